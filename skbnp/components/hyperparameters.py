@@ -10,6 +10,7 @@ __all__ = [
     "GammaPrior",
     "draw_by_slice",
     "draw_concentration",
+    "draw_in_range",
     "log_gamma_density",
     "log_rising",
 ]
@@ -59,20 +60,35 @@ def draw_by_slice(
         number = float(np.exp(x))
         return shape * x - rate * number + log_density(number)
 
-    x = float(np.log(value))
-    height = height_of(x) + np.log1p(-rng.random())
-    low = x - rng.random()
-    high = low + 1.0
-    while low > LOG_RANGE[0] and height_of(low) > height:
-        low -= 1.0
-    while high < LOG_RANGE[1] and height_of(high) > height:
-        high += 1.0
-    low, high = max(low, LOG_RANGE[0]), min(high, LOG_RANGE[1])
+    drawn = draw_in_range(float(np.log(value)), height_of, LOG_RANGE, 1.0, rng)
+    return _inside(float(np.exp(drawn)))
+
+
+def draw_in_range(
+    x: float,
+    log_density: Callable[[float], float],
+    limits: tuple[float, float],
+    width: float,
+    rng: np.random.Generator,
+) -> float:
+    """Draw a number inside limits by a slice of its density.
+
+    Neal (2003), stepping out by `width`.
+    """
+    least, most = limits
+    height = log_density(x) + np.log1p(-rng.random())
+    low = x - width * rng.random()
+    high = low + width
+    while low > least and log_density(low) > height:
+        low -= width
+    while high < most and log_density(high) > height:
+        high += width
+    low, high = max(low, least), min(high, most)
     drawn = low + rng.random() * (high - low)
-    while height_of(drawn) <= height and low < high:
+    while log_density(drawn) <= height and low < high:
         low, high = (drawn, high) if drawn < x else (low, drawn)
         drawn = low + rng.random() * (high - low)
-    return _inside(float(np.exp(drawn)))
+    return drawn
 
 
 def _inside(value: float) -> float:

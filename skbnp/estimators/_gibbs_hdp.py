@@ -18,11 +18,11 @@ from skbnp.estimators._saved import (
     check_array,
     check_concentrations,
     check_counts,
+    check_number,
 )
 from skbnp.inference.chains import end_entries
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.models.hdp_franchise.chain import (
     COLUMNS,
     FranchiseChain,
@@ -36,6 +36,8 @@ from skbnp.models.hdp_franchise.model import (
     Priors,
     TableAssignments,
 )
+from skbnp.models.hdp_franchise.prediction import FranchisePredictor
+from skbnp.models.hdp_franchise.repeats import DISCOUNTS, NONE
 from skbnp.models.hdp_franchise.start import draw_topics
 from skbnp.utils.ordering import rows_by_id
 from skbnp.utils.random import Purpose, stream
@@ -43,11 +45,17 @@ from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
+    Options,
+    StrOptions,
     check_gamma_prior,
     check_is_fitted,
 )
 
 __all__ = ["GibbsHDP"]
+
+#: Sweeps from topics at random before documents may repeat words, at most: topics form
+#: from all tokens first.
+PLAIN_SWEEPS = 15
 
 
 class GibbsHDP(TopicSampler, ComponentEditsMixin):
@@ -90,6 +98,10 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         Gamma(1, 1) prior.
     corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the concentrations' Gamma priors, both > 0.
+    burstiness : "auto" or False, default="auto"
+        Whether documents may repeat words for reasons of their own, see Notes: "auto"
+        learns from the documents how far they do, which may be not at all; False lets
+        topics explain every token.
     split_merge : bool, default=True
         Whether to propose splits and merges of topics; without, it is plain Gibbs
         sampling.
@@ -238,11 +250,14 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     doc_concentration_: float
     corpus_concentration_: float
     topic_word_prior_: float
+    word_discount_: float
+    word_concentration_: float
 
     _parameter_constraints: dict = {
         **TopicSampler._parameter_constraints,
         **CONSTRAINTS,
         "n_components": [Interval(Integral, 1, 10**6, closed="both"), None],
+        "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
         "split_merge": ["boolean"],
         "n_split_merge": [Interval(Integral, 1, None, closed="left")],
         "split_merge_sweeps": [Interval(Integral, 0, None, closed="left"), None],
@@ -257,6 +272,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         corpus_concentration=1.0,
         doc_concentration=1.0,
         topic_word_prior=0.05,
+        burstiness: bool | str = "auto",
         learn_priors: bool | str = "concentrations",
         corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
         doc_concentration_prior: Sequence[float] = (1.0, 1.0),
@@ -278,6 +294,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         self.corpus_concentration = corpus_concentration
         self.doc_concentration = doc_concentration
         self.topic_word_prior = topic_word_prior
+        self.burstiness = burstiness
         self.learn_priors = learn_priors
         self.corpus_concentration_prior = corpus_concentration_prior
         self.doc_concentration_prior = doc_concentration_prior
@@ -320,6 +337,17 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         )
 
     def _make_chain(self, data, entropy, start, number, *, burn_in=None, before=None):
+        may_repeat = self.burstiness == "auto"
+        if (
+            isinstance(start, FranchiseState)
+            and start.concentrations.has_repeats
+            and not may_repeat
+        ):
+            raise ValueError(
+                "burstiness=False with warm_start=True, but the documents of this fit "
+                'repeat words. Go on with burstiness="auto", or fit anew.'
+            )
+        repeats_from = min(PLAIN_SWEEPS, (burn_in or 0) // 2) if may_repeat else None
         sweeps = self.split_merge_sweeps
         moves = self.split_merge and burn_in is not None
         return FranchiseChain(
@@ -332,22 +360,29 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             proposal_sweeps=(burn_in or 0) if sweeps is None else sweeps,
             n_scans=self.split_merge_scans,
             before=before,
+            repeats_from=repeats_from,
         )
 
     def _start(self, goes_on: bool) -> FranchiseStart:
         """Where tokens are seated one by one."""
+        words = NONE
         if not goes_on:
             return FranchiseStart(
                 concentrations=Concentrations(
-                    corpus=float(self.corpus_concentration),
-                    doc=float(self.doc_concentration),
-                    topic_word_prior=float(self.topic_word_prior),
+                    float(self.corpus_concentration),
+                    float(self.doc_concentration),
+                    float(self.topic_word_prior),
                 )
             )
         best = self._best()
+        if best.has_repeats and self.burstiness == "auto":
+            words = best.word_discount, best.word_concentration
         return FranchiseStart(
             concentrations=Concentrations(
-                best.corpus_concentration, best.doc_concentration, best.topic_word_prior
+                best.corpus_concentration,
+                best.doc_concentration,
+                best.topic_word_prior,
+                *words,
             ),
             lineage=self.lineage_,
             next_id=self._next_id,
@@ -392,6 +427,8 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             "doc_concentration_": best.doc_concentration,
             "corpus_concentration_": best.corpus_concentration,
             "topic_word_prior_": best.topic_word_prior,
+            "word_discount_": best.word_discount,
+            "word_concentration_": best.word_concentration,
         }
 
     def _check_sample(self, sample: FranchiseSample) -> None:
@@ -403,11 +440,13 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         check_concentrations(
             sample, ("doc_concentration", "corpus_concentration", "topic_word_prior")
         )
+        _check_repeats(sample)
 
     def _check_chain(self, state: FranchiseState) -> None:
         check_concentrations(
             state.concentrations, ("corpus", "doc", "topic_word_prior")
         )
+        _check_repeats(state.concentrations)
 
     # -- editing ----------------------------------------------------------------------
 
@@ -481,9 +520,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         counts = best.topic_word_counts[rows_by_id(best.component_ids)]
         return counts.toarray() + float(self.topic_word_prior_)
 
-    def _predictor(self) -> MixturePredictor:
+    def _predictor(self) -> FranchisePredictor:
         check_is_fitted(self)
-        return MixturePredictor(self.samples_)
+        return FranchisePredictor(self.samples_)
 
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Infer the topic proportions of documents.
@@ -508,6 +547,14 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             distr = self._predictor().infer(best, counts, executor)
         distr /= distr.sum(axis=1, keepdims=True)
         return distr[:, rows_by_id(best.component_ids)].astype(dtype, order="C")
+
+
+def _check_repeats(state: FranchiseSample | Concentrations) -> None:
+    """Raise unless discount and concentration are in range, or those of no repeats."""
+    if (state.word_discount, state.word_concentration) != NONE:
+        least, most = DISCOUNTS
+        check_number("word_discount", state.word_discount, least=least, most=most)
+        check_concentrations(state, ("word_concentration",))
 
 
 def _topics_of(model: Any, n_features: int) -> FixedTopics:

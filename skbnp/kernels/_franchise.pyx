@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t
 from numpy.random cimport bitgen_t
 
 from skbnp.kernels._math cimport fast_exp, fast_log
-from skbnp.kernels._rng cimport borrow, uniform
+from skbnp.kernels._rng cimport below, borrow, uniform
 from skbnp.kernels._seating cimport (
     PART_TOKENS,
     Franchise,
@@ -56,9 +56,21 @@ cdef struct Document:
     int32_t* size
     int32_t* dish
     int32_t n_tables
+    int64_t n_seated        # tokens at tables
     Py_ssize_t n_dishes, n_empty
     double rate_sum         # of doc_rate
     double base             # gamma / V
+
+
+# What the places for a token of some word weigh.
+cdef struct Masses:
+    int64_t first           # entries of the word
+    Py_ssize_t n
+    double held             # of tables whose dish holds the word
+    double old              # of all tables
+    double anywhere         # of dishes that hold the word, for a new table
+    double per_table
+    double total            # old, and that of a new table
 
 
 # Where a token sat, and the rates of its dish before it stood up.
@@ -89,12 +101,13 @@ cdef inline void open_document(
     d.words = f.words + begin
     d.table, d.size, d.dish = f.table + begin, f.size + begin, f.dish + begin
     d.n_tables = f.n_tables[doc]
-    d.n_dishes = d.n_empty = 0
+    d.n_dishes = d.n_empty = d.n_seated = 0
     d.rate_sum = 0.0
     d.base = f.corpus_concentration / <double>f.n_words
     for t in range(d.n_tables):
         k = d.dish[t]
         f.doc_tokens[k] += d.size[t]
+        d.n_seated += d.size[t]
         f.doc_tables[k] += 1
         f.doc_table[k] = t
         note_doc_dish(f, d, k)
@@ -193,6 +206,7 @@ cdef inline void stand_up(
     seat.entry = first + find(f.entry_dish + first, n, k)
     seat.inverse, seat.rate, seat.doc_rate = f.inverse[k], f.rate[k], f.doc_rate[k]
     seat.rate_sum, seat.doc_rate_sum = f.rate_sum, d.rate_sum
+    d.n_seated -= 1
     take_entry(f, word, seat.entry - first, 1)
     if f.n_entries[word] < n:
         seat.entry = -1
@@ -218,6 +232,7 @@ cdef inline void sit_again(
     """Sit down where the token sat, with others."""
     cdef int32_t k = seat.dish
     d.size[seat.table] += 1
+    d.n_seated += 1
     f.dish_tokens[k] += 1
     f.doc_tokens[k] += 1
     if seat.entry < 0:
@@ -245,6 +260,7 @@ cdef inline void sit_down(
         f.doc_table[k] = t
     d.table[i] = t
     d.size[t] += 1
+    d.n_seated += 1
     f.dish_tokens[k] += 1
     f.doc_tokens[k] += 1
     if entry < 0:
@@ -293,49 +309,177 @@ cdef inline void weigh_entries(
     anywhere[0] = (a[0] + a[1]) + (a[2] + a[3])
 
 
-cdef inline void draw_table(
-    Franchise* f, Document* d, int64_t i, bitgen_t* rng
+cdef inline void weigh(
+    Franchise* f, const Document* d, int32_t word, Masses* m
 ) noexcept nogil:
-    """Draw the table of a token.
+    """Masses of the places for a token that stands.
 
-    Masses: n_jk (n_kw + eta) / (n_k + V eta) for the tables of a dish together,
+    n_jk (n_kw + eta) / (n_k + V eta) for the tables of a dish together,
     alpha / (m + gamma) [sum_k m_k f_k(w) + gamma / V] for a new one.
     """
-    cdef int32_t word = d.words[i], k = -1, t = -1
-    cdef int64_t first = f.room[word], entry = -1
-    cdef Py_ssize_t n
     cdef float here, anywhere
-    cdef double held, old, fresh, per_table, x
-    cdef Seat seat = Seat(-1, -1, -1, 0.0, 0.0, 0.0, 0.0, 0.0)
-    if d.table[i] >= 0:
-        stand_up(f, d, i, &seat)
-    n = f.n_entries[word]
-    weigh_entries(f, first, n, &here, &anywhere)
-    held = here
-    old = held + f.eta * d.rate_sum
-    fresh = <double>anywhere + f.eta * f.rate_sum + d.base
-    per_table = f.doc_concentration / (<double>f.n_all_tables + f.corpus_concentration)
-    x = uniform(rng) * (old + per_table * fresh)
-    if x < held:
-        entry = first + pick(f.masses, n, &x)
+    cdef double fresh
+    m.first, m.n = f.room[word], f.n_entries[word]
+    weigh_entries(f, m.first, m.n, &here, &anywhere)
+    m.held, m.anywhere = here, anywhere
+    m.old = m.held + f.eta * d.rate_sum
+    fresh = m.anywhere + f.eta * f.rate_sum + d.base
+    m.per_table = (
+        f.doc_concentration / (<double>f.n_all_tables + f.corpus_concentration)
+    )
+    m.total = m.old + m.per_table * fresh
+
+
+cdef inline bint seat_token(
+    Franchise* f, Document* d, int64_t i, const Masses* m, const Seat* seat,
+    bitgen_t* rng,
+) noexcept nogil:
+    """Draw the table of a token that stands; whether it is another than before."""
+    cdef int32_t word = d.words[i], k = -1, t = -1
+    cdef int64_t entry = -1
+    cdef double x = uniform(rng) * m.total
+    if x < m.held:
+        entry = m.first + pick(f.masses, m.n, &x)
         k = f.entry_dish[entry]
         t = pick_table(f, d, k, x)
-    elif x < old:
-        x = (x - held) / f.eta
+    elif x < m.old:
+        x = (x - m.held) / f.eta
         k = pick_doc_dish(f, d, &x)
         if k >= 0:
             t = pick_table(f, d, k, x)
     else:
-        k = pick_dish(f, word, (x - old) / per_table, anywhere)
+        k = pick_dish(f, word, (x - m.old) / m.per_table, m.anywhere)
     if t >= 0 and t == seat.table:
-        sit_again(f, d, i, &seat)
-        return
+        sit_again(f, d, i, seat)
+        return False
     if k < 0:
         k = -1
         if seat.dish >= 0 and f.dish_tables[seat.dish] == 0:
             k = seat.dish
         k = take_place(f, k)
     sit_down(f, d, i, t, k, entry)
+    return True
+
+
+cdef inline void draw_table(
+    Franchise* f, Document* d, int64_t i, bitgen_t* rng
+) noexcept nogil:
+    """Draw the table of a token."""
+    cdef Masses masses
+    cdef Seat seat = Seat(-1, -1, -1, 0.0, 0.0, 0.0, 0.0, 0.0)
+    if d.table[i] >= 0:
+        stand_up(f, d, i, &seat)
+    weigh(f, d, d.words[i], &masses)
+    seat_token(f, d, i, &masses, &seat, rng)
+
+
+# -- repeats --------------------------------------------------------------------------
+
+cdef inline int64_t list_openers(
+    Franchise* f, const int32_t* size, int64_t n, bitgen_t* rng
+) noexcept nogil:
+    """Name the tokens of a word in random order, each by the opener of its table.
+
+    Puts also the tokens that have opened none to `start`; returns how many.
+    """
+    cdef int64_t i, j, at = 0, n_spare = 0
+    cdef int32_t kept, _
+    for i in range(n):
+        if size[i] == 0:
+            f.start[n_spare] = <int32_t>i
+            n_spare += 1
+        for _ in range(size[i]):
+            f.order[at] = <int32_t>i
+            at += 1
+    for i in range(n - 1, 0, -1):
+        j = below(i + 1, rng)
+        kept = f.order[i]
+        f.order[i] = f.order[j]
+        f.order[j] = kept
+    return n_spare
+
+
+cdef inline int32_t pick_opener(
+    const Franchise* f, const int32_t* size, int64_t n, int64_t r, bitgen_t* rng
+) noexcept nogil:
+    """A table of the word, by its tokens less the discount, token r left out."""
+    cdef int64_t other
+    cdef int32_t opener
+    while True:  # at most 1 / (1 - d) times in the mean
+        other = below(n - 1, rng)
+        other += other >= r
+        opener = f.order[other]
+        if size[opener] * uniform(rng) >= f.word_discount:
+            return opener
+
+
+cdef inline void draw_repeats(
+    Franchise* f, Document* d, int64_t first, int64_t n, bitgen_t* rng
+) noexcept nogil:
+    """Draw the table of the word of each of its n > 1 tokens, given all others.
+
+    One of s tokens weighs s - d, a new one (c + d T) p(w), where T tokens of the
+    document are seated and p(w) is the probability of the word for another; that one
+    is seated by the topics.
+    """
+    cdef int32_t* size = f.word_size + (d.words - f.words) + first
+    cdef int32_t opener
+    cdef int64_t n_spare = list_openers(f, size, n, rng), r
+    cdef double opens, known, share = -1.0  # p(w); below 0: to be computed
+    cdef bint was_alone
+    cdef Masses masses
+    cdef Seat seat
+    for r in range(n):
+        opener = f.order[r]
+        was_alone = size[opener] == 1
+        size[opener] -= 1
+        if was_alone:
+            stand_up(f, d, first + opener, &seat)
+            d.table[first + opener] = -1
+            f.start[n_spare] = opener
+            n_spare += 1
+        if was_alone or share < 0.0:
+            weigh(f, d, d.words[first], &masses)
+            share = masses.total / (<double>d.n_seated + f.doc_concentration)
+        known = <double>(n - 1) - f.word_discount * <double>(n - n_spare)
+        opens = f.word_concentration + f.word_discount * <double>d.n_seated
+        opens *= share
+        if uniform(rng) * (known + opens) < known:
+            opener = pick_opener(f, size, n, r, rng)
+            if was_alone:
+                share = -1.0
+        else:
+            n_spare -= 1
+            opener = f.start[n_spare]
+            if was_alone:
+                d.table[first + opener] = seat.table
+                seat_token(f, d, first + opener, &masses, &seat, rng)
+            else:
+                draw_table(f, d, first + opener, rng)
+            share = -1.0
+        size[opener] += 1
+        f.order[r] = opener
+
+
+cdef inline void sweep_words(Franchise* f, Document* d, bitgen_t* rng) noexcept nogil:
+    """Draw the tables of openers, and who opens and who repeats."""
+    cdef const int32_t* size = f.word_size + (d.words - f.words)
+    cdef int64_t first = 0, stop, i, later
+    while first < d.n_tokens:
+        stop = first + 1
+        while stop < d.n_tokens and d.words[stop] == d.words[first]:
+            stop += 1
+        if stop < d.n_tokens:
+            later = f.room[d.words[stop]]
+            prefetch(f.entry_dish + later)
+            prefetch(f.entry_count + later)
+        for i in range(first, stop):
+            # One that nobody repeats is drawn below, unless it has no choice.
+            if size[i] > 1 or stop == first + 1 or (size[i] == 1 and d.table[i] < 0):
+                draw_table(f, d, i, rng)
+        if stop > first + 1:
+            draw_repeats(f, d, first, stop - first, rng)
+        first = stop
 
 
 cdef inline void sweep_tokens(
@@ -344,12 +488,15 @@ cdef inline void sweep_tokens(
     cdef Document document
     cdef int64_t i, later
     open_document(f, &document, doc)
-    for i in range(document.n_tokens):
-        if i + AHEAD < document.n_tokens:
-            later = f.room[document.words[i + AHEAD]]
-            prefetch(f.entry_dish + later)
-            prefetch(f.entry_count + later)
-        draw_table(f, &document, i, rng)
+    if f.word_size != NULL:
+        sweep_words(f, &document, rng)
+    else:
+        for i in range(document.n_tokens):
+            if i + AHEAD < document.n_tokens:
+                later = f.room[document.words[i + AHEAD]]
+                prefetch(f.entry_dish + later)
+                prefetch(f.entry_count + later)
+            draw_table(f, &document, i, rng)
     f.n_tables[doc] = document.n_tables
     close_document(f, &document)
 
@@ -372,6 +519,8 @@ cdef inline void group_tokens(Franchise* f, Py_ssize_t doc) noexcept nogil:
     for t in range(n):
         f.start[t + 1] = f.start[t] + size[t]
     for i in range(f.begin[doc + 1] - begin):
+        if table[i] < 0:
+            continue  # a repeat
         t = renamed[table[i]]
         table[i] = t
         at = f.start[t]
@@ -662,8 +811,9 @@ def sweep(
 ):
     """Resample tables, and dishes of tables, of the documents from `doc` to `stop`.
 
-    Section 3.1 of [1] and its appendix. A token that is not seated yet is seated
-    by the tokens so far. The dish of a table of more than `meal_part` tokens is drawn
+    Section 3.1 of [1] and its appendix; and, where a word of a document may be
+    repeated, who opens a table of the word (section 3 of [2]). A token that is not
+    seated yet is seated by the tokens so far. The dish of a table of more than `meal_part` tokens is drawn
     by a Metropolis-Hastings step: some of its tokens propose.
 
     Returns the document before which there were too few places for new dishes, or
@@ -673,6 +823,7 @@ def sweep(
     ----------
     .. [1] Wang and Blei, "A Split-Merge MCMC Algorithm for the Hierarchical Dirichlet
        Process", 2012.
+    .. [2] Buntine and Mishra, "Experiments with Non-parametric Topic Models", KDD 2014.
     """
     cdef Franchise f
     cdef bitgen_t* rng = borrow(bit_generator)

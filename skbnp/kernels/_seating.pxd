@@ -1,7 +1,8 @@
 """Seatings of the Chinese restaurant franchise, and how their counts are kept.
 
 Tokens sit at tables of their document; tables serve dishes (topics) that all documents
-share.
+share. Where documents repeat words for reasons of their own, some tokens repeat another
+one of their word: only the others, which open a table of the word, are seated.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -18,7 +19,9 @@ cdef struct Franchise "skbnp_franchise":
     const int64_t* begin
     const int32_t* words
     # Seating. Table t of document j is entry begin[j] + t of `size` and `dish`.
-    int32_t* table          # of each token; -1: not seated yet
+    int32_t* table          # of each token; -1: a repeat, or not seated yet
+    int32_t* word_size      # tokens at the table of the word that it opened, 0: a repeat;
+                            # NULL: there are none
     int32_t* size           # tokens of each table
     int32_t* dish           # of each table
     int32_t* n_tables       # (n_docs,)
@@ -39,6 +42,7 @@ cdef struct Franchise "skbnp_franchise":
     int64_t n_all_tables
     double rate_sum
     double corpus_concentration, doc_concentration, eta
+    double word_discount, word_concentration
     # Workspace by place; zero, one in `ratio`, between calls.
     int32_t* doc_tokens     # n_jk
     int32_t* doc_tables     # m_jk

@@ -51,6 +51,9 @@ cdef int open_seating(Franchise* f, object s, Workspace work) except -1:
     f.words = &words[0] if words.shape[0] else NULL
     f.table = _ints(s.table, words.shape[0])
     f.size, f.dish = _ints(s.size, words.shape[0]), _ints(s.dish, words.shape[0])
+    f.word_size = NULL
+    if s.word_size is not None:
+        f.word_size = _ints(s.word_size, words.shape[0])
     f.n_tables = _ints(s.n_tables, f.n_docs)
     f.room, f.n_words = _limits(s.room), len(s.room) - 1
     f.n_entries = _ints(s.n_entries, f.n_words)
@@ -66,6 +69,7 @@ cdef int open_seating(Franchise* f, object s, Workspace work) except -1:
     f.corpus_concentration = s.corpus_concentration
     f.doc_concentration = s.doc_concentration
     f.eta = s.topic_word_prior
+    f.word_discount, f.word_concentration = s.word_discount, s.word_concentration
     if work.n_places < n_places or work.longest < s.longest:
         raise ValueError("the workspace is too small")
     f.doc_tokens, f.doc_tables = &work.by_place[0, 0], &work.by_place[1, 0]
@@ -109,6 +113,8 @@ cdef void _count(Franchise* f) noexcept nogil:
         if f.n_tables[doc] == 0:
             continue  # nobody is seated
         for i in range(begin, f.begin[doc + 1]):
+            if f.table[i] < 0:
+                continue  # a repeat
             k = f.dish[begin + f.table[i]]
             put_words(f, f.words[i], k, 1)
             f.dish_tokens[k] += 1
@@ -183,6 +189,8 @@ cdef void _group(const Franchise* f, int32_t* words, int32_t* first) noexcept no
             first[begin + t] = n_before
             n_before += f.size[begin + t]
         for i in range(begin, f.begin[doc + 1]):
+            if f.table[i] < 0:
+                continue
             table = begin + f.table[i]
             at = first[table]
             first[table] = at + 1

@@ -40,6 +40,13 @@ class Tokens:
         """Document of each token."""
         return rows_of(self.begin)
 
+    def runs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Begins of the tokens of each word in each document, and how many there are."""
+        is_first = np.diff(self.words, prepend=-1) != 0
+        is_first[self.begin[:-1][np.diff(self.begin) > 0]] = True
+        starts = np.flatnonzero(is_first)
+        return starts, np.diff(starts, append=len(self))
+
     def check_after(self, n_before: int) -> None:
         """Raise ValueError if counts overflow with so many from before.
 

@@ -1,6 +1,6 @@
 """The franchise's joint probability, hyperparameters and samples; the Geweke test."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -25,35 +25,41 @@ from skbnp.models.hdp_franchise.model import (
     TableAssignments,
 )
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
+from skbnp.models.hdp_franchise.repeats import DISCOUNTS, Repeats
 from skbnp.rows.tokens import Tokens
 
 LENGTHS, N_WORDS = (3, 4, 2, 6, 1), 4
 #: Light tails, so that means of statistics are soon known.
 CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR = (4.0, 3.0), (5.0, 4.0), (6.0, 8.0)
+WORD_PRIOR = (5.0, 2.0)
 
 
 @dataclass
 class World:
     """Hyperparameters, a seating and words, drawn together or in turn."""
 
-    gamma: float
-    alpha: float
-    eta: float
-    tables: list  # of each document: the table of each token
+    concentrations: Concentrations
+    openers: list  # of each document: tokens at the table of a word that each opened
+    tables: list  # of each document: the table of each opener
     dishes: list  # of each document: the dish of each table
-    docs: list  # words
+    docs: list  # words of openers
 
     @classmethod
     def draw(cls, rng, fixed=None):
         """Everything from the prior, token by token."""
-        gamma, alpha, eta = fixed or (
-            rng.gamma(shape, 1.0 / rate)
-            for shape, rate in (CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR)
+        c = fixed or Concentrations(
+            *(
+                rng.gamma(shape, 1.0 / rate)
+                for shape, rate in (CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR)
+            ),
+            rng.uniform(*DISCOUNTS),
+            rng.gamma(WORD_PRIOR[0], 1.0 / WORD_PRIOR[1]),
         )
-        served, tables, dishes = [], [], []
-        for length in LENGTHS:
+        openers = [draw_openers(rng, length, c) for length in LENGTHS]
+        served, tables, dishes, alpha, gamma = [], [], [], c.doc, c.corpus
+        for of_doc in openers:
             sizes, own, of_table = [], [], []
-            for _ in range(length):
+            for _ in of_doc:
                 t = pick(rng, [*sizes, alpha])
                 if t == len(sizes):
                     sizes.append(0)
@@ -66,7 +72,7 @@ class World:
                 own.append(t)
             tables.append(own)
             dishes.append(of_table)
-        world = cls(gamma, alpha, eta, tables, dishes, [])
+        world = cls(c, openers, tables, dishes, [])
         world.draw_words(rng)
         return world
 
@@ -77,7 +83,8 @@ class World:
         for own, of_table in zip(self.tables, self.dishes, strict=True):
             words = []
             for t in own:
-                counts = held.setdefault(of_table[t], [self.eta] * N_WORDS)
+                eta = [self.concentrations.topic_word_prior] * N_WORDS
+                counts = held.setdefault(of_table[t], eta)
                 word = pick(rng, counts)
                 counts[word] += 1.0
                 words.append(word)
@@ -87,6 +94,20 @@ class World:
     def seating(self):
         of_table = [dict(enumerate(own)) for own in self.dishes]
         return reference.canonical(self.tables, of_table)
+
+
+def draw_openers(rng, length, concentrations):
+    """Sizes of the tables of words of a document, each token a repeat or not."""
+    d, c = concentrations.word_discount, concentrations.word_concentration
+    if not concentrations.has_repeats:
+        return [1] * length
+    sizes = []
+    for _ in range(length):
+        t = pick(rng, [*(n - d for n in sizes), c + d * len(sizes)])
+        if t == len(sizes):
+            sizes.append(0)
+        sizes[t] += 1
+    return sizes
 
 
 def pick(rng, masses):
@@ -99,36 +120,42 @@ def pick(rng, masses):
 
 
 def seat(world):
-    """The same as arrays; tokens of a document by word."""
-    words = [word for doc in world.docs for word in sorted(doc)]
-    begin = np.cumsum([0, *(len(doc) for doc in world.docs)])
-    tokens = Tokens(np.array(words, np.int32), begin, N_WORDS)
-    table, size, dish = [], [], []
-    for words, own, of_table in zip(
-        world.docs, world.tables, world.dishes, strict=True
+    """The same as arrays; tokens of a document by word, repeats after their opener."""
+    begin = np.cumsum([0, *map(sum, world.openers)])
+    words, table, size, dish, word_size = [], [], [], [], []
+    for doc, own, of_table, sizes in zip(
+        world.docs, world.tables, world.dishes, world.openers, strict=True
     ):
-        table += [own[i] for i in np.argsort(words, kind="stable")]
+        for i in np.argsort(doc, kind="stable"):
+            words += [doc[i]] * sizes[i]
+            table += [own[i]] + [0] * (sizes[i] - 1)
+            word_size += [sizes[i]] + [0] * (sizes[i] - 1)
         size += np.bincount(own, minlength=len(of_table)).tolist()
         dish += of_table
+    tokens = Tokens(np.array(words, np.int32), begin, N_WORDS)
     tables = TableAssignments(
         np.array(table),
         np.array([len(own) for own in world.dishes], np.int32),
         np.array(size, np.int32),
         np.array(dish, np.int32),
+        np.array(word_size) if world.concentrations.has_repeats else None,
     )
-    return Seating(tokens, Concentrations(world.gamma, world.alpha, world.eta), tables)
+    return Seating(tokens, world.concentrations, tables)
 
 
 def unseat(seating):
-    tables, dishes, docs = [], [], []
+    openers, tables, dishes, docs = [], [], [], []
+    sizes = seating.word_size
+    sizes = np.ones(len(seating.words), int) if sizes is None else sizes
     for doc, (begin, end) in enumerate(
         zip(seating.begin[:-1], seating.begin[1:], strict=True)
     ):
-        tables.append(seating.table[begin:end].tolist())
+        opens = begin + np.flatnonzero(sizes[begin:end])
+        openers.append(sizes[opens].tolist())
+        tables.append(seating.table[opens].tolist())
         dishes.append(seating.dish[begin : begin + seating.n_tables[doc]].tolist())
-        docs.append(seating.words[begin:end].tolist())
-    c = seating.concentrations
-    return World(c.corpus, c.doc, c.topic_word_prior, tables, dishes, docs)
+        docs.append(seating.words[opens].tolist())
+    return World(seating.concentrations, openers, tables, dishes, docs)
 
 
 def statistics(world):
@@ -137,11 +164,28 @@ def statistics(world):
     tables = [n for own in sizes for n in own]
     served = np.bincount([k for own in world.dishes for k in own])
     served = served[served > 0]
-    log_p = reference.log_prior(world.seating, world.alpha, world.gamma)
-    log_x = reference.log_evidence_of_counts(
-        world.seating, world.docs, world.eta, N_WORDS
-    )
-    words = np.bincount(np.concatenate(world.docs).astype(int), minlength=N_WORDS)
+    c, openers = world.concentrations, np.concatenate(world.openers)
+    gamma, alpha, eta = c.corpus, c.doc, c.topic_word_prior
+    log_p = reference.log_prior(world.seating, alpha, gamma)
+    log_x = reference.log_evidence_of_counts(world.seating, world.docs, eta, N_WORDS)
+    of_words = {}
+    if c.has_repeats:
+        of_words = {
+            "discount": c.word_discount,
+            "discount^2": c.word_discount**2,
+            "word concentration": c.word_concentration,
+            "word concentration^2": c.word_concentration**2,
+            "log word concentration": np.log(c.word_concentration),
+            "openers": len(openers),
+            "openers^2": len(openers) ** 2,
+            "largest table of a word": openers.max(),
+            "squares of tables of words": (openers**2).sum(),
+            "tables of words of one": (openers == 1).sum(),
+            "discount by openers": c.word_discount * len(openers),
+            "openers by tables": len(openers) * len(tables),
+            "most openers of a word by all": words_of(world).max() * len(openers),
+        }
+    words = words_of(world)
     first = {world.dishes[0][t] for t in world.tables[0]}
     fourth = {world.dishes[3][t] for t in world.tables[3]}
     tokens = np.zeros(int(max(max(own) for own in world.dishes)) + 1)
@@ -149,15 +193,16 @@ def statistics(world):
         for t in own:
             tokens[of_table[t]] += 1
     return {
-        "gamma": world.gamma,
-        "gamma^2": world.gamma**2,
-        "log gamma": np.log(world.gamma),
-        "alpha": world.alpha,
-        "alpha^2": world.alpha**2,
-        "log alpha": np.log(world.alpha),
-        "eta": world.eta,
-        "eta^2": world.eta**2,
-        "log eta": np.log(world.eta),
+        **of_words,
+        "gamma": gamma,
+        "gamma^2": gamma**2,
+        "log gamma": np.log(gamma),
+        "alpha": alpha,
+        "alpha^2": alpha**2,
+        "log alpha": np.log(alpha),
+        "eta": eta,
+        "eta^2": eta**2,
+        "log eta": np.log(eta),
         "log likelihood": log_x,
         "log likelihood^2": log_x**2,
         "log prior": log_p,
@@ -175,9 +220,14 @@ def statistics(world):
         "squares of words": (words**2).sum(),
         "repeated words": sum(len(d) - len(set(d)) for d in world.docs),
         "tables by dishes": len(tables) * len(served),
-        "alpha by tables": world.alpha * len(tables),
-        "eta by likelihood": world.eta * log_x,
+        "alpha by tables": alpha * len(tables),
+        "eta by likelihood": eta * log_x,
     }
+
+
+def words_of(world):
+    """Openers of each word."""
+    return np.bincount(np.concatenate(world.docs).astype(int), minlength=N_WORDS)
 
 
 def check_geweke(move, n_draws, seed, fixed=None):
@@ -201,8 +251,8 @@ def make_move(priors, *, split_merge, n_scans=0, meal_part=MEAL_PART):
     return move
 
 
-LEARN = Priors(True, True, CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR)
-FIXED = {c: (c, c, 0.4) for c in (0.3, 1.3, 5.0)}
+LEARN = Priors(True, True, CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR, WORD_PRIOR)
+FIXED = {c: Concentrations(c, c, 0.4) for c in (0.3, 1.3, 5.0)}
 #: Draws in which bugs are found.
 N_FEW = 2_000
 
@@ -211,6 +261,13 @@ N_FEW = 2_000
 @pytest.mark.parametrize("split_merge", [False, True], ids=["gibbs", "split-merge"])
 def test_geweke_with_hyperparameters(split_merge, seed):
     check_geweke(make_move(LEARN, split_merge=split_merge), N_FEW, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("discount", [0.1, 0.8])
+def test_geweke_with_repeats_of_known_parameters(discount, seed):
+    fixed = replace(FIXED[1.3], word_discount=discount, word_concentration=1.0)
+    check_geweke(make_move(None, split_merge=True), N_FEW, seed, fixed)
 
 
 @pytest.mark.long
@@ -240,8 +297,8 @@ class IgnoresLengths(Priors):
     """All s_j are zero in the draw of alpha."""
 
     def _resample_doc(self, seating, rng):
-        lengths = np.diff(seating.begin).astype(float)
         shape, rate = self.doc
+        lengths = seating.n_seated.astype(float)
         rate -= np.log(rng.beta(seating.doc_concentration + 1.0, lengths)).sum()
         shape += seating.n_tables.sum()
         seating.doc_concentration = rng.gamma(shape, 1.0 / rate)
@@ -250,7 +307,8 @@ class IgnoresLengths(Priors):
 class CountsDishesTwice(Priors):
     def _resample_corpus(self, seating, rng):
         shape, rate = self.corpus
-        rate -= np.log(rng.beta(seating.corpus_concentration + 1.0, 15))
+        m = seating.n_all_tables
+        rate -= np.log(rng.beta(seating.corpus_concentration + 1.0, m))
         shape += 2 * seating.n_dishes
         seating.corpus_concentration = rng.gamma(shape, 1.0 / rate)
 
@@ -258,7 +316,7 @@ class CountsDishesTwice(Priors):
 class TakesScaleForRate(Priors):
     def _resample_doc(self, seating, rng):
         shape, rate = self.doc
-        turned = Priors(True, True, self.corpus, (shape, 1.0 / rate))
+        turned = replace(self, doc=(shape, 1.0 / rate))
         Priors._resample_doc(turned, seating, rng)
 
 
@@ -267,16 +325,39 @@ class ForgetsJacobian(Priors):
 
     def _resample_topic(self, seating, rng):
         shape, rate = self.topic
-        wrong = Priors(True, True, self.corpus, self.doc, (shape - 1.0, rate))
+        wrong = replace(self, topic=(shape - 1.0, rate))
         Priors._resample_topic(wrong, seating, rng)
+
+
+class ForgetsSizes(Priors):
+    """Sizes of tables of words say nothing of the discount."""
+
+    def _resample_repeats(self, seating, repeats, rng):
+        super()._resample_repeats(seating, replace(repeats, sizes=NOTHING), rng)
+
+
+class ForgetsTokens(Priors):
+    def _resample_repeats(self, seating, repeats, rng):
+        super()._resample_repeats(seating, replace(repeats, n_tokens=NOTHING), rng)
+
+
+NOTHING = np.zeros(0), np.zeros(0, np.intp)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "bug", [ForgetsJacobian, IgnoresLengths, CountsDishesTwice, TakesScaleForRate]
+    "bug",
+    [
+        ForgetsJacobian,
+        IgnoresLengths,
+        CountsDishesTwice,
+        TakesScaleForRate,
+        ForgetsSizes,
+        ForgetsTokens,
+    ],
 )
 def test_geweke_finds_each_planted_bug_of_hyperparameters(bug):
-    wrong = bug(True, True, CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR)
+    wrong = bug(True, True, CORPUS_PRIOR, DOC_PRIOR, TOPIC_PRIOR, WORD_PRIOR)
     with pytest.raises(AssertionError):
         check_geweke(make_move(wrong, split_merge=False), N_FEW, 0)
 
@@ -287,10 +368,14 @@ def test_geweke_finds_each_planted_bug_of_hyperparameters(bug):
 @pytest.mark.parametrize("number", range(5))
 def test_log_joint_is_that_of_the_reference(number):
     world = World.draw(np.random.default_rng(number))
-    expected = reference.log_prior(world.seating, world.alpha, world.gamma)
+    c = world.concentrations
+    expected = reference.log_prior(world.seating, c.doc, c.corpus)
     expected += reference.log_evidence_of_counts(
-        world.seating, world.docs, world.eta, N_WORDS
+        world.seating, world.docs, c.topic_word_prior, N_WORDS
     )
+    labels = [np.repeat(np.arange(len(sizes)), sizes) for sizes in world.openers]
+    of_words = c.word_discount, c.word_concentration
+    expected += reference.log_prior_of_repeats(labels, *of_words)
     assert seat(world).log_joint() == pytest.approx(expected, rel=1e-12)
 
 
@@ -301,7 +386,13 @@ def test_log_joint_of_documents_given_others_is_a_difference(seed):
     for own in world.dishes:
         own[:] = [names.setdefault(k, len(names)) for k in own]
     first, rest = (
-        World(*FIXED[1.3], world.tables[p], world.dishes[p], world.docs[p])
+        World(
+            FIXED[1.3],
+            world.openers[p],
+            world.tables[p],
+            world.dishes[p],
+            world.docs[p],
+        )
         for p in (slice(2), slice(2, None))
     )
     first, rest, whole = seat(first), seat(rest), seat(world)
@@ -311,6 +402,18 @@ def test_log_joint_of_documents_given_others_is_a_difference(seed):
     expected = whole.log_joint() - first.log_joint()
     assert later.log_joint() == pytest.approx(expected, rel=1e-12)
     assert abs(rest.log_joint() - expected) > 0.01  # not as if they were alone
+
+
+@pytest.mark.parametrize("discount", [1e-6, 0.3, 0.9])
+@pytest.mark.parametrize("concentration", [1e-3, 2.0, 1e8])
+def test_log_probability_of_repeats_is_that_of_the_urn(discount, concentration):
+    sizes = [[3, 1], [1], [2, 2, 1], []]
+    labels = [np.repeat(np.arange(len(own)), own) for own in sizes]
+    n_tables, n_tokens = (np.array([f(own) for own in sizes]) for f in (len, sum))
+    repeats = Repeats.of(np.concatenate(sizes), n_tables, n_tokens)
+    expected = reference.log_prior_of_repeats(labels, discount, concentration)
+    found = repeats.log_probability(discount, concentration)
+    assert found == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("x", [1e-100, 1e-3, 0.7, 50.0, 1e3, 1e6, 1e10])
@@ -324,7 +427,7 @@ def test_log_rising_is_a_sum_of_logarithms(x, n):
 def test_steps_are_chosen_by_the_tokens_not_by_their_seating():
     worlds = [World.draw(np.random.default_rng(n), FIXED[1.3]) for n in range(20)]
     for world in worlds:
-        world.eta = 1e-40
+        world.concentrations = replace(FIXED[1.3], topic_word_prior=1e-40)
     assert len({seat(world).meal_part for world in worlds}) == 1
     assert seat(worlds[0]).meal_part < MEAL_PART
 
@@ -333,7 +436,7 @@ def test_steps_are_chosen_by_the_tokens_not_by_their_seating():
 def test_topic_prior_is_drawn_from_its_posterior(seed):
     """Slices of log eta against the density on a grid, by Kolmogorov and Smirnov."""
     rng = np.random.default_rng(seed)
-    seating = seat(World.draw(rng, (1.3, 1.3, 0.4)))
+    seating = seat(World.draw(rng, FIXED[1.3]))
     drawn = []
     for _ in range(6000):
         LEARN._resample_topic(seating, rng)
@@ -351,7 +454,7 @@ def test_topic_prior_is_drawn_from_its_posterior(seed):
 @pytest.mark.parametrize("name", ["corpus", "doc"])
 def test_concentrations_are_drawn_from_their_posterior(name, seed):
     rng = np.random.default_rng(seed)
-    seating = seat(World.draw(rng, (1.3, 1.3, 0.4)))
+    seating = seat(World.draw(rng, FIXED[1.3]))
     prior = {"corpus": CORPUS_PRIOR, "doc": DOC_PRIOR}[name]
     drawn = []
     for _ in range(6000):
@@ -399,7 +502,7 @@ def test_sample_holds_the_counts_of_the_seating(seed):
     found = sample.topic_word_counts.toarray()
     np.testing.assert_array_equal(found[np.argsort(sample.component_ids)], expected)
     assert (np.diff(sample.table_counts) <= 0).all()
-    assert sample.doc_prior.sum() == pytest.approx(world.alpha)
+    assert sample.doc_prior.sum() == pytest.approx(world.concentrations.doc)
     np.testing.assert_allclose(sample.word_topic().sum(axis=0), 1.0)
 
 

@@ -9,7 +9,17 @@ from collections import Counter, defaultdict
 from itertools import product
 from math import lgamma, log
 
-__all__ = ["canonical", "log_evidence_of_counts", "log_prior", "seatings"]
+__all__ = [
+    "Franchise",
+    "RepeatingFranchise",
+    "canonical",
+    "log_evidence_of_counts",
+    "log_prior",
+    "log_prior_of_repeats",
+    "openers",
+    "seatings",
+    "word_tables",
+]
 
 
 def partitions(n):
@@ -291,3 +301,118 @@ class Franchise:
             tables.append(of)
             dishes.append({t: table[0] for t, table in enumerate(self.tables[doc])})
         return canonical(tables, dishes)
+
+
+# -- words that documents repeat -------------------------------------------------------
+
+
+def word_tables(docs):
+    """All ways to put the tokens of each word of each document at tables of the word.
+
+    Of each document a label per token: the first token of its table.
+    """
+    of_docs = []
+    for words in docs:
+        of_doc = [{}]
+        for word in dict.fromkeys(words):
+            at = [i for i, other in enumerate(words) if other == word]
+            of_doc = [
+                {**held, **{at[i]: at[part.index(part[i])] for i in range(len(at))}}
+                for held in of_doc
+                for part in partitions(len(at))
+            ]
+        of_docs.append(
+            [tuple(held[i] for i in range(len(words))) for held in of_doc]
+        )
+    yield from product(*of_docs)
+
+
+def openers(words, labels):
+    """Words of the tokens that open a table, by document."""
+    return [
+        [word for i, word in enumerate(own) if of_doc[i] == i]
+        for own, of_doc in zip(words, labels, strict=True)
+    ]
+
+
+def log_prior_of_repeats(labels, discount, concentration):
+    """Log probability of the tables of words, by the urn, token after token."""
+    total = 0.0
+    for of_doc in labels:
+        sizes = Counter()
+        for n, label in enumerate(of_doc):
+            mass = concentration + discount * len(sizes)
+            if label in sizes:
+                mass = sizes[label] - discount
+            total += log(mass / (concentration + n))
+            sizes[label] += 1
+    return total
+
+
+class RepeatingFranchise(Franchise):
+    """The same where documents repeat words, by a restaurant over words in each.
+
+    A table of a word is [opener, tokens]; `opener` is a token of the word that the
+    franchise knows it by, which may have gone to another table since.
+    """
+
+    def __init__(self, docs, n_words, alpha, gamma, eta, discount, concentration, rng):
+        self.discount, self.concentration = discount, concentration
+        self.word_tables = [[[i, [i]] for i in range(len(doc))] for doc in docs]
+        super().__init__(docs, n_words, alpha, gamma, eta, rng)
+
+    def seated_word_mass(self, table):
+        return len(table[1]) - self.discount
+
+    def opening_mass(self, doc):
+        n_seated = sum(len(table[1]) for table in self.tables[doc])
+        return self.concentration + self.discount * n_seated
+
+    def word_probability(self, doc, word):
+        n_seated = sum(len(table[1]) for table in self.tables[doc])
+        mass = sum(self.table_mass(table, word) for table in self.tables[doc])
+        return (mass + self.new_table_mass(word)) / (n_seated + self.alpha)
+
+    def draw_word(self, doc, token):
+        word, own = self.docs[doc][token], self.word_tables[doc]
+        table = next(table for table in own if token in table[1])
+        table[1].remove(token)
+        if not table[1]:
+            own.remove(table)
+            self.take_token(doc, table[0])
+        of_word = [t for t in own if self.docs[doc][t[0]] == word]
+        masses = {i: self.seated_word_mass(t) for i, t in enumerate(of_word)}
+        masses[None] = self.opening_mass(doc) * self.word_probability(doc, word)
+        i = self.pick(masses)
+        if i is not None:
+            of_word[i][1].append(token)
+            return
+        taken = {t[0] for t in of_word}
+        spare = (j for j, other in enumerate(self.docs[doc]) if other == word)
+        opener = next(j for j in spare if j not in taken)
+        own.append([opener, [token]])
+        self.draw_token(doc, opener)
+
+    def sweep(self):
+        for doc, words in enumerate(self.docs):
+            for token in range(len(words)):
+                self.draw_word(doc, token)
+            for opener, _ in self.word_tables[doc]:
+                self.draw_token(doc, opener)
+            for table in list(self.tables[doc]):
+                self.draw_dish(doc, table)
+
+    def state(self):
+        """Labels of tokens, as of `word_tables`, and the seating of openers."""
+        labels, tables, dishes = [], [], []
+        for doc, words in enumerate(self.docs):
+            at = {i: t for t, table in enumerate(self.tables[doc]) for i in table[1]}
+            of_doc, of_openers = [None] * len(words), {}
+            for opener, tokens in self.word_tables[doc]:
+                for i in tokens:
+                    of_doc[i] = min(tokens)
+                of_openers[min(tokens)] = at[opener]
+            labels.append(tuple(of_doc))
+            tables.append([of_openers[i] for i in sorted(of_openers)])
+            dishes.append({t: table[0] for t, table in enumerate(self.tables[doc])})
+        return tuple(labels), canonical(tables, dishes)

@@ -25,6 +25,7 @@ from skbnp.models.hdp_franchise.model import (
     TableAssignments,
 )
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
+from skbnp.models.hdp_franchise.repeats import START
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import Purpose, stream
 
@@ -43,6 +44,8 @@ COLUMNS = (
     "doc_concentration",
     "corpus_concentration",
     "topic_word_prior",
+    "word_discount",
+    "word_concentration",
 )
 #: Tokens of a piece of a sweep, about: some 20 ms.
 TOKENS_PER_PIECE = 1 << 17
@@ -89,6 +92,9 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         Intermediate restricted Gibbs scans of a proposal; 0: sequential allocation.
     before : FranchiseSample or None
         Counts of documents that are gone.
+    repeats_from : int or None
+        Sweeps before documents may repeat words, unless they do from the start; None:
+        they never may.
     """
 
     def __init__(
@@ -103,10 +109,12 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         proposal_sweeps: int = 0,
         n_scans: int = 0,
         before: FranchiseSample | None = None,
+        repeats_from: int | None = None,
     ):
         self.priors, self.entropy = priors, entropy
         self.n_proposals, self.proposal_sweeps = n_proposals, proposal_sweeps
         self.n_scans = n_scans
+        self.repeats_from = repeats_from
         places = None if before is None else before.places()
         if isinstance(start, FranchiseState):
             _check_tables(start, tokens)
@@ -164,7 +172,14 @@ class FranchiseChain(GibbsChain[FranchiseState]):
     # -- one sweep --------------------------------------------------------------------
 
     def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
+        if begin == 0 and self._begins_repeats():
+            self.seating.begin_repeats(*START)
         self._advance(begin, stop, self.seating.meal_part, rng)
+
+    def _begins_repeats(self) -> bool:
+        n_before = self.state.step - self.state.begin
+        is_time = self.repeats_from is not None and n_before >= self.repeats_from
+        return is_time and not self.state.concentrations.has_repeats
 
     def _end(self, rng: np.random.Generator) -> tuple[FranchiseState, list[Lineage]]:
         """Name the dishes, propose moves, draw hyperparameters."""
@@ -231,6 +246,8 @@ class FranchiseChain(GibbsChain[FranchiseState]):
             "doc_concentration": state.concentrations.doc,
             "corpus_concentration": state.concentrations.corpus,
             "topic_word_prior": state.concentrations.topic_word_prior,
+            "word_discount": state.concentrations.word_discount,
+            "word_concentration": state.concentrations.word_concentration,
         }
 
     def sample(self, run: RunTasks = run_in_turn) -> FranchiseSample:
@@ -251,6 +268,7 @@ def _check_tables(state: FranchiseState, tokens: Tokens) -> None:
                 (tables.size, (n_all,)),
                 (tables.dish, (n_all,)),
                 (state.ids, (len(state.ids),)),
+                (_word_sizes(state), (len(tokens),)),
             )
         )
         and tables.n_tables.sum(dtype=np.int64) == n_all
@@ -260,10 +278,21 @@ def _check_tables(state: FranchiseState, tokens: Tokens) -> None:
     )
     if is_sound:
         first = np.cumsum(tables.n_tables) - tables.n_tables
-        at = first[tokens.doc] + tables.table
+        sizes = _word_sizes(state)
+        at = (first[tokens.doc] + tables.table)[sizes > 0]
         is_sound = np.array_equal(np.bincount(at, minlength=n_all), tables.size)
+        starts, n = tokens.runs()
+        found = np.add.reduceat(sizes, starts, dtype=np.int64) if len(n) else n
+        is_sound = is_sound and np.array_equal(found, n)
     if not is_sound:
         raise ValueError("The saved tables of a chain are damaged.")
+
+
+def _word_sizes(state: FranchiseState) -> NDArray:
+    """Tokens at the table of a word that each has opened: one, if there are none."""
+    if state.concentrations.has_repeats:
+        return state.tables.word_size
+    return np.ones(len(state.tables.table), dtype=np.uint8)
 
 
 def _is_whole(array: NDArray) -> bool:

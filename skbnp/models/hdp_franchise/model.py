@@ -2,10 +2,12 @@
 
 Tokens of a document sit at tables, alpha weighs a new one; each table serves a dish (a
 topic) that all documents share, gamma weighs a new one. Topics and weights are
-integrated out, so that seating and concentrations are the whole state.
+integrated out, so that seating and concentrations are the whole state. Where documents
+repeat words for reasons of their own (`repeats`), only the tokens that open a table of
+a word are seated.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +31,7 @@ from skbnp.kernels._seating import (
     rate,
     tidy,
 )
+from skbnp.models.hdp_franchise.repeats import NONE, VAGUE, Repeats
 from skbnp.rows.tokens import Tokens
 
 __all__ = [
@@ -56,10 +59,12 @@ MOST_NATS = 600.0
 class TableAssignments:
     """Who sits where and eats what: a seating without what follows from it."""
 
-    table: NDArray  # (n_tokens,) number of its table in the document
+    table: NDArray  # (n_tokens,) number of its table in the document; 0 of a repeat
     n_tables: Ints  # (n_docs,)
     size: Ints  # (all tables,) by document
     dish: Ints  # (all tables,)
+    #: (n_tokens,) tokens at the table of the word that each has opened, 0: a repeat.
+    word_size: NDArray | None = None
 
     @classmethod
     def one_per_dish(
@@ -82,9 +87,9 @@ class TableAssignments:
         return cls(table, n_tables, size[:n].copy(), dish_of[:n].copy()), served
 
 
-def _smallest_type(n_tables: Ints) -> np.dtype:
-    """For numbers of tables within a document."""
-    return np.min_scalar_type(int(n_tables.max(initial=0)))
+def _smallest_type(counts: NDArray) -> np.dtype:
+    """For numbers up to the largest of some counts."""
+    return np.min_scalar_type(int(counts.max(initial=0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,13 @@ class Concentrations:
     corpus: float  # gamma
     doc: float  # alpha
     topic_word_prior: float  # eta
+    word_discount: float = NONE[0]  # d
+    word_concentration: float = NONE[1]  # c; infinite: no document repeats a word
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether documents repeat words for reasons of their own."""
+        return bool(np.isfinite(self.word_concentration))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +144,11 @@ class Seating:
         self.tokens, self.before = tokens, before
         self.words, self.begin = tokens.words, tokens.begin
         self.longest = int(np.diff(tokens.begin).max(initial=0))
-        self.concentrations = concentrations
         self.table = np.full(n_tokens, -1, dtype=np.int32)
         self.size = np.zeros(n_tokens, dtype=np.int32)
         self.dish = np.zeros(n_tokens, dtype=np.int32)
         self.n_tables = np.zeros(n_docs, dtype=np.int32)
+        self.concentrations = concentrations
         capacity = np.bincount(tokens.words, minlength=tokens.n_words)
         self._totals_before = np.zeros(0, np.int64)
         if before is not None:
@@ -157,7 +169,11 @@ class Seating:
     def concentrations(self) -> Concentrations:
         """Hyperparameters in force; rates follow with the next `tidy`."""
         return Concentrations(
-            self.corpus_concentration, self.doc_concentration, self.topic_word_prior
+            self.corpus_concentration,
+            self.doc_concentration,
+            self.topic_word_prior,
+            self.word_discount,
+            self.word_concentration,
         )
 
     @concentrations.setter
@@ -165,6 +181,12 @@ class Seating:
         self.corpus_concentration = value.corpus
         self.doc_concentration = value.doc
         self.topic_word_prior = value.topic_word_prior
+        self.word_discount = value.word_discount
+        self.word_concentration = value.word_concentration
+        #: (n_tokens,), see `TableAssignments`; None: documents repeat no word.
+        self.word_size = None
+        if value.has_repeats:
+            self.word_size = np.ones(len(self.table), dtype=np.int32)
 
     @property
     def meal_part(self) -> int:
@@ -180,12 +202,16 @@ class Seating:
 
     def tables(self) -> TableAssignments:
         """Return a copy of the seating alone."""
-        at = self.live()
+        at, table, word_size = self.live(), self.table, self.word_size
+        if word_size is not None:
+            table = np.maximum(table, 0)
+            word_size = word_size.astype(_smallest_type(word_size))
         return TableAssignments(
-            self.table.astype(_smallest_type(self.n_tables)),
+            table.astype(_smallest_type(self.n_tables)),
             self.n_tables.copy(),
             self.size[at],
             self.dish[at],
+            word_size,
         )
 
     def live(self) -> NDArray[np.intp]:
@@ -198,6 +224,9 @@ class Seating:
             self.table[:], self.n_tables[:] = tables.table, tables.n_tables
             at = self.live()
             self.size[at], self.dish[at] = tables.size, tables.dish
+            if self.word_size is not None and tables.word_size is not None:
+                self.word_size[:] = tables.word_size
+                self.table[self.word_size == 0] = -1
         self.count()
 
     def count(self) -> None:
@@ -286,6 +315,28 @@ class Seating:
         """Dishes with a table."""
         return self.n_served - self.n_free
 
+    @property
+    def n_seated(self) -> NDArray[np.int64]:
+        """Tokens of each document that are seated, (n_docs,)."""
+        if self.word_size is None:
+            return np.diff(self.begin)
+        seated = np.concatenate([[0], np.cumsum(self.word_size > 0)])
+        return np.diff(seated[self.begin])
+
+    def begin_repeats(self, discount: float, concentration: float) -> None:
+        """Let documents repeat words from now on; up to now each token is seated."""
+        self.concentrations = replace(
+            self.concentrations,
+            word_discount=discount,
+            word_concentration=concentration,
+        )
+
+    def repeats(self) -> Repeats | None:
+        """Count the tables of words; None if documents repeat none."""
+        if self.word_size is None:
+            return None
+        return Repeats.of(self.word_size, self.n_seated, np.diff(self.begin))
+
     def dish_counts(self) -> sp.csr_array:
         """Counts n_kw of a tidy seating, (n_dishes, n_words)."""
         entries = self._entries()
@@ -299,6 +350,8 @@ class Seating:
     def log_joint(self) -> float:
         """Log p(seating) + log p(words | seating), of the documents that are here.
 
+        The seating is that of tokens at tables of words, too.
+
         As unordered partitions, in nats. Tables from before count as given.
         """
         joint = self._log_joint_of_all()
@@ -309,11 +362,16 @@ class Seating:
     def _log_joint_of_all(self) -> float:
         n_dishes = self.dish_tables > 0
         total = log_prior_of_tables(
-            self.size[self.live()], self.begin, self.doc_concentration
+            self.size[self.live()], self.n_seated, self.doc_concentration
         )
         total += log_prior_of_dishes(
             self.dish_tables[n_dishes], self.corpus_concentration
         )
+        repeats = self.repeats()
+        if repeats is not None:
+            total += repeats.log_probability(
+                self.word_discount, self.word_concentration
+            )
         return total + self.log_evidence(self.topic_word_prior)
 
     def _log_joint_before(self) -> float:
@@ -361,6 +419,7 @@ class Priors:
     corpus: GammaPrior
     doc: GammaPrior
     topic: GammaPrior = (1.0, 1.0)
+    word: GammaPrior = VAGUE  # of what documents repeat, which is always learned
 
     def resample(self, seating: Seating, rng: np.random.Generator) -> None:
         """Draw what is learned given a tidy seating."""
@@ -370,6 +429,9 @@ class Priors:
         if self.learn_topic_prior:
             self._resample_topic(seating, rng)
             seating.set_rates()
+        repeats = seating.repeats()
+        if repeats is not None:
+            self._resample_repeats(seating, repeats, rng)
 
     def log_density(self, seating: Seating) -> float:
         """Log density of what is learned."""
@@ -379,6 +441,8 @@ class Priors:
             total += log_gamma_density(seating.doc_concentration, self.doc)
         if self.learn_topic_prior:
             total += log_gamma_density(seating.topic_word_prior, self.topic)
+        if seating.word_size is not None:
+            total += log_gamma_density(seating.word_concentration, self.word)
         return total
 
     def _resample_corpus(self, seating: Seating, rng: np.random.Generator) -> None:
@@ -392,7 +456,7 @@ class Priors:
         )
 
     def _resample_doc(self, seating: Seating, rng: np.random.Generator) -> None:
-        lengths = np.diff(seating.begin)
+        lengths = seating.n_seated
         seating.doc_concentration = draw_concentration(
             seating.doc_concentration,
             lengths[lengths > 0],
@@ -409,6 +473,13 @@ class Priors:
             self.topic,
             rng,
         )
+
+    def _resample_repeats(
+        self, seating: Seating, repeats: Repeats, rng: np.random.Generator
+    ) -> None:
+        now = seating.word_discount, seating.word_concentration
+        drawn = repeats.draw(*now, self.word, rng)
+        seating.word_discount, seating.word_concentration = drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,6 +507,8 @@ class FranchiseSample:
     log_joint: float  # nats per token
     chain: int
     step: int  # sweeps made
+    word_discount: float = NONE[0]  # d
+    word_concentration: float = NONE[1]  # c
 
     @classmethod
     def of(cls, seating: Seating, state: ChainState) -> "FranchiseSample":
@@ -457,11 +530,18 @@ class FranchiseSample:
             state.log_joint,
             state.number,
             state.step,
+            seating.word_discount,
+            seating.word_concentration,
         )
 
     @property
+    def has_repeats(self) -> bool:
+        """Whether documents repeat words for reasons of their own."""
+        return bool(np.isfinite(self.word_concentration))
+
+    @property
     def n_tokens(self) -> NDArray:
-        """Tokens of each topic."""
+        """Tokens of each topic, repeats left out."""
         return np.asarray(self.topic_word_counts.sum(axis=1)).ravel()
 
     @property
@@ -507,9 +587,8 @@ def _log_evidence(
     return float(words - log_rising(n_words * eta, totals).sum())
 
 
-def log_prior_of_tables(size: Ints, begin: NDArray, alpha: float) -> float:
+def log_prior_of_tables(size: Ints, lengths: NDArray, alpha: float) -> float:
     """Log p(tables of documents), given how many tokens each document has."""
-    lengths = np.diff(begin)
     docs = log_rising(alpha, lengths[lengths > 0]).sum()
     return float(len(size) * np.log(alpha) + gammaln(size).sum() - docs)
 

@@ -1,0 +1,34 @@
+"""Prediction by samples of a seating, each with the repeats that it has learned."""
+
+import scipy.sparse as sp
+
+from skbnp.inference.executor import Executor
+from skbnp.models.hdp.burstiness import Burstiness
+from skbnp.models.hdp.prediction import Array, MixturePredictor, Sample
+from skbnp.models.hdp_franchise.model import FranchiseSample
+
+__all__ = ["FranchisePredictor"]
+
+
+class FranchisePredictor(MixturePredictor):
+    """Documents mix topics, and repeat their words as far as a sample says."""
+
+    def infer(self, sample: Sample, X: sp.csr_array, executor: Executor) -> Array:
+        """Infer the Dirichlet parameters of the proportions, (n_docs, K).
+
+        Of the topics of first uses, where documents repeat words.
+        """
+        burstiness = self._burstiness(sample, X, executor)
+        if burstiness is None:
+            return super().infer(sample, X, executor)
+        seated = self._seat(sample, X, burstiness, executor)
+        return seated.doc_topic.toarray() + sample.doc_prior[:-1]
+
+    def _burstiness(
+        self, sample: Sample, X: sp.csr_array, executor: Executor
+    ) -> Burstiness | None:
+        """Return that of the sample; None if its documents do not repeat words."""
+        assert isinstance(sample, FranchiseSample)
+        if not sample.has_repeats or X.nnz == 0:
+            return None
+        return Burstiness(sample.word_discount, sample.word_concentration)

@@ -1,0 +1,118 @@
+"""Words that a document repeats for reasons of its own, of a seating.
+
+With the mixture H_j = sum_k pi_jk phi_k of the topics of document j,
+
+    G_j ~ PYP(d, c, H_j),    tokens of j ~ G_j.
+
+The tokens of a word sit at tables of the word; the first one of each is drawn from H_j
+and seated by the topics, the others repeat it. Of N_j tokens at T_j tables of words, of
+sizes s, with (c | d)_T = c (c + d) ... (c + [T - 1] d),
+
+    p(tables of words) = prod_j (c | d)_{T_j} / (c | 1)_{N_j} prod_s (1 - d | 1)_{s - 1}
+
+(Buntine and Mishra [1]; with d = 0 Doyle and Elkan [2], after Madsen et al. [3]).
+
+References
+----------
+.. [1] Buntine and Mishra, "Experiments with Non-parametric Topic Models", KDD 2014.
+.. [2] Doyle and Elkan, "Accounting for Burstiness in Topic Models", ICML 2009.
+.. [3] Madsen, Kauchak and Elkan, "Modeling Word Burstiness Using the Dirichlet
+   Distribution", ICML 2005.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.components.hyperparameters import (
+    GammaPrior,
+    draw_by_slice,
+    draw_in_range,
+    log_rising,
+)
+
+__all__ = ["DISCOUNTS", "NONE", "START", "VAGUE", "Repeats"]
+
+#: Discount and concentration of no repeats, and those that learning starts from.
+NONE, START = (0.0, np.inf), (0.5, 100.0)
+#: Range of the discount, which is uniform there. Near one a token would try many tables
+#: before it sat down; near zero nothing depends on it.
+DISCOUNTS = 1e-6, 0.98
+#: Prior of the concentration, shape and rate: flat, so that where documents show no
+#: repeats of their own there are hardly any.
+VAGUE: GammaPrior = (1.0, 1e-8)
+#: Width of the steps of a slice of the discount.
+WIDTH = 0.1
+
+#: Values, and how often each occurs.
+Counted = tuple[NDArray[np.float64], NDArray[np.intp]]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """What the tables of words say of discount and concentration."""
+
+    sizes: Counted  # of tables of two tokens and more
+    n_tables: Counted  # of each document
+    n_tokens: Counted  # likewise
+
+    @classmethod
+    def of(cls, word_size: NDArray, n_tables: NDArray, n_tokens: NDArray) -> Self:
+        """Count the sizes of tables, and the tables and tokens of documents."""
+        return cls(
+            _counted(word_size[word_size > 1]),
+            _counted(n_tables[n_tables > 0]),
+            _counted(n_tokens[n_tokens > 0]),
+        )
+
+    def log_probability(self, discount: float, concentration: float) -> float:
+        """Log p(tables of words), nats."""
+        return (
+            self._log_openings(discount, concentration)
+            + self._log_sizes(discount)
+            - self._log_tokens(concentration)
+        )
+
+    def draw(
+        self,
+        discount: float,
+        concentration: float,
+        prior: GammaPrior,
+        rng: np.random.Generator,
+    ) -> tuple[float, float]:
+        """Draw the concentration and then the discount, given all else."""
+        c = draw_by_slice(
+            concentration,
+            lambda c: self._log_openings(discount, c) - self._log_tokens(c),
+            prior,
+            rng,
+        )
+        d = draw_in_range(
+            discount,
+            lambda d: self._log_openings(d, c) + self._log_sizes(d),
+            DISCOUNTS,
+            WIDTH,
+            rng,
+        )
+        return d, c
+
+    def _log_openings(self, discount: float, concentration: float) -> float:
+        """Log (c | d)_T."""
+        n, times = self.n_tables
+        logs = log_rising(concentration / discount, n) + n * np.log(discount)
+        return float((times * logs).sum())
+
+    def _log_sizes(self, discount: float) -> float:
+        n, times = self.sizes
+        return float((times * log_rising(1.0 - discount, n - 1.0)).sum())
+
+    def _log_tokens(self, concentration: float) -> float:
+        n, times = self.n_tokens
+        return float((times * log_rising(concentration, n)).sum())
+
+
+def _counted(values: NDArray) -> Counted:
+    found, times = np.unique(values, return_counts=True)
+    return found.astype(np.float64), times
