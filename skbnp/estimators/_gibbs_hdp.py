@@ -418,6 +418,16 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             else:
                 yield replace(start, tables=tables)
 
+    def _shown(
+        self, kept: list[FranchiseSample], chains: list[FranchiseChain]
+    ) -> list[FranchiseSample]:
+        """Kept samples whose documents repeat words if they now do.
+
+        Log joints of others do not compare.
+        """
+        may_repeat = chains[0].state.concentrations.has_repeats
+        return [sample for sample in kept if sample.has_repeats == may_repeat]
+
     def _attributes_of(self, best: FranchiseSample) -> dict[str, Any]:
         rows = rows_by_id(best.component_ids)
         return {

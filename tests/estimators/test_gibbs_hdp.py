@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,11 +21,15 @@ from checks.failures import Failure, failing_visit
 from checks.states import assert_same, learned
 from skbnp import HDP, GibbsHDP
 from skbnp.callbacks import HeldOutMonitor
+from skbnp.datasets import make_hdp
+from skbnp.inference.executor import Executor
 from skbnp.metrics import (
     document_completion_score,
     held_out_log_likelihood,
     split_tokens,
 )
+from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.utils.ordering import rows_by_id
 
 #: A chain whose sweeps do not depend on how many are made.
 CHAIN = {"burn_in": 4, "thin": 2, "split_merge_sweeps": 6, "random_state": 0}
@@ -38,6 +43,12 @@ def docs(X):
 @pytest.fixture(scope="module")
 def model(docs):
     return GibbsHDP(20, max_iter=12, n_chains=2, **CHAIN).fit(docs)
+
+
+@pytest.fixture(scope="module")
+def plain(model, docs):
+    """The same where topics explain every token."""
+    return clone(model).set_params(burstiness=False).fit(docs)
 
 
 # -- what it finds ---------------------------------------------------------------------
@@ -55,17 +66,17 @@ def test_bars_are_found_from_any_start(n_components, bars, X, X_test):
     assert hdp.score(X_test) > best - 0.03
 
 
-def test_predictions_of_samples_are_averaged(model, X_test):
+def test_predictions_of_samples_are_averaged(plain, X_test):
     X_observed, X_held = split_tokens(X_test, random_state=0)
     single = [
         held_out_log_likelihood(
             sample.word_topic().T, sample.doc_prior, X_observed, X_held
         )
-        for sample in model.samples_
+        for sample in plain.samples_
     ]
     # Averages of probabilities are above those of their logarithms.
-    assert np.mean(single) < model.score(X_test) < max(single) + 0.1
-    alone = clone(model).set_params(max_iter=6, thin=2, n_chains=1).fit(X_test)
+    assert np.mean(single) < plain.score(X_test) < max(single) + 0.1
+    alone = clone(plain).set_params(max_iter=6, thin=2, n_chains=1).fit(X_test)
     assert len(alone.samples_) == 1
     sample = alone.samples_[0]
     expected = held_out_log_likelihood(
@@ -133,13 +144,11 @@ def test_without_a_kept_sweep_the_present_states_are_the_samples(docs):
 
 def test_attributes_are_those_of_the_sample_with_the_highest_log_joint(model, docs):
     best = max(model.samples_, key=lambda sample: sample.log_joint)
-    n_tokens = docs.sum()
     assert model.n_components_ == len(best.table_counts)
     rows = [best.component_ids.tolist().index(k) for k in model.component_ids_]
     counts = best.topic_word_counts.toarray()[rows]
     np.testing.assert_allclose(model.components_, counts + best.topic_word_prior)
     for sample in model.samples_:
-        assert sample.topic_word_counts.sum() == n_tokens
         assert (sample.n_tokens >= sample.table_counts).all()
         assert (sample.table_counts > 0).all()
     total = best.table_counts.sum() + best.corpus_concentration
@@ -254,7 +263,7 @@ def test_warm_start_with_another_number_of_chains_is_refused(docs):
 
 
 def test_chunks_add_up(docs, X):
-    hdp = GibbsHDP(max_iter=5, random_state=0)
+    hdp = GibbsHDP(max_iter=5, burstiness=False, random_state=0)
     for begin in (0, 40, 80):
         hdp.partial_fit(docs[begin : begin + 40])
     (sample,) = hdp.samples_
@@ -277,8 +286,8 @@ def test_counts_of_earlier_chunks_stay(docs):
         assert (after[name] >= counts).all()
 
 
-def test_chunk_goes_on_from_the_best_sample_of_a_fit(docs, model):
-    hdp = pickle.loads(pickle.dumps(model))
+def test_chunk_goes_on_from_the_best_sample_of_a_fit(docs, plain):
+    hdp = pickle.loads(pickle.dumps(plain))
     best = max(hdp.samples_, key=lambda sample: sample.log_joint)
     hdp.partial_fit(docs[:10])
     (sample,) = hdp.samples_
@@ -296,6 +305,114 @@ def test_failure_in_a_chunk_leaves_the_complete_sweeps(docs, model):
     left, right = learned(hdp), learned(other)
     assert_same(left["samples_"], right["samples_"])
     assert_same(left["history_"], right["history_"])
+
+
+# -- words that documents repeat -------------------------------------------------------
+
+
+def planted_repeats(concentration, n_docs=400, seed=0):
+    """Documents of an HDP, and the same tokens by an urn of each document."""
+    held = make_hdp(
+        n_docs, n_features=300, n_words=150, n_components=8, random_state=seed
+    ).data
+    rng, docs = np.random.default_rng(seed), sp.csr_array(held).toarray()
+    for row in docs:
+        fresh, drawn = rng.permutation(np.repeat(np.arange(300), row)), []
+        for n, word in enumerate(fresh):
+            repeats = rng.random() * (concentration + n) < n
+            drawn.append(drawn[rng.integers(n)] if repeats else word)
+        row[:] = np.bincount(drawn, minlength=300)
+    return sp.csr_array(docs)
+
+
+def test_planted_repeats_are_learned_and_predicted():
+    X = planted_repeats(20.0)
+    X, X_test = X[:300], X[300:]
+    hdp = GibbsHDP(20, max_iter=60, random_state=0).fit(X)
+    plain = clone(hdp).set_params(burstiness=False).fit(X)
+    c = [sample.word_concentration for sample in hdp.samples_]
+    assert 20.0 / 1.5 < np.mean(c) < 20.0 * 1.5
+    assert hdp.word_concentration_ in c
+    assert hdp.word_discount_ < 0.2
+    assert hdp.score(X_test) > plain.score(X_test) + 0.1
+    assert hdp.n_components_ < plain.n_components_
+    assert plain.word_concentration_ == np.inf
+
+
+@pytest.mark.long
+def test_documents_of_the_model_repeat_no_word(X_test):
+    X = make_hdp(600, n_features=500, n_words=100, n_components=8, random_state=0).data
+    X, X_test = sp.csr_array(X)[:500], sp.csr_array(X)[500:]
+    hdp = GibbsHDP(20, max_iter=150, random_state=0).fit(X)
+    plain = clone(hdp).set_params(burstiness=False).fit(X)
+    seated = [s.topic_word_counts.sum() for s in hdp.samples_]
+    assert min(seated) > 0.98 * X.sum()
+    assert hdp.score(X_test) == pytest.approx(plain.score(X_test), abs=0.01)
+
+
+def test_predictions_repeat_words_as_the_sample_says(docs, model, X_test):
+    X_observed, X_held = split_tokens(X_test, random_state=0)
+    best = model._best()
+    alone = pickle.loads(pickle.dumps(model))
+    alone.samples_ = [best]
+    with_repeats = alone.score(X_test)
+    given = replace(best, word_discount=0.0, word_concentration=np.inf)
+    alone.samples_ = [given]
+    expected = held_out_log_likelihood(
+        given.word_topic().T, given.doc_prior, X_observed, X_held
+    )
+    assert alone.score(X_test) == pytest.approx(expected, rel=1e-5)
+    assert with_repeats != alone.score(X_test)
+
+
+def test_proportions_are_those_of_first_uses(docs, model):
+    """Where a word is hardly drawn twice, those of documents that show it once."""
+    hdp = pickle.loads(pickle.dumps(model))
+    best = replace(model._best(), word_discount=0.0, word_concentration=1e-4)
+    hdp.samples_ = [best]
+    once = docs.astype(float)
+    once.data[:] = 1.0
+    with Executor(1) as executor:
+        theta = MixturePredictor([best]).infer(best, once, executor)
+    expected = (theta / theta.sum(axis=1, keepdims=True))[
+        :, rows_by_id(best.component_ids)
+    ]
+    np.testing.assert_allclose(hdp.transform(docs), expected, atol=1e-3)
+    assert np.abs(model.transform(docs) - expected).max() > 0.01
+
+
+def test_documents_repeat_words_after_plain_sweeps(docs):
+    hdp = GibbsHDP(20, max_iter=12, burn_in=8, thin=1, random_state=0).fit(docs)
+    is_plain = np.isinf(hdp.history_["word_concentration"])
+    assert is_plain.tolist() == [True] * 4 + [False] * 8
+    n_seated = [sample.topic_word_counts.sum() for sample in hdp.samples_]
+    assert docs.nnz <= min(n_seated) <= max(n_seated) < docs.sum()
+    plain = clone(hdp).set_params(burstiness=False).fit(docs)
+    assert hdp.history_["log_joint"][:4] == plain.history_["log_joint"][:4]
+
+
+def test_chains_of_documents_that_repeat_words_do_not_go_on_without(docs, model):
+    hdp = pickle.loads(pickle.dumps(model)).set_params(warm_start=True)
+    with pytest.raises(ValueError, match="burstiness=False with warm_start=True"):
+        hdp.set_params(burstiness=False).fit(docs)
+    hdp.fit(docs[:100])  # others: new chains
+    assert hdp.word_concentration_ == np.inf
+    hdp.set_params(burstiness="auto", max_iter=6).fit(docs[:100])
+    assert {sample.step for sample in hdp.samples_} == {26, 28, 30}
+    assert all(sample.has_repeats for sample in hdp.samples_)
+
+
+def test_chunks_of_documents_that_repeat_words(docs):
+    hdp = GibbsHDP(max_iter=5, random_state=0)
+    n_seated = []
+    for begin in (0, 40, 80):
+        hdp.partial_fit(docs[begin : begin + 40])
+        n_seated.append(hdp.samples_[0].topic_word_counts.sum())
+    n_tokens = np.cumsum([docs[b : b + 40].sum() for b in (0, 40, 80)])
+    assert (n_seated < n_tokens).all()
+    assert (np.diff(n_seated) > 0).all()
+    c = hdp.history_["word_concentration"]
+    assert len(set(c)) == len(c) == 15
 
 
 # -- starts ----------------------------------------------------------------------------
@@ -389,7 +506,8 @@ def test_too_many_tokens_in_all_are_refused_by_row():
 
 
 def test_too_many_tokens_over_chunks_are_refused(docs):
-    hdp = GibbsHDP(max_iter=2, random_state=0).partial_fit(docs[:5])
+    hdp = GibbsHDP(max_iter=2, burstiness=False, random_state=0)
+    hdp.partial_fit(docs[:5])
     counts = hdp.samples_[0].topic_word_counts
     counts.data[0] += 2**31 - 1 - counts.sum() - 7
     with pytest.raises(ValueError, match=r"tokens after .*, too many from row 0 on"):
@@ -431,15 +549,19 @@ def test_refused_start_leaves_a_fitted_model(docs):
 
 
 @pytest.mark.parametrize("size", [1e-100, 1e-40, 1e-5, 1e5, 1e10])
-@pytest.mark.parametrize("learn", [False, True])
-def test_extreme_hyperparameters_give_finite_numbers(size, learn, docs):
+@pytest.mark.parametrize(
+    ("learn", "burstiness"), [(False, "auto"), (True, False), (True, "auto")]
+)
+def test_extreme_hyperparameters_give_finite_numbers(size, learn, burstiness, docs):
     names = ("doc_concentration", "corpus_concentration", "topic_word_prior")
     for name in names:
         hdp = GibbsHDP(4, max_iter=4, learn_priors=learn, random_state=0)
-        hdp.set_params(**{name: size}).fit(docs[:20])
+        hdp.set_params(burstiness=burstiness, **{name: size}).fit(docs[:20])
         assert np.isfinite(hdp.history_["log_joint"]).all()
         assert np.isfinite(hdp.transform(docs)).all()
-        assert hdp.samples_[0].topic_word_counts.sum() == docs[:20].sum()
+        n_seated = hdp.samples_[0].topic_word_counts.sum()
+        least = docs[:20].nnz if burstiness else docs[:20].sum()
+        assert least <= n_seated <= docs[:20].sum()
 
 
 def test_burn_in_must_leave_a_sweep(docs):

@@ -97,7 +97,9 @@ def state_of(seating, rng):
                 of_openers[own[0]] = int(table[opener])
         labels.append(tuple(of_doc))
         tables.append([of_openers[i] for i in sorted(of_openers)])
-        dishes.append(dict(enumerate(seating.dish[begin : begin + len(words)].tolist())))
+        dishes.append(
+            dict(enumerate(seating.dish[begin : begin + len(words)].tolist()))
+        )
     return tuple(labels), reference.canonical(tables, dishes)
 
 

@@ -321,9 +321,7 @@ def word_tables(docs):
                 for held in of_doc
                 for part in partitions(len(at))
             ]
-        of_docs.append(
-            [tuple(held[i] for i in range(len(words))) for held in of_doc]
-        )
+        of_docs.append([tuple(held[i] for i in range(len(words))) for held in of_doc])
     yield from product(*of_docs)
 
 
