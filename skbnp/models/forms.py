@@ -145,9 +145,9 @@ register("dependent-trees-closed-epoch/1", ClosedEpoch)
 
 # Chains of samplers, and what they keep.
 register("franchise-chain/1", FranchiseState)
-register("franchise-tables/1", TableAssignments)
-register("franchise-concentrations/1", Concentrations)
-register("franchise-sample/1", FranchiseSample)
+register("franchise-tables/2", TableAssignments)
+register("franchise-concentrations/2", Concentrations)
+register("franchise-sample/2", FranchiseSample)
 register("nested-chain/1", NestedState)
 register("nested-paths/1", Paths)
 register("nested-sample/1", NestedSample)

@@ -41,7 +41,7 @@ class Tokens:
         return rows_of(self.begin)
 
     def runs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Begins of the tokens of each word in each document, and how many there are."""
+        """Begins of the tokens of each word in each document, and their numbers."""
         is_first = np.diff(self.words, prepend=-1) != 0
         is_first[self.begin[:-1][np.diff(self.begin) > 0]] = True
         starts = np.flatnonzero(is_first)

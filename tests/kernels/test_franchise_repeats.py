@@ -80,7 +80,7 @@ def seat(alpha, gamma, eta, discount, concentration):
 
 
 def state_of(seating, rng):
-    """Give tokens of a word its tables at random, which are equal but for their sizes."""
+    """Give tokens of a word its tables at random; a seating has the sizes alone."""
     labels, tables, dishes = [], [], []
     for doc, words in enumerate(DOCS):
         begin = int(seating.begin[doc])
