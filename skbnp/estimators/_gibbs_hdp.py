@@ -33,10 +33,10 @@ from skbnp.models.hdp_franchise.model import (
     Concentrations,
     FixedTopics,
     FranchiseSample,
-    Priors,
     TableAssignments,
 )
 from skbnp.models.hdp_franchise.prediction import FranchisePredictor
+from skbnp.models.hdp_franchise.priors import Priors
 from skbnp.models.hdp_franchise.repeats import DISCOUNTS, NONE
 from skbnp.models.hdp_franchise.start import draw_topics
 from skbnp.utils.ordering import rows_by_id
@@ -77,6 +77,15 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     priors are its Eqs. (5) and (10)); split-merge Metropolis-Hastings proposals on
     tables (Figure 2 of [1]_) and draws of the hyperparameters follow.
 
+    A word that a document has used once comes again more often than topics tell. So
+    the tokens of document j are drawn from a Pitman-Yor process PYP(d, c, H_j) over the
+    mixture H_j of its topics [3]_, likewise by a restaurant: a token of a word repeats
+    one of the s tokens at a table of the word by s - d, or is drawn from the topics, as
+    above, by c + d T_j, where T_j tokens of the document have been. Which do is drawn
+    with all else, exactly, and d and c are learned: where documents repeat no words of
+    their own accord, hardly a token is a repeat. Without, topics that stand for single
+    documents are the only account of repeats, and there are many.
+
     Parameters
     ----------
     n_components : int or None, default=100
@@ -92,16 +101,16 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     topic_word_prior : float, default=0.05
         Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
         values make more and more specific topics. The value to start from, likewise.
+    burstiness : "auto" or False, default="auto"
+        Whether documents may repeat words for reasons of their own: "auto" learns how
+        far they do, which may be not at all, whatever `learn_priors` is; False lets
+        topics explain every token.
     learn_priors : bool or "concentrations", default="concentrations"
         Whether to draw both concentrations and the topic prior in every sweep (True),
         the concentrations alone, or nothing (False). The topic prior has a
         Gamma(1, 1) prior.
     corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the concentrations' Gamma priors, both > 0.
-    burstiness : "auto" or False, default="auto"
-        Whether documents may repeat words for reasons of their own, see Notes: "auto"
-        learns from the documents how far they do, which may be not at all; False lets
-        topics explain every token.
     split_merge : bool, default=True
         Whether to propose splits and merges of topics; without, it is plain Gibbs
         sampling.
@@ -146,8 +155,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         Kept states of all chains: `topic_word_counts` (csr_array of shape
         (n_components, n_features)), `table_counts` and `component_ids`
         (n_components,), `doc_concentration`, `corpus_concentration`,
-        `topic_word_prior`, `log_joint` (nats per token), `chain` and `step`. Before
-        the first is kept, and after `partial_fit`, the present states.
+        `topic_word_prior`, `log_joint` (nats per token), `chain`, `step`,
+        `word_discount` and `word_concentration`. Counts leave repeats out. Before the
+        first is kept, and after `partial_fit`, the present states.
     components_ : ndarray of shape (n_components_, n_features)
         Counts plus `topic_word_prior_` of the sample with the highest log joint. Topics
         are not aligned between samples, so this and the next five speak of that sample
@@ -168,9 +178,13 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         born and ended by Gibbs steps ("birth", "prune") and accepted splits and
         merges. Ended ids never return.
     n_active_components_ : int
-        Topics with at least max(1, 1e-4 of all) tokens.
+        Topics with at least max(1, 1e-4 of all) tokens that repeat no other.
     doc_concentration_, corpus_concentration_, topic_word_prior_ : float
         Values of that sample.
+    word_discount_, word_concentration_ : float
+        Discount d, in [0, 1), and concentration c of the words in each document, of
+        that sample. A first use is followed by more repeats the smaller c is, a second
+        one by as many the larger d is. 0.0 and infinity: topics explain every token.
     n_components_posterior_ : dict of int to float
         Number of topics -> share of the sweeps after burn-in that had it, all chains.
     log_joint_ : float
@@ -179,7 +193,8 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     history_ : dict of lists
         One entry per sweep and chain, burn-in included: `step`, `chain`, `seconds`
         (elapsed wall time), `n_components`, `n_tables`, `log_joint` (nats per token),
-        `n_splits` and `n_merges` accepted so far, and the hyperparameters.
+        `n_splits` and `n_merges` accepted so far, and the hyperparameters. Log joints
+        with repeats and without do not compare.
     n_iter_ : int
         Sweeps made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int
@@ -195,11 +210,16 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     -----
     Prediction (`score`) averages probabilities over `samples_`; a document is folded in
     as :func:`skbnp.metrics.held_out_log_likelihood` does it, deterministic, under the
-    Dirichlet prior with parameters alpha_0 m_k / (m + gamma). `transform` uses the
-    sample with the highest log joint.
+    Dirichlet prior with parameters alpha_0 m_k / (m + gamma), and with the repeats of
+    its words by d and c of the sample. `transform` uses the sample with the highest log
+    joint; its proportions are those of first uses, which topics explain.
+
+    c has an exponential prior of mean 1e8, next to flat, and d a uniform one up to .98.
+    Chains that start from topics at random let documents repeat words from the 16th
+    sweep on, or from the middle of a shorter burn-in: topics form from all tokens.
 
     A sweep takes time in proportion to the tokens times the topics that their words
-    have, some 0.1 to 0.2 microseconds per token in a settled chain. Memory is about 40
+    have, some 0.1 to 0.2 microseconds per token in a settled chain. Memory is about 45
     bytes per token and chain. Only chains run side by side: one chain is sequential. An
     interrupt waits for the document in hand.
 
@@ -220,6 +240,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
       Metropolis-Hastings step, in which 16 of its tokens propose. Both leave the
       posterior as it is.
     - Gamma priors are given by shape and rate.
+    - [3]_ has such a process in each document for each topic, and draws by indicators
+      of tables with generalised Stirling numbers; here there is one for each document,
+      and tokens sit at its tables, so that words of any count are exact.
 
     References
     ----------
@@ -231,6 +254,11 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     .. [3] Sonia Jain and Radford M. Neal, "A Split-Merge Markov Chain Monte Carlo
        Procedure for the Dirichlet Process Mixture Model", Journal of Computational and
        Graphical Statistics 13, 2004.
+    .. [3] Wray Buntine and Swapnil Mishra, "Experiments with Non-parametric Topic
+       Models", KDD 2014; after Gabriel Doyle and Charles Elkan, "Accounting for
+       Burstiness in Topic Models", ICML 2009, and Rasmus Madsen, David Kauchak and
+       Charles Elkan, "Modeling Word Burstiness Using the Dirichlet Distribution", ICML
+       2005.
 
     Examples
     --------

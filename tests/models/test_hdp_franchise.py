@@ -20,11 +20,11 @@ from skbnp.models.hdp_franchise.model import (
     FixedTopics,
     FranchiseSample,
     Places,
-    Priors,
     Seating,
     TableAssignments,
 )
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
+from skbnp.models.hdp_franchise.priors import Priors
 from skbnp.models.hdp_franchise.repeats import DISCOUNTS, Repeats
 from skbnp.rows.tokens import Tokens
 

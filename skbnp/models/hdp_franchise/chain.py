@@ -20,11 +20,11 @@ from skbnp.kernels._franchise import sweep
 from skbnp.models.hdp_franchise.model import (
     Concentrations,
     FranchiseSample,
-    Priors,
     Seating,
     TableAssignments,
 )
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
+from skbnp.models.hdp_franchise.priors import Priors
 from skbnp.models.hdp_franchise.repeats import START
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import Purpose, stream
@@ -279,6 +279,7 @@ def _check_tables(state: FranchiseState, tokens: Tokens) -> None:
     if is_sound:
         first = np.cumsum(tables.n_tables) - tables.n_tables
         sizes = _word_sizes(state)
+        assert sizes is not None
         at = (first[tokens.doc] + tables.table)[sizes > 0]
         is_sound = np.array_equal(np.bincount(at, minlength=n_all), tables.size)
         starts, n = tokens.runs()
@@ -288,8 +289,8 @@ def _check_tables(state: FranchiseState, tokens: Tokens) -> None:
         raise ValueError("The saved tables of a chain are damaged.")
 
 
-def _word_sizes(state: FranchiseState) -> NDArray:
-    """Tokens at the table of a word that each has opened: one, if there are none."""
+def _word_sizes(state: FranchiseState) -> NDArray | None:
+    """Tokens at the table of a word that each has opened: one, where none repeats."""
     if state.concentrations.has_repeats:
         return state.tables.word_size
     return np.ones(len(state.tables.table), dtype=np.uint8)

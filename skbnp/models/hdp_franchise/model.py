@@ -14,13 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from skbnp.components.hyperparameters import (
-    GammaPrior,
-    draw_by_slice,
-    draw_concentration,
-    log_gamma_density,
-    log_rising,
-)
+from skbnp.components.hyperparameters import log_rising
 from skbnp.inference.chains import ChainState
 from skbnp.kernels._seating import (
     MEAL_PART,
@@ -31,7 +25,7 @@ from skbnp.kernels._seating import (
     rate,
     tidy,
 )
-from skbnp.models.hdp_franchise.repeats import NONE, VAGUE, Repeats
+from skbnp.models.hdp_franchise.repeats import NONE, Repeats
 from skbnp.rows.tokens import Tokens
 
 __all__ = [
@@ -39,7 +33,6 @@ __all__ = [
     "FixedTopics",
     "FranchiseSample",
     "Places",
-    "Priors",
     "Seating",
     "TableAssignments",
 ]
@@ -408,78 +401,6 @@ class Seating:
         common = np.flatnonzero(times)
         counts = np.concatenate([common, large[:n_large]]).astype(np.float64)
         return counts, np.concatenate([times[common], np.ones(n_large, np.int64)])
-
-
-@dataclass(frozen=True, slots=True)
-class Priors:
-    """What is learned of the hyperparameters, under Gamma(shape, rate) priors."""
-
-    learn_concentrations: bool
-    learn_topic_prior: bool
-    corpus: GammaPrior
-    doc: GammaPrior
-    topic: GammaPrior = (1.0, 1.0)
-    word: GammaPrior = VAGUE  # of what documents repeat, which is always learned
-
-    def resample(self, seating: Seating, rng: np.random.Generator) -> None:
-        """Draw what is learned given a tidy seating."""
-        if self.learn_concentrations:
-            self._resample_corpus(seating, rng)
-            self._resample_doc(seating, rng)
-        if self.learn_topic_prior:
-            self._resample_topic(seating, rng)
-            seating.set_rates()
-        repeats = seating.repeats()
-        if repeats is not None:
-            self._resample_repeats(seating, repeats, rng)
-
-    def log_density(self, seating: Seating) -> float:
-        """Log density of what is learned."""
-        total = 0.0
-        if self.learn_concentrations:
-            total += log_gamma_density(seating.corpus_concentration, self.corpus)
-            total += log_gamma_density(seating.doc_concentration, self.doc)
-        if self.learn_topic_prior:
-            total += log_gamma_density(seating.topic_word_prior, self.topic)
-        if seating.word_size is not None:
-            total += log_gamma_density(seating.word_concentration, self.word)
-        return total
-
-    def _resample_corpus(self, seating: Seating, rng: np.random.Generator) -> None:
-        m = seating.n_all_tables
-        seating.corpus_concentration = draw_concentration(
-            seating.corpus_concentration,
-            np.array([m] if m > 0 else []),
-            seating.n_dishes if m > 0 else 0,
-            self.corpus,
-            rng,
-        )
-
-    def _resample_doc(self, seating: Seating, rng: np.random.Generator) -> None:
-        lengths = seating.n_seated
-        seating.doc_concentration = draw_concentration(
-            seating.doc_concentration,
-            lengths[lengths > 0],
-            seating.n_tables.sum(),
-            self.doc,
-            rng,
-        )
-
-    def _resample_topic(self, seating: Seating, rng: np.random.Generator) -> None:
-        counted = seating.count_of_counts()
-        seating.topic_word_prior = draw_by_slice(
-            seating.topic_word_prior,
-            lambda eta: seating.log_evidence(eta, counted),
-            self.topic,
-            rng,
-        )
-
-    def _resample_repeats(
-        self, seating: Seating, repeats: Repeats, rng: np.random.Generator
-    ) -> None:
-        now = seating.word_discount, seating.word_concentration
-        drawn = repeats.draw(*now, self.word, rng)
-        seating.word_discount, seating.word_concentration = drawn
 
 
 @dataclass(frozen=True, slots=True)
