@@ -560,7 +560,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     def _predictor(self) -> FranchisePredictor:
         check_is_fitted(self)
-        return FranchisePredictor(self.samples_)
+        return FranchisePredictor(self.samples_, repeats=True)
 
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Infer the topic proportions of documents.

@@ -16,9 +16,9 @@ class FranchisePredictor(MixturePredictor):
     def infer(self, sample: Sample, X: sp.csr_array, executor: Executor) -> Array:
         """Infer the Dirichlet parameters of the proportions, (n_docs, K).
 
-        Of the topics of first uses, where documents repeat words.
+        Of the topics of first uses, where documents of the sample repeat words.
         """
-        burstiness = self._burstiness(sample, X, executor)
+        burstiness = self._own(sample, X)
         if burstiness is None:
             return super().infer(sample, X, executor)
         seated = self._seat(sample, X, burstiness, executor)
@@ -27,8 +27,11 @@ class FranchisePredictor(MixturePredictor):
     def _burstiness(
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> Burstiness | None:
-        """Return that of the sample; None if its documents do not repeat words."""
+        """Return that of the sample; learned where topics explain every token."""
+        return self._own(sample, X) or super()._burstiness(sample, X, executor)
+
+    def _own(self, sample: Sample, X: sp.csr_array) -> Burstiness | None:
         assert isinstance(sample, FranchiseSample)
-        if not sample.has_repeats or X.nnz == 0:
+        if not self.repeats or not sample.has_repeats or X.nnz == 0:
             return None
         return Burstiness(sample.word_discount, sample.word_concentration)
