@@ -410,7 +410,8 @@ def test_log_probability_of_repeats_is_that_of_the_urn(discount, concentration):
     sizes = [[3, 1], [1], [2, 2, 1], []]
     labels = [np.repeat(np.arange(len(own)), own) for own in sizes]
     n_tables, n_tokens = (np.array([f(own) for own in sizes]) for f in (len, sum))
-    repeats = Repeats.of(np.concatenate(sizes), n_tables, n_tokens)
+    of_all = np.array([n for own in sizes for n in own])
+    repeats = Repeats.of(of_all, n_tables, n_tokens)
     expected = reference.log_prior_of_repeats(labels, discount, concentration)
     found = repeats.log_probability(discount, concentration)
     assert found == pytest.approx(expected, rel=1e-9)

@@ -313,8 +313,10 @@ class Seating:
         """Tokens of each document that are seated, (n_docs,)."""
         if self.word_size is None:
             return np.diff(self.begin)
-        seated = np.concatenate([[0], np.cumsum(self.word_size > 0)])
-        return np.diff(seated[self.begin])
+        seated = np.concatenate(
+            [[0], np.cumsum(self.size[self.live()], dtype=np.int64)]
+        )
+        return np.diff(seated[np.concatenate([[0], np.cumsum(self.n_tables)])])
 
     def begin_repeats(self, discount: float, concentration: float) -> None:
         """Let documents repeat words from now on; up to now each token is seated."""

@@ -43,6 +43,8 @@ DISCOUNTS = 1e-6, 0.98
 #: Prior of the concentration, shape and rate: flat, so that where documents show no
 #: repeats of their own there are hardly any.
 VAGUE: GammaPrior = (1.0, 1e-8)
+#: Numbers up to this are counted by a table.
+COMMON = 4096
 #: Width of the steps of a slice of the discount.
 WIDTH = 0.1
 
@@ -114,5 +116,10 @@ class Repeats:
 
 
 def _counted(values: NDArray) -> Counted:
-    found, times = np.unique(values, return_counts=True)
+    if values.max(initial=0) < COMMON:
+        all_times = np.bincount(values)
+        found = np.flatnonzero(all_times)
+        times = all_times[found]
+    else:
+        found, times = np.unique(values, return_counts=True)
     return found.astype(np.float64), times
