@@ -91,7 +91,7 @@ class HDP(ShardedMixin, LocalHDP):
     doc_concentration, corpus_concentration, topic_word_prior : float
         Concentrations alpha and gamma, 1.0 by default, and Dirichlet parameter eta,
         0.05, that learning starts from; in [1e-100, 1e10].
-    burstiness : "auto" or False, default="auto"
+    burstiness : "auto" or False, default=False
         Whether documents repeat words for reasons of their own, as in `skbnp.HDP`.
     learn_priors : bool, "auto" or "concentrations", default="auto"
         What is learned of the priors, as in `skbnp.HDP`.
@@ -226,7 +226,7 @@ class HDP(ShardedMixin, LocalHDP):
         doc_concentration=1.0,
         corpus_concentration=1.0,
         topic_word_prior=0.05,
-        burstiness: bool | str = "auto",
+        burstiness: bool | str = False,
         learn_priors: bool | str = "auto",
         corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
         doc_concentration_prior: Sequence[float] = (1.0, 1.0),

@@ -127,17 +127,16 @@ def summary(
     <BLANKLINE>
     vocabulary            3 terms
     topics                2
-    fit                   34 passes, converged, ... seconds
+    fit                   30 passes, converged, ... seconds
     moves                 10 births, 0 splits, 4 merges accepted
-    log probability       -0.81... nats per training token, each given all others
-    a document repeats    27 of the first 100 tokens, beyond its topics
-    corpus_concentration  0.39...
-    doc_concentration     0.28...
+    log probability       -0.85... nats per training token, each given all others
+    corpus_concentration  0.38...
+    doc_concentration     0.36...
     topic_word_prior      0.001
     <BLANKLINE>
     topic   weight  terms
-        9   54.1 %  rain, snow, sun
-        2   45.1 %  sun, rain, snow
+        9   55.1 %  rain, snow, sun
+        2   44.2 %  sun, rain, snow
     """
     model = fitted_model(estimator)
     weights, distr = topics(estimator)

@@ -813,8 +813,9 @@ def sweep(
 
     Section 3.1 of [1] and its appendix; and, where a word of a document may be
     repeated, who opens a table of the word (section 3 of [2]). A token that is not
-    seated yet is seated by the tokens so far. The dish of a table of more than `meal_part` tokens is drawn
-    by a Metropolis-Hastings step: some of its tokens propose.
+    seated yet is seated by the tokens so far. The dish of a table of more than
+    `meal_part` tokens is drawn by a Metropolis-Hastings step: some of its tokens
+    propose.
 
     Returns the document before which there were too few places for new dishes, or
     `stop`. Time O(sum over tokens of the dishes of their words); no allocation.

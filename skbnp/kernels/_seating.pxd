@@ -20,8 +20,8 @@ cdef struct Franchise "skbnp_franchise":
     const int32_t* words
     # Seating. Table t of document j is entry begin[j] + t of `size` and `dish`.
     int32_t* table          # of each token; -1: a repeat, or not seated yet
-    int32_t* word_size      # tokens at the table of the word that it opened, 0: a repeat;
-                            # NULL: there are none
+    # Tokens at the table of the word that a token opened, 0: a repeat; NULL: none.
+    int32_t* word_size
     int32_t* size           # tokens of each table
     int32_t* dish           # of each table
     int32_t* n_tables       # (n_docs,)

@@ -245,10 +245,10 @@ cdef inline void launch(const Franchise* f, Proposal* p, bitgen_t* rng) noexcept
 
     It does not depend on how the tables are shared now.
     """
-    cdef int64_t i, scan
+    cdef int64_t i, _scan
     for i in range(p.n_queue):
         put_table(f, p, i, uniform(rng) >= 0.5)
-    for scan in range(p.n_scans):
+    for _scan in range(p.n_scans):
         for i in range(p.n_queue):
             take_table(f, p, i)
             choose_dish(f, p, i, True, rng)

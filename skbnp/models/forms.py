@@ -160,7 +160,7 @@ LEARNER = "posterior schedule moves corpus visitor memory warm_up n_passes"
 TRIALS = (
     "posterior held moves folds prior_limit length passes_left finish n_tokens "
     "n_trials n_accepted final is_complete n_final n_final_passes model run best "
-    "learns_burstiness tries_tables"
+    "learns_burstiness knows_repeats tries_tables"
 )
 MONITOR = (
     "verbose _told history criterion parts_name unit tol change n_passes _last _start"
@@ -176,7 +176,7 @@ register("learner/1", Learner, _any(*LEARNER.split()))
 register("monitor/1", Monitor, _any(*MONITOR.split()))
 register("no-moves/1", Moves, {})
 register("end-unused/1", EndUnused, {"moves": SplitMerge})
-register("learn-burstiness/1", LearnBurstiness, {"moves": Moves, "n_plain": int})
+register("learn-burstiness/1", LearnBurstiness, {"moves": Moves})
 register("no-memory/1", DocumentMemory, {})
 register("running-average/1", RunningAverage, {"documents": DocumentMemory})
 register("online-schedule/1", OnlineSchedule)

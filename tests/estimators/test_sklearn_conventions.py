@@ -403,11 +403,13 @@ def test_unknown_metadata_is_refused(estimator, text):
 
 @each
 def test_requests_for_metadata_are_those_of_parameters(estimator):
-    """`epochs`, of what learns by epoch."""
+    """`epochs`, of what learns by epoch, and `repeats` of scores."""
     offered = any(
         n.startswith("set_") and n.endswith("_request") for n in dir(estimator)
     )
-    assert offered == ("epochs" in signature(estimator.fit).parameters)
+    has_epochs = "epochs" in signature(estimator.fit).parameters
+    has_repeats = "repeats" in signature(estimator.score).parameters
+    assert offered == (has_epochs or has_repeats)
 
 
 @each

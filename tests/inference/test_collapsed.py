@@ -153,7 +153,7 @@ def test_documents_of_a_stream_are_held_by_nobody(X, monkeypatch):
     assert len(seen) == 6
     assert not np.concatenate(seen).any()
     seen.clear()
-    HDP(5, batch_size=30, burstiness=False, random_state=0, max_iter=2).fit(X)
+    HDP(5, batch_size=30, random_state=0, max_iter=2).fit(X)
     held = [(part > 0.0).all() for part in seen]
     assert held == [False] * 3 + [True] * 3
 

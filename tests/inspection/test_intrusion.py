@@ -43,7 +43,10 @@ def test_sets_have_the_terms_of_a_topic_and_one_of_another(n_terms):
 
 @pytest.mark.parametrize("name", ["HDP-online", "GibbsHDP", "NestedCRP-batch"])
 def test_sets_are_of_topics_by_their_numbers(name):
-    model = fresh(FIRST[name]).fit(rows_of(FIRST[name], X))
+    model = fresh(FIRST[name])
+    if name == "GibbsHDP":  # few topics of tables are in use
+        model.set_params(burstiness=False)
+    model.fit(rows_of(FIRST[name], X))
     sets = word_intrusion(model, n_terms=4, random_state=1)
     assert 0 < len(sets) <= model.n_active_components_
     check_sets(sets, model.topic_word_distr_, model._topic_numbers, 4)

@@ -1,12 +1,18 @@
-"""Laws of the held-out log likelihood under given topics."""
+"""Laws of the held-out log likelihood under given topics alone.
+
+Of what documents repeat, see `test_repeats`.
+"""
+
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from reference import held_out as reference
-from skbnp.metrics import held_out_log_likelihood
+from skbnp import metrics
 
+held_out_log_likelihood = partial(metrics.held_out_log_likelihood, repeats=False)
 #: Expected counts in single precision are exact to this share of the tokens, and scores
 #: of some nats about so.
 SINGLE = 1e-4

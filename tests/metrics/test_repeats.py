@@ -53,7 +53,7 @@ def draw(n_docs, discount, concentration, seed, n_words=300, length=80):
 def test_repeats_are_predicted_where_documents_repeat(discount, concentration, seed):
     X, topics, prior = draw(150, discount, concentration, seed)
     parts = split_tokens(X)
-    alone = held_out_log_likelihood(topics, prior, *parts)
+    alone = held_out_log_likelihood(topics, prior, *parts, repeats=False)
     repeats = held_out_log_likelihood(topics, prior, *parts, repeats=True)
     assert repeats > alone + 0.3
 
@@ -61,7 +61,7 @@ def test_repeats_are_predicted_where_documents_repeat(discount, concentration, s
 def test_nothing_changes_where_documents_do_not_repeat(seed):
     X, topics, prior = draw(150, 0.0, None, seed)
     parts = split_tokens(X)
-    alone = held_out_log_likelihood(topics, prior, *parts)
+    alone = held_out_log_likelihood(topics, prior, *parts, repeats=False)
     assert held_out_log_likelihood(topics, prior, *parts, repeats=True) == alone
 
 

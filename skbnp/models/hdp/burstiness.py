@@ -60,6 +60,8 @@ LEAST_CONCENTRATION, MOST_CONCENTRATION = 1.0, 1e8
 MOST_DISCOUNT = 0.98
 #: Documents from which both are learned, at most.
 N_DOCS = 600
+#: So few documents say nothing of all others.
+FEWEST_DOCS = 10
 #: Where the search begins: all pairs of these.
 DISCOUNTS, CONCENTRATIONS = (0.0, 0.3, 0.6, 0.8), (1.0, 10.0, 100.0, 1e3, 1e5)
 #: Standard errors by which repeats must be better predicted than by topics alone.
@@ -207,5 +209,7 @@ def maximise_burstiness(
     best = Burstiness(round(float(found.x[1]), DECIMALS), float(np.exp(found.x[0])))
     gains = logs(best.concentration, best.discount) - logs(MOST_CONCENTRATION, 0.0)
     by_doc = np.bincount(rows, gains, n_docs)[np.unique(rows)]
-    error = np.sqrt(len(by_doc)) * by_doc.std()
+    if len(by_doc) < FEWEST_DOCS:
+        return None
+    error = np.sqrt(len(by_doc)) * by_doc.std(ddof=1)
     return best if by_doc.sum() > ERRORS * error else None

@@ -334,7 +334,7 @@ class HeldOutTrials:
         self.knows_repeats = self.learns_burstiness
         if run.found is None or not (is_free or is_first):
             return
-        for _ in range(MOST_STEPS * is_free):
+        for _ in range(MOST_STEPS if is_free else 0):
             if not suit_prior(self.folds, posterior, HIGHEST, executor):
                 break
         if is_first:

@@ -47,17 +47,15 @@ def suit_burstiness_to(
 
 
 class LearnBurstiness(Moves):
-    """Other moves, and after some passes topics that explain the tables of words.
+    """Other moves; burstiness, and after some passes topics that explain tables.
 
     Parameters
     ----------
     moves : Moves
-    n_plain : int
-        Passes over tokens before.
     """
 
-    def __init__(self, moves: Moves, n_plain: int):
-        self.moves, self.n_plain = moves, n_plain
+    def __init__(self, moves: Moves):
+        self.moves = moves
 
     def begin_pass(self, learner: Learner) -> None:
         """Change components before a pass."""
@@ -76,10 +74,11 @@ class LearnBurstiness(Moves):
     def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
         """Learn burstiness where it is due; whether the fit can converge."""
         has_stayed = self.moves.end_pass(learner, monitor)
-        n_more = learner.n_passes - self.n_plain
-        if n_more >= 0 and n_more % SPACING == 0:
-            posterior = learner.posterior
+        posterior, n_passes = learner.posterior, learner.n_passes
+        if n_passes == 1 or n_passes % SPACING == 0:
             suit_burstiness_to(learner.corpus, posterior, learner.visitor.executor)
+            by_tables = n_passes >= PLAIN_PASSES
             with commit():
-                posterior.state = replace(posterior.state, by_tables=True)
-        return has_stayed and n_more > 0
+                posterior.state = replace(posterior.state, by_tables=by_tables)
+        is_due = posterior.state.burstiness is None or n_passes > PLAIN_PASSES
+        return has_stayed and is_due
