@@ -225,7 +225,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     With ``split_merge_scans=n`` a proposal shares the tables between the two topics at
     random, scans them n times by Gibbs steps restricted to these, and is the outcome of
-    a last scan, whose probability enters the ratio, section 3.2 of [3]_. [1]_ names it
+    a last scan, whose probability enters the ratio, section 3.2 of [4]_. [1]_ names it
     as the other way to propose.
 
     **Departures from the paper**
@@ -251,14 +251,14 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     .. [2] Yee Whye Teh, Michael I. Jordan, Matthew J. Beal and David M. Blei,
        "Hierarchical Dirichlet Processes", Journal of the American Statistical
        Association 101, 2006.
-    .. [3] Sonia Jain and Radford M. Neal, "A Split-Merge Markov Chain Monte Carlo
-       Procedure for the Dirichlet Process Mixture Model", Journal of Computational and
-       Graphical Statistics 13, 2004.
     .. [3] Wray Buntine and Swapnil Mishra, "Experiments with Non-parametric Topic
        Models", KDD 2014; after Gabriel Doyle and Charles Elkan, "Accounting for
        Burstiness in Topic Models", ICML 2009, and Rasmus Madsen, David Kauchak and
        Charles Elkan, "Modeling Word Burstiness Using the Dirichlet Distribution", ICML
        2005.
+    .. [4] Sonia Jain and Radford M. Neal, "A Split-Merge Markov Chain Monte Carlo
+       Procedure for the Dirichlet Process Mixture Model", Journal of Computational and
+       Graphical Statistics 13, 2004.
 
     Examples
     --------

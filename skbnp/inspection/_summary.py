@@ -155,7 +155,7 @@ def summary(
         facts |= _score(estimator, X, unit)
     shown = largest(weights, n_components or min(n_active, MAX_TOPICS))
     width = max(map(len, facts))
-    lines = [repr(model), ""]
+    lines = [*_wrapped(repr(model)), ""]
     lines += [f"{name:{width}}  {value}" for name, value in facts.items()]
     numbers = topic_numbers(estimator, len(weights))
     lines += ["", f"{noun_of(model):>5}   weight  terms"]
@@ -193,6 +193,13 @@ def _groups(estimator, X, names, shown):
     sections = [(title(groups, g), shown[labels == g]) for g in several]
     alone = shown[~np.isin(labels, several)]
     return [*sections, *([("by themselves", alone)] if len(alone) else [])]
+
+
+def _wrapped(text):
+    """Break lines that scikit-learn leaves too long: of a parameter with settings."""
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        yield from textwrap.wrap(line, WIDTH, subsequent_indent=indent)
 
 
 def _count(number, noun, plural="s"):

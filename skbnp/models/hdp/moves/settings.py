@@ -101,8 +101,9 @@ class SplitMerge:
 
         - Merges (section 3.2; lines 9 to 13), before the update: of all pairs of topics
           whose theta_jk have a positive covariance in the minibatch, those that raise
-          the bound (2), its documents those of the minibatch, D / |S| times, under the
-          topics before the update; the best first, each topic in one at the most.
+          the bound (2), its documents those of the minibatch, each D / S times for S
+          documents, under the topics before the update; the best first, each topic in
+          one at the most.
         - The update, Eqs. (6) and (7).
         - Splits (section 3.1; lines 15 to 20): all topics in turn, until one split
           (`max_splits`) has raised the bound of the same documents, with the
