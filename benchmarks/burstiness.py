@@ -126,12 +126,12 @@ def run(corpus, seed, models):
 READING = """
 Fits of `HDP` with `burstiness="auto"`, and default ones, of topics alone. "tokens":
 nats per held-out token of test documents, 80 % of the tokens observed, with repeats
-(the cache is learned from the observed tokens for either model); "types": new word types,
-each once, renormalised to words that the document has not shown; "tokens, no cache" and
-"raw types": the same splits by topics alone. "NPMI": coherence of the ten most likely
-terms of topics in test documents, weighted by topics, and as plain mean. "d", "c":
-discount and concentration of words. Designs were chosen on ap, kos, docstrings and
-bbc_tech; the other corpora decided nothing.
+(the cache is learned from the observed tokens for either model); "types": new word
+types, each once, renormalised to words that the document has not shown; "tokens, no
+cache" and "raw types": the same splits by topics alone. "NPMI": coherence of the ten
+most likely terms of topics in test documents, weighted by topics, and as plain mean.
+"d", "c": discount and concentration of words. Designs were chosen on ap, kos,
+docstrings and bbc_tech; the other corpora decided nothing.
 """
 
 
