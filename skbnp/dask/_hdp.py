@@ -475,8 +475,7 @@ class HDP(ShardedMixin, LocalHDP):
         y : None
             Ignored.
         repeats : bool, default=True
-            Whether a document predicts words that it has shown, with the discount and
-            concentration of the fit; of lazy documents nothing more is learned.
+            Whether a document predicts words that it has shown, as in `skbnp.HDP`.
 
         Returns
         -------
@@ -508,7 +507,6 @@ def _score(
     observed, held = split_tokens(counts)
     with Executor(1) as executor:
         predictor = local._predictor()
-        repeats = repeats and predictor.burstiness is not None
         predictor = replace(predictor, repeats=repeats)
         total = predictor.log_likelihood(observed, held, executor)
     return float(total), float(held.sum())

@@ -310,8 +310,8 @@ class TopicModelMixin(ComponentModelMixin):
             Ignored.
         repeats : bool, default=True
             Whether a document predicts words that it has shown beyond what topics
-            tell, see :func:`skbnp.metrics.document_completion_score`. False: topics
-            alone, as topic trees always do.
+            tell, where the fit has learned how much, see
+            :func:`skbnp.metrics.document_completion_score`. False: topics alone.
 
         Returns
         -------

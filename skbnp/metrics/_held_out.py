@@ -121,7 +121,7 @@ def held_out_log_likelihood(
     X_observed: MatrixLike,
     X_held: MatrixLike,
     *,
-    repeats: bool = True,
+    repeats: bool = False,
     n_jobs: int | None = None,
 ) -> float:
     """Mean log probability of held-out tokens under anybody's topics.
@@ -140,7 +140,7 @@ def held_out_log_likelihood(
 
         sum_jw held_jw log( sum_k pibar_jk phi_kw ) / sum_jw held_jw,
 
-    the metric of section 4 of [2]_ (``repeats=False``), in nats per token. Where
+    the metric of section 4 of [2]_, in nats per token. Where
     documents are drawn from the model, it is at most .03 below what exact posterior
     means score; mean field (Eqs. (3) and (4) of [2]_) is up to .08 below, for topics of
     small prior weight are out of its reach. (Of few topics that share most words, mean
@@ -156,7 +156,7 @@ def held_out_log_likelihood(
         the mass of all topics not represented; it predicts ``1 / n_features``.
     X_observed, X_held : {array-like, sparse matrix} of shape (n_samples, n_features)
         Counts, for example from :func:`split_tokens`.
-    repeats : bool, default=True
+    repeats : bool, default=False
         Whether a document predicts its own words, too: words that it has shown come
         again more often than topics tell. Its tokens are those of a Pitman-Yor process
         [3]_ of discount d and concentration c over the mixture of its topics, which
@@ -260,7 +260,7 @@ def document_completion_score(
     *,
     observed: float = 0.8,
     random_state: RandomStateLike = 0,
-    repeats: bool = True,
+    repeats: bool | str = True,
 ) -> float:
     """Mean log probability of held-out tokens given the rest of their documents.
 
@@ -283,12 +283,14 @@ def document_completion_score(
         Share of each document's tokens that is observed.
     random_state : int, RandomState instance or None, default=0
         Names the split, see :func:`split_tokens`.
-    repeats : bool, default=True
+    repeats : bool or "learn", default=True
         Whether a document predicts words that it has shown beyond what topics tell, see
         :func:`held_out_log_likelihood`: by the discount and concentration that a model
-        has learned (`word_discount_`, `word_concentration_`), by those of the observed
-        tokens of `X` for any other mixture of topics. Topic trees have no such part.
-        False: topics alone.
+        has learned (`word_discount_`, `word_concentration_`); models without have
+        topics alone. "learn": by those of the observed tokens of `X` for any mixture of
+        topics without its own, to compare such with models that have. (It does not tell
+        how many topics there should be: repeats stand in for them.) Topic trees have no
+        such part. False: topics alone.
 
     Returns
     -------
@@ -333,11 +335,11 @@ def score_completion(
     n_jobs: int | None,
     observed: float = 0.8,
     random_state: RandomStateLike = 0,
-    repeats: bool = True,
+    repeats: bool | str = True,
 ) -> float:
     """Score the predictor of a model on documents that have been checked."""
     if isinstance(predictor, MixturePredictor | _Transformer):
-        predictor = replace(predictor, repeats=repeats)
+        predictor = replace(predictor, repeats=bool(repeats), learns=repeats == "learn")
     parts = split_tokens(X, observed=observed, random_state=random_state)
     return _mean_log_likelihood(predictor, *parts, n_jobs)
 
@@ -359,6 +361,7 @@ class _Transformer:
 
     estimator: BaseEstimator
     repeats: bool = False
+    learns: bool = False
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
@@ -371,7 +374,7 @@ class _Transformer:
         topics = _proportions(self.estimator.components_, "components_")
         word_topic = np.ascontiguousarray(topics.T)
         mixed = mix(theta, word_topic, X_held)
-        if self.repeats and X_observed.nnz:
+        if self.learns and X_observed.nnz:
             base = mix(theta, word_topic, X_observed)
             burstiness = learn_burstiness(
                 X_observed, lambda b: (b.tables(X_observed, base), base)
@@ -441,7 +444,7 @@ def perplexity(
     *,
     observed: float = 0.8,
     random_state: RandomStateLike = 0,
-    repeats: bool = True,
+    repeats: bool | str = True,
 ) -> float:
     """Held-out perplexity, exp(-:func:`document_completion_score`).
 
@@ -455,7 +458,7 @@ def perplexity(
         Share of each document's tokens that is observed.
     random_state : int, RandomState instance or None, default=0
         Names the split, see :func:`split_tokens`.
-    repeats : bool, default=True
+    repeats : bool or "learn", default=True
         As in :func:`document_completion_score`.
 
     Returns

@@ -53,7 +53,8 @@ class MixturePredictor:
 
     samples: Sequence[Sample]
     repeats: bool = False  # whether a document predicts its own words
-    burstiness: Burstiness | None = None  # of the model; None: learned where it serves
+    burstiness: Burstiness | None = None  # of the model
+    learns: bool = False  # whether it is learned where the model has none
 
     @classmethod
     def of_topics(
@@ -64,7 +65,11 @@ class MixturePredictor:
         `doc_prior`, (K,) or (K + 1,), is as `doc_prior_of` returns it.
         """
         topics = topics / topics.sum(axis=1, keepdims=True)
-        return cls([FixedTopics(topics, _with_rest(doc_prior, len(topics)))], repeats)
+        return cls(
+            [FixedTopics(topics, _with_rest(doc_prior, len(topics)))],
+            repeats,
+            learns=True,
+        )
 
     @classmethod
     def of_mean_topics(
@@ -144,7 +149,7 @@ class MixturePredictor:
         """
         if not self.repeats or X.nnz == 0:
             return None
-        if self.burstiness is not None:
+        if self.burstiness is not None or not self.learns:
             return self.burstiness
         some = X[evenly(X.shape[0], N_DOCS)]
         return learn_burstiness(
