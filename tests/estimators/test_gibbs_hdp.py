@@ -66,7 +66,7 @@ def test_predictions_of_samples_are_averaged(plain, X_test):
     X_observed, X_held = split_tokens(X_test, random_state=0)
     single = [
         held_out_log_likelihood(
-            sample.word_topic().T, sample.doc_prior, X_observed, X_held, repeats=True
+            sample.word_topic().T, sample.doc_prior, X_observed, X_held
         )
         for sample in plain.samples_
     ]
@@ -76,7 +76,7 @@ def test_predictions_of_samples_are_averaged(plain, X_test):
     assert len(alone.samples_) == 1
     sample = alone.samples_[0]
     expected = held_out_log_likelihood(
-        sample.word_topic().T, sample.doc_prior, X_observed, X_held, repeats=True
+        sample.word_topic().T, sample.doc_prior, X_observed, X_held
     )
     assert alone.score(X_test) == pytest.approx(expected, rel=1e-5)
 

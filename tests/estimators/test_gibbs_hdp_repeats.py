@@ -83,7 +83,7 @@ def test_predictions_repeat_words_as_the_sample_says(docs, model, X_test):
     given = replace(best, word_discount=0.0, word_concentration=np.inf)
     alone.samples_ = [given]
     expected = held_out_log_likelihood(
-        given.word_topic().T, given.doc_prior, X_observed, X_held, repeats=True
+        given.word_topic().T, given.doc_prior, X_observed, X_held
     )
     assert alone.score(X_test) == pytest.approx(expected, rel=1e-5)
     assert with_repeats != alone.score(X_test)
