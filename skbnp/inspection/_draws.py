@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inspection._terms import are_directions, fitted, fitted_model, weights_of
-from skbnp.utils.fitted import in_use
+from skbnp.utils.fitted import in_use, normalised_rows
 
 __all__ = ["DocumentDraws", "Draw", "blocks", "draws_of"]
 
@@ -132,7 +132,9 @@ class DocumentDraws:
         theta = np.tile(prior / prior.sum(), (self.sums.shape[0], 1))
         for _ in range(UPDATES):
             masses = self._masses(theta, topics)
-            theta = _normalised(prior + self.sums @ (self.n_tokens[:, None] * masses))
+            theta = normalised_rows(
+                prior + self.sums @ (self.n_tokens[:, None] * masses)
+            )
         return theta
 
     def after(
@@ -146,7 +148,9 @@ class DocumentDraws:
         """Yield draws, (n_docs, n_topics), after some that are left out."""
         for step in range(LEFT_OUT + n_draws):
             drawn = rng.multinomial(self.n_tokens, self._masses(theta, topics))
-            theta = _normalised(rng.standard_gamma(prior + self.sums @ drawn), prior)
+            theta = normalised_rows(
+                rng.standard_gamma(prior + self.sums @ drawn), prior
+            )
             if step >= LEFT_OUT:
                 yield theta
 
@@ -154,16 +158,7 @@ class DocumentDraws:
         """Probabilities of topics for each word of each document."""
         masses = theta[self.rows]
         masses *= topics.T[self.words]
-        return _normalised(masses, np.ones(len(topics)))
-
-
-def _normalised(rows: Array, instead: Array | float = 1.0) -> Array:
-    """Rows that sum to one; `instead` of those without mass."""
-    total = rows.sum(axis=1, keepdims=True)
-    if not total.all():
-        rows = np.where(total > 0.0, rows, instead)
-        total = rows.sum(axis=1, keepdims=True)
-    return rows / total
+        return normalised_rows(masses, np.ones(len(topics)))
 
 
 def blocks(n_docs: int) -> Sequence[slice]:

@@ -16,7 +16,7 @@ from skbnp.inspection._terms import (
     in_memory,
     model_rows,
 )
-from skbnp.utils.fitted import distributions, in_use
+from skbnp.utils.fitted import distributions, in_use, normalised_rows
 from skbnp.utils.validation import check_counts
 
 __all__ = ["to_lda", "to_pyldavis"]
@@ -92,8 +92,8 @@ def to_pyldavis(
     shares = in_memory(model.transform(counts[has_tokens]))[:, used]
     distr = distr[used][:, occurs]
     return {
-        "topic_term_dists": _normalised(distr),
-        "doc_topic_dists": _normalised(shares.astype(np.float64, copy=False)),
+        "topic_term_dists": normalised_rows(distr),
+        "doc_topic_dists": normalised_rows(shares.astype(np.float64, copy=False)),
         "doc_lengths": _whole(lengths[has_tokens]),
         "vocab": names[occurs],
         "term_frequency": _whole(frequency[occurs]),
@@ -110,12 +110,6 @@ def _words_of(estimator):
             "directions: use topics_to_frame, or TopicTreeDisplay."
         )
     return model
-
-
-def _normalised(rows):
-    total = rows.sum(axis=1, keepdims=True)
-    uniform = np.full(rows.shape, 1.0 / rows.shape[1])
-    return np.divide(rows, total, out=uniform, where=total > 0.0)
 
 
 def _whole(values):

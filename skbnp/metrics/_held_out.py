@@ -21,6 +21,7 @@ from skbnp.models.hdp.fold_in import mix
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.rows.word_sums import rows_of
+from skbnp.utils.fitted import normalised_rows
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike, RandomStateLike
 from skbnp.utils.validation import check_counts, check_documents
@@ -248,9 +249,7 @@ def _proportions(rows: ArrayLike, name: str) -> Array:
     rows = np.asarray(rows, dtype=np.float64)
     if not (rows >= 0.0).all():
         raise ValueError(f"{name} must not hold negative values or NaN.")
-    total = rows.sum(axis=1, keepdims=True)
-    uniform = np.full(rows.shape, 1.0 / rows.shape[1])
-    return np.divide(rows, total, out=uniform, where=total > 0.0)
+    return normalised_rows(rows)
 
 
 def document_completion_score(

@@ -24,6 +24,7 @@ __all__ = [
     "in_memory",
     "in_use",
     "model_rows",
+    "normalised_rows",
     "noun_of",
     "topic_names",
     "topic_numbers",
@@ -41,6 +42,17 @@ INSTEAD = {
     "lineage_": ": its topics stay as they began, and TopicTermsDisplay draws them",
     "history_": ": it does not record its fit",
 }
+
+
+def normalised_rows(
+    rows: NDArray[np.float64], instead: ArrayLike = 1.0
+) -> NDArray[np.float64]:
+    """Rows that sum to one; `instead` of those without mass."""
+    total = rows.sum(axis=1, keepdims=True)
+    if not total.all():
+        rows = np.where(total > 0.0, rows, instead)
+        total = rows.sum(axis=1, keepdims=True)
+    return rows / total
 
 
 class GivenTopics:

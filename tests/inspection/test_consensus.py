@@ -211,7 +211,7 @@ def test_trees_have_no_intervals_of_documents():
         consensus_components([tree, tree], X)
 
 
-def test_fits_that_do_not_agree_are_told():
+def test_fits_that_do_not_agree_are_named():
     with pytest.warns(UserWarning, match="No topic recurs in 80 % of 2 draws"):
         found = consensus_components([np.eye(4)[:2], np.eye(4)[2:]])
     assert found.n_components_ == 0

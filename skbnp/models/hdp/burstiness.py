@@ -26,6 +26,7 @@ References
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -87,6 +88,11 @@ class Burstiness:
     def grid(self, most: float) -> NDArray[np.float32]:
         """Expected tables of up to `most` tokens, see `expected_tables_grid`."""
         return _grid(self.discount, n_grid_rows(most))
+
+    def arguments(self, n_features: float, most: float) -> tuple[Any, ...]:
+        """V, grid, d and c, the last arguments of both collapsed kernels."""
+        grid = self.grid(most)
+        return float(n_features), grid, self.discount, self.concentration
 
     def tables(self, X: sp.csr_array, base: Array) -> Array:
         """Expected tables of each stored count, given its `base` probability p."""

@@ -171,8 +171,7 @@ def _restaurant(
     if burstiness is None:
         return ()
     most = max((block.counts.max(initial=1.0) for block in batch.blocks), default=1.0)
-    grid = burstiness.grid(most)
-    return n_features, grid, burstiness.discount, burstiness.concentration
+    return burstiness.arguments(n_features, most)
 
 
 def mean_weights(

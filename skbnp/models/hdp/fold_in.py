@@ -191,7 +191,8 @@ def fold_in_tables(
     batch, weights = _weighed(word_topic, len(prior), X)
     parts = row_parts((len(batch.words), len(prior)), PART_SIZE)
     tops = [np.zeros(0), *(word_topic[batch.words[p]].max(axis=1) for p in parts)]
-    words = _restaurant(np.concatenate(tops), rest, n_features, burstiness, X)
+    words = burstiness.arguments(n_features, X.data.max(initial=1.0))
+    words = np.concatenate(tops), rest, *words
     seated = _ZeroOrderStep(weights, prior, stop, words).seat(batch, executor)
     # Words that no topic has come from the others alone, a table for each.
     tables = np.minimum(X.data, 1.0)
@@ -199,15 +200,6 @@ def fold_in_tables(
     is_in = np.isin(X.indices, batch.words)
     tables[is_in], base[is_in] = seated.tables, seated.base
     return Seated(seated.doc_topic, tables, base)
-
-
-def _restaurant(
-    tops: Array, rest: float, n_features: int, burstiness: Burstiness, X: sp.csr_array
-) -> tuple[Any, ...]:
-    """Return the last arguments of `infer_zero_order`."""
-    d, c = burstiness.discount, burstiness.concentration
-    grid = burstiness.grid(X.data.max(initial=1.0))
-    return tops, rest, float(n_features), grid, d, c
 
 
 def fold_in_posterior(
@@ -223,7 +215,8 @@ def fold_in_posterior(
     if state.burstiness is not None:
         rest = state.doc_concentration * state.weights[-1]
         n_features = posterior.totals.topic_words.shape[0]
-        words = _restaurant(tops, rest, n_features, state.burstiness, X)
+        words = state.burstiness.arguments(n_features, X.data.max(initial=1.0))
+        words = tops, rest, *words
     step = _ZeroOrderStep(weights, state.doc_prior, SHORT_STOP, words)
     return step.expected_counts(batch, executor)
 

@@ -281,14 +281,9 @@ def suit_burstiness(held: HeldOut, posterior: Posterior, executor: Executor) -> 
     rest = state.doc_concentration * state.weights[-1]
 
     def seat(burstiness: Burstiness) -> tuple[Array, Array]:
+        prior, n_words = state.doc_prior, whole.shape[1]
         seated = fold_in_tables(
-            word_topic,
-            state.doc_prior,
-            rest,
-            whole,
-            burstiness,
-            executor,
-            whole.shape[1],
+            word_topic, prior, rest, whole, burstiness, executor, n_words
         )
         return seated.tables, seated.base
 

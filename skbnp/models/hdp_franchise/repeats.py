@@ -37,8 +37,8 @@ __all__ = ["DISCOUNTS", "NONE", "START", "VAGUE", "Repeats"]
 
 #: Discount and concentration of no repeats, and those that learning starts from.
 NONE, START = (0.0, np.inf), (0.5, 100.0)
-#: Range of the discount, which is uniform there. Near one a token would try many tables
-#: before it sat down; near zero nothing depends on it.
+#: Range of the discount, which is uniform there. Near one the kernel draws many
+#: tables of a word before it accepts one; near zero nothing depends on it.
 DISCOUNTS = 1e-6, 0.98
 #: Prior of the concentration, shape and rate: flat, so that where documents show no
 #: repeats of their own there are hardly any.

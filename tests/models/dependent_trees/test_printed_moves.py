@@ -17,7 +17,7 @@ from skbnp.models.dependent_trees.moves.structure import TreeEdits
 PAPER = EpochMoves.paper()
 
 
-def settled(seed, n_clusters=30):
+def converged_learner(seed, n_clusters=30):
     """A learner before its first move."""
     _, X = planted(seed)
     return passes(learner_of(X, n_clusters, seed=seed), 3)
@@ -47,7 +47,7 @@ def spoil(monkeypatch, nats):
 
 
 def test_births_are_accepted_whatever_the_bound_says(seed, monkeypatch):
-    learner, other = settled(seed), settled(seed)
+    learner, other = converged_learner(seed), converged_learner(seed)
     end_pass(other, PAPER)  # merges, and births that nobody spoils
     proposed = spoil(monkeypatch, 1e6)
     before = sum(learner.posterior.objective().values())
@@ -56,7 +56,7 @@ def test_births_are_accepted_whatever_the_bound_says(seed, monkeypatch):
     assert sorted(born) == sorted(proposed)
     assert len(born) > 3
     assert learner.posterior.ids.tolist() == other.posterior.ids.tolist()
-    merged = settled(seed)
+    merged = converged_learner(seed)
     end_pass(merged, replace(PAPER, birth=False))
     assert before < sum(merged.posterior.objective().values())
     # By default one of them may be born, if what follows makes up for it.
@@ -65,7 +65,7 @@ def test_births_are_accepted_whatever_the_bound_says(seed, monkeypatch):
 
 
 def test_a_pass_has_merges_then_births_and_nothing_else(seed):
-    learner = settled(seed)
+    learner = converged_learner(seed)
     kinds = [type(one) for one in end_pass(learner, PAPER)]
     kinds = [kind for kind in kinds if kind is not structure.Sort]
     n_merges = kinds.count(Merge)
@@ -83,7 +83,7 @@ def check_merges(seed, test, monkeypatch):
 
     The entropy of rows is left out: the bound of statistics takes it for what it was.
     """
-    learner, gains = settled(seed, 60), []
+    learner, gains = converged_learner(seed, 60), []
     propose = structure.propose_merges
 
     def watched(state, stats, priors, *given):

@@ -65,6 +65,12 @@ class LearnBurstiness(Moves):
         """Return what to look at while blocks are visited, if anything."""
         return self.moves.look(learner)
 
+    def end_visit(
+        self, learner: Learner, round: Round, found: Sequence[Collected]
+    ) -> Sequence[Collected]:
+        """Change components before the update."""
+        return self.moves.end_visit(learner, round, found)
+
     def end_round(
         self, learner: Learner, round: Round, found: Sequence[Collected]
     ) -> None:
