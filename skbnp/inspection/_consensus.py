@@ -335,6 +335,10 @@ def matched_draws(
     draws: list[Draw], min_similarity: float, merge_similarity: float
 ) -> tuple[list[Draw], Ints]:
     """Match the topics of draws; add up those whose means are one topic."""
+
+    def sizes(draws: list[Draw]) -> list[int]:
+        return [len(draw.weights) for draw in draws]
+
     while True:
         topics = [draw.distr() for draw in draws]
         places = match_all(topics, min_similarity)
@@ -354,6 +358,11 @@ def matched_draws(
             row_onto = np.empty(len(draw.weights), dtype=np.intp)
             row_onto[of[of >= 0]] = onto[of >= 0]  # each row is in one place
             joined.append(draw.merged(np.unique(row_onto, return_inverse=True)[1]))
+        if sizes(joined) == sizes(draws):  # no draw has two that are one topic
+            one = np.full((len(draws), onto.max() + 1), -1)
+            for column, topic in enumerate(onto):
+                one[:, topic] = np.maximum(one[:, topic], places[:, column])
+            return draws, one
         draws = joined
 
 

@@ -22,7 +22,8 @@ from skbnp.inspection import (
     top_terms,
     topics_to_frame,
 )
-from skbnp.inspection._draws import DocumentDraws
+from skbnp.inspection._consensus import matched_draws
+from skbnp.inspection._draws import DocumentDraws, Draw
 
 
 def planted(seed, n_docs, n_topics, n_words, length):
@@ -252,6 +253,17 @@ def test_fits_have_seeds_and_documents_of_their_own():
     frame = pd.DataFrame(sp.csr_array(bars).toarray()).add_prefix("w")
     fits = stability(HDP(4, max_iter=3), frame, 2).estimators
     assert fits[0].feature_names_in_.tolist() == frame.columns.tolist()
+
+
+def test_one_topic_under_two_shapes_is_one_though_no_draw_has_both():
+    """Shapes too far for a match, and near enough to be one topic."""
+    shapes = np.array([[0.6, 0.4, 0.0], [0.5, 0.4, 0.1]])
+    other, weights = np.array([[0.0, 0.1, 0.9]]), np.array([0.5, 0.5])
+    draws = [Draw(np.vstack([s, other]), weights, None, False) for s in shapes]
+    for merge_similarity, n_topics in ((0.9, 2), (1.0, 3)):  # cosine .98
+        _, places = matched_draws(draws, 0.99, merge_similarity)
+        assert places.shape == (2, n_topics)
+        assert (places >= 0).sum() == 4
 
 
 @pytest.mark.long
