@@ -8,7 +8,7 @@ from skbnp.utils.validation import check_settings, repr_settings
 __all__ = ["TreeMoves"]
 
 CHOICES = {
-    "grow": ("document", "neutral"),
+    "grow": ("document", "neutral", "paper"),
     "merge": ("elbo", "cosine"),
     "prune": ("elbo", "mass"),
 }
@@ -23,9 +23,11 @@ class TreeMoves:
 
     Parameters
     ----------
-    grow : {"document", "neutral"}
+    grow : {"document", "neutral", "paper"}
         How new branches begin: fitted to a document, or, as in the paper, as the prior
-        that they are drawn from, by both of its heuristics.
+        that they are drawn from, below nodes that single documents draw; "paper": and
+        below one that all documents draw together, by which the bound may fall a
+        little.
     merge : {"elbo", "cosine"}
         Siblings merge if the collapsed bound rises, as all others move, or, as in the
         paper, any two paths if the cosine of their documents' shares exceeds 0.95.
@@ -41,7 +43,7 @@ class TreeMoves:
         Visits of the documents that a move touches before it is judged.
     """
 
-    grow: Literal["document", "neutral"] = "document"
+    grow: Literal["document", "neutral", "paper"] = "document"
     merge: Literal["elbo", "cosine"] = "elbo"
     prune: Literal["elbo", "mass"] = "elbo"
     reattach: bool = True
@@ -65,7 +67,7 @@ class TreeMoves:
 
         What is left to choose in the paper, and how it is chosen: the number of
         documents (there "several"), at most a quarter of the nodes; and new nodes have
-        the prior as their posterior, by which the bound does not change.
+        the prior as their posterior, by which the bound hardly changes.
 
         Returns
         -------
@@ -78,7 +80,7 @@ class TreeMoves:
            Systems 22, 2009.
         """
         return cls(
-            grow="neutral",
+            grow="paper",
             merge="cosine",
             prune="mass",
             reattach=False,

@@ -116,9 +116,10 @@ def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
     if moves.grow == "document":
         kinds.append(Kind("grow", _list_poor_fits, _propose_own_branch, grows=True))
     else:
-        kinds.append(
-            Kind("grow", _draw_growth_nodes, _propose_growth_by_prior, by_rule=True)
-        )
+        draw = _draw_growth_nodes
+        if moves.grow == "paper":
+            draw = _draw_growth_nodes_of_paper
+        kinds.append(Kind("grow", draw, _propose_growth_by_prior, by_rule=True))
     return kinds
 
 
@@ -432,10 +433,7 @@ def _select_similar_documents(context: Context, node: int, x: sp.csr_array) -> R
 
 
 def _draw_growth_nodes(context: Context) -> list[Ids]:
-    """Inner stubs drawn by the documents that leave the tree there.
-
-    By single documents, and one by all documents together.
-    """
+    """Inner stubs drawn by the documents that leave the tree there."""
     tree, n_levels = context.tree, context.posterior.model.priors.n_levels
     n_docs = context.corpus.n_docs
     most = min(-(-n_docs // DOCS_PER_GROWTH), int(MOST_GROWTH * len(tree)) + 1)
@@ -448,6 +446,13 @@ def _draw_growth_nodes(context: Context) -> list[Ids]:
         place = own.indices[at]
         if tree.depth[place] < n_levels - 1:
             found.append((int(tree.ids[place]),))
+    return found
+
+
+def _draw_growth_nodes_of_paper(context: Context) -> list[Ids]:
+    """Return those that single documents draw, and one by all documents together."""
+    tree, n_levels = context.tree, context.posterior.model.priors.n_levels
+    found = _draw_growth_nodes(context)
     inner = np.flatnonzero((tree.depth < n_levels - 1) & (context.masses > 0.0))
     if len(inner):
         weights = context.masses[inner] / context.masses[inner].sum()
