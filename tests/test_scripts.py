@@ -22,7 +22,7 @@ SCRIPTS = {
     "examples/hdp/plot_number_of_topics.py": [],
 }
 LONG = {
-    "benchmarks/burstiness.py": ["reuters395", "--seeds", "0"],
+    "benchmarks/burstiness.py": ["jacm", "--seeds", "0"],
     "benchmarks/dask_hdp.py": [
         *("quality", "traffic", "--corpora", "nips_abstracts"),
         *("--rounds", "8", "--seeds", "0"),
