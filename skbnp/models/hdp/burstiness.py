@@ -69,11 +69,11 @@ DISCOUNTS, CONCENTRATIONS = (0.0, 0.3, 0.6, 0.8), (1.0, 10.0, 100.0, 1e3, 1e5)
 ERRORS = 2.0
 #: Rounds of expected tables of all words of a document, given those of the others.
 N_SEATINGS = 10
-#: Discounts are rounded, so that the search meets few grids.
-DECIMALS = 4
+#: Discounts are rounded to so many decimals: a process makes the grid of each but once.
+DECIMALS = 2
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2 * 10**DECIMALS)
 def _grid(discount: float, n_rows: int) -> NDArray[np.float32]:
     return expected_tables_grid(discount, n_rows)
 
@@ -210,7 +210,7 @@ def maximise_burstiness(
         start,
         method="Nelder-Mead",
         bounds=bounds,
-        options={"initial_simplex": start + steps, "xatol": 1e-3, "fatol": 1e-7},
+        options={"initial_simplex": start + steps, "xatol": 5e-3, "fatol": 1e-6},
     )
     best = Burstiness(round(float(found.x[1]), DECIMALS), float(np.exp(found.x[0])))
     gains = logs(best.concentration, best.discount) - logs(MOST_CONCENTRATION, 0.0)

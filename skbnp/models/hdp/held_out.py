@@ -20,7 +20,13 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
-from skbnp.models.hdp.burstiness import N_DOCS, Burstiness, evenly, learn_burstiness
+from skbnp.models.hdp.burstiness import (
+    ERRORS,
+    N_DOCS,
+    Burstiness,
+    evenly,
+    learn_burstiness,
+)
 from skbnp.models.hdp.fold_in import (
     PART_SIZE,
     MeanTopics,
@@ -144,11 +150,17 @@ class HeldOut:
 
     def predict(self, posterior: Posterior, executor: Executor) -> Prediction:
         """Fold in the observed counts."""
+        return self.predict_under(posterior.state.burstiness, posterior, executor)
+
+    def predict_under(
+        self, burstiness: Burstiness | None, posterior: Posterior, executor: Executor
+    ) -> Prediction:
+        """Fold in the observed counts under another burstiness."""
         state, prior = posterior.state, posterior.state.doc_prior
         word_topic = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
         rest = state.doc_concentration * state.weights[-1]
         tokens, shown, opens = self._fold_in(
-            word_topic, prior, rest, state.burstiness, executor
+            word_topic, prior, rest, burstiness, executor
         )
         sums = [
             (tokens[rows].toarray() + prior).sum(axis=1)
@@ -271,8 +283,16 @@ def suit_prior(
     return bool(np.log(eta / new) > PRIOR_DIFFERENCE)
 
 
-def suit_burstiness(held: HeldOut, posterior: Posterior, executor: Executor) -> None:
-    """Learn the burstiness of held-out documents, with topics as they are."""
+def suit_burstiness(
+    held: HeldOut, posterior: Posterior, executor: Executor
+) -> Prediction:
+    """Set the burstiness that predicts held-out tokens best, with topics as they are.
+
+    Searches of `learn_burstiness` end where tables and topics of documents agree with
+    their discount and concentration: with few tables topics are inferred from little,
+    and repeats seem to be needed. So the ends of searches from present values and
+    afresh compete with present values, and with none. Returns the best prediction.
+    """
     state = posterior.state
     first = np.unique(held.docs, return_index=True)[1]
     first = first[evenly(len(first), N_DOCS)]
@@ -287,9 +307,22 @@ def suit_burstiness(held: HeldOut, posterior: Posterior, executor: Executor) -> 
         )
         return seated.tables, seated.base
 
-    burstiness = learn_burstiness(whole, seat, state.burstiness)
+    starts = dict.fromkeys((None, state.burstiness))
+    ends = (learn_burstiness(whole, seat, start) for start in starts)
+    predicted, logs = (
+        dict[Burstiness | None, Prediction](),
+        dict[Burstiness | None, Array](),
+    )
+    for burstiness in dict.fromkeys((*starts, *ends)):
+        some = held.predict_under(burstiness, posterior, executor)
+        predicted[burstiness], logs[burstiness] = some, held.log_probability(some)
+    best = max(logs, key=lambda burstiness: logs[burstiness].sum())
+    gain = compare(logs[best], logs[None], held.n_tokens)
+    if gain.mean <= ERRORS * gain.error:
+        best = None
     with commit():
-        posterior.state = replace(state, burstiness=burstiness)
+        posterior.state = replace(state, burstiness=best)
+    return predicted[best]
 
 
 def _log_likelihoods(

@@ -227,7 +227,7 @@ class HeldOutTrials:
             limit = HIGHEST if has_grown else self.prior_limit
             run.prior_falls = suit_prior(self.folds, posterior, limit, executor)
         if self.knows_repeats:
-            suit_burstiness(self.held, posterior, executor)
+            return suit_burstiness(self.held, posterior, executor)
         return self.held.predict(posterior, executor)
 
     def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
@@ -337,9 +337,8 @@ class HeldOutTrials:
         for _ in range(MOST_STEPS if is_free else 0):
             if not suit_prior(self.folds, posterior, HIGHEST, executor):
                 break
-        if is_first:
-            suit_burstiness(self.held, posterior, executor)
-        run.found = self.held.predict(posterior, executor)
+        predict = suit_burstiness if self.knows_repeats else HeldOut.predict
+        run.found = predict(self.held, posterior, executor)
         run.logs[run.n_passes] = self.held.log_probability(run.found)
 
     def _first_reduction(self) -> Trial | None:
