@@ -21,7 +21,7 @@ from skbnp.models.hdp.prediction import MixturePredictor
 
 CHOICE = ("ap", "kos", "docstrings", "bbc_tech")
 REPORT = ("nips", "sotu", "arxiv_large_30", "jacm", "reuters395", "citeulike_titles")
-MODELS = {"topics alone": {}, "burstiness": {"burstiness": "auto"}}
+MODELS = {"topics alone": {"burstiness": False}, "burstiness": {}}
 #: Share of the documents that test, and these at most.
 TEST_SHARE, MOST_TEST = 0.25, 2000
 #: Most likely terms whose coherence is measured.
@@ -124,7 +124,7 @@ def run(corpus, seed, models):
 
 
 READING = """
-Fits of `HDP` with `burstiness="auto"`, and default ones, of topics alone. "tokens":
+Default fits of `HDP`, and those with `burstiness=False`, of topics alone. "tokens":
 nats per held-out token of test documents, 80 % of the tokens observed, with repeats
 (the cache is learned from the observed tokens for either model); "types": new word
 types, each once, renormalised to words that the document has not shown; "tokens, no

@@ -226,7 +226,7 @@ class HDP(ShardedMixin, LocalHDP):
         doc_concentration=1.0,
         corpus_concentration=1.0,
         topic_word_prior=0.05,
-        burstiness: bool | str = False,
+        burstiness: bool | str = "auto",
         learn_priors: bool | str = "auto",
         corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
         doc_concentration_prior: Sequence[float] = (1.0, 1.0),

@@ -121,16 +121,15 @@ class HDP(VariationalTopicModel):
     topic_word_prior : float, default=0.05
         Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
         values make more specific topics. A starting value, likewise.
-    burstiness : "auto" or False, default=False
+    burstiness : "auto" or False, default="auto"
         Collapsed family: whether documents repeat words for reasons of their own [5]_,
-        so that topics need not explain repeats. "auto" learns how much, from held-out
-        documents where these judge trials (`split_merge`) and by leaving out one token
-        at a time otherwise; nothing where repeats are no better predicted so by two
-        standard errors. False, and the mean-field family: topics explain all tokens,
-        as they should where their shares of tokens, or prediction by topics alone
-        (``score(X, repeats=False)``), are what is asked for. With "auto" fewer topics
-        are found in news and abstracts, but too many where a hundred documents of a
-        small vocabulary do not repeat words.
+        so that topics need not explain repeats; `transform` then gives shares of first
+        uses. "auto" learns how much, from held-out documents where these judge trials
+        (`split_merge`) and by leaving out one token at a time otherwise; nothing where
+        repeats are no better predicted so by two standard errors. False, and the
+        mean-field family: topics explain all tokens, as they should where shares of
+        tokens, or prediction by topics alone (``score(X, repeats=False)``), are what is
+        asked for.
     learn_priors : bool, "auto" or "concentrations", default="auto"
         What is learned of the priors: "concentrations" for both concentrations, True
         for these and, after each pass, the topic prior, False for nothing. "auto":
@@ -489,7 +488,7 @@ class HDP(VariationalTopicModel):
         doc_concentration=1.0,
         corpus_concentration=1.0,
         topic_word_prior=0.05,
-        burstiness: bool | str = False,
+        burstiness: bool | str = "auto",
         learn_priors: bool | str = "auto",
         corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
         doc_concentration_prior: Sequence[float] = (1.0, 1.0),

@@ -18,7 +18,13 @@ from skbnp.models.hdp import held_out
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.fold_in import SHORT_STOP
-from skbnp.models.hdp.held_out import OTHERS, HeldOut, compare, hold_out
+from skbnp.models.hdp.held_out import (
+    OTHERS,
+    HeldOut,
+    compare,
+    hold_out,
+    suit_burstiness,
+)
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves import held_out as moves
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -199,6 +205,30 @@ def test_words_alone_predict_as_one_topic_does(X, eta, held):
         want = repeats.log_likelihood(*parts, executor)
     assert_allclose(logs(eta, Burstiness(0.4, 9.0)).sum(), want, rtol=1e-4)
     assert abs(logs(eta).sum() - want) > 1.0
+
+
+@pytest.mark.parametrize("start", [None, Burstiness(0.5, 1.0)])
+@pytest.mark.parametrize("repeats", [1.0, 3.0])
+def test_burstiness_predicts_better_than_none_by_two_errors_or_is_none(
+    start, repeats, X
+):
+    posterior = make_posterior(X)
+    held = hold_out(sp.csr_array(repeats * X), np.random.default_rng(0))
+    posterior.state = replace(posterior.state, burstiness=start)
+    with Executor(None) as executor:
+        predicted = suit_burstiness(held, posterior, executor)
+        others = [held.predict_under(b, posterior, executor) for b in (None, start)]
+        again = held.predict(posterior, executor)
+    logs, of_none, of_start = map(held.log_probability, (predicted, *others))
+    assert_array_equal(logs, held.log_probability(again))
+    gain = compare(logs, of_none, held.n_tokens)
+    if posterior.state.burstiness is None:
+        assert repeats == 1.0
+        gain = compare(of_start, of_none, held.n_tokens)
+        assert gain.mean <= 2.0 * gain.error
+    else:
+        assert gain.mean > 2.0 * gain.error
+        assert logs.sum() >= of_start.sum()
 
 
 def test_the_error_of_a_gain_is_that_of_repeated_draws():
