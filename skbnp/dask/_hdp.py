@@ -164,6 +164,8 @@ class HDP(ShardedMixin, LocalHDP):
         Where each id came from.
     doc_concentration_, corpus_concentration_, topic_word_prior_ : float
         Values in force after learning.
+    prediction_concentration_ : float
+        Concentration of documents in `score` and `transform`.
     word_discount_, word_concentration_ : float
         Of the words that documents repeat, as in `skbnp.HDP`.
     elbo_, log_predictive_ : float

@@ -45,6 +45,7 @@ from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
 from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.prediction_concentration import HIGHEST
 from skbnp.models.hdp.reservoir import LAST_KEY, Reservoir, has_doubled
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream
@@ -218,6 +219,10 @@ class HDP(VariationalTopicModel):
         Topics with at least max(1, 1e-4 of all) expected tokens.
     doc_concentration_, corpus_concentration_, topic_word_prior_ : float
         Values in force after learning.
+    prediction_concentration_ : float
+        Concentration of documents in `score` and `transform`: that under which
+        held-out documents are predicted best, where they judge trials, or
+        `doc_concentration_`, if that is larger.
     word_discount_, word_concentration_ : float
         Discount d in [0, 1) and concentration c of the words that a document repeats:
         with N tokens of T first uses so far, its next token is a first use with
@@ -459,6 +464,7 @@ class HDP(VariationalTopicModel):
     """
 
     # Fitted
+    prediction_concentration_: float
     word_discount_: float
     word_concentration_: float
 
@@ -633,11 +639,14 @@ class HDP(VariationalTopicModel):
         check_kinds(posterior, totals=stats)
         weights = posterior.state.weights
         check_array("weights", weights, weights.shape, least=1e-300, most=1.0)
-        self._check_burstiness(posterior.state)
+        self._check_prediction(posterior.state)
         if posterior.reservoir is not None:
             self._check_reservoir(posterior.reservoir)
 
-    def _check_burstiness(self, state: HDPState) -> None:
+    def _check_prediction(self, state: HDPState) -> None:
+        most = 2.0 * max(HIGHEST, state.doc_concentration)
+        found = state.prediction_concentration
+        check_number("prediction_concentration_", found, least=0.0, most=most)
         burstiness = state.burstiness
         if burstiness is not None:
             check_kinds(state, burstiness=Burstiness)
@@ -951,9 +960,15 @@ class HDP(VariationalTopicModel):
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         found = super()._fitted_attributes(posterior, history, n_iter, converged)
         burstiness = posterior.state.burstiness or NO_BURSTINESS
+        state = posterior.state.for_prediction
+        found["prediction_concentration_"] = state.doc_concentration
         found["word_discount_"] = burstiness.discount
         found["word_concentration_"] = burstiness.concentration
         return found
+
+    @property
+    def _prediction_state(self):
+        return self._posterior.state.for_prediction
 
     @property
     def log_predictive_(self) -> float:

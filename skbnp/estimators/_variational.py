@@ -699,9 +699,16 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         tokens = self._posterior.totals.topic_words.total
         return int(are_in_use(tokens).sum())
 
+    @property
+    def _prediction_state(self) -> Any:
+        """State by which `score` and `transform` infer proportions."""
+        return self._posterior.state
+
     def _predictor(self) -> MixturePredictor:
         check_is_fitted(self)
-        prior = doc_prior_of(self.doc_concentration_, self.topic_weights_)
+        prior = doc_prior_of(
+            self._prediction_state.doc_concentration, self.topic_weights_
+        )
         words, rows = self._posterior.totals.topic_words, self._posterior.rows
         topics = MeanTopics.of(words, self.topic_word_prior_)
         burstiness = getattr(self._posterior.state, "burstiness", None)
@@ -726,7 +733,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         posterior = self._posterior
         with Executor(self.n_jobs) as executor:
             distr = self._infer_counts(posterior, counts, executor)
-        distr += posterior.state.doc_prior
+        distr += self._prediction_state.doc_prior
         distr /= distr.sum(axis=1, keepdims=True)
         return distr[:, posterior.rows].astype(dtype, copy=False)
 

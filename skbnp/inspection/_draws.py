@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inspection._terms import are_directions, fitted, fitted_model, weights_of
-from skbnp.utils.fitted import in_use, normalised_rows
+from skbnp.utils.fitted import concentration_of, in_use, normalised_rows
 
 __all__ = ["DocumentDraws", "Draw", "blocks", "draws_of"]
 
@@ -78,7 +78,7 @@ def draws_of(
         is_random = False  # probabilities, of nobody knows how many tokens
     prior = None
     if hasattr(model, "doc_concentration_"):
-        prior = model.doc_concentration_ * weights[used]
+        prior = concentration_of(model) * weights[used]
     elif hasattr(model, "doc_topic_prior_"):
         prior = np.full(used.sum(), float(model.doc_topic_prior_))
     values = _spread(components[used], columns, n_features)

@@ -16,7 +16,7 @@ from skbnp.inspection._terms import (
     in_memory,
     model_rows,
 )
-from skbnp.utils.fitted import distributions, in_use, normalised_rows
+from skbnp.utils.fitted import concentration_of, distributions, in_use, normalised_rows
 from skbnp.utils.validation import check_counts
 
 __all__ = ["to_lda", "to_pyldavis"]
@@ -168,7 +168,7 @@ def to_lda(estimator: BaseEstimator) -> LatentDirichletAllocation:
     doc_prior, topic_prior = None, getattr(model, "topic_word_prior_", None)
     if hasattr(model, "doc_concentration_"):
         doc_prior = float(
-            model.doc_concentration_ * model.topic_weights_[used].sum() / used.sum()
+            concentration_of(model) * model.topic_weights_[used].sum() / used.sum()
         )
     lda = LatentDirichletAllocation(
         len(components),

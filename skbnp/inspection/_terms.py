@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from skbnp.utils.fitted import (
     are_directions,
     column_names,
+    concentration_of,
     fitted,
     fitted_model,
     in_memory,
@@ -295,7 +296,7 @@ def doc_counts(model, X, shares):
 def _doc_prior(model, n_components):
     """Dirichlet parameters of the topics of a document; zeros where there are none."""
     if hasattr(model, "doc_concentration_"):
-        return model.doc_concentration_ * model.topic_weights_
+        return concentration_of(model) * model.topic_weights_
     return np.full(n_components, getattr(model, "doc_topic_prior_", 0.0))
 
 

@@ -21,7 +21,7 @@ from skbnp.models.hdp.fold_in import mix
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.rows.word_sums import rows_of
-from skbnp.utils.fitted import normalised_rows
+from skbnp.utils.fitted import concentration_of, normalised_rows
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike, RandomStateLike
 from skbnp.utils.validation import check_counts, check_documents
@@ -349,7 +349,7 @@ def _predictor_of(estimator: BaseEstimator) -> Predictor:
         return estimator._predictor()
     names = ("doc_concentration_", "topic_weights_")
     if all(hasattr(estimator, name) for name in names):
-        prior = doc_prior_of(estimator.doc_concentration_, estimator.topic_weights_)
+        prior = doc_prior_of(concentration_of(estimator), estimator.topic_weights_)
         return _check_mixture(estimator.topic_word_distr_, prior)
     return _Transformer(estimator)
 

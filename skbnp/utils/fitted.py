@@ -19,6 +19,7 @@ __all__ = [
     "are_directions",
     "are_named",
     "column_names",
+    "concentration_of",
     "fitted",
     "fitted_model",
     "in_memory",
@@ -53,6 +54,12 @@ def normalised_rows(
         rows = np.where(total > 0.0, rows, instead)
         total = rows.sum(axis=1, keepdims=True)
     return rows / total
+
+
+def concentration_of(model: Any) -> float:
+    """Concentration of documents by which a fitted model predicts."""
+    learned = model.doc_concentration_
+    return float(getattr(model, "prediction_concentration_", learned))
 
 
 class GivenTopics:

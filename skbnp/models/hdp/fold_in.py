@@ -209,7 +209,8 @@ def fold_in_posterior(
 
     Of tokens, or where documents repeat words of tables, which are first uses.
     """
-    state, batch = posterior.state, Batch.from_counts(X, posterior.state.n_components)
+    state = posterior.state.for_prediction
+    batch = Batch.from_counts(X, state.n_components)
     weights, tops, *_ = mean_weights(posterior, batch, executor)
     words: tuple[Any, ...] = ()
     if state.burstiness is not None:

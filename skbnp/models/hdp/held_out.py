@@ -156,7 +156,8 @@ class HeldOut:
         self, burstiness: Burstiness | None, posterior: Posterior, executor: Executor
     ) -> Prediction:
         """Fold in the observed counts under another burstiness."""
-        state, prior = posterior.state, posterior.state.doc_prior
+        state = posterior.state.for_prediction
+        prior = state.doc_prior
         word_topic = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
         rest = state.doc_concentration * state.weights[-1]
         tokens, shown, opens = self._fold_in(
@@ -293,7 +294,7 @@ def suit_burstiness(
     and repeats seem to be needed. So the ends of searches from present values and
     afresh compete with present values, and with none. Returns the best prediction.
     """
-    state = posterior.state
+    state = posterior.state.for_prediction
     first = np.unique(held.docs, return_index=True)[1]
     first = first[evenly(len(first), N_DOCS)]
     whole = sp.csr_array(held.observed[first] + held.held[first])
@@ -321,7 +322,7 @@ def suit_burstiness(
     if gain.mean <= ERRORS * gain.error:
         best = None
     with commit():
-        posterior.state = replace(state, burstiness=best)
+        posterior.state = replace(posterior.state, burstiness=best)
     return predicted[best]
 
 

@@ -42,6 +42,7 @@ from skbnp.models.hdp.held_out import (
 from skbnp.models.hdp.moves import held_out as held_out_moves
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.prediction_concentration import suit_prediction_concentration
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["HeldOutTrials", "StreamTrials", "try_on_sample"]
@@ -155,7 +156,12 @@ class HeldOutTrials:
         self.folds = [] if prior_limit is None else fold_words(held)
         self.prior_limit = HIGHEST if prior_limit is None else prior_limit
         self.learns_burstiness, self.knows_repeats = learns_burstiness, False
-        state = replace(learner.posterior.state, burstiness=None, by_tables=False)
+        state = replace(
+            learner.posterior.state,
+            burstiness=None,
+            by_tables=False,
+            prediction_concentration=0.0,
+        )
         learner.posterior.state = state
         self.length = moves.trial_passes if length is None else length
         self.passes_left, self.finish = n_passes, finish
@@ -226,6 +232,8 @@ class HeldOutTrials:
             has_grown = run.kind in ("continuation", "reduction", "tables")
             limit = HIGHEST if has_grown else self.prior_limit
             run.prior_falls = suit_prior(self.folds, posterior, limit, executor)
+        if not (is_raw or posterior.model.has_bound):
+            suit_prediction_concentration(self.held, posterior, executor)
         if self.knows_repeats:
             return suit_burstiness(self.held, posterior, executor)
         return self.held.predict(posterior, executor)
@@ -337,6 +345,8 @@ class HeldOutTrials:
         for _ in range(MOST_STEPS if is_free else 0):
             if not suit_prior(self.folds, posterior, HIGHEST, executor):
                 break
+        if not posterior.model.has_bound:
+            suit_prediction_concentration(self.held, posterior, executor)
         predict = suit_burstiness if self.knows_repeats else HeldOut.predict
         run.found = predict(self.held, posterior, executor)
         run.logs[run.n_passes] = self.held.log_probability(run.found)
@@ -500,6 +510,8 @@ def try_on_sample(
     """
     learner = make_learner(posterior)
     executor = learner.visitor.executor
+    if not posterior.model.has_bound:
+        suit_prediction_concentration(held, posterior, executor)
     if learns_burstiness:
         suit_burstiness(held, posterior, executor)
     copy = learner.posterior = posterior.copy()

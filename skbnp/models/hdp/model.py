@@ -64,6 +64,7 @@ class HDPState:
     topic_word_prior: float  # eta
     burstiness: Burstiness | None = None  # None: documents repeat no word
     by_tables: bool = False  # whether topics explain the tables of words, not tokens
+    prediction_concentration: float = 0.0  # alpha where documents are predicted
 
     @property
     def n_components(self) -> int:
@@ -79,6 +80,12 @@ class HDPState:
     def doc_prior(self) -> Array:
         """Dirichlet parameters of a document, x_k = alpha beta_k, (K,)."""
         return self.doc_concentration * self.weights[:-1]
+
+    @property
+    def for_prediction(self) -> "HDPState":
+        """The same with the concentration of prediction, which is no smaller."""
+        alpha = max(self.doc_concentration, self.prediction_concentration)
+        return replace(self, doc_concentration=alpha)
 
 
 @dataclass(slots=True)
