@@ -299,6 +299,12 @@ def log_likelihood(folds, posterior, eta):
     return total
 
 
+def log_posterior(folds, posterior, eta):
+    """With the log-normal prior, of median .05 and deviation log 4."""
+    prior = -0.5 * (np.log(eta / 0.05) / np.log(4.0)) ** 2
+    return log_likelihood(folds, posterior, eta) + prior
+
+
 def test_log_likelihoods_of_folds_are_those_of_the_reference(folds):
     posterior = make_posterior(folds[0].held)
     topics = held_out.MeanTopics.of(posterior.totals.topic_words, ETA)
@@ -316,7 +322,7 @@ def test_a_step_is_one_of_newtons_method(X, folds):
     at = 1.5 * suited(folds, posterior, n_steps=12)  # near the maximum
     posterior.state = replace(posterior.state, topic_word_prior=at)
     grid = at * np.exp(np.array([-1, 0, 1]) * held_out.PRIOR_DIFFERENCE)
-    low, mid, high = (log_likelihood(folds, posterior, eta) for eta in grid)
+    low, mid, high = (log_posterior(folds, posterior, eta) for eta in grid)
     step = held_out.PRIOR_DIFFERENCE * (high - low) / 2.0 / (2.0 * mid - low - high)
     assert 0.1 < abs(step) < held_out.PRIOR_STEP
     assert_allclose(suited(folds, posterior), at * np.exp(step), rtol=1e-4)
@@ -343,7 +349,7 @@ def test_steps_lead_to_the_prior_that_predicts_best(start, X, folds):
     posterior.state = replace(posterior.state, topic_word_prior=start)
     eta = suited(folds, posterior, n_steps=12)
     others = eta * np.geomspace(0.3, 3.0, 21)
-    logs = [log_likelihood(folds, posterior, other) for other in others]
+    logs = [log_posterior(folds, posterior, other) for other in others]
     assert 0.8 < others[np.argmax(logs)] / eta < 1.25
 
 

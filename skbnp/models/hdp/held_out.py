@@ -80,6 +80,9 @@ SMALLEST_PRIOR = 1e-3
 #: Change of log eta by which derivatives are found; the largest step at a time: what
 #: topics hold follows.
 PRIOR_DIFFERENCE, PRIOR_STEP = float(np.log(1.5)), float(np.log(3.0))
+#: The topic prior has a log-normal density of this median and deviation: words of few
+#: short documents ask for any value, or one without end.
+PRIOR_MEDIAN, PRIOR_DEVIATION = 0.05, float(np.log(4.0))
 #: Relative differences of log probabilities that are rounding errors.
 FLAT = 1e-10
 
@@ -248,8 +251,9 @@ def suit_prior(
     """Move the topic prior towards the one that predicts words from others best.
 
     One step of Newton's method in log eta, no longer than `PRIOR_STEP` and to `highest`
-    at the most, towards the largest log probability of counts of the words of each fold
-    given those of all others, under topics phi_kw = (eta + S_kw) / (V eta + S_k), with
+    at the most, towards the largest posterior density: the log probability of counts of
+    the words of each fold given those of all others, and a log-normal prior of eta,
+    under topics phi_kw = (eta + S_kw) / (V eta + S_k), with
     S and proportions as they are. No word is predicted from itself: tokens of words
     that the document has shown speak of how often it repeats words. Returns whether the
     prior fell by more than the differences that derivatives are found by; then it may
@@ -274,6 +278,8 @@ def suit_prior(
     below, here, above = np.sum(logs, axis=0)
     if abs(above - below) <= FLAT * abs(here):
         return False
+    deviations = np.log(priors / PRIOR_MEDIAN) / PRIOR_DEVIATION
+    below, here, above = (below, here, above) - np.square(deviations) / 2.0
     slope = (above - below) / (2.0 * PRIOR_DIFFERENCE)
     bend = (above - 2.0 * here + below) / PRIOR_DIFFERENCE**2
     step = -slope / bend if bend < 0.0 else np.copysign(PRIOR_STEP, slope)
