@@ -30,7 +30,7 @@ from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval, row_totals, validate_data
 
-__all__ = ["CLUSTER_PARAMETERS", "ShardedMixin"]
+__all__ = ["CLUSTER_PARAMETERS", "ShardedMixin", "no_shares"]
 
 #: Constraints of the parameters that estimators on a cluster have besides.
 CLUSTER_PARAMETERS: dict[str, list] = {
@@ -166,6 +166,12 @@ class ShardedMixin(BaseEstimator):
             ],
             allow_unknown_chunksizes=True,
         )
+
+
+def no_shares(estimator: Any) -> np.ndarray | sp.csr_array:
+    """Shares of topics in no rows."""
+    empty = np.empty((0, estimator.n_components_))
+    return sp.csr_array(empty) if estimator.sparse_output else empty
 
 
 def _totals_of(

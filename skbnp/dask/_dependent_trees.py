@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin
+from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin, no_shares
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.dask._inputs import Block, NpzFile, is_lazy
 from skbnp.dask._labels import Labels
@@ -537,10 +537,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         if not is_lazy(X):
             return super().transform(X, epochs=epochs)
         check_is_fitted(self)
-        meta: MatrixLike = np.empty((0, self.n_components_))
-        if self.sparse_output:
-            meta = sp.csr_array(meta)
-        return self._lazy_rows(X, epochs, _transform, meta)
+        return self._lazy_rows(X, epochs, _transform, no_shares(self))
 
     def apply(self, X: MatrixLike, epochs: Any = None) -> np.ndarray | DaskArray:  # type: ignore[override]
         """Find the most probable node of each row.
@@ -657,10 +654,7 @@ def _find_columns(session: Session, sizes: dict[Label, int]) -> np.ndarray:
 
 
 def _transform(local: BaseEstimator, X: MatrixLike, labels: Labels) -> MatrixLike:
-    if X.shape[0] == 0:
-        empty = np.empty((0, local.n_components_))
-        return sp.csr_array(empty) if local.sparse_output else empty
-    return local.transform(X, epochs=labels)
+    return local.transform(X, epochs=labels) if X.shape[0] else no_shares(local)
 
 
 def _apply(local: BaseEstimator, X: MatrixLike, labels: Labels) -> MatrixLike:

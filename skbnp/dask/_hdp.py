@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dask.array import Array as DaskArray
 from dask.delayed import delayed
 
-from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin
+from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin, no_shares
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.dask._inputs import is_lazy
 from skbnp.dask._labels import Labels
@@ -123,6 +123,8 @@ class HDP(ShardedMixin, LocalHDP):
         First passes of a fit, and of each trial, with mean topics (mean-field).
     init : {"docs", "random"}, default="docs"
         Start each topic from a random document with noise, or from noise.
+    sparse_output : bool, default=False
+        Whether `transform` returns csr_arrays, as in `skbnp.HDP`.
     n_jobs : int or None, default=None
         Threads of this process. Workers use theirs.
     random_state : int, RandomState instance or None, default=None
@@ -243,6 +245,7 @@ class HDP(ShardedMixin, LocalHDP):
         mean_change_tol=1e-3,
         warm_up=5,
         init="docs",
+        sparse_output=False,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -276,6 +279,7 @@ class HDP(ShardedMixin, LocalHDP):
             mean_change_tol=mean_change_tol,
             warm_up=warm_up,
             init=init,
+            sparse_output=sparse_output,
             n_jobs=n_jobs,
             random_state=random_state,
             verbose=verbose,
@@ -445,7 +449,9 @@ class HDP(ShardedMixin, LocalHDP):
 
     # -- evaluation: lazy where rows are ----------------------------------------------
 
-    def transform(self, X: MatrixLike) -> np.ndarray | DaskArray:  # type: ignore[override]
+    def transform(  # type: ignore[override]
+        self, X: MatrixLike
+    ) -> np.ndarray | sp.csr_array | DaskArray:
         """Infer the topic proportions of documents.
 
         Parameters
@@ -457,13 +463,13 @@ class HDP(ShardedMixin, LocalHDP):
         -------
         doc_topic_distr : {ndarray, dask.array.Array} of shape \
                 (n_samples, n_components_)
-            Expected proportions; rows sum to one; lazy where `X` is.
+            Expected proportions; rows sum to one; lazy where `X` is, with blocks that
+            are sparse if `sparse_output`.
         """
         if not is_lazy(X):
             return super().transform(X)
         check_is_fitted(self)
-        meta = np.empty((0, self.n_components_))
-        return self._lazy_rows(X, None, _transform, meta)
+        return self._lazy_rows(X, None, _transform, no_shares(self))
 
     def score(  # type: ignore[override]
         self, X: MatrixLike, y: object = None, *, repeats: bool = True
@@ -496,7 +502,7 @@ def _shards(session: Session, run: Run) -> Shards:
 
 
 def _transform(local: LocalHDP, X: MatrixLike, labels: Labels) -> np.ndarray:
-    return local.transform(X) if X.shape[0] else np.empty((0, local.n_components_))
+    return local.transform(X) if X.shape[0] else no_shares(local)
 
 
 def _score(

@@ -61,6 +61,7 @@ COMMON: dict = {
 SHARED: dict = {
     **COMMON,
     "learn_priors": ["boolean", StrOptions({"concentrations"})],
+    "sparse_output": ["boolean"],
 }
 #: Those of HDPs.
 CONSTRAINTS: dict = {
@@ -218,6 +219,7 @@ class TopicModelMixin(ComponentModelMixin):
     """Documents, scores and tags of models of counts."""
 
     n_jobs: int | None
+    sparse_output: bool
     #: Whether fractional counts are rounded to whole tokens.
     _rounds_counts = False
 
@@ -271,7 +273,7 @@ class TopicModelMixin(ComponentModelMixin):
 
         def fit_transform(
             self, X: MatrixLike, y: object = None, **fit_params: Any
-        ) -> np.ndarray: ...
+        ) -> np.ndarray | sp.csr_array: ...
 
     @property
     def _n_enough_docs(self) -> int:
@@ -287,6 +289,41 @@ class TopicModelMixin(ComponentModelMixin):
         """Check documents of which a fitted model is asked, as `check_documents`."""
         check_is_fitted(self)
         return check_documents(self, X, reset=False, method=method)
+
+    def _proportions(
+        self,
+        counts: sp.csr_array,
+        prior: np.ndarray,
+        columns: np.ndarray,
+        dtype: np.dtype,
+    ) -> np.ndarray | sp.csr_array:
+        """Return expected proportions given expected counts of topics, (n_docs, K).
+
+        `columns` are in the order of users. Sparse ones are of topics with counts, and
+        of all topics in documents that have none.
+        """
+        if not self.sparse_output:
+            distr = counts.toarray()
+            distr += prior
+            distr /= distr.sum(axis=1, keepdims=True)
+            return distr[:, columns].astype(dtype, order="C", copy=False)
+        counts = sp.csr_array(counts)
+        totals = np.asarray(counts.sum(axis=1)).ravel()
+        empty = np.flatnonzero(totals <= 0.0)
+        at, topics = counts.nonzero()
+        values = (counts.data[counts.data != 0.0] + prior[topics]) / (
+            totals[at] + prior.sum()
+        )
+        k, number = len(columns), np.empty(len(prior), dtype=np.intp)
+        number[columns] = np.arange(k)
+        of_prior = np.tile(prior[columns] / prior.sum(), len(empty))
+        values = np.concatenate([values, of_prior])
+        at = np.concatenate([at, np.repeat(empty, k)])
+        topics = np.concatenate([number[topics], np.tile(np.arange(k), len(empty))])
+        shape = counts.shape[0], k
+        found = sp.csr_array((values.astype(dtype), (at, topics)), shape=shape)
+        found.sort_indices()
+        return found
 
     @property
     def topic_word_distr_(self) -> np.ndarray:

@@ -135,6 +135,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         Topics to start from instead of random ones: each token draws one given its
         document. Wrap it in `sklearn.frozen.FrozenEstimator` where the estimator will
         be cloned, as by `GridSearchCV`.
+    sparse_output : bool, default=False
+        Whether `transform` returns a csr_array, without the shares of topics of which
+        a document has no tokens: these are of the prior alone.
     n_jobs : int or None, default=None
         Threads for chains and for prediction, as in scikit-learn. Results do not
         depend on it.
@@ -313,6 +316,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         thin=25,
         n_chains=1,
         init=None,
+        sparse_output=False,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -335,6 +339,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         self.thin = thin
         self.n_chains = n_chains
         self.init = init
+        self.sparse_output = sparse_output
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -562,7 +567,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         check_is_fitted(self)
         return FranchisePredictor(self.samples_, repeats=True)
 
-    def transform(self, X: MatrixLike) -> np.ndarray:
+    def transform(self, X: MatrixLike) -> np.ndarray | sp.csr_array:
         """Infer the topic proportions of documents.
 
         Under the sample with the highest log joint, by the deterministic fold-in of
@@ -575,16 +580,17 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
         Returns
         -------
-        doc_topic_distr : ndarray of shape (n_samples, n_components_)
+        doc_topic_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
             Expected proportions; rows sum to one, the mass of topics not represented
-            left out. A document without tokens gets the corpus-level weights. float32
+            left out, and with `sparse_output` that of topics of which the document has
+            no tokens. A document without tokens gets the corpus-level weights. float32
             if `X` is, otherwise float64.
         """
         (counts, dtype), best = self._check_counts(X, "transform"), self._best()
         with Executor(self.n_jobs) as executor:
-            distr = self._predictor().infer(best, counts, executor)
-        distr /= distr.sum(axis=1, keepdims=True)
-        return distr[:, rows_by_id(best.component_ids)].astype(dtype, order="C")
+            found = self._predictor().infer_counts(best, counts, executor)
+        rows = rows_by_id(best.component_ids)
+        return self._proportions(found, best.doc_prior[:-1], rows, dtype)
 
 
 def _check_repeats(state: FranchiseSample | Concentrations) -> None:

@@ -105,6 +105,8 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         the chains are the samples.
     n_chains : int, default=1
         Independent chains, 1 to 1000, which run side by side on `n_jobs` threads.
+    sparse_output : bool, default=False
+        Whether `transform` returns a csr_array.
     n_jobs : int or None, default=None
         Threads for chains and for prediction, as in scikit-learn. Results do not
         depend on it.
@@ -264,6 +266,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         burn_in=None,
         thin=25,
         n_chains=1,
+        sparse_output=False,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -280,6 +283,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         self.burn_in = burn_in
         self.thin = thin
         self.n_chains = n_chains
+        self.sparse_output = sparse_output
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

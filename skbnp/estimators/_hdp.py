@@ -185,6 +185,9 @@ class HDP(VariationalTopicModel):
         `total_samples` is None. Collapsed learning has none.
     init : {"docs", "random"}, default="docs"
         Start each topic from a random document with noise, or from noise.
+    sparse_output : bool, default=False
+        Whether `transform` returns a csr_array, without the shares of topics of which
+        a document has no tokens: these are of the prior alone.
     n_jobs : int or None, default=None
         Threads of the document step, as in scikit-learn. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -509,6 +512,7 @@ class HDP(VariationalTopicModel):
         mean_change_tol=1e-3,
         warm_up=5,
         init="docs",
+        sparse_output=False,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -536,6 +540,7 @@ class HDP(VariationalTopicModel):
         self.mean_change_tol = mean_change_tol
         self.warm_up = warm_up
         self.init = init
+        self.sparse_output = sparse_output
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -574,7 +579,7 @@ class HDP(VariationalTopicModel):
         """Infer them as `score` does, or in the mean-field family by its own step."""
         if not self._is_collapsed:
             return super()._infer_counts(posterior, counts, executor)
-        return fold_in_posterior(posterior, counts, executor).toarray()
+        return fold_in_posterior(posterior, counts, executor)
 
     def _start(self, model, counts, entropy, n_docs):
         """Start from documents that do not judge trials: no topic starts from one."""

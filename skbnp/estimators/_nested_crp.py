@@ -159,6 +159,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         Iterations for a path of a document at the most.
     mean_change_tol : float, default=1e-3
         They end when the expected tokens of levels change by less than this per token.
+    sparse_output : bool, default=False
+        Whether `transform` returns a csr_array.
     n_jobs : int or None, default=None
         Threads of the document step, as in scikit-learn. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -335,6 +337,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         tol=1e-5,
         max_doc_update_iter=100,
         mean_change_tol=1e-3,
+        sparse_output=False,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -360,6 +363,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         self.tol = tol
         self.max_doc_update_iter = max_doc_update_iter
         self.mean_change_tol = mean_change_tol
+        self.sparse_output = sparse_output
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

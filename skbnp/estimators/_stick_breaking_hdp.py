@@ -105,6 +105,9 @@ class StickBreakingHDP(VariationalTopicModel):
         `total_samples` is None.
     init : {"docs", "random"}, default="docs"
         Start each topic from a random document with noise, or from noise.
+    sparse_output : bool, default=False
+        Whether `transform` returns a csr_array, without the shares of topics of which
+        a document has no tokens: these are of the prior alone.
     n_jobs : int or None, default=None
         Threads of the document step, as in scikit-learn. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -245,6 +248,7 @@ class StickBreakingHDP(VariationalTopicModel):
         mean_change_tol=1e-3,
         warm_up=5,
         init="docs",
+        sparse_output=False,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -269,6 +273,7 @@ class StickBreakingHDP(VariationalTopicModel):
         self.mean_change_tol = mean_change_tol
         self.warm_up = warm_up
         self.init = init
+        self.sparse_output = sparse_output
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

@@ -74,7 +74,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
 
     # -- evaluation: reads the model, writes nothing, draws nothing --------------------
 
-    def transform(self, X: MatrixLike) -> np.ndarray:
+    def transform(self, X: MatrixLike) -> np.ndarray | sp.csr_array:
         """Infer the proportions of nodes in documents.
 
         Parameters
@@ -84,15 +84,17 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
 
         Returns
         -------
-        doc_topic_distr : ndarray of shape (n_samples, n_components_)
+        doc_topic_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
             Expected proportions of the nodes of `tree_`; rows sum to one, the mass of
             topics that are not in the tree left out. A document without tokens gets the
-            prior proportions. float32 if `X` is, otherwise float64.
+            prior proportions. Sparse if `sparse_output`. float32 if `X` is, otherwise
+            float64.
         """
         docs, tree, dtype = self._infer(X, "transform")
         distr = docs.proportions(tree.stub_nodes)
         distr /= distr.sum(axis=1, keepdims=True)
-        return distr.astype(dtype, copy=False)
+        distr = distr.astype(dtype, copy=False)
+        return sp.csr_array(distr) if self.sparse_output else distr
 
     def apply(self, X: MatrixLike) -> np.ndarray:
         """Find the node where the most probable path of each document ends.

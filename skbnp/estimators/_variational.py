@@ -714,7 +714,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         burstiness = getattr(self._posterior.state, "burstiness", None)
         return MixturePredictor.of_mean_topics(topics, rows, prior, burstiness)
 
-    def transform(self, X: MatrixLike) -> np.ndarray:
+    def transform(self, X: MatrixLike) -> np.ndarray | sp.csr_array:
         """Infer the topic proportions of documents.
 
         Parameters
@@ -724,20 +724,20 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
         Returns
         -------
-        doc_topic_distr : ndarray of shape (n_samples, n_components_)
+        doc_topic_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
             Expected proportions; rows sum to one, the mass of topics not represented
-            left out. A document without tokens gets the corpus-level weights. float32
+            left out, and with `sparse_output` that of topics of which the document has
+            no tokens. A document without tokens gets the corpus-level weights. float32
             if `X` is, otherwise float64.
         """
         counts, dtype = self._check_counts(X, "transform")
         posterior = self._posterior
         with Executor(self.n_jobs) as executor:
-            distr = self._infer_counts(posterior, counts, executor)
-        distr += self._prediction_state.doc_prior
-        distr /= distr.sum(axis=1, keepdims=True)
-        return distr[:, posterior.rows].astype(dtype, copy=False)
+found = self._infer_counts(posterior, counts, executor)
+        prior = self._prediction_state.doc_prior
+        return self._proportions(found, prior, posterior.rows, dtype)
 
-    def _infer_counts(self, posterior, counts, executor) -> np.ndarray:
+    def _infer_counts(self, posterior, counts, executor) -> sp.csr_array:
         """Expected tokens of each topic in each document, (n_docs, K)."""
         batch = Batch.from_counts(counts, posterior.state.n_components)
         step = DocumentStep.prepare(posterior, batch, self._local_stop(), executor)

@@ -420,8 +420,7 @@ def _folded_in(components, X) -> sp.csr_array:
     prior = np.full(n, 1.0 / n)
     predictor = MixturePredictor.of_topics(components, prior)
     with Executor(None) as executor:
-        doc_topic = predictor.infer(predictor.samples[0], counts, executor)
-    return sp.csr_array(doc_topic - prior)
+        return predictor.infer_counts(predictor.samples[0], counts, executor)
 
 
 def _without_traces(counts: sp.csr_array) -> sp.csr_array:

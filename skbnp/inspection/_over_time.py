@@ -13,6 +13,7 @@ from skbnp.inspection._terms import (
     column_names,
     fitted,
     fitted_model,
+    in_memory,
     model_rows,
     top_terms,
     topic_numbers,
@@ -257,9 +258,12 @@ def _begin(n_tokens, squares, n_documents):
 
 def _tokens(model, shares, lengths):
     """Expected tokens of each topic in each row, (n_rows, n_topics)."""
-    shares = shares.toarray() if sp.issparse(shares) else np.asarray(shares, float)
+    # A sparse matrix may leave out topics of which a document has no tokens.
+    least = 0.0 if sp.issparse(shares) else 1.0
+    shares = np.asarray(in_memory(shares), dtype=np.float64)
     totals = shares.sum(axis=1)
-    if (shares < 0.0).any() or (abs(totals - 1.0) > 1e-3).any():
+    is_off = (totals > 1.0 + 1e-3) | (totals < least - 1e-3)
+    if (shares < 0.0).any() or is_off.any():
         raise TypeError(
             f"estimator must be a topic model: `transform` of {type(model).__name__} "
             "does not return shares of topics."

@@ -288,7 +288,11 @@ def doc_counts(model, X, shares):
     whole = totals + prior.sum()
     if getattr(model, "word_concentration_", np.inf) < NOT_BURSTY:
         found = np.divide(prior, shares, out=np.zeros_like(shares), where=shares > 0.0)
-        whole = np.minimum(found.max(axis=1), whole)
+        # Topics without tokens may be left out of sparse shares.
+        left_out = (shares == 0.0) @ prior
+        rest = np.maximum(1.0 - shares.sum(axis=1), 1e-300)
+        found = np.where(left_out > 0.0, left_out / rest, found.max(axis=1))
+        whole = np.minimum(found, whole)
     counts = np.maximum(shares * whole[:, None] - prior, 0.0)
     return counts * (totals > 0.0)[:, None], totals
 

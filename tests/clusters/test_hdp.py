@@ -371,6 +371,14 @@ def test_evaluation_is_lazy_where_rows_are(undisturbed, counts):
     assert_allclose(score.compute(), undisturbed.score(counts), rtol=1e-12)
 
 
+def test_sparse_shares_of_blocks(counts, fit):
+    hdp = fit(sparse_output=True)
+    lazy = hdp.transform(da.from_array(counts.toarray(), chunks=(CHUNKS, (16,))))
+    parts = [part.compute() for part in lazy.to_delayed().ravel()]
+    assert all(sp.issparse(part) for part in parts)
+    assert_array_equal(sp.vstack(parts).toarray(), hdp.transform(counts).toarray())
+
+
 def test_all_kinds_of_blocks_are_the_same_rows(tmp_path, counts):
     few = SETTINGS | {"split_merge": False, "max_iter": 1}
     undisturbed, paths = HDP(**few).fit(blocks_of(counts)), []

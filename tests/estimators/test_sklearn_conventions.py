@@ -320,6 +320,32 @@ def test_output_may_be_a_data_frame(estimator, library, frame, text):
     np.testing.assert_array_equal(table.to_numpy(), expected)
 
 
+@every_kind(takes_counts_only, indirect=False)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sparse_output_has_the_shares_of_topics_with_tokens(estimator, dtype, text):
+    X = reader(estimator).fit_transform(text).astype(dtype)
+    estimator = fresh(estimator, n_components=4).fit(X)
+    dense = estimator.transform(X)
+    sparse = estimator.set_params(sparse_output=True).transform(X)
+    assert isinstance(sparse, sp.csr_array)
+    assert sparse.dtype == dense.dtype == dtype
+    assert sparse.has_sorted_indices
+    found, is_stored = sparse.toarray(), np.zeros(dense.shape, dtype=bool)
+    is_stored[sparse.nonzero()] = True
+    np.testing.assert_allclose(found[is_stored], dense[is_stored], rtol=1e-6)
+    prior = np.broadcast_to(dense[-1], dense.shape)  # shares of the row without tokens
+    assert (dense <= prior + 1e-6)[~is_stored].all()
+    np.testing.assert_allclose(found[-1], dense[-1], rtol=1e-6)
+
+
+def test_sparse_output_leaves_out_most_topics_of_short_documents(text):
+    X = reader(HDP()).fit_transform(text)
+    hdp = HDP(30, split_merge=False, sparse_output=True, random_state=0)
+    assert hdp.fit_transform(X).nnz < 0.2 * X.shape[0] * hdp.n_components_
+    with pytest.raises(ValueError, match="sparse"):
+        hdp.set_output(transform="pandas").transform(X)
+
+
 @each
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_output_of_a_pipeline_may_be_a_data_frame(estimator, library, text):

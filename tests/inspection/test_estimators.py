@@ -28,6 +28,7 @@ from skbnp.inspection import (
     summary,
     top_documents,
     top_terms,
+    topics_over_time,
 )
 
 #: What needs labels of time has tests of its own.
@@ -271,10 +272,17 @@ def test_account_on_a_cluster_is_that_of_the_same_rows_here(models, name):
     assert summary(model, X=[X[:25], X[25:]]) == summary(model, X=X)
 
 
-def test_documents_of_sparse_shares_are_those_of_dense_ones(models):
-    model, X = models["DependentTrees"]
-    dense = top_documents(model, X, 5)
-    assert_array_equal(top_documents(model.set_params(sparse_output=True), X, 5), dense)
+@every_model
+def test_documents_of_sparse_shares_are_those_of_dense_ones(models, name):
+    model, X = models[name]
+    if not gives_proportions(model):
+        return
+    dense = top_documents(model, X, 5, by="tokens")
+    model.set_params(sparse_output=True)
+    assert_array_equal(top_documents(model, X, 5, by="tokens"), dense)
+    if takes_counts_only(model):
+        frame = topics_over_time(model, X, np.repeat([1, 2], 30))
+        assert_allclose(frame.groupby("epoch")["share"].sum(), 1.0)
     model.set_params(sparse_output=False)
 
 

@@ -235,7 +235,7 @@ def fold_in_by_mean_field(
         stop=LocalStop(MEAN_FIELD_MAX_ITER, MEAN_FIELD_TOL),
         n_mean=N_MEAN,
     )
-    return expected_counts(step, batch, executor)
+    return expected_counts(step, batch, executor).toarray()
 
 
 def _weighed(

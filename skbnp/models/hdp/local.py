@@ -185,14 +185,13 @@ def _visit(
     return visit.documents, None if look is None else look(visit)
 
 
-def expected_counts(step: DocumentStep, batch: Batch, executor: Executor) -> Array:
+def expected_counts(
+    step: DocumentStep, batch: Batch, executor: Executor
+) -> sp.csr_array:
     """Expected tokens of each topic in each document of a batch, (n_docs, K)."""
-    counts = np.zeros((batch.n_docs, len(step.prior)))
     visits = executor.map(partial(_visit, step, None), batch.blocks)
-    for block, (found, _) in zip(batch.blocks, visits, strict=True):
-        rows = np.repeat(np.arange(batch.n_docs)[block.rows], np.diff(found.limits))
-        counts[rows, found.topics] = found.tokens
-    return counts
+    found = Documents.joined([documents for documents, _ in visits])
+    return found.matrix(found.tokens, len(step.prior))
 
 
 def sum_words(

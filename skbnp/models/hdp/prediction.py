@@ -91,9 +91,16 @@ class MixturePredictor:
         executor: Executor,
     ) -> Array:
         """Infer the Dirichlet parameters of the proportions, (n_docs, K)."""
+        counts = self.infer_counts(sample, X, executor)
+        return counts.toarray() + sample.doc_prior[:-1]
+
+    def infer_counts(
+        self, sample: Sample, X: sp.csr_array, executor: Executor
+    ) -> sp.csr_array:
+        """Infer the expected tokens of topics in documents, (n_docs, K)."""
         words, prior = np.unique(X.indices), sample.doc_prior[:-1]
         topics = sample.word_topic(words)
-        return fold_in(topics, prior, X[:, words], executor).toarray() + prior
+        return fold_in(topics, prior, X[:, words], executor)
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.models.hdp.prediction import Array, MixturePredictor, Sample
+from skbnp.models.hdp.prediction import MixturePredictor, Sample
 from skbnp.models.hdp_franchise.model import FranchiseSample
 
 __all__ = ["FranchisePredictor"]
@@ -13,16 +13,17 @@ __all__ = ["FranchisePredictor"]
 class FranchisePredictor(MixturePredictor):
     """Documents mix topics, and repeat their words as far as a sample says."""
 
-    def infer(self, sample: Sample, X: sp.csr_array, executor: Executor) -> Array:
-        """Infer the Dirichlet parameters of the proportions, (n_docs, K).
+    def infer_counts(
+        self, sample: Sample, X: sp.csr_array, executor: Executor
+    ) -> sp.csr_array:
+        """Infer the expected tokens of topics in documents, (n_docs, K).
 
-        Of the topics of first uses, where documents of the sample repeat words.
+        First uses, where documents of the sample repeat words.
         """
         burstiness = self._own(sample, X)
         if burstiness is None:
-            return super().infer(sample, X, executor)
-        seated = self._seat(sample, X, burstiness, executor)
-        return seated.doc_topic.toarray() + sample.doc_prior[:-1]
+            return super().infer_counts(sample, X, executor)
+        return self._seat(sample, X, burstiness, executor).doc_topic
 
     def _burstiness(
         self, sample: Sample, X: sp.csr_array, executor: Executor
