@@ -592,6 +592,16 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         rows = rows_by_id(best.component_ids)
         return self._proportions(found, best.doc_prior[:-1], rows, dtype)
 
+    def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
+        """Expected uses of topics in documents, (n_docs, n_components_), and of words.
+
+        Where documents repeat words, first uses alone count.
+        """
+        best = self._best()
+        with Executor(self.n_jobs) as executor:
+            found, uses = self._predictor().infer_uses(best, counts, executor)
+        return found[:, rows_by_id(best.component_ids)], uses
+
 
 def _check_repeats(state: FranchiseSample | Concentrations) -> None:
     """Raise unless discount and concentration are in range, or those of no repeats."""

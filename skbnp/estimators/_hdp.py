@@ -20,6 +20,7 @@ from skbnp.estimators._saved import (
 )
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.engine import Learner
+from skbnp.inference.executor import Executor
 from skbnp.inference.memory import NOTHING, DocumentMemory, RunningAverage
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
@@ -32,7 +33,7 @@ from skbnp.models.hdp.burstiness import (
 )
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
-from skbnp.models.hdp.fold_in import fold_in_posterior
+from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
 from skbnp.models.hdp.local import DocumentStep
@@ -580,6 +581,13 @@ class HDP(VariationalTopicModel):
         if not self._is_collapsed:
             return super()._infer_counts(posterior, counts, executor)
         return fold_in_posterior(posterior, counts, executor)
+
+    def _expected_uses(self, counts):
+        found, uses = super()._expected_uses(counts)
+        if self._is_collapsed and self._posterior.state.burstiness is not None:
+            with Executor(self.n_jobs) as executor:
+                uses = first_uses(self._posterior, counts, executor)
+        return found, uses
 
     def _start(self, model, counts, entropy, n_docs):
         """Start from documents that do not judge trials: no topic starts from one."""

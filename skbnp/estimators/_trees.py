@@ -14,6 +14,7 @@ from skbnp.models.nested_crp.local import DocPaths
 from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.rows.survey import ENOUGH_DOCS
+from skbnp.rows.word_sums import rows_of
 from skbnp.trees import TreeView
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted, check_per_level
@@ -95,6 +96,17 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         distr /= distr.sum(axis=1, keepdims=True)
         distr = distr.astype(dtype, copy=False)
         return sp.csr_array(distr) if self.sparse_output else distr
+
+    def _node_tokens(self, counts: sp.csr_array) -> tuple[np.ndarray, ...]:
+        """Stored counts, nodes, expected tokens, shares in `transform` of entries."""
+        docs, tree, _ = self._infer(counts, "transform")
+        at, nodes, tokens, parts = docs.word_tokens(counts, tree.stub_nodes)
+        at, k = self._predictor().order(counts)[at], self.n_components_
+        pairs, entry = np.unique(at * k + nodes, return_inverse=True)
+        on_tree = docs.proportions(tree.stub_nodes).sum(axis=1)
+        at, nodes = np.divmod(pairs, k)
+        tokens, parts = np.bincount(entry, tokens), np.bincount(entry, parts)
+        return at, nodes, tokens, parts / on_tree[rows_of(counts.indptr)[at]]
 
     def apply(self, X: MatrixLike) -> np.ndarray:
         """Find the node where the most probable path of each document ends.

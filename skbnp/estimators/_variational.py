@@ -733,9 +733,19 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         counts, dtype = self._check_counts(X, "transform")
         posterior = self._posterior
         with Executor(self.n_jobs) as executor:
-found = self._infer_counts(posterior, counts, executor)
+            found = self._infer_counts(posterior, counts, executor)
         prior = self._prediction_state.doc_prior
         return self._proportions(found, prior, posterior.rows, dtype)
+
+    def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
+        """Expected uses of topics in documents, (n_docs, n_components_), and of words.
+
+        A word is used as often as it stands there, but where documents repeat words.
+        """
+        posterior = self._posterior
+        with Executor(self.n_jobs) as executor:
+            found = self._infer_counts(posterior, counts, executor)
+        return found[:, posterior.rows], counts.data
 
     def _infer_counts(self, posterior, counts, executor) -> sp.csr_array:
         """Expected tokens of each topic in each document, (n_docs, K)."""

@@ -16,6 +16,8 @@ from skbnp.inspection._posterior import ComponentsPosteriorDisplay, TopicTraceDi
 from skbnp.inspection._stability import Stability, stability
 from skbnp.inspection._summary import summary
 from skbnp.inspection._terms import top_documents, top_terms
+from skbnp.inspection._text import TopicText
+from skbnp.inspection._tokens import TokenTopics, token_topics
 from skbnp.inspection._trees import TopicTreeDisplay
 
 __all__ = [
@@ -26,8 +28,10 @@ __all__ = [
     "HistoryDisplay",
     "LineageDisplay",
     "Stability",
+    "TokenTopics",
     "TopicGroupsDisplay",
     "TopicTermsDisplay",
+    "TopicText",
     "TopicTraceDisplay",
     "TopicTreeDisplay",
     "align_components",
@@ -38,6 +42,7 @@ __all__ = [
     "summary",
     "to_lda",
     "to_pyldavis",
+    "token_topics",
     "top_documents",
     "top_terms",
     "topic_groups",

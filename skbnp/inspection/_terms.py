@@ -33,6 +33,8 @@ __all__ = [
     "POSITIVE",
     "are_directions",
     "column_names",
+    "doc_counts",
+    "doc_prior",
     "fitted",
     "fitted_model",
     "in_memory",
@@ -284,7 +286,7 @@ def doc_counts(model, X, shares):
     totals = in_memory(getattr(model, "_row_totals", row_totals)(X))
     if are_directions(model):
         totals = (totals > 0.0).astype(np.float64)
-    prior = _doc_prior(model, shares.shape[1])
+    prior = doc_prior(model, shares.shape[1])
     whole = totals + prior.sum()
     if getattr(model, "word_concentration_", np.inf) < NOT_BURSTY:
         found = np.divide(prior, shares, out=np.zeros_like(shares), where=shares > 0.0)
@@ -297,7 +299,7 @@ def doc_counts(model, X, shares):
     return counts * (totals > 0.0)[:, None], totals
 
 
-def _doc_prior(model, n_components):
+def doc_prior(model, n_components):
     """Dirichlet parameters of the topics of a document; zeros where there are none."""
     if hasattr(model, "doc_concentration_"):
         return concentration_of(model) * model.topic_weights_

@@ -373,7 +373,8 @@ def test_evaluation_is_lazy_where_rows_are(undisturbed, counts):
 
 def test_sparse_shares_of_blocks(counts, fit):
     hdp = fit(sparse_output=True)
-    lazy = hdp.transform(da.from_array(counts.toarray(), chunks=(CHUNKS, (16,))))
+    blocks = da.from_array(counts.toarray(), chunks=(CHUNKS, (counts.shape[1],)))
+    lazy = hdp.transform(blocks)
     parts = [part.compute() for part in lazy.to_delayed().ravel()]
     assert all(sp.issparse(part) for part in parts)
     assert_array_equal(sp.vstack(parts).toarray(), hdp.transform(counts).toarray())

@@ -42,6 +42,7 @@ from skbnp.utils.parts import column_sums, row_parts
 __all__ = [
     "PART_SIZE",
     "MeanTopics",
+    "first_uses",
     "fold_in",
     "fold_in_by_mean_field",
     "fold_in_posterior",
@@ -209,6 +210,19 @@ def fold_in_posterior(
 
     Of tokens, or where documents repeat words of tables, which are first uses.
     """
+    step, batch = _posterior_step(posterior, X, executor)
+    return step.expected_counts(batch, executor)
+
+
+def first_uses(posterior: Posterior, X: sp.csr_array, executor: Executor) -> Array:
+    """Infer the expected tables of each stored count, documents repeating words."""
+    step, batch = _posterior_step(posterior, X, executor)
+    return step.seat(batch, executor).tables
+
+
+def _posterior_step(
+    posterior: Posterior, X: sp.csr_array, executor: Executor
+) -> tuple[_ZeroOrderStep, Batch]:
     state = posterior.state.for_prediction
     batch = Batch.from_counts(X, state.n_components)
     weights, tops, *_ = mean_weights(posterior, batch, executor)
@@ -218,8 +232,7 @@ def fold_in_posterior(
         n_features = posterior.totals.topic_words.shape[0]
         words = state.burstiness.arguments(n_features, X.data.max(initial=1.0))
         words = tops, rest, *words
-    step = _ZeroOrderStep(weights, state.doc_prior, SHORT_STOP, words)
-    return step.expected_counts(batch, executor)
+    return _ZeroOrderStep(weights, state.doc_prior, SHORT_STOP, words), batch
 
 
 def fold_in_by_mean_field(

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.models.hdp.prediction import MixturePredictor, Sample
+from skbnp.models.hdp.prediction import Array, MixturePredictor, Sample
 from skbnp.models.hdp_franchise.model import FranchiseSample
 
 __all__ = ["FranchisePredictor"]
@@ -20,10 +20,17 @@ class FranchisePredictor(MixturePredictor):
 
         First uses, where documents of the sample repeat words.
         """
+        return self.infer_uses(sample, X, executor)[0]
+
+    def infer_uses(
+        self, sample: Sample, X: sp.csr_array, executor: Executor
+    ) -> tuple[sp.csr_array, Array]:
+        """Infer the same, and the tokens or first uses of each stored count, (nnz,)."""
         burstiness = self._own(sample, X)
         if burstiness is None:
-            return super().infer_counts(sample, X, executor)
-        return self._seat(sample, X, burstiness, executor).doc_topic
+            return super().infer_counts(sample, X, executor), X.data
+        seated = self._seat(sample, X, burstiness, executor)
+        return seated.doc_topic, seated.tables
 
     def _burstiness(
         self, sample: Sample, X: sp.csr_array, executor: Executor

@@ -142,6 +142,22 @@ class DocPaths:
         np.add.at(distr, (at + nodes)[known], (self.shares[:, None] * theta)[known])
         return distr.reshape(self.n_docs, n_nodes)
 
+    def word_tokens(
+        self, X: sp.csr_array, stub_nodes: Numbers
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array]:
+        """Stored counts, nodes, expected tokens, and shares of proportions of entries.
+
+        Off the tree left out; an entry for each stub, so that pairs recur.
+        """
+        words, ends = _ragged(X.indptr.astype(np.int64), self.doc)
+        entry = np.repeat(np.arange(len(self.stubs)), np.diff(ends))
+        tokens = self.shares[entry, None] * self.tokens
+        parts = tokens / self.levels.sum(axis=1)[entry, None]
+        nodes = stub_nodes[self.stubs[entry]]
+        at = np.repeat(words, nodes.shape[1]).reshape(nodes.shape)
+        known = (nodes >= 0) & (tokens > 0.0)
+        return at[known], nodes[known].astype(np.intp), tokens[known], parts[known]
+
 
 def visit_paths(
     paths: PathGlobals,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.inference.executor import Executor
@@ -37,6 +38,13 @@ class PathPredictor:
         return visit_paths(
             sample, self._columns(X), self.stop, executor, family=self.family
         )
+
+    def order(self, X: sp.csr_array) -> NDArray[np.intp]:
+        """Stored counts in the order in which they are inferred."""
+        places = sp.csr_array(
+            (np.arange(X.nnz, dtype=float), X.indices, X.indptr), X.shape
+        )
+        return self._columns(places).data.astype(np.intp)
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
