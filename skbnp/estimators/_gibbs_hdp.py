@@ -13,7 +13,7 @@ from skbnp.estimators._base import (
     CONSTRAINTS,
     ComponentEditsMixin,
 )
-from skbnp.estimators._samplers import TokenCorpus, TopicSampler
+from skbnp.estimators._samplers import TokenCorpus, TopicSampler, evenly_spaced
 from skbnp.estimators._saved import (
     check_array,
     check_concentrations,
@@ -601,6 +601,19 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         with Executor(self.n_jobs) as executor:
             found, uses = self._predictor().infer_uses(best, counts, executor)
         return found[:, rows_by_id(best.component_ids)], uses
+
+    def _sample_uses(
+        self, counts: sp.csr_array, n_samples: int
+    ) -> Iterator[tuple[sp.csr_array, None, sp.csr_array]]:
+        """Yield the words of topics in kept samples, and uses of topics in documents.
+
+        At most so many samples, evenly spaced.
+        """
+        with Executor(self.n_jobs) as executor:
+            predictor = self._predictor()
+            for sample in evenly_spaced(self.samples_, n_samples):
+                uses = predictor.infer_counts(sample, counts, executor)
+                yield sample.topic_word_counts, None, uses
 
 
 def _check_repeats(state: FranchiseSample | Concentrations) -> None:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from skbnp.estimators._base import are_in_use
-from skbnp.estimators._samplers import TokenCorpus, TopicSampler
+from skbnp.estimators._samplers import TokenCorpus, TopicSampler, evenly_spaced
 from skbnp.estimators._saved import (
     check_array,
     check_counts,
@@ -20,6 +20,7 @@ from skbnp.estimators._saved import (
     check_number,
 )
 from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
+from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.models.nested_crp_walks.chain import (
@@ -393,6 +394,22 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         others = [sample for sample in self.samples_ if sample is not best]
         trees = [sample.reading() for sample in (best, *others)]
         return PathPredictor(trees, LocalStop(100, 1e-3))
+
+    def _sample_uses(
+        self, counts: sp.csr_array, n_samples: int
+    ) -> Iterator[tuple[sp.csr_array, NDArray[np.intp], NDArray[np.float64]]]:
+        """Yield words and depths of nodes in kept samples, and uses of nodes.
+
+        At most so many samples, evenly spaced.
+        """
+        totals = np.asarray(counts.sum(axis=1)).reshape(-1, 1)
+        with Executor(self.n_jobs) as executor:
+            predictor = self._predictor()
+            for sample in evenly_spaced(self.samples_, n_samples):
+                tree = sample.reading()
+                docs = predictor.infer(tree, counts, executor)
+                uses = docs.proportions(tree.stub_nodes) * totals
+                yield sample.topic_word_counts, sample.depth, uses
 
 
 def _walk_by(

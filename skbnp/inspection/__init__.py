@@ -13,6 +13,8 @@ from skbnp.inspection._lineage import LineageDisplay
 from skbnp.inspection._names import set_topic_names, topics_to_frame
 from skbnp.inspection._over_time import emerging_topics, topics_over_time
 from skbnp.inspection._posterior import ComponentsPosteriorDisplay, TopicTraceDisplay
+from skbnp.inspection._shares import TopicShares, topic_shares
+from skbnp.inspection._shares_display import TopicSharesDisplay
 from skbnp.inspection._stability import Stability, stability
 from skbnp.inspection._summary import summary
 from skbnp.inspection._terms import top_documents, top_terms
@@ -30,6 +32,8 @@ __all__ = [
     "Stability",
     "TokenTopics",
     "TopicGroupsDisplay",
+    "TopicShares",
+    "TopicSharesDisplay",
     "TopicTermsDisplay",
     "TopicText",
     "TopicTraceDisplay",
@@ -46,6 +50,7 @@ __all__ = [
     "top_documents",
     "top_terms",
     "topic_groups",
+    "topic_shares",
     "topics_over_time",
     "topics_to_frame",
     "word_intrusion",

@@ -1,0 +1,474 @@
+"""Shares of topics in groups of documents, with intervals."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.csgraph  # noqa: F401
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from skbnp.inspection._over_time import _pandas
+from skbnp.inspection._terms import (
+    doc_counts,
+    fitted,
+    fitted_model,
+    in_memory,
+    model_rows,
+    top_terms,
+    topic_numbers,
+    weights_of,
+)
+from skbnp.utils.fitted import distributions, topic_names
+from skbnp.utils.validation import (
+    Interval,
+    StrOptions,
+    check_counts,
+    validate_params,
+)
+from skbnp.utils.warnings import warn_caller
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["SHARES", "TopicShares", "topic_shares"]
+
+Array = NDArray[np.float64]
+
+#: Kept samples of a chain that are used, evenly spaced, at most.
+SAMPLES = 20
+#: Cosine from which a topic of another sample is one of those of the estimator.
+SIMILAR = 0.7
+#: Days of a year, the unit of slopes over dates.
+YEAR = 365.25
+#: Weights of documents in draws that are made together.
+WEIGHTS = 1 << 22
+SHARES: dict[str, list] = {
+    "per": [StrOptions({"document", "token"})],
+    "confidence": [Interval(Real, 0, 1, closed="neither")],
+    "n_draws": [Interval(Integral, 20, None, closed="left")],
+    "merge_similarity": [Interval(Real, 0, 1, closed="right")],
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TopicShares:
+    """Shares of topics in groups of documents.
+
+    Parameters
+    ----------
+    groups : ndarray of shape (n_groups,)
+        Labels, in order.
+    topics : ndarray of int of shape (n_components,)
+        Numbers of the topics, as `summary` shows them; of those that count as one, that
+        of the heaviest.
+    members : list of list of int
+        Numbers of the topics that count as one, the heaviest first.
+    mean : ndarray of shape (n_groups, n_components)
+        Mean shares; rows sum to one.
+    std : ndarray of shape (n_groups, n_components)
+        Their standard errors, nan in groups with one document.
+    low, high : ndarray of shape (n_groups, n_components)
+        Limits of their intervals.
+    n_documents : ndarray of int of shape (n_groups,)
+        Documents with tokens.
+    slope, slope_low, slope_high : ndarray of shape (n_components,) or None
+        Change of the share per unit of the label, of dates per year, by least squares,
+        and its interval; None if labels are neither numbers nor dates.
+    terms : list of list of str
+        Terms of the topics.
+    names : list of str
+        Names of the topics, empty without one.
+    confidence : float
+        Probability of the intervals.
+
+    See Also
+    --------
+    topic_shares : Makes them.
+    TopicSharesDisplay : Draws them.
+    """
+
+    groups: NDArray
+    topics: NDArray[np.intp]
+    members: list[list[int]]
+    mean: Array
+    std: Array
+    low: Array
+    high: Array
+    n_documents: NDArray[np.intp]
+    slope: Array | None
+    slope_low: Array | None
+    slope_high: Array | None
+    terms: list[list[str]]
+    names: list[str]
+    confidence: float
+
+    def to_frame(self) -> "DataFrame":
+        """List the shares.
+
+        Returns
+        -------
+        frame : pandas DataFrame
+            A row for each topic in each group: "group", "topic", "share", "std", "low",
+            "high", "n_documents", "members", "terms".
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        n_groups, k = self.mean.shape
+        return _pandas().DataFrame(
+            {
+                "group": np.repeat(self.groups, k),
+                "topic": np.tile(self.topics, n_groups),
+                "share": self.mean.ravel(),
+                "std": self.std.ravel(),
+                "low": self.low.ravel(),
+                "high": self.high.ravel(),
+                "n_documents": np.repeat(self.n_documents, k),
+                "members": self.members * n_groups,
+                "terms": self.terms * n_groups,
+            }
+        )
+
+    def slopes_to_frame(self) -> "DataFrame":
+        """List the slopes.
+
+        Returns
+        -------
+        frame : pandas DataFrame
+            A row for each topic: "topic", "slope", "low", "high", "terms".
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        ValueError
+            If labels are neither numbers nor dates.
+        """
+        if self.slope is None:
+            raise ValueError(
+                "by must be numbers or dates for slopes, got labels as "
+                f"{self.groups[0]!r}."
+            )
+        return _pandas().DataFrame(
+            {
+                "topic": self.topics,
+                "slope": self.slope,
+                "low": self.slope_low,
+                "high": self.slope_high,
+                "terms": self.terms,
+            }
+        )
+
+
+@validate_params(SHARES, prefer_skip_nested_validation=False)
+def topic_shares(
+    estimator: BaseEstimator,
+    X: Any,
+    by: ArrayLike,
+    feature_names: ArrayLike | None = None,
+    *,
+    per: str = "document",
+    confidence: float = 0.9,
+    n_draws: int = 1000,
+    merge_similarity: float = 0.9,
+    epochs: Any = None,
+    random_state: Any = 0,
+) -> TopicShares:
+    """Estimate the shares of topics in groups, or over time, with intervals.
+
+    Parameters
+    ----------
+    estimator : fitted topic model or Pipeline that ends in one
+        Anything whose `transform` returns the share of each topic in each document.
+    X : array-like or sparse of shape (n_samples, n_features), or iterable of str
+        Documents; raw ones for a text Pipeline.
+    by : array-like of shape (n_samples,)
+        Label of each document: groups, numbers or dates.
+    feature_names : array-like of str of shape (n_features,), default=None
+        As in :func:`top_terms`.
+    per : {"document", "token"}, default="document"
+        Whether each document or each token counts as one.
+    confidence : float, default=0.9
+        Probability of the intervals, in (0, 1).
+    n_draws : int, default=1000
+        Draws that intervals are made of, 20 or more.
+    merge_similarity : float, default=0.9
+        Flat topics whose cosine is at least this are copies of one, among which its
+        share is divided at will; they count as one. 1 keeps all apart.
+    epochs : array-like of shape (n_samples,) or scalar, default=None
+        Labels of the epochs of rows, for an estimator whose `transform` takes them.
+    random_state : int, RandomState instance or None, default=0
+        Names the draws.
+
+    Returns
+    -------
+    shares : TopicShares
+        `mean`, `std`, `low` and `high`, one row for each label in `groups`; slopes, if
+        labels are numbers or dates. Its `to_frame` lists them.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    TypeError
+        If `transform` does not return shares.
+    ValueError
+        If `by` has not one label for each document, or a label is missing.
+
+    See Also
+    --------
+    topics_over_time : When topics begin.
+    TopicSharesDisplay : The shares as a figure.
+
+    Notes
+    -----
+    Shares are those of the tokens of documents: the prior, which draws the shares of
+    `transform` in short documents together, is taken out, and documents without tokens
+    are left out. Draws are Bayesian bootstrap samples of documents [1]_, which are
+    taken as independent draws of their group; those of samplers go over all kept
+    samples too (20 at most), whose topics are put to the most similar one of the best
+    sample. Of other models topics are taken as given. Documents whose topics share most
+    of their words are drawn towards the mean of the corpus: differences between groups
+    are then rather too small.
+
+    References
+    ----------
+    .. [1] Donald B. Rubin, "The Bayesian Bootstrap", Annals of Statistics 9, 1981.
+
+    Examples
+    --------
+    >>> from skbnp import HDP
+    >>> from skbnp.inspection import topic_shares
+    >>> X = [[9, 0], [5, 1], [0, 8], [1, 9]] * 9
+    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> shares = topic_shares(hdp, X, ["old", "old", "new", "new"] * 9)
+    >>> shares.groups.tolist(), shares.mean.round(1).max(axis=1).tolist()
+    (['new', 'old'], [0.9, 0.9])
+    """
+    fitted(estimator, "transform")
+    rng = check_random_state(random_state)
+    model, rows = fitted_model(estimator), model_rows(estimator, X)
+    terms = top_terms(estimator, feature_names, 5)
+    onto = _copies(estimator, merge_similarity)
+    uses = [_shares_of_tokens(of @ onto) for of in _uses(model, rows, epochs)]
+    groups, codes = _groups(by, len(uses[0][1]))
+    # Documents that no sample knows nothing of.
+    is_used = np.all([totals > 0.0 for _, totals in uses], axis=0)
+    if not is_used.any():
+        raise ValueError("X must have a document with tokens, got none.")
+    values = [shares[is_used] for shares, _ in uses]
+    lengths = uses[0][1][is_used] if per == "token" else np.ones(is_used.sum())
+    codes = codes[is_used]
+    n_documents = np.bincount(codes, minlength=len(groups))
+    shape = len(groups), values[0].shape[1]
+    mean, std, low, high = (np.full(shape, np.nan) for _ in range(4))
+    limits = np.array([0.5 - confidence / 2, 0.5 + confidence / 2])
+    for g in np.flatnonzero(n_documents):
+        own = codes == g
+        draws = _drawn([of[own] for of in values], lengths[own], n_draws, rng, _means)
+        mean[g], std[g], ends = _summary_of(
+            _means(lengths[None, own], np.mean([of[own] for of in values], axis=0))[0],
+            draws,
+            limits,
+            int(n_documents[g]),
+        )
+        low[g], high[g] = np.clip(ends, 0.0, 1.0)
+    slope = slope_low = slope_high = None
+    numbers = _numbers(groups)
+    if numbers is not None and (n_documents > 0).sum() > 1:
+        x = numbers[codes]
+
+        def slopes(weights, shares):
+            return _slopes(weights, shares, x)
+
+        draws = _drawn(values, lengths, n_draws, rng, slopes)
+        slope, _, (slope_low, slope_high) = _summary_of(
+            slopes(lengths[None], np.mean(values, axis=0))[0],
+            draws,
+            limits,
+            len(lengths),
+        )
+    alone = int((n_documents == 1).sum())
+    if alone:
+        warn_caller(
+            f"{alone} of {len(groups)} groups in by have one document each: their "
+            "intervals are nan. Use coarser groups"
+            + ("." if slope is None else ", or slopes, which need none.")
+        )
+    topics = topic_numbers(estimator, onto.shape[0])
+    if hasattr(model, "epochs_"):
+        topics = model.component_ids_
+    members = _members(onto, np.asarray(weights_of(estimator, model.components_)))
+    first = [of[0] for of in members]
+    given = topic_names(estimator, onto.shape[0])
+    return TopicShares(
+        groups=groups,
+        topics=topics[first],
+        members=[topics[of].tolist() for of in members],
+        mean=mean,
+        std=std,
+        low=low,
+        high=high,
+        n_documents=n_documents,
+        slope=slope,
+        slope_low=slope_low,
+        slope_high=slope_high,
+        terms=[terms[k] for k in first],
+        names=[given[k] or "" for k in first],
+        confidence=float(confidence),
+    )
+
+
+def _groups(by: Any, n_documents: int) -> tuple[NDArray, NDArray[np.intp]]:
+    """Return the labels in order, and the number of that of each document."""
+    labels = np.asarray(by)
+    if labels.ndim != 1 or len(labels) != n_documents:
+        raise ValueError(
+            f"by must have a label for each of {n_documents} documents, got "
+            f"{len(labels) if labels.ndim == 1 else f'shape {labels.shape}'}."
+        )
+    if labels.dtype == object:
+        missing = np.array([label is None or label != label for label in labels])
+        kinds = {type(label) for label in labels[~missing]}
+        if len(kinds) == 1:  # strings, numbers or dates with a type of their own
+            labels = labels if missing.any() else np.array(labels.tolist())
+    elif labels.dtype.kind in "fmM":
+        missing = np.isnan(labels) | (labels != labels)
+    else:
+        missing = np.zeros(len(labels), dtype=bool)
+    if missing.any():
+        raise ValueError(
+            f"by must have no missing labels, got one for document "
+            f"{int(np.flatnonzero(missing)[0])}."
+        )
+    try:
+        return np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            "by must have labels of one kind, which can be ordered."
+        ) from error
+
+
+def _numbers(groups: NDArray) -> Array | None:
+    """Return labels as numbers, dates in years; None if they are neither."""
+    if groups.dtype.kind in "iuf":
+        return groups.astype(np.float64)
+    if groups.dtype.kind == "O" and all(hasattr(one, "toordinal") for one in groups):
+        groups = groups.astype("datetime64[us]")
+    if groups.dtype.kind == "M":
+        days = groups.astype("datetime64[s]").astype(np.int64) / 86400.0
+        return days / YEAR
+    return None
+
+
+def _copies(estimator: Any, merge_similarity: float) -> sp.csr_array:
+    """Return which topics count as one, (n_components, n_topics) of ones."""
+    model = fitted_model(estimator)
+    n = len(model.components_)
+    of = np.arange(n)
+    if merge_similarity < 1.0 and not hasattr(model, "tree_"):
+        similar = _unit(distributions(estimator))
+        similar = sp.csr_array(similar @ similar.T >= merge_similarity)
+        _, of = sp.csgraph.connected_components(similar, directed=False)
+    return sp.csr_array((np.ones(n), (np.arange(n), of)))
+
+
+def _members(onto: sp.csr_array, weights: Array) -> list[NDArray[np.intp]]:
+    """Return the topics that count as one, the heaviest first."""
+    order = np.argsort(-weights, kind="stable")
+    of = onto.indices[order]
+    return [order[of == k] for k in range(onto.shape[1])]
+
+
+def _uses(model: Any, rows: Any, epochs: Any) -> Iterator[sp.csr_array | Array]:
+    """Yield the expected tokens, or first uses, of topics in documents."""
+    is_here = not hasattr(model, "_row_totals")
+    if (
+        is_here
+        and len(getattr(model, "samples_", ())) > 1
+        and hasattr(model, "_sample_uses")
+    ):
+        counts = check_counts(rows, whom="topic_shares")
+        components = model.components_
+        topics = _unit(components - components.min(axis=1, keepdims=True))
+        for values, depth, uses in model._sample_uses(counts, SAMPLES):
+            similar = topics @ _unit(values).T
+            if depth is not None:
+                similar[model.tree_.depth[:, None] != depth] = 0.0
+            best = similar.argmax(axis=0)
+            is_one = similar[best, np.arange(len(best))] >= SIMILAR
+            onto = sp.csr_array(
+                (np.ones(is_one.sum()), (np.flatnonzero(is_one), best[is_one])),
+                shape=(len(best), len(topics)),
+            )
+            yield sp.csr_array(uses) @ onto
+        return
+    if is_here and hasattr(model, "_expected_uses"):
+        yield model._expected_uses(check_counts(rows, whom="topic_shares"))[0]
+        return
+    given = {} if epochs is None else {"epochs": epochs}
+    shares = in_memory(model.transform(rows, **given)).astype(np.float64, copy=False)
+    if (shares < 0.0).any() or (shares.sum(axis=1) > 1.0 + 1e-3).any():
+        raise TypeError(
+            f"estimator must be a topic model: `transform` of {type(model).__name__} "
+            "does not return shares of topics."
+        )
+    yield doc_counts(model, rows, shares)[0]
+
+
+def _unit(values: Array) -> Array:
+    values = np.asarray(in_memory(values), dtype=np.float64)
+    return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-300)
+
+
+def _shares_of_tokens(uses: sp.csr_array | Array) -> tuple[Array, Array]:
+    """Return shares of topics in documents, and their tokens."""
+    uses = np.asarray(in_memory(uses), dtype=np.float64)
+    totals = uses.sum(axis=1)
+    return uses / np.maximum(totals, 1e-300)[:, None], totals
+
+
+def _drawn(values, lengths, n_draws, rng, function) -> Array:
+    """Apply a function to shares of documents with random weights, (n_draws, K)."""
+    draws = np.empty((n_draws, values[0].shape[1]))
+    per_part = max(WEIGHTS // max(len(lengths), 1), 1)
+    for number, shares in enumerate(values):
+        own = np.arange(number, n_draws, len(values))
+        for begin in range(0, len(own), per_part):
+            part = own[begin : begin + per_part]
+            weights = rng.standard_exponential((len(part), len(lengths))) * lengths
+            draws[part] = function(weights, shares)
+    return draws
+
+
+def _means(weights: Array, shares: Array) -> Array:
+    return (weights @ shares) / weights.sum(axis=1, keepdims=True)
+
+
+def _slopes(weights: Array, shares: Array, x: Array) -> Array:
+    """Slopes of weighted least squares of shares on a number."""
+    centre = (weights @ x) / weights.sum(axis=1)
+    offsets = x - centre[:, None]
+    weighted = weights * offsets
+    spread = (weighted * offsets).sum(axis=1, keepdims=True)
+    return (weighted @ shares) / np.maximum(spread, 1e-300)
+
+
+def _summary_of(estimate, draws, limits, n_documents):
+    """Return the estimate, its standard error and limits, wider with few documents.
+
+    Draws with exponential weights have the variance (n - 1) / (n + 1) times too small.
+    """
+    if n_documents == 1:
+        nan = np.full(len(estimate), np.nan)
+        return estimate, nan, np.array([nan, nan])
+    wider = np.sqrt((n_documents + 1) / (n_documents - 1))
+    draws = estimate + wider * (draws - draws.mean(axis=0))
+    return estimate, draws.std(axis=0), np.quantile(draws, limits, axis=0)

@@ -1,0 +1,223 @@
+"""Shares of topics in groups of documents, drawn."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from skbnp.inspection._displays import GREY, _pyplot, shortened
+from skbnp.inspection._shares import TopicShares, topic_shares
+from skbnp.inspection._terms import POSITIVE, fitted_model, noun_of
+from skbnp.utils.ordering import largest
+from skbnp.utils.validation import validate_params
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["TopicSharesDisplay"]
+
+#: Of Okabe and Ito: told apart by every kind of eye; and marks, in black and white.
+COLOURS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
+MARKS = "os^Dv<"
+#: Part of the distance of two groups over which their topics are spread.
+SPREAD = 0.5
+#: Groups from which intervals are bands, where labels are numbers or dates.
+MANY = 8
+#: Letters of labels of groups from which they are turned.
+LONG = 30
+
+
+class TopicSharesDisplay:
+    """Shares of topics in groups or over time, with their intervals.
+
+    Best made with :meth:`from_estimator`. Groups stand side by side; numbers and dates
+    stand where they are, and topics have a line.
+
+    Parameters
+    ----------
+    shares : TopicShares
+        What is drawn.
+    noun : str, default="topic"
+        What components are called.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The plot.
+    figure_ : matplotlib Figure
+        The figure.
+    topics_ : ndarray of int
+        Numbers of the topics that are drawn.
+
+    See Also
+    --------
+    topic_shares : The same as arrays and frames.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skbnp import HDP
+    >>> from skbnp.inspection import TopicSharesDisplay
+    >>> X = [[9, 0], [5, 1], [0, 8], [1, 9]] * 9
+    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> years = [2001, 2001, 2002, 2002] * 9
+    >>> display = TopicSharesDisplay.from_estimator(hdp, X, years)
+    >>> plt.show()
+    """
+
+    ax_: "Axes"
+    figure_: "Figure"
+    topics_: np.ndarray
+
+    def __init__(self, *, shares: TopicShares, noun: str = "topic"):
+        self.shares = shares
+        self.noun = noun
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        by,
+        feature_names=None,
+        *,
+        topics=None,
+        n_components=6,
+        ax=None,
+        **kwargs,
+    ) -> Self:
+        """Draw the shares of topics by group or time.
+
+        Parameters
+        ----------
+        estimator : fitted topic model or Pipeline that ends in one
+            What :func:`topic_shares` takes.
+        X : array-like or sparse of shape (n_samples, n_features), or iterable of str
+            Documents; raw ones for a text Pipeline.
+        by : array-like of shape (n_samples,)
+            Label of each document: groups, numbers or dates.
+        feature_names : array-like of str of shape (n_features,), default=None
+            As in :func:`top_terms`.
+        topics : array-like of int, default=None
+            Numbers of the topics to draw. None draws those whose shares differ most
+            between groups.
+        n_components : int, default=6
+            Topics to draw where `topics` is None.
+        ax : matplotlib Axes, default=None
+            Axes to draw in. `None` makes a figure.
+        **kwargs : dict
+            Handed to :func:`topic_shares`.
+
+        Returns
+        -------
+        display : TopicSharesDisplay
+            The drawn display.
+        """
+        shares = topic_shares(estimator, X, by, feature_names, **kwargs)
+        display = cls(shares=shares, noun=noun_of(fitted_model(estimator)))
+        return display.plot(ax, topics=topics, n_components=n_components)
+
+    @validate_params({"n_components": [POSITIVE]}, prefer_skip_nested_validation=False)
+    def plot(self, ax=None, *, topics=None, n_components=6) -> Self:
+        """Draw the shares.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in. `None` makes a figure.
+        topics : array-like of int, default=None
+            Numbers of the topics to draw. None draws those whose shares differ most.
+        n_components : int, default=6
+            Topics to draw where `topics` is None.
+
+        Returns
+        -------
+        display : TopicSharesDisplay
+            This object.
+
+        Raises
+        ------
+        ValueError
+            If no topic has one of the numbers.
+        """
+        plt, n_groups = _pyplot(), len(self.shares.groups)
+        if ax is None:
+            width = 8.0 if self.shares.slope is not None else 0.15 * n_groups
+            size = (min(max(width, 8.0), 16.0), 4.0)
+            _, ax = plt.subplots(figsize=size, layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        shares = self.shares
+        columns = self._columns(topics, n_components)
+        self.topics_ = shares.topics[columns]
+        is_scale = shares.slope is not None
+        places: Any = shares.groups if is_scale else np.arange(len(shares.groups))
+        for rank, k in enumerate(columns):
+            style = {
+                "color": COLOURS[rank % len(COLOURS)],
+                "marker": MARKS[rank // len(COLOURS) % len(MARKS)],
+                "markersize": 4,
+                "label": self._name(k),
+            }
+            limits = shares.low[:, k], shares.high[:, k]
+            if is_scale and len(places) >= MANY:
+                ax.plot(places, shares.mean[:, k], linewidth=1.2, **style)
+                ax.fill_between(
+                    places, *limits, color=style["color"], alpha=0.2, linewidth=0
+                )
+                continue
+            # Quantiles of few documents may leave the mean out.
+            below, above = np.maximum(
+                [shares.mean[:, k] - limits[0], limits[1] - shares.mean[:, k]], 0.0
+            )
+            at = places
+            if not is_scale:
+                at = places + SPREAD * ((rank + 0.5) / len(columns) - 0.5)
+            ax.errorbar(
+                at,
+                shares.mean[:, k],
+                yerr=np.nan_to_num([below, above]),
+                linestyle="-" if is_scale else "",
+                linewidth=1.2,
+                capsize=2,
+                **style,
+            )
+        if not is_scale:
+            labels = [str(label) for label in shares.groups]
+            turn = sum(map(len, labels)) > LONG
+            size = 9.0 if len(labels) <= MANY else max(5.0, 90.0 / len(labels))
+            ax.set_xticks(places, labels, rotation=90 if turn else 0, fontsize=size)
+        elif shares.groups.dtype.kind in "iu" and len(places) < MANY:
+            ax.set_xticks(places)
+        ax.set_ylim(bottom=0.0)
+        ax.set_ylabel(f"share, with {shares.confidence:.0%} intervals")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(axis="y", color=GREY, alpha=0.2)
+        ax.legend(
+            loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small"
+        )
+        return self
+
+    def _columns(self, topics, n_components):
+        """Choose topics: those given, or those whose shares differ most, by weight."""
+        shares = self.shares
+        if topics is not None:
+            wanted = np.atleast_1d(topics).tolist()
+            place = {number: k for k, of in enumerate(shares.members) for number in of}
+            unknown = [number for number in wanted if number not in place]
+            if unknown:
+                raise ValueError(
+                    f"topics must be numbers among {shares.topics.tolist()[:10]}, got "
+                    f"{unknown[0]!r}."
+                )
+            return [place[number] for number in wanted]
+        least = min(2, shares.n_documents.max())  # one document tells little
+        means = np.where(shares.n_documents[:, None] >= least, shares.mean, np.nan)
+        spread = np.nan_to_num(np.nanmax(means, axis=0) - np.nanmin(means, axis=0))
+        chosen = largest(spread, n_components)
+        return chosen[np.argsort(-np.nanmean(means, axis=0)[chosen], kind="stable")]
+
+    def _name(self, k):
+        shares = self.shares
+        terms = " ".join(shares.terms[k][:3])
+        name = shares.names[k] or f"{self.noun} {shares.topics[k]}"
+        return f"{shortened(name)}: {terms}"

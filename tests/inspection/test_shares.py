@@ -1,0 +1,255 @@
+"""Shares by group or time have the means of groups, and intervals with the truth."""
+
+import datetime
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+
+from checks.corpora import topic_counts
+from checks.estimators import FIRST, fresh, gives_proportions, rows_of
+from skbnp import HDP, GibbsHDP, HierarchicalComponentAnalysis
+from skbnp.inspection import TopicSharesDisplay, topic_shares
+
+SLOPE = 0.03
+
+
+def planted(seed, n_docs=200, n_topics=4):
+    """Documents in whose mean the share of topic 0 rises, that of topic 1 falls."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(60, 0.1), n_topics)
+    times = rng.integers(0, 10, n_docs)
+    means = np.tile([0.1, 0.4, 0.3, 0.2], (n_docs, 1))
+    means[:, 0] += SLOPE * times
+    means[:, 1] -= SLOPE * times
+    theta = np.array([rng.dirichlet(2.0 * mean) for mean in means])
+    lengths = 1 + rng.poisson(60, n_docs)
+    pairs = zip(theta, lengths, strict=True)
+    X = np.array([rng.multinomial(n, shares @ topics) for shares, n in pairs])
+    return X, times, topics
+
+
+def nearest(model, shares, topic):
+    """Column of the topic that is most like a given one."""
+    rows = [model.component_ids_.tolist().index(name) for name in shares.topics]
+    distr = model.topic_word_distr_[rows]
+    return (distr @ topic / np.linalg.norm(distr, axis=1)).argmax()
+
+
+def inside(seed, shuffled=False):
+    """Whether the intervals of topics 0 and 1 hold the planted slopes."""
+    X, times, topics = planted(seed)
+    hdp = HDP(random_state=seed).fit(X)
+    if shuffled:
+        times = np.random.default_rng(seed).permutation(times)
+    shares = topic_shares(hdp, X, times, n_draws=400)
+    places = [nearest(hdp, shares, topics[k]) for k in (0, 1)]
+    truth = np.array([SLOPE, -SLOPE])
+    return (shares.slope_low[places] <= truth) & (truth <= shares.slope_high[places])
+
+
+def test_planted_slopes_are_in_their_intervals():
+    assert np.mean([inside(seed) for seed in range(8)]) >= 0.75
+
+
+def test_slopes_of_shuffled_labels_are_not():
+    assert np.mean([inside(seed, shuffled=True) for seed in range(3)]) < 0.3
+
+
+@pytest.mark.long
+def test_nine_of_ten_intervals_hold_the_planted_slope():
+    found = np.array([inside(seed) for seed in range(100)])
+    assert (found.sum(axis=0) >= 85).all()
+
+
+@pytest.fixture(scope="module")
+def apart():
+    """Documents of two topics without a word in common, of different lengths."""
+    rng = np.random.default_rng(0)
+    n, share = rng.integers(20, 60, 160), rng.beta(0.3, 0.3, 160)
+    of_first = rng.binomial(n, share)
+    words = [rng.multinomial(k, np.full(5, 0.2)) for k in of_first]
+    others = [rng.multinomial(k, np.full(5, 0.2)) for k in n - of_first]
+    X = np.hstack([words, others])
+    X[3] = 0
+    return X, np.arange(160) % 3
+
+
+KINDS = [
+    HDP(n_components=2, split_merge=False, random_state=0),
+    HDP(n_components=2, split_merge=False, burstiness="auto", random_state=0),
+    GibbsHDP(max_iter=60, thin=5, random_state=0),
+    LatentDirichletAllocation(2, doc_topic_prior=1.0, random_state=0, max_iter=50),
+]
+
+
+@pytest.mark.parametrize("model", KINDS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("per", ["document", "token"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_shares_are_those_of_the_words(model, per, apart):
+    X, groups = apart
+    model = fresh(model).fit(X)
+    shares = topic_shares(model, X, groups, per=per)
+    words, totals = X[:, :5].sum(axis=1), X.sum(axis=1)
+    used = totals > 0
+    column = model.components_[:, 0].argmax()
+    numbers = getattr(model, "component_ids_", np.arange(2))
+    k = shares.topics.tolist().index(numbers[column])
+    for g in range(3):
+        own = used & (groups == g)
+        wanted = (words[own] / totals[own]).mean()
+        if per == "token":
+            wanted = words[own].sum() / totals[own].sum()
+        assert_allclose(shares.mean[g, k], wanted, atol=0.02)
+        assert shares.low[g, k] < shares.mean[g, k] < shares.high[g, k]
+        error = (words[own] / totals[own]).std(ddof=1) / np.sqrt(own.sum())
+        if per == "document":
+            assert_allclose(shares.std[g, k], error, rtol=0.15)
+    assert_array_equal(shares.n_documents, np.bincount(groups[used]))
+    assert_allclose(shares.mean.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_every_estimator_with_shares_has_them_by_group(name):
+    X = rows_of(FIRST[name], topic_counts(60, 24))
+    model, labels = fresh(FIRST[name]).fit(X), np.repeat(["b", "a"], 30)
+    if not gives_proportions(model):
+        with pytest.raises(TypeError, match="does not return shares"):
+            topic_shares(model, X, labels)
+        return
+    shares = topic_shares(model, X, labels, merge_similarity=1.0)
+    assert shares.groups.tolist() == ["a", "b"]
+    assert shares.mean.shape == (2, model.n_components_)
+    assert_allclose(shares.mean.sum(axis=1), 1.0)
+    assert (shares.low <= shares.high).all()
+    assert shares.slope is None
+    with pytest.raises(ValueError, match="by must be numbers or dates for slopes"):
+        shares.slopes_to_frame()
+    again = topic_shares(model, X, labels, merge_similarity=1.0)
+    assert_array_equal(again.low, shares.low)
+
+
+def test_samples_of_a_chain_widen_intervals(apart):
+    X, groups = apart
+    chain = GibbsHDP(max_iter=60, thin=2, random_state=0).fit(X)
+    uses = list(chain._sample_uses(sp.csr_array(X.astype(float)), 20))
+    assert 1 < len(uses) <= 20
+    one = [uses[-1]] * len(uses)
+    shares = topic_shares(chain, X, groups)
+    chain._sample_uses = lambda counts, n_samples: iter(one)
+    alone = topic_shares(chain, X, groups)
+    assert not np.array_equal(shares.low, alone.low)
+
+
+def test_copies_of_a_topic_count_as_one(apart):
+    X, groups = apart
+    hdp = HDP(n_components=12, split_merge=False, init="random", random_state=0).fit(X)
+    whole = topic_shares(hdp, X, groups)
+    parts = topic_shares(hdp, X, groups, merge_similarity=1.0)
+    assert parts.mean.shape[1] == 12 > whole.mean.shape[1]
+    assert_array_equal(
+        np.sort(np.concatenate(whole.members)), np.sort(hdp.component_ids_)
+    )
+    place = {number: k for k, number in enumerate(parts.topics)}
+    for k, of in enumerate(whole.members):
+        assert whole.topics[k] == of[0]
+        sums = parts.mean[:, [place[number] for number in of]].sum(axis=1)
+        assert_allclose(whole.mean[:, k], sums)
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        np.array(["2001-01-01", "2003-01-01"], dtype="datetime64[D]"),
+        pd.to_datetime(["2001-01-01", "2003-01-01"]),
+        [datetime.date(2001, 1, 1), datetime.date(2003, 1, 1)],
+    ],
+    ids=["numpy", "pandas", "date"],
+)
+def test_slopes_over_dates_are_per_year(dates, apart):
+    X, groups = apart
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    by = [dates[k] for k in groups % 2]
+    shares = topic_shares(hdp, X, by)
+    of_numbers = topic_shares(hdp, X, 2.0 * (groups % 2))
+    assert_allclose(shares.slope, of_numbers.slope, rtol=1e-2)
+    frame = shares.slopes_to_frame()
+    assert (frame["low"] < frame["slope"]).all()
+    assert len(shares.to_frame()) == 4
+
+
+def test_groups_of_one_document_have_no_interval(apart):
+    X, groups = apart
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    by = groups.copy()
+    by[7] = 9
+    with pytest.warns(UserWarning, match="1 of 4 groups in by have one document"):
+        shares = topic_shares(hdp, X, by)
+    assert np.isnan(shares.low[3]).all()
+    assert not np.isnan(shares.low[:3]).any()
+    assert not np.isnan(shares.slope_low).any()
+
+
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [
+        (np.zeros(5), "a label for each of 160 documents, got 5"),
+        (np.zeros((160, 1)), "got shape"),
+        (np.r_[np.nan, np.zeros(159)], "no missing labels, got one for document 0"),
+        ([None] + ["a"] * 159, "no missing labels, got one for document 0"),
+        (["a", 1] * 80, None),
+    ],
+)
+def test_bad_labels_are_refused(by, message, apart):
+    X, _ = apart
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    if message is None:
+        assert topic_shares(hdp, X, by).groups.tolist() == ["1", "a"]
+        return
+    with pytest.raises(ValueError, match=message):
+        topic_shares(hdp, X, by)
+
+
+def test_pipelines_of_texts(apart):
+    texts = ["sun rain sun", "coal oil coal", "rain sun wind"] * 40
+    hdp = HDP(n_components=2, split_merge=False, random_state=0)
+    model = make_pipeline(CountVectorizer(), hdp).fit(texts)
+    shares = topic_shares(model, texts, np.arange(120) % 3)
+    assert_allclose(np.sort(shares.mean, axis=1), [[0.0, 1.0]] * 3, atol=0.02)
+
+
+@pytest.mark.parametrize("by", ["groups", "numbers", "dates"])
+def test_figure_has_the_shares(by, apart):
+    X, groups = apart
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    labels = {
+        "groups": np.array(["north", "south", "somewhere in the west"])[groups],
+        "numbers": np.arange(160) % 10,
+        "dates": np.datetime64("2001-01-01") + 100 * groups,
+    }[by]
+    display = TopicSharesDisplay.from_estimator(hdp, X, labels)
+    assert_array_equal(np.sort(display.topics_), np.sort(hdp.component_ids_))
+    drawn = [line for line in display.ax_.lines if len(line.get_ydata()) > 2]
+    assert any(
+        np.array_equal(line.get_ydata(), display.shares.mean[:, 0]) for line in drawn
+    )
+    display.figure_.draw_without_rendering()
+    one = TopicSharesDisplay.from_estimator(hdp, X, labels, topics=display.topics_[:1])
+    assert len(one.topics_) == 1
+    with pytest.raises(ValueError, match="topics must be numbers among"):
+        display.plot(topics=[10**6])
+    plt.close("all")
+
+
+def test_coordinates_are_refused():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 6))
+    model = HierarchicalComponentAnalysis(max_iter=2, random_state=0).fit(X)
+    with pytest.raises(TypeError, match="does not return shares"):
+        topic_shares(model, X, np.zeros(60))
