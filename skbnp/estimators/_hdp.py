@@ -30,10 +30,11 @@ from skbnp.models.hdp.burstiness import (
     MOST_DISCOUNT,
     NO_BURSTINESS,
     Burstiness,
+    evenly,
 )
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
-from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior
+from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_documents
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
 from skbnp.models.hdp.local import DocumentStep
@@ -47,7 +48,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.prediction_concentration import HIGHEST
-from skbnp.models.hdp.reservoir import LAST_KEY, Reservoir, has_doubled
+from skbnp.models.hdp.reservoir import LAST_KEY, SCORED, Reservoir, has_doubled
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
@@ -680,8 +681,10 @@ class HDP(VariationalTopicModel):
             raise ValueError("The saved reservoir is damaged: it has other keys.")
         shape = (keys.size, self.n_features_in_)
         check_sparse("reservoir", reservoir.counts, shape, kind="f")
-        for name in ("n_before", "n_next"):
+        for name in ("n_before", "n_next", "n_last", "n_scored", "score_spread"):
             check_number(name, getattr(reservoir, name), least=0, most=LARGE)
+        check_number("surprise", reservoir.surprise, least=0, most=LARGE)
+        check_number("mean_score", reservoir.mean_score, least=-LARGE, most=0.0)
 
     def _least_samples(self, posterior, counts) -> float:
         """As many as hold the tokens of the topics' prior.
@@ -922,6 +925,10 @@ class HDP(VariationalTopicModel):
         if posterior.reservoir is None:
             n_seen = posterior.n_seen
             posterior.reservoir = Reservoir.empty(counts.shape[1], n_seen)
+        if posterior.n_steps > 0:
+            some = counts[evenly(counts.shape[0], SCORED)]
+            scores = score_documents(posterior, some, executor)
+            posterior.reservoir = posterior.reservoir.scored(scores)
         begin, batch_size = 0, self._batch_size(counts)
         while begin < counts.shape[0]:
             n_left = counts.shape[0] - begin

@@ -1,5 +1,7 @@
 """The documents that a stream keeps, and what is held out of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -125,3 +127,38 @@ def test_trials_are_due_when_the_stream_has_grown(n_accepted, growth, X):
 def test_documents_of_one_token_leave_nothing_to_judge_by():
     kept, _ = add_all(sp.csr_array(np.eye(40)), 20)
     assert hold_out(kept) is None
+
+
+def scores_of(rng, n, mean=-4.0):
+    return mean + 0.5 * rng.standard_normal(n)
+
+
+def test_calls_that_score_worse_make_trials_due():
+    rng = np.random.default_rng(0)
+    reservoir = replace(Reservoir.empty(5, 0), n_before=5000.0, n_next=10_000.0)
+    for _ in range(40):
+        reservoir = reservoir.scored(scores_of(rng, 100))
+        assert not reservoir.is_due
+    worse = reservoir
+    for _ in range(3):
+        worse = worse.scored(scores_of(rng, 100, mean=-4.2))
+    assert worse.is_due
+    assert not reservoir.scored(scores_of(rng, 100, mean=-3.0)).is_due  # better
+    tried = worse.tried(0)
+    assert not tried.is_due
+    for _ in range(3):  # the stream has hardly grown since
+        tried = tried.scored(scores_of(rng, 100, mean=-4.4))
+    assert tried.surprise > worse.surprise > 0.0
+    assert not tried.is_due
+    assert worse.tried(1).n_scored == 0.0
+
+
+def test_record_of_scores_is_that_of_all_at_once():
+    scores = np.random.default_rng(0).standard_normal(300) - 4.0
+    reservoir = Reservoir.empty(5, 0)
+    for part in np.split(scores, [7, 100, 101]):
+        reservoir = reservoir.scored(part)
+    assert reservoir.n_scored == 300
+    np.testing.assert_allclose(reservoir.mean_score, scores.mean())
+    np.testing.assert_allclose(reservoir.score_spread, 300 * scores.var())
+    assert reservoir.scored(scores[:0]) is reservoir

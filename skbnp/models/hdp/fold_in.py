@@ -48,6 +48,7 @@ __all__ = [
     "fold_in_posterior",
     "fold_in_tables",
     "mix",
+    "score_documents",
 ]
 
 Array = NDArray[np.float64]
@@ -233,6 +234,25 @@ def _posterior_step(
         words = state.burstiness.arguments(n_features, X.data.max(initial=1.0))
         words = tops, rest, *words
     return _ZeroOrderStep(weights, state.doc_prior, SHORT_STOP, words), batch
+
+
+def score_documents(posterior: Posterior, X: sp.csr_array, executor: Executor) -> Array:
+    """Log probability of the tokens of documents that have some, nats per token.
+
+    Under their own expected proportions: too good, but alike for all documents that
+    nothing was learned from.
+    """
+    state, topic_words = posterior.state, posterior.totals.topic_words
+    topics, prior = MeanTopics.of(topic_words, state.topic_word_prior), state.doc_prior
+    theta = fold_in(topics, prior, X, executor).toarray() + prior
+    rest = np.full(len(theta), state.doc_concentration * state.weights[-1])
+    total = theta.sum(axis=1) + rest
+    rows = rows_of(X.indptr)
+    mixed = mix(theta, topics, X) + (rest / X.shape[1])[rows]
+    logs = X.data * np.log(np.maximum(mixed / total[rows], 1e-300))
+    n_tokens = np.asarray(X.sum(axis=1)).ravel()
+    has_tokens = n_tokens > 0.0
+    return np.bincount(rows, logs, X.shape[0])[has_tokens] / n_tokens[has_tokens]
 
 
 def fold_in_by_mean_field(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from skbnp.models.hdp.held_out import HeldOut, n_judges, split
 
-__all__ = ["LAST_KEY", "Reservoir", "document_keys", "has_doubled"]
+__all__ = ["LAST_KEY", "SCORED", "Reservoir", "document_keys", "has_doubled"]
 
 #: Share of the documents that are held out, as long as these are few: what is held out
 #: of a stream is never learned from.
@@ -21,6 +21,14 @@ GROWTH, GROWTH_AFTER_REJECTION = 2.0, 4.0
 MARGIN = 1.1
 #: Documents that are kept at the least, however long.
 FEWEST_DOCS = 1000
+#: Documents of a call whose scores are recorded, at most, and those that a record needs
+#: before it tells what is usual.
+SCORED, FEWEST_SCORED = 200, 100
+#: Standard errors that a call may score below the record each time, and those beyond
+#: these that in all make other numbers of topics due.
+SLACK, SURPRISE = 0.5, 4.0
+#: Growth of the stream before trials for this reason.
+GROWTH_BEFORE_SURPRISE = 1.05
 #: Largest key.
 LAST_KEY = 2**64 - 1
 #: Increment and multipliers of SplitMix64.
@@ -53,6 +61,11 @@ class Reservoir:
     last_held_key: int = int(SHARE * LAST_KEY)
     n_before: float = 0.0  # documents of the stream before the first one here
     n_next: float = FIRST_TRIALS  # documents at which numbers are tried next
+    n_last: float = 0.0  # documents at which they were tried last
+    n_scored: float = 0.0  # documents whose scores were recorded before learning
+    mean_score: float = 0.0  # of these, nats per token
+    score_spread: float = 0.0  # sum of squared differences from it
+    surprise: float = 0.0  # standard errors by which calls since were worse
 
     @classmethod
     def empty(cls, n_words: int, n_seen: int) -> "Reservoir":
@@ -70,12 +83,42 @@ class Reservoir:
     @property
     def is_due(self) -> bool:
         """Whether other numbers of topics should be tried."""
-        return self.n_docs >= self.n_next
+        grown = self.n_docs >= GROWTH_BEFORE_SURPRISE * self.n_last
+        return self.n_docs >= self.n_next or (self.surprise >= SURPRISE and grown)
 
     def tried(self, n_accepted: int) -> "Reservoir":
         """Return the same after trials of which so many were accepted."""
         growth = GROWTH if n_accepted else GROWTH_AFTER_REJECTION
-        return replace(self, n_next=growth * self.n_docs)
+        n_docs = self.n_docs
+        tried = replace(self, n_next=growth * n_docs, n_last=n_docs, surprise=0.0)
+        if n_accepted:  # of other topics, others are usual
+            tried = replace(tried, n_scored=0.0, mean_score=0.0, score_spread=0.0)
+        return tried
+
+    def scored(self, scores: NDArray[np.float64]) -> "Reservoir":
+        """Return one that records scores of documents before they are learned from.
+
+        A cumulative sum of how far calls are below the mean: topics that begin late are
+        tried soon, not when the stream has doubled.
+        """
+        n, n_all = len(scores), self.n_scored + len(scores)
+        if n == 0:
+            return self
+        surprise, offset = 0.0, scores.mean() - self.mean_score
+        if self.n_scored >= FEWEST_SCORED and self.score_spread > 0.0:
+            variance = self.score_spread / (self.n_scored - 1.0)
+            error = np.sqrt(variance * (1.0 / n + 1.0 / self.n_scored))
+            surprise = max(self.surprise - offset / error - SLACK, 0.0)
+        spread = ((scores - scores.mean()) ** 2).sum()
+        return replace(
+            self,
+            n_scored=n_all,
+            mean_score=float(self.mean_score + offset * n / n_all),
+            score_spread=float(
+                self.score_spread + spread + offset**2 * self.n_scored * n / n_all
+            ),
+            surprise=float(surprise),
+        )
 
     def add(
         self, X: sp.csr_array, n_tokens: float, entropy: int

@@ -1,0 +1,66 @@
+"""Topics that begin in a stream are named soon, and quiet streams have none."""
+
+import numpy as np
+import pytest
+
+from skbnp import HDP
+from skbnp.inspection import emerging_topics
+
+N_TOPICS, SHARE, START = 6, 0.15, 20
+
+
+def chunks(seed, n_chunks, planted, n_docs=100):
+    """Chunks of documents; a further topic has a share from chunk 20 on, if planted."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(100, 0.1), N_TOPICS + 1)
+    usual = np.append(rng.dirichlet(np.full(N_TOPICS, 5.0)), 0.0)
+    for place in range(n_chunks):
+        weights = usual.copy()
+        if planted and place >= START:
+            weights = np.append((1.0 - SHARE) * usual[:-1], SHARE)
+        theta = [rng.dirichlet(np.maximum(2 * weights, 1e-9)) for _ in range(n_docs)]
+        lengths = 1 + rng.poisson(50, n_docs)
+        pairs = zip(theta, lengths, strict=True)
+        yield np.array([rng.multinomial(n, t @ topics) for t, n in pairs]), topics[-1]
+
+
+def alarms(seed, n_chunks, planted):
+    """Chunk after which the planted topic was named first, and all else that was."""
+    hdp, rows, first, others = HDP(random_state=seed), [], None, set()
+    for place, (X, topic) in enumerate(chunks(seed, n_chunks, planted)):
+        hdp.partial_fit(X)
+        rows.append(X)
+        if place < (START if planted else 1):
+            continue
+        epochs = np.repeat(np.arange(place + 1), [len(part) for part in rows])
+        frame = emerging_topics(hdp, np.vstack(rows), epochs)
+        ids = hdp.component_ids_.tolist()
+        for name, epoch in zip(frame["topic"], frame["epoch"], strict=True):
+            distr = hdp.topic_word_distr_[ids.index(name)]
+            cosine = distr @ topic / np.linalg.norm(distr) / np.linalg.norm(topic)
+            if planted and epoch >= START and cosine > 0.8:
+                first = place if first is None else first
+            else:
+                others.add((name, epoch))
+    return first, others
+
+
+def test_a_planted_topic_is_named_within_three_chunks():
+    first, _ = alarms(0, START + 3, planted=True)
+    assert first is not None
+
+
+def test_a_quiet_stream_has_no_alarm():
+    assert len(alarms(0, 50, planted=False)[1]) <= 1
+
+
+@pytest.mark.long
+def test_nine_of_ten_planted_topics_are_named_within_three_chunks():
+    first = [alarms(seed, START + 3, planted=True)[0] for seed in range(20)]
+    assert sum(place is not None for place in first) >= 18
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1, 8))
+def test_quiet_streams_have_one_alarm_at_most(seed):
+    assert len(alarms(seed, 50, planted=False)[1]) <= 1
