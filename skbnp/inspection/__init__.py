@@ -4,6 +4,7 @@ from skbnp.inspection._alignment import Alignment, align_components
 from skbnp.inspection._consensus import Consensus, consensus_components
 from skbnp.inspection._displays import HistoryDisplay, TopicTermsDisplay
 from skbnp.inspection._epochs import EpochTreeDisplay
+from skbnp.inspection._exchange import to_anndata, to_arviz
 from skbnp.inspection._groups import TopicGroups as TopicGroups
 from skbnp.inspection._groups import topic_groups
 from skbnp.inspection._groups_display import TopicGroupsDisplay
@@ -44,6 +45,8 @@ __all__ = [
     "set_topic_names",
     "stability",
     "summary",
+    "to_anndata",
+    "to_arviz",
     "to_lda",
     "to_pyldavis",
     "token_topics",

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-__all__ = ["mixing", "settled"]
+__all__ = ["FEWEST", "mixing", "settled"]
 
 #: Sweeps below which nothing is said of mixing: halves of chains need four each.
 FEWEST = 8

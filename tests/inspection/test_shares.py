@@ -20,7 +20,7 @@ from skbnp.inspection import TopicSharesDisplay, topic_shares
 SLOPE = 0.03
 
 
-def planted(seed, n_docs=200, n_topics=4):
+def planted(seed, n_docs=400, n_topics=4):
     """Documents in whose mean the share of topic 0 rises, that of topic 1 falls."""
     rng = np.random.default_rng(seed)
     topics = rng.dirichlet(np.full(60, 0.1), n_topics)
@@ -55,11 +55,11 @@ def inside(seed, shuffled=False):
 
 
 def test_planted_slopes_are_in_their_intervals():
-    assert np.mean([inside(seed) for seed in range(8)]) >= 0.75
+    assert np.mean([inside(seed) for seed in range(5)]) >= 0.7
 
 
 def test_slopes_of_shuffled_labels_are_not():
-    assert np.mean([inside(seed, shuffled=True) for seed in range(3)]) < 0.3
+    assert np.mean([inside(seed, shuffled=True) for seed in range(2)]) < 0.3
 
 
 @pytest.mark.long
