@@ -14,6 +14,7 @@ from skbnp.inspection._lineage import LineageDisplay
 from skbnp.inspection._names import set_topic_names, topics_to_frame
 from skbnp.inspection._over_time import emerging_topics, topics_over_time
 from skbnp.inspection._posterior import ComponentsPosteriorDisplay, TopicTraceDisplay
+from skbnp.inspection._report import report
 from skbnp.inspection._shares import TopicShares, topic_shares
 from skbnp.inspection._shares_display import TopicSharesDisplay
 from skbnp.inspection._stability import Stability, stability
@@ -42,6 +43,7 @@ __all__ = [
     "align_components",
     "consensus_components",
     "emerging_topics",
+    "report",
     "set_topic_names",
     "stability",
     "summary",

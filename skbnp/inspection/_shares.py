@@ -12,9 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from skbnp.inference.executor import Executor
 from skbnp.inspection._over_time import _pandas
 from skbnp.inspection._terms import (
+    NOT_BURSTY,
     doc_counts,
+    doc_prior,
     fitted,
     fitted_model,
     in_memory,
@@ -23,8 +26,10 @@ from skbnp.inspection._terms import (
     topic_numbers,
     weights_of,
 )
+from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.utils.fitted import distributions, topic_names
 from skbnp.utils.validation import (
+    SMALLEST_PRIOR,
     Interval,
     StrOptions,
     check_counts,
@@ -45,6 +50,8 @@ SAMPLES = 20
 SIMILAR = 0.7
 #: Days of a year, the unit of slopes over dates.
 YEAR = 365.25
+#: Groups whose documents have a mean of their own, and updates of these means.
+GROUPS, MEANS = 50, 2
 #: Weights of documents in draws that are made together.
 WEIGHTS = 1 << 22
 SHARES: dict[str, list] = {
@@ -231,12 +238,15 @@ def topic_shares(
     -----
     Shares are those of the tokens of documents: the prior, which draws the shares of
     `transform` in short documents together, is taken out, and documents without tokens
-    are left out. Draws are Bayesian bootstrap samples of documents [1]_, which are
-    taken as independent draws of their group; those of samplers go over all kept
-    samples too (20 at most), whose topics are put to the most similar one of the best
-    sample. Of other models topics are taken as given. Documents whose topics share most
-    of their words are drawn towards the mean of the corpus: differences between groups
-    are then rather too small.
+    are left out. Documents whose topics have words in common are drawn towards a mean:
+    in the place of that of the corpus stands that of their group, updated twice (of 50
+    groups in order, where there are more); not where documents repeat words, in trees,
+    and in samples.
+
+    Draws are Bayesian bootstrap samples of documents [1]_, which are taken as
+    independent draws of their group; those of samplers go over all kept samples too (20
+    at most), whose topics are put to the most similar one of the best sample. Of other
+    models topics are taken as given.
 
     References
     ----------
@@ -257,8 +267,12 @@ def topic_shares(
     model, rows = fitted_model(estimator), model_rows(estimator, X)
     terms = top_terms(estimator, feature_names, 5)
     onto = _copies(estimator, merge_similarity)
-    uses = [_shares_of_tokens(of @ onto) for of in _uses(model, rows, epochs)]
-    groups, codes = _groups(by, len(uses[0][1]))
+    groups, codes = _groups(by, rows.shape[0] if hasattr(rows, "shape") else len(rows))
+    parts = _coarse(groups, codes)
+    uses = [
+        _shares_of_tokens(of @ onto)
+        for of in _uses(estimator, model, rows, epochs, parts)
+    ]
     # Documents that no sample knows nothing of.
     is_used = np.all([totals > 0.0 for _, totals in uses], axis=0)
     if not is_used.any():
@@ -387,7 +401,19 @@ def _members(onto: sp.csr_array, weights: Array) -> list[NDArray[np.intp]]:
     return [order[of == k] for k in range(onto.shape[1])]
 
 
-def _uses(model: Any, rows: Any, epochs: Any) -> Iterator[sp.csr_array | Array]:
+def _coarse(groups: NDArray, codes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return groups of documents that have a mean of their own, `GROUPS` at most."""
+    if len(groups) <= GROUPS:
+        return codes
+    if _numbers(groups) is None:
+        return np.zeros_like(codes)
+    ranks = np.argsort(np.argsort(codes, kind="stable"), kind="stable")
+    return ranks * GROUPS // len(codes)
+
+
+def _uses(
+    estimator: Any, model: Any, rows: Any, epochs: Any, parts: NDArray[np.intp]
+) -> Iterator[sp.csr_array | Array]:
     """Yield the expected tokens, or first uses, of topics in documents."""
     is_here = not hasattr(model, "_row_totals")
     if (
@@ -411,7 +437,11 @@ def _uses(model: Any, rows: Any, epochs: Any) -> Iterator[sp.csr_array | Array]:
             yield sp.csr_array(uses) @ onto
         return
     if is_here and hasattr(model, "_expected_uses"):
-        yield model._expected_uses(check_counts(rows, whom="topic_shares"))[0]
+        counts = check_counts(rows, whom="topic_shares")
+        if getattr(model, "word_concentration_", np.inf) < NOT_BURSTY:
+            yield model._expected_uses(counts)[0]
+        else:
+            yield _uses_by_group(estimator, counts, parts)
         return
     given = {} if epochs is None else {"epochs": epochs}
     shares = in_memory(model.transform(rows, **given)).astype(np.float64, copy=False)
@@ -421,6 +451,30 @@ def _uses(model: Any, rows: Any, epochs: Any) -> Iterator[sp.csr_array | Array]:
             "does not return shares of topics."
         )
     yield doc_counts(model, rows, shares)[0]
+
+
+def _uses_by_group(
+    estimator: Any, counts: sp.csr_array, parts: NDArray[np.intp]
+) -> Array:
+    """Infer expected tokens of topics, documents drawn towards means of their group."""
+    distr = distributions(estimator)
+    prior = np.maximum(doc_prior(fitted_model(estimator), len(distr)), SMALLEST_PRIOR)
+    uses = np.zeros((counts.shape[0], len(distr)))
+    with Executor(None) as executor:
+        for own in (np.flatnonzero(parts == part) for part in np.unique(parts)):
+            of_group = prior
+            for _ in range(1 + MEANS):
+                predictor = MixturePredictor.of_topics(distr, of_group)
+                tokens = predictor.infer_counts(
+                    predictor.samples[0], counts[own], executor
+                )
+                shares, totals = _shares_of_tokens(tokens)
+                if not totals.any():
+                    break
+                mean = shares[totals > 0.0].mean(axis=0)
+                of_group = np.maximum(prior.sum() * mean, SMALLEST_PRIOR)
+            uses[own] = tokens.toarray()
+    return uses
 
 
 def _unit(values: Array) -> Array:

@@ -142,17 +142,7 @@ def summary(
     weights, distr = topics(estimator)
     names = column_names(estimator, distr.shape[1], feature_names)
     n_active = int(getattr(model, "n_active_components_", len(weights)))
-    unit = unit_of(model)
-    columns = ("features", "column") if unit == "row" else ("vocabulary", "term")
-    facts = {
-        columns[0]: _count(len(names), columns[1]),
-        **_found(model, n_active, len(weights)),
-        **(_chains(model, unit) if is_sampler(model) else _course(model, unit)),
-        **_repeats(model),
-        **_settings(model),
-    }
-    if X is not None:
-        facts |= _score(estimator, X, unit)
+    facts = facts_of(estimator, len(weights), len(names), X)
     shown = largest(weights, n_components or min(n_active, MAX_TOPICS))
     width = max(map(len, facts))
     lines = [*_wrapped(repr(model)), ""]
@@ -160,7 +150,7 @@ def summary(
     numbers = topic_numbers(estimator, len(weights))
     lines += ["", f"{noun_of(model):>5}   weight  terms"]
     called = topic_names(estimator, len(weights))
-    for name, rows in _groups(estimator, X, names, shown):
+    for name, rows in sections_of(estimator, X, names, shown):
         lines += [shortened(name)] if name else []
         for k in rows:
             terms = terms_of(distr[k], names, n_terms)
@@ -173,8 +163,24 @@ def summary(
     return "\n".join(lines)
 
 
-def _groups(estimator, X, names, shown):
-    """Put the topics that are printed into groups, if documents tell of some."""
+def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
+    """Collect what there is to know of a fit, in the order of an account."""
+    model = fitted_model(estimator)
+    n_active = int(getattr(model, "n_active_components_", n_components))
+    unit = unit_of(model)
+    columns = ("features", "column") if unit == "row" else ("vocabulary", "term")
+    facts = {
+        columns[0]: _count(n_features, columns[1]),
+        **_found(model, n_active, n_components),
+        **(_chains(model, unit) if is_sampler(model) else _course(model, unit)),
+        **_repeats(model),
+        **_settings(model),
+    }
+    return facts if X is None else facts | _score(estimator, X, unit)
+
+
+def sections_of(estimator, X, names, shown):
+    """Put the topics that are shown into groups, if documents tell of some."""
     model = fitted_model(estimator)
     is_flat = not hasattr(model, "tree_") and unit_of(model) == "token"
     if X is None or not is_flat or hasattr(model, "_row_totals"):

@@ -1,0 +1,447 @@
+"""A fit as a page of HTML."""
+
+import inspect
+import os
+import platform
+import re
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from skbnp.inspection._report_page import bar, cell, page, section, table
+from skbnp.inspection._shares import topic_shares
+from skbnp.inspection._summary import MAX_TOPICS, facts_of, sections_of
+from skbnp.inspection._terms import (
+    POSITIVE,
+    column_names,
+    fitted_model,
+    leading,
+    noun_of,
+    signed,
+    terms_of,
+    top_documents,
+    top_terms,
+    topic_numbers,
+    topics,
+    unit_of,
+)
+from skbnp.inspection._text import TopicText
+from skbnp.utils.fitted import topic_names, unwrap
+from skbnp.utils.ordering import largest
+from skbnp.utils.validation import validate_params
+
+__all__ = ["report"]
+
+#: Letters of a document, and of a value, that are written.
+EXCERPT = 240
+#: Relevance of the terms that are a topic's own.
+RELEVANCE = 0.6
+CONFIDENCE = 0.9
+
+
+@validate_params(
+    {
+        "path": [str, os.PathLike],
+        "title": [str, None],
+        "n_components": [POSITIVE, None],
+        "n_terms": [POSITIVE],
+        "n_documents": [POSITIVE],
+    },
+    prefer_skip_nested_validation=False,
+)
+def report(
+    estimator: BaseEstimator,
+    X: Any,
+    path: str | os.PathLike,
+    feature_names: ArrayLike | None = None,
+    *,
+    documents: ArrayLike | None = None,
+    title: str | None = None,
+    n_components: int | None = None,
+    n_terms: int = 10,
+    n_documents: int = 3,
+    epochs: Any = None,
+) -> Path:
+    """Write an account of a fit as one page of HTML.
+
+    The page has themes, topics with their terms and documents, intervals of their
+    shares, settings, and a paragraph for a methods section. It needs no network and no
+    other file.
+
+    Parameters
+    ----------
+    estimator : fitted topic model or Pipeline that ends in one
+        What :func:`summary` takes.
+    X : array-like or sparse of shape (n_samples, n_features), or iterable of str
+        Documents, best such that were not in the fit; raw ones for a text Pipeline.
+    path : str or path-like
+        File that is written, or written over.
+    feature_names : array-like of str of shape (n_features,), default=None
+        As in :func:`top_terms`.
+    documents : array-like of str of shape (n_samples,), default=None
+        Titles or texts of documents, which the page shows the beginnings of. None takes
+        `X` if it has texts, and numbers of rows otherwise.
+    title : str or None, default=None
+        Title of the page; None names the model.
+    n_components : int or None, default=None
+        Topics to describe, heaviest first. None describes those in use, but at most 20.
+    n_terms, n_documents : int, default=10, 3
+        Terms and documents of each topic.
+    epochs : array-like of shape (n_samples,) or scalar, default=None
+        Labels of the epochs of rows, for an estimator whose `transform` takes them.
+
+    Returns
+    -------
+    path : Path
+        The file.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    ValueError
+        If `documents` has not one entry for each row of `X`, or `feature_names` does
+        not name every column.
+
+    See Also
+    --------
+    summary : The same as plain text.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from skbnp import HDP
+    >>> from skbnp.inspection import report
+    >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
+    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = report(hdp, X, f"{folder}/report.html", ["rain", "snow", "sun"])
+    ...     "Methods" in path.read_text(encoding="utf-8")
+    True
+    """
+    X = X if hasattr(X, "shape") else list(X)
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    texts = X if n_rows and isinstance(X, list) and isinstance(X[0], str) else None
+    shown_as = texts if documents is None else [str(one) for one in documents]
+    if shown_as is not None and len(shown_as) != n_rows:
+        raise ValueError(
+            f"documents must have an entry for each of {n_rows} rows of X, got "
+            f"{len(shown_as)}."
+        )
+    account = _Account(estimator, X, feature_names, n_components, epochs)
+    model, noun = account.model, account.noun
+    heading = title or f"Topics of {type(model).__name__}"
+    links = {
+        "facts": "Fit",
+        "themes": "Themes",
+        "topics": f"{noun.capitalize()}s",
+        "uncertainty": "Uncertainty",
+        "methods": "Methods",
+        "settings": "Settings",
+    }
+    parts = [
+        f"<h1>{escape(heading)}</h1>",
+        '<p class="soft">'
+        f"{escape(_count(n_rows, account.row))}, {len(account.shown)} of "
+        f"{len(account.weights)} {noun}s described</p>",
+        "<nav>"
+        + "".join(f'<a href="#{name}">{text}</a>' for name, text in links.items())
+        + "</nav>",
+        section("facts", links["facts"], *account.warnings(), account.facts()),
+        section("themes", links["themes"], *account.themes()),
+        section(
+            "topics",
+            links["topics"],
+            account.cards(n_terms, n_documents, shown_as, texts),
+        ),
+        section("uncertainty", links["uncertainty"], *account.uncertainty()),
+        section("methods", links["methods"], account.methods(n_rows)),
+        section("settings", links["settings"], *account.settings()),
+    ]
+    path = Path(path)
+    path.write_text(page(heading, parts), encoding="utf-8")
+    return path
+
+
+class _Account:
+    """What a page tells of a fit."""
+
+    def __init__(self, estimator, X, feature_names, n_components, epochs):
+        self.estimator, self.X, self.epochs = estimator, X, epochs
+        self.feature_names = feature_names
+        self.model, self.noun = (
+            fitted_model(estimator),
+            noun_of(fitted_model(estimator)),
+        )
+        self.row = "document" if unit_of(self.model) == "token" else "row"
+        self.weights, self.distr = topics(estimator)
+        self.names = column_names(estimator, self.distr.shape[1], feature_names)
+        self.numbers = topic_numbers(estimator, len(self.weights))
+        self.called = topic_names(estimator, len(self.weights))
+        n_active = int(getattr(self.model, "n_active_components_", len(self.weights)))
+        n_shown = n_components or min(n_active, MAX_TOPICS)
+        self.shown = largest(self.weights, n_shown)
+        self.of_fit = facts_of(estimator, len(self.weights), len(self.names), X)
+        self.has_shares = not hasattr(self.model, "inverse_transform")
+        self.shares = None
+        if self.has_shares:
+            rows = X.shape[0] if hasattr(X, "shape") else len(X)
+            self.shares = topic_shares(
+                estimator,
+                X,
+                np.zeros(rows, dtype=np.int8).astype(str),
+                feature_names,
+                confidence=CONFIDENCE,
+                merge_similarity=1.0,
+                epochs=epochs,
+            )
+
+    def name(self, k) -> str:
+        name = f"{self.noun.capitalize()} {self.numbers[k]}"
+        return f"{name}: {self.called[k]}" if self.called[k] else name
+
+    def facts(self) -> str:
+        rows = (
+            f"<th>{escape(name)}</th>{cell(value)}"
+            for name, value in self.of_fit.items()
+        )
+        return table({}, rows, "facts")
+
+    def warnings(self) -> list[str]:
+        """Return what tells that a fit is not to be trusted as it is."""
+        found = []
+        if getattr(self.model, "converged_", True) is False:
+            found.append("The fit has not converged: increase max_iter.")
+        for text in re.findall(r"[\d.]+|inf", self.of_fit.get("R-hat", "")):
+            if float(text) > 1.1:
+                found.append(
+                    f"The chains disagree: R-hat is {text}, and should be near 1. "
+                    "Increase max_iter."
+                )
+                break
+        return [f'<p class="warning">{escape(text)}</p>' for text in found]
+
+    def themes(self) -> list[str]:
+        parts = []
+        X = None if self.epochs is not None else self.X
+        sections = sections_of(self.estimator, X, self.names, self.shown)
+        for title, rows in sections:
+            links = ", ".join(
+                f'<a href="#topic-{self.numbers[k]}">{escape(self._short(k))}</a>'
+                for k in rows
+            )
+            head = title.strip() or f"All {self.noun}s"
+            parts.append(f"<h3>{escape(head)}</h3><p>{links}</p>")
+        if len(sections) == 1:
+            text = f"The {self.row}s are evidence of no groups of {self.noun}s."
+            if hasattr(self.model, "tree_"):
+                text = f"The {self.noun}s have a tree, in which themes are branches."
+            parts.insert(0, f'<p class="soft">{text}</p>')
+        return parts
+
+    def _short(self, k) -> str:
+        terms = " ".join(terms_of(self.distr[k], self.names, 3))
+        return f"{self.called[k] or self.numbers[k]} {terms}"
+
+    def cards(self, n_terms, n_documents, shown_as, texts) -> str:
+        best = own = None
+        if self.has_shares:
+            best, own = top_documents(
+                self.estimator,
+                self.X,
+                n_documents,
+                epochs=self.epochs,
+                return_shares=True,
+            )
+        relevant = self._relevant(n_terms)
+        cards = []
+        for k in self.shown:
+            parts = [f"<h3>{escape(self.name(k))}</h3>", self._weight(k)]
+            parts.append(self._terms(k, n_terms))
+            if relevant is not None:
+                text = ", ".join(relevant[k])
+                parts.append(f'<p class="soft">Its own: {escape(text)}</p>')
+            if best is not None:
+                for row, share in zip(best[k], own[k], strict=True):
+                    if row >= 0:
+                        parts.append(self._document(k, row, share, shown_as, texts))
+            cards.append(
+                f'<article class="card" id="topic-{self.numbers[k]}">'
+                + "\n".join(parts)
+                + "</article>"
+            )
+        return f'<div class="cards">{"".join(cards)}</div>'
+
+    def _relevant(self, n_terms):
+        if unit_of(self.model) == "row":
+            return None
+        names = self.feature_names
+        return top_terms(self.estimator, names, min(n_terms, 6), relevance=RELEVANCE)
+
+    def _weight(self, k) -> str:
+        return f'<p class="soft">{100 * self.weights[k]:.1f} % of the fit</p>'
+
+    def _terms(self, k, n_terms) -> str:
+        values = self.distr[k]
+        columns = leading(values, n_terms)
+        most = np.abs(values[columns]).max(initial=0.0)
+        shown = signed(values, columns, self.names)
+        lines = "".join(
+            f"<span>{escape(name)}</span>"
+            f'<div class="bar" style="width:{100 * abs(values[j]) / most:.0f}%" '
+            f'title="{values[j]:.4f}"></div>'
+            for name, j in zip(shown, columns, strict=True)
+        )
+        return f'<div class="terms">{lines}</div>'
+
+    def _document(self, k, row, share, shown_as, texts) -> str:
+        head = f"{self.row} {row}, {share:.0%}"
+        if shown_as is None:
+            return f"<blockquote><cite>{head}</cite></blockquote>"
+        text = shown_as[row]
+        if texts is shown_as:
+            document = TopicText.from_estimator(
+                self.estimator, text, self.feature_names
+            )
+            sentences = document.sentences(int(self.numbers[k]), 2)
+            text = " … ".join(sentences) or text
+        text = " ".join(text.split())
+        text = text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…"
+        return f"<blockquote><cite>{head}</cite>{escape(text)}</blockquote>"
+
+    def uncertainty(self) -> list[str]:
+        parts = []
+        posterior = getattr(self.model, "n_components_posterior_", None)
+        if posterior:
+            number = escape(self.of_fit[f"{self.noun}s"])
+            text = f"The number of {self.noun}s in sweeps of the chains is: {number}."
+            parts.append(f"<p>{text}</p>")
+        if self.shares is None:
+            parts.append(
+                "<p>Rows have coordinates, not shares: there are no intervals.</p>"
+            )
+            return parts
+        what = "kept samples and documents"
+        if not hasattr(self.model, "samples_"):
+            what = f"{self.row}s, topics as they are"
+        parts.append(
+            f"<p>Mean share of each {self.noun} in the {self.row}s given, and its "
+            f"{CONFIDENCE:.0%} interval by bootstrap over {what}.</p>"
+        )
+        shares = self.shares
+        mean, low, high = shares.mean[0], shares.low[0], shares.high[0]
+        limits = np.nan_to_num(np.array([low, high]))
+        most = max(limits[1][self.shown].max(initial=0.0), mean[self.shown].max())
+        rows = [
+            f'<td><a href="#topic-{self.numbers[k]}">{escape(self._short(k))}</a></td>'
+            + cell(f"{mean[k]:.2%}", is_number=True)
+            + cell(f"{low[k]:.2%} – {high[k]:.2%}", is_number=True)
+            + f"<td>{bar(mean[k], limits[0][k], limits[1][k], most)}</td>"
+            for k in self.shown
+        ]
+        heads = {
+            self.noun: False,
+            "share": True,
+            f"{CONFIDENCE:.0%} interval": True,
+            "": False,
+        }
+        return [*parts, table(heads, rows)]
+
+    def methods(self, n_rows) -> str:
+        model = self.model
+        kind, reference = _described(model)
+        name, columns = type(model).__name__, len(self.names)
+        learned = f"{len(self.weights):,} {self.noun}s"
+        if self.noun + "s" in self.of_fit and not hasattr(model, "samples_"):
+            learned = f"{self.of_fit[self.noun + 's']} {self.noun}s"
+        elif hasattr(model, "samples_"):
+            learned = (
+                f"{self.of_fit[self.noun + 's']} {self.noun}s; the best sample, with "
+                f"{len(self.weights):,}, is described"
+            )
+        seed = getattr(model, "random_state", None)
+        text = (
+            f"We fitted a {kind} [1] with {name} of skbnp {_version('skbnp')} "
+            f"(scikit-learn {sklearn.__version__}, Python {platform.python_version()}) "
+            f"over {columns:,} {'terms' if self.row == 'document' else 'columns'}; "
+            f"parameters that differ from the defaults are {_changed(model)}. "
+            f"It took {self.of_fit.get('fit', 'one call')} and has {learned}. "
+            f"Shares of {self.noun}s were inferred in {_count(n_rows, self.row)}"
+            + (f", {self._tokens()}" if self.row == "document" else "")
+            + ". "
+            + (
+                f"random_state was {seed!r}."
+                if seed is not None
+                else "No random_state was set: the fit cannot be made again."
+            )
+        )
+        if "score" in self.of_fit:
+            text += f" The score of these is {self.of_fit['score']}."
+        return (
+            f'<p class="methods">{escape(text)}</p><p class="soft">[1] '
+            f"{escape(reference)}</p>"
+        )
+
+    def _tokens(self) -> str:
+        told = self.of_fit.get("documents scored", "")
+        return told.split(", ", 1)[-1].split(";")[0]
+
+    def settings(self) -> list[str]:
+        parameters = inspect.signature(type(self.model)).parameters
+        defaults = {name: one.default for name, one in parameters.items()}
+        rows = []
+        for name, value in self.model.get_params(deep=False).items():
+            is_default = repr(value) == repr(defaults.get(name))
+            text = _shortened(repr(value), EXCERPT)
+            value_of = f"<code>{escape(text)}</code>"
+            rows.append(
+                f"<th>{escape(name)}</th><td>"
+                + (value_of if is_default else f"<b>{value_of}</b>")
+                + "</td>"
+            )
+        steps = getattr(unwrap(self.estimator), "steps", [])
+        before = [
+            f"<p>Before it in the Pipeline: <code>{escape(repr(step))}</code></p>"
+            for _, step in steps[:-1]
+        ]
+        note = '<p class="soft">Bold: not the default.</p>'
+        return [note, *before, table({}, rows, "facts")]
+
+
+def _described(model) -> tuple[str, str]:
+    """Return what a model is and its paper, as its docstring has them."""
+    text = inspect.getdoc(type(model)) or type(model).__name__
+    kind = text.splitlines()[0].rstrip(".")
+    kind = kind[:1].lower() + kind[1:] if not kind[:2].isupper() else kind
+    reference = re.search(r"\.\. \[1\] (.*?)(?:\n\.\. \[2\]|\n\n|\Z)", text, re.S)
+    found = " ".join(reference[1].split()) if reference else type(model).__name__
+    return kind, found
+
+
+def _changed(model) -> str:
+    """Return the parameters that differ from the defaults, seed and threads apart."""
+    text = " ".join(model.__repr__(N_CHAR_MAX=10_000).split())
+    inside = text[text.index("(") + 1 : text.rindex(")")].rstrip(",")
+    kept = re.sub(r"(^|, )(random_state|n_jobs|verbose)=[^,]*", "", inside)
+    return kept.strip(", ") or "none"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
