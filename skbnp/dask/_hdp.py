@@ -449,9 +449,7 @@ class HDP(ShardedMixin, LocalHDP):
 
     # -- evaluation: lazy where rows are ----------------------------------------------
 
-    def transform(  # type: ignore[override]
-        self, X: MatrixLike
-    ) -> np.ndarray | sp.csr_array | DaskArray:
+    def transform(self, X: MatrixLike) -> np.ndarray | DaskArray:  # type: ignore[override]
         """Infer the topic proportions of documents.
 
         Parameters

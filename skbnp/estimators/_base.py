@@ -273,7 +273,7 @@ class TopicModelMixin(ComponentModelMixin):
 
         def fit_transform(
             self, X: MatrixLike, y: object = None, **fit_params: Any
-        ) -> np.ndarray | sp.csr_array: ...
+        ) -> np.ndarray: ...
 
     @property
     def _n_enough_docs(self) -> int:
@@ -296,7 +296,7 @@ class TopicModelMixin(ComponentModelMixin):
         prior: np.ndarray,
         columns: np.ndarray,
         dtype: np.dtype,
-    ) -> np.ndarray | sp.csr_array:
+    ) -> Any:
         """Return expected proportions given expected counts of topics, (n_docs, K).
 
         `columns` are in the order of users. Sparse ones are of topics with counts, and

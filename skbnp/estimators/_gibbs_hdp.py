@@ -567,7 +567,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         check_is_fitted(self)
         return FranchisePredictor(self.samples_, repeats=True)
 
-    def transform(self, X: MatrixLike) -> np.ndarray | sp.csr_array:
+    def transform(self, X: MatrixLike) -> np.ndarray:
         """Infer the topic proportions of documents.
 
         Under the sample with the highest log joint, by the deterministic fold-in of

@@ -75,7 +75,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
 
     # -- evaluation: reads the model, writes nothing, draws nothing --------------------
 
-    def transform(self, X: MatrixLike) -> np.ndarray | sp.csr_array:
+    def transform(self, X: MatrixLike) -> np.ndarray:
         """Infer the proportions of nodes in documents.
 
         Parameters
@@ -105,8 +105,10 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         pairs, entry = np.unique(at * k + nodes, return_inverse=True)
         on_tree = docs.proportions(tree.stub_nodes).sum(axis=1)
         at, nodes = np.divmod(pairs, k)
-        tokens, parts = np.bincount(entry, tokens), np.bincount(entry, parts)
-        return at, nodes, tokens, parts / on_tree[rows_of(counts.indptr)[at]]
+        on_tree = on_tree[rows_of(counts.indptr)[at]]
+        sums = (np.bincount(entry, values) for values in (tokens, parts))
+        tokens, parts = (values.astype(np.float64) for values in sums)
+        return at, nodes, tokens, parts / on_tree
 
     def apply(self, X: MatrixLike) -> np.ndarray:
         """Find the node where the most probable path of each document ends.

@@ -714,7 +714,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         burstiness = getattr(self._posterior.state, "burstiness", None)
         return MixturePredictor.of_mean_topics(topics, rows, prior, burstiness)
 
-    def transform(self, X: MatrixLike) -> np.ndarray | sp.csr_array:
+    def transform(self, X: MatrixLike) -> np.ndarray:
         """Infer the topic proportions of documents.
 
         Parameters

@@ -4,6 +4,8 @@ import inspect
 import os
 import platform
 import re
+import sys
+from collections.abc import Iterable
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -61,7 +63,7 @@ def report(
     path: str | os.PathLike,
     feature_names: ArrayLike | None = None,
     *,
-    documents: ArrayLike | None = None,
+    documents: Iterable[str] | None = None,
     title: str | None = None,
     n_components: int | None = None,
     n_terms: int = 10,
@@ -250,7 +252,8 @@ class _Account:
         return f"{self.called[k] or self.numbers[k]} {terms}"
 
     def cards(self, n_terms, n_documents, shown_as, texts) -> str:
-        best = own = None
+        best: Any = None
+        own: Any = None
         if self.has_shares:
             best, own = top_documents(
                 self.estimator,
@@ -285,7 +288,7 @@ class _Account:
         return top_terms(self.estimator, names, min(n_terms, 6), relevance=RELEVANCE)
 
     def _weight(self, k) -> str:
-        return f'<p class="soft">{100 * self.weights[k]:.1f} % of the fit</p>'
+        return f'<p class="soft">weight {100 * self.weights[k]:.1f} %</p>'
 
     def _terms(self, k, n_terms) -> str:
         values = self.distr[k]
@@ -365,15 +368,17 @@ class _Account:
                 f"{self.of_fit[self.noun + 's']} {self.noun}s; the best sample, with "
                 f"{len(self.weights):,}, is described"
             )
-        seed = getattr(model, "random_state", None)
+        seed, changed = getattr(model, "random_state", None), _changed(model)
+        settings = f"Parameters that differ from the defaults: {changed}."
+        over = "terms" if self.row == "document" else "columns"
         text = (
-            f"We fitted a {kind} [1] with {name} of skbnp {_version('skbnp')} "
-            f"(scikit-learn {sklearn.__version__}, Python {platform.python_version()}) "
-            f"over {columns:,} {'terms' if self.row == 'document' else 'columns'}; "
-            f"parameters that differ from the defaults are {_changed(model)}. "
-            f"It took {self.of_fit.get('fit', 'one call')} and has {learned}. "
+            f"We fitted a {kind} [1], with {name} of skbnp {_version()} (scikit-learn "
+            f"{sklearn.__version__}, Python {platform.python_version()}), over "
+            f"{columns:,} {over}. "
+            f"{settings if changed else 'All parameters had their defaults.'} "
+            f"The fit took {self.of_fit.get('fit', 'one call')}, and has {learned}. "
             f"Shares of {self.noun}s were inferred in {_count(n_rows, self.row)}"
-            + (f", {self._tokens()}" if self.row == "document" else "")
+            + (f" of {self._tokens()}" if self.row == "document" else "")
             + ". "
             + (
                 f"random_state was {seed!r}."
@@ -389,8 +394,8 @@ class _Account:
         )
 
     def _tokens(self) -> str:
-        told = self.of_fit.get("documents scored", "")
-        return told.split(", ", 1)[-1].split(";")[0]
+        scored = self.of_fit.get("documents scored", "")
+        return scored.split(", ", 1)[-1].split(";")[0]
 
     def settings(self) -> list[str]:
         parameters = inspect.signature(type(self.model)).parameters
@@ -429,7 +434,7 @@ def _changed(model) -> str:
     text = " ".join(model.__repr__(N_CHAR_MAX=10_000).split())
     inside = text[text.index("(") + 1 : text.rindex(")")].rstrip(",")
     kept = re.sub(r"(^|, )(random_state|n_jobs|verbose)=[^,]*", "", inside)
-    return kept.strip(", ") or "none"
+    return kept.strip(", ")
 
 
 def _count(number: int, noun: str) -> str:
@@ -440,8 +445,8 @@ def _shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def _version(package: str) -> str:
+def _version() -> str:
     try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
+        return version("skbnp")
+    except PackageNotFoundError:  # used from a source tree that is not installed
+        return sys.modules["skbnp"].__version__

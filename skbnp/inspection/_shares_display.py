@@ -143,8 +143,8 @@ class TopicSharesDisplay:
         plt, n_groups = _pyplot(), len(self.shares.groups)
         if ax is None:
             width = 8.0 if self.shares.slope is not None else 0.15 * n_groups
-            size = (min(max(width, 8.0), 16.0), 4.0)
-            _, ax = plt.subplots(figsize=size, layout="constrained")
+            inches = min(max(width, 8.0), 16.0), 4.0
+            _, ax = plt.subplots(figsize=inches, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         shares = self.shares
         columns = self._columns(topics, n_components)

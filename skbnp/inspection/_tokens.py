@@ -138,7 +138,8 @@ class TokenTopics:
     def _sums(self, values: Array) -> Array:
         n_docs, _, n_topics = self.shape
         at = self.documents * n_topics + self.topics
-        return np.bincount(at, values, n_docs * n_topics).reshape(n_docs, n_topics)
+        sums: Array = np.bincount(at, values, n_docs * n_topics).astype(np.float64)
+        return sums.reshape(n_docs, n_topics)
 
 
 def token_topics(

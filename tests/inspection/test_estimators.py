@@ -32,11 +32,28 @@ from skbnp.inspection import (
 )
 
 #: What needs labels of time has tests of its own.
-OVER_TIME = {"EpochTreeDisplay", "emerging_topics", "topics_over_time"}
-WITH_ROWS = {"to_pyldavis", "top_documents"}
+OVER_TIME = {
+    "EpochTreeDisplay",
+    "TopicSharesDisplay",
+    "emerging_topics",
+    "topic_shares",
+    "topics_over_time",
+}
+WITH_ROWS = {"to_pyldavis", "token_topics", "top_documents"}
 OF_FLAT_MODELS = {"TopicGroupsDisplay", "topic_groups"}
-#: What they return, and what fits models itself.
-OTHERS = {"Alignment", "Consensus", "Stability", "stability"}
+#: What they return, what fits models itself, and what has tests of its own.
+OTHERS = {
+    "Alignment",
+    "Consensus",
+    "Stability",
+    "TokenTopics",
+    "TopicShares",
+    "TopicText",
+    "report",
+    "stability",
+    "to_anndata",
+    "to_arviz",
+}
 FUNCTIONS = sorted(set(inspection.__all__) - OVER_TIME - OTHERS)
 ON_DASK = ["HDP", "DependentTrees"]
 
@@ -95,6 +112,8 @@ def lacks(function, model):
         return "gives coordinates: sort the columns"
     if function in ("to_lda", "to_pyldavis") and not takes_counts_only(model):
         return "has directions: use topics_to_frame"
+    if function == "token_topics" and not takes_counts_only(model):
+        return "has directions: `apply` gives the node"
     if function == "word_intrusion" and model.components_.min() < 0.0:
         return "have signs: they hold no probabilities"
     return None
