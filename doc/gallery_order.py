@@ -6,6 +6,8 @@ READ_FIRST = [
     "plot_quickstart.py",
     "plot_number_of_topics.py",
     "plot_topic_groups.py",
+    "plot_words_of_topics.py",
+    "plot_topic_shares.py",
     "plot_topic_traces.py",
     "plot_stream.py",
     "plot_lineage.py",

@@ -70,6 +70,7 @@ LONG = {
     "examples/hdp/plot_stream.py": [],
     "examples/hdp/plot_topic_groups.py": [],
     "examples/hdp/plot_topic_traces.py": [],
+    "examples/hdp/plot_words_of_topics.py": [],
     "examples/plot_quickstart.py": [],
     "examples/quickstart.py": [],
     "examples/trees/plot_docstring_tree.py": [],
@@ -86,6 +87,9 @@ PEERS = {
     "benchmarks/peers.py": ["ap", "--seeds", "0", "--seconds", "0.2"],
     "benchmarks/sticks.py": ["loop", "--runs", "1"],
 }
+#: This needs statsmodels, which builds of the documentation have.
+REGRESSIONS = {"examples/hdp/plot_topic_shares.py": []}
+HAS_STATSMODELS = find_spec("statsmodels") is not None
 HAS_PEERS = all(find_spec(name) for name in ("gensim", "tomotopy"))
 #: Run by `clusters/test_processes.py`, and by those who may make networks.
 ELSEWHERE = {"benchmarks/dask_faults.py", "benchmarks/dask_hosts.py"}
@@ -99,7 +103,7 @@ def test_every_script_is_known():
         for folder in ("benchmarks", "examples")
         for path in (ROOT / folder).rglob("*.py")
     }
-    assert found == {*SCRIPTS, *LONG, *PEERS, *ELSEWHERE, *SHARED}
+    assert found == {*SCRIPTS, *LONG, *PEERS, *REGRESSIONS, *ELSEWHERE, *SHARED}
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +130,16 @@ def test_script_runs(script, runner, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("script", [*LONG, *(PEERS if HAS_PEERS else [])])
+@pytest.mark.parametrize(
+    "script",
+    [
+        *LONG,
+        *(PEERS if HAS_PEERS else []),
+        *(REGRESSIONS if HAS_STATSMODELS else []),
+    ],
+)
 def test_long_script_runs(script, runner, tmp_path):
-    run(runner, script, (LONG | PEERS)[script], tmp_path)
+    run(runner, script, (LONG | PEERS | REGRESSIONS)[script], tmp_path)
 
 
 @pytest.mark.long
