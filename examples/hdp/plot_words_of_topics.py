@@ -27,7 +27,7 @@ model = make_pipeline(vectorizer, HDP(random_state=0)).fit(texts)
 # Words without a colour are not in the vocabulary.
 start = max(texts[:200], key=len)[:1500]
 text = TopicText.from_estimator(model, start)
-text
+text  # noqa: B018
 
 # %%
 # Sentences that speak for its largest topic:
@@ -36,8 +36,8 @@ for sentence in text.sentences(largest, 2):
     print("-", " ".join(sentence.split()))
 
 # %%
-# The same of many documents, an entry for each document, word and topic. Shares of words
-# sum to those of ``transform``, but for the part of the prior.
+# The same of many documents, an entry for each document, word and topic. Shares of
+# words sum to those of ``transform``, but for the part of the prior.
 entries = token_topics(model, texts[:100])
 print(entries.to_frame().sort_values("tokens", ascending=False).head(8))
 print(abs(entries.doc_topic_distr() - model.transform(texts[:100])).max() < 1e-6)
