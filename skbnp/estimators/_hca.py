@@ -13,6 +13,7 @@ from skbnp.estimators._saved import (
     LARGE,
     LARGE_SQUARE,
     LEAST_MASS,
+    MOST_STEPS,
     check_array,
     check_number,
 )
@@ -37,7 +38,7 @@ from skbnp.models.hca.model import (
     paths,
     white_noise,
 )
-from skbnp.models.hca.moves.online import StreamEdits
+from skbnp.models.hca.moves.online import RecentRows, StreamEdits
 from skbnp.models.hca.moves.structure import ComponentEdits
 from skbnp.models.hca.start import levels_of_one_path, path_of_directions
 from skbnp.trees import TreeView
@@ -372,9 +373,12 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         """Learn from a chunk of a stream: one online update per `batch_size` rows.
 
         The first call fixes the features, and centres the prior of the mean; priors
-        are relative to the variance of all rows so far. After the updates the tree may
-        change by the rows of the chunk, 4,096 random ones at the most, if there are 20
-        or more. A failed call leaves the estimator as it was.
+        are relative to the variance of all rows so far. The tree changes by the last
+        1,024 rows (fewer of more than 4,096 columns), which are kept for that, or by
+        those of a larger chunk, 4,096 random ones at most: at 20 rows, then whenever
+        their number has doubled, then for each as many new ones. As long as these are
+        all rows so far, it may start again from groups of them. A failed call leaves
+        the estimator as it was.
 
         Parameters
         ----------
@@ -406,11 +410,11 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             self._partial_fit(X, y)
         if n_before < ENOUGH_ROWS <= self._posterior.n_seen and self._is_bare:
             warn_caller(
-                "The tree is a single path: apply gives one node for all rows. So far "
-                f"{self._posterior.n_seen} rows, in chunks that each change the tree "
-                "by themselves, did not pay for a branch. Rows may be one Gaussian "
-                "cloud; if not, give chunks of several hundred rows, or fit as many, "
-                "after which partial_fit goes on."
+                "The tree is a single path: apply gives one node for all rows. "
+                f"{self._posterior.n_seen} rows so far did not pay for a branch. Rows "
+                "may be one Gaussian cloud; if not, columns of other units may hide "
+                "groups (StandardScaler), and a smaller loading_variance or tol makes "
+                "branches cheaper."
             )
         return self
 
@@ -497,6 +501,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     def _make_learner(self, posterior, rows, executor, goes_on):
         moves = self._moves()
         edits = NO_MOVES if moves is None else ComponentEdits(moves, self.tol)
+        self._recent = RecentRows()
         if goes_on:
             _put_in_frame(posterior, rows)
         self._warn_of_cost(*rows.shape)
@@ -525,12 +530,17 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         if posterior.model.frame.scale == 0.0:  # nothing is known of it yet
             _put_in_frame(posterior, rows)
         moves = self._moves()
-        edits = NO_MOVES if moves is None else StreamEdits(moves, self.tol)
+        recent, n_steps = getattr(self, "_recent", RecentRows()), posterior.n_steps
+        edits = NO_MOVES if moves is None else StreamEdits(moves, self.tol, recent)
         schedule = self._stream_schedule(posterior, rows)
         corpus, visitor = Corpus(rows), RowVisitor(executor)
         memory = FramedAverage()
         learner = StreamLearner(posterior, corpus, schedule, visitor, memory, edits)
-        learner.one_pass(monitor)
+        try:
+            learner.one_pass(monitor)
+        finally:
+            if posterior.n_steps > n_steps:
+                self._recent = getattr(edits, "recent", RecentRows())
 
     def _learn_all(self, posterior, rows, executor, monitor, tasks, goes_on) -> bool:
         converged = super()._learn_all(
@@ -657,6 +667,14 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             check_number(name, getattr(model, name), least=1e-300, most=LARGE_SQUARE)
         if not np.array_equal(posterior.ids, state.tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")
+        recent = getattr(self, "_recent", RecentRows())
+        shape = (len(recent.rows), n_features if len(recent.rows) else 0)
+        check_array("recent rows", recent.rows, shape, least=-LARGE)
+        if len(recent.rows) and model.frame.farthest(recent.rows)[1] > FARTHEST:
+            raise ValueError("The saved recent rows are damaged: one is too far away.")
+        check_number("mass", recent.mass, least=0, most=MOST_STEPS)
+        for name in ("n_new", "n_last"):
+            check_number(name, getattr(recent, name), least=0, most=MOST_STEPS)
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 

@@ -19,6 +19,7 @@ from skbnp.inference.chains import ChainState
 from skbnp.inference.edits import Lineage
 from skbnp.inference.posterior import Posterior
 from skbnp.kernels._nested_crp import MAX_LEVELS
+from skbnp.models.hca.moves.online import RecentRows
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.hints import fits
 
@@ -67,6 +68,7 @@ FITTED: dict[str, Any] = {
     "_last": tuple[ChainState, ...],
     "_next_id": int,
     "_posterior": Posterior,
+    "_recent": RecentRows,
     "_seen": SeenWords,
     "child_concentration_": float,
     "component_ids_": Ints,

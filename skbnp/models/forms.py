@@ -34,6 +34,7 @@ from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.shard_tasks import Edit, Sight
 from skbnp.models.hca import model as hca
 from skbnp.models.hca.frame import Frame
+from skbnp.models.hca.moves.online import RecentRows
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.fold_in import MeanTopics
@@ -134,6 +135,7 @@ register("nested-crp-state/1", TopicTree)
 register("nested-crp-stats/1", PathStats)
 register("hca/1", hca.Model)
 register("hca-frame/1", Frame)
+register("hca-recent-rows/1", RecentRows)
 register("hca-state/1", hca.State)
 register("hca-stats/1", hca.Stats)
 register("dependent-trees/1", EpochModel)

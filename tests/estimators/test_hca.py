@@ -1,6 +1,7 @@
 """Hierarchical component analysis: what it learns, and what it says of rows."""
 
 import copy
+import pickle
 import re
 import warnings
 
@@ -19,6 +20,8 @@ from skbnp import HierarchicalComponentAnalysis
 from skbnp.datasets import make_subspace_tree
 from skbnp.estimators import TreeMoves
 from skbnp.models.hca import local
+from skbnp.models.hca.moves import online
+from skbnp.models.hca.moves.online import RecentRows
 
 
 @pytest.fixture(scope="module")
@@ -198,8 +201,40 @@ def test_parts_of_a_long_cloud_are_no_groups_in_silence(seed, few):
             clone(hca).fit(X)
 
 
-def test_a_stream_that_stays_a_single_path_warns_once(few):
-    """Not when it has just begun; groups in chunks that are too small for them."""
+def test_groups_of_a_stream_are_found_whatever_the_chunks(seed):
+    """Also of rows that a first trial takes for fewer groups."""
+    X, y = make_blobs(160, centers=CENTRES, random_state=seed)
+    hca, size = HierarchicalComponentAnalysis(random_state=seed), 10
+    for begin in range(0, len(X), size):
+        hca.partial_fit(X[begin : begin + size])
+        assert len(hca._recent.rows) == begin + size
+    assert adjusted_rand_score(y, hca.apply(X)) > 0.99
+    again = pickle.loads(pickle.dumps(hca)).partial_fit(X[:5])
+    assert_array_equal(again.components_, hca.partial_fit(X[:5]).components_)
+
+
+def test_rows_that_a_stream_keeps_are_few_and_its_own(monkeypatch):
+    monkeypatch.setattr(online, "MOST_ROWS", 40)
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    recent, due = RecentRows(), []
+    for begin in range(0, 100, 10):
+        chunk = X[begin : begin + 10].astype(np.float32)
+        recent = recent.add(chunk)
+        assert not np.shares_memory(recent.rows, chunk)
+        due.append(recent.is_due)
+        recent = recent.tried() if recent.is_due else recent
+    assert np.flatnonzero(due).tolist() == [1, 3, 7]  # 20, 40, and 40 more
+    assert_array_equal(recent.rows, X[60:].astype(np.float32))
+    recent = recent.add(X)  # by all rows of a large chunk
+    assert recent.is_due
+    assert recent.rows is X
+    assert_array_equal(recent.tried().rows, X[60:])
+    assert not np.shares_memory(recent.tried().rows, X)
+
+
+def test_a_stream_that_stays_a_single_path_warns_once():
+    """Not when it has just begun, nor of groups."""
+    cloud = np.random.default_rng(0).normal(size=(250, 6))
     X, _ = make_blobs(600, centers=CENTRES, random_state=0)
     hca = HierarchicalComponentAnalysis(random_state=0)
 
@@ -209,10 +244,10 @@ def test_a_stream_that_stays_a_single_path_warns_once(few):
             hca.partial_fit(rows)
         return [str(warning.message) for warning in caught]
 
-    said = [messages(X[begin : begin + 50]) for begin in range(0, 250, 50)]
+    said = [messages(cloud[begin : begin + 50]) for begin in range(0, 250, 50)]
     assert len(hca.tree_.leaves) == 1
     assert [len(one) for one in said] == [0, 0, 0, 1, 0]
-    assert re.search("single path.*200 rows.*or fit as many", said[3][0])
+    assert re.search("single path.*200 rows so far.*StandardScaler", said[3][0])
     hca = HierarchicalComponentAnalysis(random_state=0)
     assert messages(X[:300]) == []
     assert len(hca.tree_.leaves) == 5

@@ -1,10 +1,13 @@
 """Moves of a tree of components that learns online, judged by the rows at hand."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
+from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
@@ -14,21 +17,59 @@ from skbnp.inference.protocols import Corpus, CountingMoves
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.trials import ROUNDING
 from skbnp.models.hca.memory import RowMemory, RowVisitor
-from skbnp.models.hca.model import settle
-from skbnp.models.hca.moves.structure import ComponentEdits
-from skbnp.models.hca.start import some_rows
+from skbnp.models.hca.model import Stats, settle
+from skbnp.models.hca.moves.structure import ComponentEdits, bound_of
+from skbnp.models.hca.start import path_of_directions, some_rows
+from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["StreamEdits"]
+__all__ = ["RecentRows", "StreamEdits"]
 
 StreamOfRows = Learner[Posterior, Corpus, RowVisitor, RunningAverage]
 
-#: Rows of a chunk by which the tree changes, at the least, and passes at the most.
+#: Rows by which the tree changes, at the least, and passes at the most.
 LEAST_ROWS, MOST_PASSES = 20, 100
+#: Rows that are kept from chunk to chunk, at the most, and entries of these.
+MOST_ROWS, MOST_ENTRIES = 1024, 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class RecentRows:
+    """The last rows of a stream: small chunks pay for no branch by themselves."""
+
+    rows: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    mass: float = 0.0  # rows of the totals for which they stand
+    n_new: int = 0  # of them, since the tree has changed by them
+    n_last: int = 0  # rows by which it changed then
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there are as many new rows as the tree has changed by last."""
+        return self.n_new >= max(LEAST_ROWS, min(self.n_last, len(self.rows)))
+
+    def add(self, X: NDArray) -> "RecentRows":
+        """Return those with a chunk; without the oldest, if there are too many."""
+        most, rows = _most_rows(X), X
+        n_old = min(len(self.rows), max(most - len(X), 0))
+        if len(X) < most:  # a large chunk is due at once, and not kept as a whole
+            old = self.rows[len(self.rows) - n_old :] if n_old else X[:0]
+            rows = np.concatenate([old, X], dtype=np.float64)
+        mass = self.mass * (n_old / max(len(self.rows), 1))
+        return RecentRows(rows, mass, self.n_new + len(X), self.n_last)
+
+    def tried(self) -> "RecentRows":
+        """Return the same after moves; of a large chunk, the last rows."""
+        rows = self.rows[-_most_rows(self.rows) :].astype(np.float64)
+        mass = self.mass * (len(rows) / len(self.rows))
+        return RecentRows(rows, mass, 0, len(rows))
+
+
+def _most_rows(X: NDArray[Any]) -> int:
+    return min(MOST_ROWS, max(MOST_ENTRIES // X.shape[1], LEAST_ROWS))
 
 
 class StreamEdits(CountingMoves):
-    """Moves after a chunk of a stream, judged by its rows and by what others said.
+    """Moves of a stream, judged by its last rows and by what others said.
 
     A row counts once at the most, for however many it stands in the totals: else the
     first rows of a long stream would ask for a tree of their noise.
@@ -38,16 +79,30 @@ class StreamEdits(CountingMoves):
     moves : TreeMoves
     tol : float
         See `ComponentEdits`.
+    recent : RecentRows
+        Those of the chunks before.
+
+    Attributes
+    ----------
+    recent : RecentRows
+        Those for the next chunk.
     """
 
-    def __init__(self, moves: TreeMoves, tol: float):
-        self.moves, self.tol = moves, tol
+    def __init__(self, moves: TreeMoves, tol: float, recent: RecentRows):
+        self.moves, self.tol, self.recent = moves, tol, recent
+
+    def begin_pass(self, learner: StreamOfRows) -> None:
+        """Count the rows of the chunk beside the last ones."""
+        self.recent = self.recent.add(learner.corpus.X)
+        self._held = self.recent.mass
 
     def end_pass(self, learner: StreamOfRows, monitor: Monitor) -> bool:
         """Change the tree; whether it has stayed."""
-        posterior, X = learner.posterior, learner.corpus.X
-        if len(X) < LEAST_ROWS:
+        posterior = learner.posterior
+        self.recent = replace(self.recent, mass=self._held)
+        if not self.recent.is_due:
             return True
+        X, is_first = self.recent.rows, self.recent.n_last == 0
         before, mass = len(posterior.lineage), posterior.totals.n_rows
         rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
         X = X[some_rows(np.arange(len(X)), rng)]
@@ -55,19 +110,63 @@ class StreamEdits(CountingMoves):
         share = min(1.0, 1.0 / held)  # by which all count where moves are judged
         if self._held < (1.0 - ROUNDING) * mass:
             others = posterior.totals.times(share * (1.0 - self._held / mass))
-        chunk, edits = replace(posterior), ComponentEdits(self.moves, self.tol)
+        start, edits = replace(posterior), self._edits()
+        found = self._learn(learner, start, edits, X, share * held, others)
+        if others is None and not is_first and len(found.state.tree.leaves) > 1:
+            start, edits = _afresh(found, X, rng), self._edits(groups_only=True)
+            afresh = self._learn(learner, start, edits, X, share * held)
+            found = max(found, afresh, key=bound_of)
+        state, totals = found.state, found.totals
+        if share < 1.0:
+            state, totals = settle(found.model, state, totals.times(1.0 / share))
+        with commit():
+            posterior.replace_globals(state, totals)
+            log = [entry._replace(step=posterior.n_steps) for entry in found.lineage]
+            posterior.lineage = posterior.lineage + log[before:]
+            self.recent = self.recent.tried()
+        return len(posterior.lineage) == before
+
+    def _edits(self, *, groups_only: bool = False) -> ComponentEdits:
+        return ComponentEdits(self.moves, self.tol, groups_only=groups_only)
+
+    def _learn(
+        self,
+        learner: StreamOfRows,
+        posterior: Posterior,
+        edits: ComponentEdits,
+        X: NDArray,
+        scale: float,
+        others: Stats | None = None,
+    ) -> Posterior:
+        """Let a tree learn from rows that are at hand, as `fit` does; return it."""
         rows, schedule = Corpus(X), BatchSchedule(len(X))
-        memory = RowMemory(share * held, others)
-        inner = Learner(chunk, rows, schedule, learner.visitor, memory, edits)
+        memory = RowMemory(scale, others)
+        inner = Learner(posterior, rows, schedule, learner.visitor, memory, edits)
         quiet = discarding()
         for _ in range(MOST_PASSES):
             if inner.one_pass(quiet):
                 break
-        state, totals = chunk.state, chunk.totals
-        if share < 1.0:
-            state, totals = settle(chunk.model, state, totals.times(1.0 / share))
-        with commit():
-            posterior.replace_globals(state, totals)
-            log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
-            posterior.lineage = posterior.lineage + log[before:]
-        return len(posterior.lineage) == before
+        return posterior
+
+
+def _afresh(posterior: Posterior, X: NDArray, rng: np.random.Generator) -> Posterior:
+    """Start again from one path: what few rows have made may not suit more."""
+    model, old = posterior.model, posterior.state.tree
+    first, ended = old.next_id, tuple(old.ids[1:].tolist())
+    names = np.arange(first, first + model.n_levels - 1)
+    ids = np.append(old.ids[:1], names)
+    tree = Tree(ids, np.arange(model.n_levels), first + len(names))
+    state = replace(path_of_directions(model, X, rng), tree=tree)
+    totals = Stats.zero(len(ids), model.n_levels, X.shape[1])
+    root = int(ids[0])
+    log = [
+        Lineage(posterior.n_steps, "split", (root,), (root, *names.tolist())),
+        Lineage(posterior.n_steps, "prune", ended, ()),
+    ]
+    return replace(
+        posterior,
+        state=state,
+        totals=totals,
+        ids=ids,
+        lineage=[*posterior.lineage, *log],
+    )

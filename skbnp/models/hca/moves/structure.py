@@ -74,10 +74,13 @@ class ComponentEdits(EditMoves[Context, Proposal]):
     tol : float
         Splits that raise the bound by less are refused, in parts of the nats of white
         noise.
+    groups_only : bool
+        Whether a single path learns only if groups have a higher bound, from these.
     """
 
-    def __init__(self, moves: TreeMoves, tol: float):
+    def __init__(self, moves: TreeMoves, tol: float, *, groups_only: bool = False):
         super().__init__(moves)
+        self.groups_only = groups_only
         self.tol = tol
         self.grows, self.has_grown, self.n_refused = True, False, 0
         self.has_ended = False
@@ -95,7 +98,12 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         context = context_of(learner, rng)
         if not self.has_begun:
             self.has_begun, self.rival = True, self._find_rival(learner, context)
-        if self.grows:
+            if self.groups_only and self.rival is None:
+                self.has_ended = True
+                return True
+        if self.groups_only and self.rival is not None:
+            self._let_rival_win(learner, monitor)
+        elif self.grows:
             self._grow(learner, context, monitor)
             self.has_grown |= len(posterior.lineage) > before
         else:
