@@ -26,6 +26,7 @@ from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
+from skbnp.models.hca.cloud import directions_of_one_cloud
 from skbnp.models.hca.frame import FARTHEST, Frame
 from skbnp.models.hca.local import Memo, coordinates, log_density, visit
 from skbnp.models.hca.memory import FramedAverage, RowMemory, RowVisitor
@@ -34,13 +35,14 @@ from skbnp.models.hca.model import (
     Paths,
     State,
     Stats,
+    equations,
     mean_paths,
     paths,
     white_noise,
 )
 from skbnp.models.hca.moves.online import RecentRows, StreamEdits
 from skbnp.models.hca.moves.structure import ComponentEdits
-from skbnp.models.hca.start import levels_of_one_path, path_of_directions
+from skbnp.models.hca.start import path_of_directions
 from skbnp.trees import TreeView
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.random import Purpose, stream
@@ -362,8 +364,8 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         Warns
         -----
         UserWarning
-            If the tree is a single path, or if one path of more levels has a higher
-            bound than the tree, whose leaves may be parts of one cloud then.
+            If the tree is a single path, or if one Gaussian of any covariance explains
+            the rows better than the tree, whose leaves may be parts of one cloud then.
         """
         with one_blas_thread():
             return self._fit(X, y)
@@ -403,12 +405,18 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         Warns
         -----
         UserWarning
-            If the tree is a single path after 200 rows; once.
+            As `fit`, once: after 200 rows.
         """
         n_before = self._posterior.n_seen if self.__sklearn_is_fitted__() else 0
         with one_blas_thread():
             self._partial_fit(X, y)
-        if n_before < ENOUGH_ROWS <= self._posterior.n_seen and self._is_bare:
+        if not n_before < ENOUGH_ROWS <= self._posterior.n_seen:
+            return self
+        if len(self._recent.rows):
+            with Executor(self.n_jobs) as executor, one_blas_thread():
+                rows = self._recent.rows
+                self._warn_of_one_cloud(self._posterior, rows, executor)
+        if self._is_bare:
             warn_caller(
                 "The tree is a single path: apply gives one node for all rows. "
                 f"{self._posterior.n_seen} rows so far did not pay for a branch. Rows "
@@ -546,20 +554,25 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         converged = super()._learn_all(
             posterior, rows, executor, monitor, tasks, goes_on
         )
+        self._warn_of_one_cloud(posterior, rows, executor)
+        return converged
+
+    def _warn_of_one_cloud(self, posterior, rows, executor) -> None:
+        """Warn of leaves that are parts of one cloud, not groups."""
         tree, masses = posterior.state.tree, posterior.totals.stub_masses
         n_leaves = np.count_nonzero(masses[tree.leaves] >= 1.0)
-        if n_leaves > 1:
-            visitor = RowVisitor(executor)
-            levels = levels_of_one_path(posterior, visitor, rows, MOST_LEVELS)
-            if levels is not None:
-                warn_caller(
-                    f"A single path of {levels} levels has a higher bound than this "
-                    f"tree, whose {n_leaves} leaves may be parts of one Gaussian cloud "
-                    f"that is long in more than max_depth={self.max_depth} directions: "
-                    f"do not take them for groups. Try max_depth={levels}; columns of "
-                    "other units may hide groups, too (StandardScaler)."
-                )
-        return converged
+        if n_leaves < 2:
+            return
+        n_long = directions_of_one_cloud(posterior, RowVisitor(executor), rows)
+        if n_long is not None:
+            depth = max(self.max_depth + 1, n_long)
+            warn_caller(
+                f"One Gaussian cloud explains the rows better than this tree, whose "
+                f"{n_leaves} leaves may be parts of it: do not take them for groups. "
+                f"It may be long in more than max_depth={self.max_depth} directions: "
+                f"try max_depth={depth}; columns of other units may hide groups, too "
+                "(StandardScaler)."
+            )
 
     @property
     def _is_bare(self) -> bool:
@@ -660,6 +673,12 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         roots, traces = np.linalg.eigvalsh(moments), np.trace(moments, axis1=1, axis2=2)
         if (np.maximum(skewed, -roots[:, 0]) > 1e-6 * (1.0 + traces)).any():
             raise ValueError("The saved moments is damaged: it is no sum of squares.")
+        # The mean coordinates of the rows that pass; the root has no centre.
+        sums = equations(state.tree, totals)
+        means = np.abs(state.centre_variances * sums.left[:-1, -1])
+        beyond = np.abs(state.centres[1:]) > 1.0 + 10.0 * means[1:]
+        if state.centres[0] != 0.0 or beyond.any():
+            raise ValueError("The saved centres is damaged: one is far from all rows.")
         for name in ("mean_variance", "noise_shape", "noise_rate"):
             check_number(name, getattr(state, name), least=1e-300, most=LARGE_SQUARE)
         check_number("scale_", model.frame.scale, least=0.0, most=1e101)
@@ -669,9 +688,9 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")
         recent = getattr(self, "_recent", RecentRows())
         shape = (len(recent.rows), n_features if len(recent.rows) else 0)
-        check_array("recent rows", recent.rows, shape, least=-LARGE)
+        check_array("recent_rows", recent.rows, shape, least=-LARGE)
         if len(recent.rows) and model.frame.farthest(recent.rows)[1] > FARTHEST:
-            raise ValueError("The saved recent rows are damaged: one is too far away.")
+            raise ValueError("The saved recent_rows are damaged: one is too far away.")
         check_number("mass", recent.mass, least=0, most=MOST_STEPS)
         for name in ("n_new", "n_last"):
             check_number(name, getattr(recent, name), least=0, most=MOST_STEPS)

@@ -185,20 +185,40 @@ def test_leaves_that_rows_have_left_end(seed):
     assert len(hca.tree_.leaves) == 1
 
 
-def test_parts_of_a_long_cloud_are_no_groups_in_silence(seed, few):
+@pytest.mark.parametrize(
+    ("method", "shape"),
+    [("fit", (300, 20)), ("fit", (150, 12)), ("partial_fit", (600, 12))],
+)
+def test_parts_of_a_long_cloud_are_no_groups_in_silence(method, shape, seed):
     """One that is long in more directions than the tree has levels is split."""
+    cloud = np.random.default_rng(seed).normal(size=shape)
+    cloud *= np.geomspace(5.0 if method == "fit" else 10.0, 1.0, shape[1])
+    hca = HierarchicalComponentAnalysis(random_state=0)
+    with pytest.warns(UserWarning, match=r"One Gaussian cloud.*max_depth=\d+"):
+        getattr(hca, method)(cloud)
+    assert len(hca.tree_.leaves) > 1
+
+
+def test_a_cloud_is_one_path_of_the_levels_that_it_has(seed):
     rng = np.random.default_rng(seed)
     cloud = rng.normal(size=(300, 20)) * np.geomspace(5.0, 1.0, 20)
-    hca = HierarchicalComponentAnalysis(random_state=0)
-    with pytest.warns(UserWarning, match=r"path of \d+ levels has a hi.*max_depth=\d+"):
-        hca.fit(cloud)
-    assert len(hca.tree_.leaves) > 1
+    with pytest.warns(UserWarning, match="try max_depth=7"):
+        hca = HierarchicalComponentAnalysis(random_state=0).fit(cloud)
     with pytest.warns(UserWarning, match="The tree is a single path"):
-        clone(hca).set_params(max_depth=7).fit(cloud)
+        hca.set_params(max_depth=7).fit(cloud)
+
+
+def test_groups_are_not_taken_for_parts_of_a_cloud(few, seed):
+    """Though rows are as long; pairs that a shared covariance would not part."""
+    rng = np.random.default_rng(seed)
+    long = rng.normal(size=(300, 6)) * np.geomspace(5.0, 1.0, 6)
+    long[150:] = long[150:, ::-1] + 6.0
+    wine = StandardScaler().fit_transform(load_wine().data)
+    near = make_blobs(100, centers=2, n_features=6, random_state=seed)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for X in (few.data, load_iris().data):  # groups, though rows are as long
-            clone(hca).fit(X)
+        for X in (few.data, load_iris().data, wine, long, near):
+            HierarchicalComponentAnalysis(random_state=0).fit(X)
 
 
 def test_groups_of_a_stream_are_found_whatever_the_chunks(seed):

@@ -1,18 +1,12 @@
 """Where learning starts: one path of principal directions, the first at the root."""
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.posterior import Posterior
-from skbnp.models.hca.memory import RowVisitor
-from skbnp.models.hca.model import Model, State, settle
+from skbnp.models.hca.model import Model, State
 from skbnp.trees import Tree
-from skbnp.utils.random import Purpose, stream
 
 __all__ = [
-    "levels_of_one_path",
     "path_of_directions",
     "principal_directions",
     "some_rows",
@@ -22,8 +16,6 @@ Array = NDArray[np.float64]
 
 #: Rows whose principal directions stand for those of more.
 MOST_ROWS = 4096
-#: Visits of rows on a path of principal directions, which is close to its best.
-N_VISITS = 3
 
 
 def some_rows(
@@ -54,42 +46,6 @@ def path_of_directions(model: Model, X: NDArray, rng: np.random.Generator) -> St
     """Let one path have the principal directions of rows, or of some of many."""
     rest = model.frame.enter(X[some_rows(np.arange(len(X)), rng)])
     return _path(model, len(X), rest, principal_directions(rest, model.n_levels))
-
-
-def levels_of_one_path(
-    posterior: Posterior, visitor: RowVisitor, X: NDArray, most: int
-) -> int | None:
-    """Levels, `most` at the most, by which one path has a higher bound than a tree.
-
-    Some of many rows choose the number, all judge. None if the tree is better: its
-    leaves are no parts of one Gaussian cloud that is long in more directions than the
-    tree has levels.
-    """
-    model, n_rows = posterior.model, len(X)
-    most = min(most, X.shape[1], n_rows - 1)
-    rng = stream(posterior.entropy, Purpose.START)
-    some = X[some_rows(np.arange(n_rows), rng)]
-    rest = model.frame.enter(some)
-    directions = principal_directions(rest, max(most, 0))
-
-    def bound_of(rows: NDArray, n_levels: int) -> float:
-        deeper = replace(model, n_levels=n_levels)
-        state = _path(deeper, n_rows, rest, directions[:n_levels].copy())
-        for _ in range(N_VISITS):
-            _, stats = visitor.visit_rows(deeper, state, rows)
-            state, stats = settle(deeper, state, stats.times(n_rows / len(rows)))
-        return deeper.bound(state, stats)
-
-    best, value = model.n_levels, -np.inf
-    for n_levels in range(best + 1, most + 1):
-        last, value = value, bound_of(some, n_levels)
-        if value < last:
-            break
-        best = n_levels
-    if best == model.n_levels:
-        return None
-    bound = model.bound(posterior.state, posterior.totals)
-    return best if bound_of(X, best) > bound else None
 
 
 def _path(model: Model, n_rows: int, rest: Array, loadings: Array) -> State:
