@@ -100,6 +100,14 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         return self.n_components_
 
     @property
+    def _n_enough_docs(self) -> int:
+        """Different documents that tell how many topics there are, at most 100.
+
+        0 if the number is given.
+        """
+        return ENOUGH_DOCS
+
+    @property
     def _topic_numbers(self) -> np.ndarray:
         """What each row of `components_` is called, (n_components_,)."""
         return self.component_ids_
@@ -274,14 +282,6 @@ class TopicModelMixin(ComponentModelMixin):
         def fit_transform(
             self, X: MatrixLike, y: object = None, **fit_params: Any
         ) -> np.ndarray: ...
-
-    @property
-    def _n_enough_docs(self) -> int:
-        """Different documents that tell a fit how many topics there are, at most 100.
-
-        0 if the number is given.
-        """
-        return ENOUGH_DOCS
 
     def _check_counts(
         self, X: MatrixLike, method: str

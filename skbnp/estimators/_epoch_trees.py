@@ -17,6 +17,7 @@ from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, rows_by_epoch
 from skbnp.models.dependent_trees.local import Memo, NodeTable, log_gain, visit
 from skbnp.models.dependent_trees.model import EpochState, TreePriors
+from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import Label, check_after, check_epochs, warn_if_few_rows
@@ -173,6 +174,17 @@ class EpochTreeMixin(TransformerMixin, ABC):
         found = np.zeros((len(directions), seen.n_vocabulary))
         found[:, seen.words] = directions
         return found
+
+    @property
+    def _n_enough_docs(self) -> int:
+        """As of trees of topics; those of all epochs together."""
+        return ENOUGH_DOCS // 5
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows of all epochs that have a direction."""
+        check_is_fitted(self)
+        return sum(int(epoch.n_rows) for epoch in self._known_epochs())
 
     @property
     def topic_weights_(self) -> np.ndarray:

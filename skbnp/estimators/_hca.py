@@ -698,6 +698,10 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 
     @property
+    def _n_enough_docs(self) -> int:
+        return 0 if self._moves() is None else super()._n_enough_docs
+
+    @property
     def _topic_numbers(self) -> np.ndarray:
         return np.arange(self.n_components_)
 

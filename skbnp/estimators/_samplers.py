@@ -147,6 +147,14 @@ class Sampler(
     def _check_chain(self, state: Any) -> None:
         """Refuse priors of a chain; its seats are checked with their documents."""
 
+    def _seen_before(self) -> int | None:
+        """Rows that chunks are added to; None if that is not known."""
+        return None
+
+    def _account(self, n_before: int | None, data, *, adds: bool) -> dict[str, Any]:
+        """Fitted attributes that say how much has been seen."""
+        return {}
+
     # -- learning ---------------------------------------------------------------------
 
     def _fit(self, X, y, **more):
@@ -157,7 +165,7 @@ class Sampler(
         data = self._read(X, reset=not goes_on, method="fit", **more)
         if not goes_on or self.n_chains > 1:  # another chain may be shown
             self._forget_names()
-        digest, kept = data.digest, []
+        digest, kept, n_before = data.digest, [], self._seen_before() if goes_on else 0
         resumed: tuple[ChainState, ...] = ()
         if goes_on:
             history, entropy = self.history_, self._entropy
@@ -182,6 +190,7 @@ class Sampler(
                 "_data": digest,
                 "_burnt": burn_in,
                 "n_iter_": monitor.n_sweeps,
+                **self._account(n_before, data, adds=False),
             }
 
         def begin(starts: Iterable[ChainStart | ChainState]) -> None:
@@ -237,6 +246,7 @@ class Sampler(
             number, history = 0, {name: [] for name in self._columns}
             entropy = draw_entropy(self.random_state)
         monitor = ChainMonitor(history)
+        n_before = self._seen_before() if goes_on else 0
         n_iter = (self.n_iter_ if goes_on else 0) + 1
         n_sweeps = self._n_sweeps(data, goes_on=False) if len(data) else 0
         chain: GibbsChain | None = None
@@ -247,6 +257,7 @@ class Sampler(
                 "_chains": None,
                 "_data": None,
                 "n_iter_": n_iter,
+                **self._account(n_before, data, adds=True),
             }
 
         try:
@@ -425,6 +436,23 @@ class TopicSampler(TopicModelMixin, Sampler):
 
         counts = self._read_counts(X, reset=reset, method=method, accept=accept)
         return TokenCorpus(counts, Tokens.from_counts(counts))
+
+    def _seen_before(self) -> int | None:
+        return getattr(self, "_n_seen", None)
+
+    def _account(self, n_before: int | None, data, *, adds: bool) -> dict[str, Any]:
+        if n_before is None:
+            return {}
+        n_docs = data.counts.shape[0]
+        return {"_n_seen": n_before + n_docs if adds else max(n_before, n_docs)}
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Documents learned from; in a stream, as often as they came."""
+        check_is_fitted(self)
+        if not hasattr(self, "_n_seen"):
+            raise AttributeError("n_samples_seen_ is not known of an older file.")
+        return self._n_seen
 
     def _describe(self, data) -> str:
         return f"topics of {data.counts.shape[0]} documents, {len(data)} tokens"

@@ -66,6 +66,7 @@ FITTED: dict[str, Any] = {
     "_entropy": int,
     "_kept": list[object],
     "_last": tuple[ChainState, ...],
+    "_n_seen": int,
     "_next_id": int,
     "_posterior": Posterior,
     "_recent": RecentRows,
@@ -112,7 +113,7 @@ def check_fitted(attributes: Mapping[str, Any]) -> None:
             raise _damaged(name, f"is of a wrong type, {_kind(attributes[name])}")
     for name in ("n_components_", "n_features_in_"):
         check_number(name, attributes[name], least=1, most=MOST)
-    for name in ("n_iter_", "_burnt", "_next_id"):
+    for name in ("n_iter_", "_burnt", "_n_seen", "_next_id"):
         check_number(name, attributes.get(name, 0), least=0, most=MOST_STEPS)
     check_number("_entropy", attributes.get("_entropy", 0), least=0, most=MOST_ENTROPY)
     if not attributes["lineage_"]:

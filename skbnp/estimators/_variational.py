@@ -330,6 +330,12 @@ class VariationalEstimator(
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_posterior")
 
+    @property
+    def n_samples_seen_(self) -> int:
+        """Documents or rows learned from; in a stream, as often as they came."""
+        check_is_fitted(self)
+        return int(self._posterior.n_seen)
+
     def _last(self, criterion: str) -> float:
         """Return the latest value of what the fit was followed by."""
         check_is_fitted(self)

@@ -120,23 +120,23 @@ def summary(
     --------
     >>> from skbnp import HDP
     >>> from skbnp.inspection import summary
-    >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
+    >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 25
     >>> hdp = HDP(n_components=2, random_state=0).fit(X)
     >>> print(summary(hdp, ["rain", "snow", "sun"]))  # doctest: +ELLIPSIS
     HDP(n_components=2, random_state=0)
     <BLANKLINE>
     vocabulary            3 terms
     topics                2
-    fit                   30 passes, converged, ... seconds
-    moves                 10 births, 0 splits, 4 merges accepted
-    log probability       -0.85... nats per training token, each given all others
-    corpus_concentration  0.38...
+    fit                   28 passes, converged, ... seconds
+    moves                 10 births, 0 splits, 3 merges accepted
+    log probability       -0.83... nats per training token, each given all others
+    corpus_concentration  0.32...
     doc_concentration     0.36...
     topic_word_prior      0.001
     <BLANKLINE>
     topic   weight  terms
-        9   55.1 %  rain, snow, sun
-        2   44.2 %  sun, rain, snow
+        1   56.3 %  rain, snow, sun
+       11   43.5 %  sun, rain, snow
     """
     model = fitted_model(estimator)
     weights, distr = topics(estimator)
@@ -171,6 +171,7 @@ def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
     columns = ("features", "column") if unit == "row" else ("vocabulary", "term")
     facts = {
         columns[0]: _count(n_features, columns[1]),
+        **_seen(model, unit),
         **_found(model, n_active, n_components),
         **(_chains(model, unit) if is_sampler(model) else _course(model, unit)),
         **_repeats(model),
@@ -210,6 +211,15 @@ def _wrapped(text):
 
 def _count(number, noun, plural="s"):
     return f"{number:,} {noun}" + ("" if number == 1 else plural)
+
+
+def _seen(model, unit):
+    """Tell of documents that are too few for what is learned of them."""
+    n_seen = getattr(model, "n_samples_seen_", None)
+    if n_seen is None or n_seen >= getattr(model, "_n_enough_docs", 0):
+        return {}
+    what = f"too few to judge the number of {noun_of(model)}s"
+    return {"rows" if unit == "row" else "documents": f"{n_seen:,} so far: {what}"}
 
 
 def _found(model, n_active, n_components):

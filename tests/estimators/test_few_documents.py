@@ -1,5 +1,6 @@
 """Fits to next to nothing: they succeed, with a warning."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -9,10 +10,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 
 from checks.corpora import topic_counts
-from checks.estimators import INSTANCES
+from checks.estimators import INSTANCES, every_estimator, rows_of
 from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
+from skbnp.inspection import summary
 from skbnp.rows.survey import ENOUGH_DOCS
 
 NAMES = ("HDP-online", "StickBreakingHDP-batch", "NestedCRP-batch", "GibbsHDP")
@@ -159,3 +161,29 @@ def test_weights_that_are_no_counts_warn_and_name_the_cure(method, counts):
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         getattr(HDP(3, max_iter=2), method)(counts)
+
+
+@every_estimator(indirect=False)
+def test_a_summary_says_whether_documents_are_too_few(estimator):
+    """Of a stream a first chunk may be small: no warning, but a line."""
+    model, noted = clone(estimator), "so far: too few to judge the number of"
+    X = rows_of(model, topic_counts(30, 24))
+    model.partial_fit(X[:10])
+    held_out = isinstance(model, HDP)  # some documents of a stream
+    assert model.n_samples_seen_ == 10 or (held_out and 5 <= model.n_samples_seen_ < 10)
+    asked = model._n_enough_docs > 0
+    assert (noted in summary(model)) is asked
+    again = pickle.loads(pickle.dumps(model)).partial_fit(X[10:])
+    assert again.n_samples_seen_ == 30 or (held_out and again.n_samples_seen_ >= 20)
+    fitted = clone(estimator).fit(rows_of(model, topic_counts(ENOUGH_DOCS, 24)))
+    assert fitted.n_samples_seen_ == ENOUGH_DOCS
+    assert noted not in summary(fitted)
+
+
+@pytest.mark.parametrize("name", ["GibbsHDP", "GibbsNestedCRP"])
+def test_a_file_without_a_number_of_documents_loads(name, counts):
+    fitted = clone(INSTANCES[name]).fit(counts)
+    del fitted._n_seen
+    again = pickle.loads(pickle.dumps(fitted)).partial_fit(counts[:5])
+    assert not hasattr(again, "n_samples_seen_")
+    assert "so far" not in summary(again)
