@@ -62,13 +62,15 @@ def warn_of_values(survey: CountSurvey, *, are_rounded: bool) -> None:
     """
     mean = survey.n_tokens / max(survey.n_stored, 1)
     length = survey.n_tokens / max(survey.n_docs, 1)
-    if survey.form not in ("", "flat", None):
+    is_small = survey.n_stored > 0 and mean < 1.0 and length < SHORT
+    is_tf_idf = is_small and survey.form == "tf-idf"
+    if survey.form not in ("", "flat", None) and not is_tf_idf:
         warn_caller(
             f"The values in X are counts x, or shares of them, that went through "
             f"{survey.form}: sums of such values mean nothing, and topics may come "
             "out too many. Give the counts themselves (percentages will do, too)."
         )
-    elif survey.n_stored and mean < 1.0 and length < SHORT and not are_rounded:
+    elif is_small and not are_rounded:
         warn_caller(
             f"The weights in X are {mean:.2g} on average, as of tf-idf or of shares, "
             "but stand for tokens: a document of small weights tells little of its "

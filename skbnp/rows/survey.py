@@ -37,6 +37,14 @@ LARGEST_LOG = 25.0
 #: Times that each value of a function of counts comes, on average, and denominators of
 #: others that may come so often: of shared reads, and of rounded weights.
 FEWEST_COPIES, SIMPLE, DECIMAL = 20, 60.0, 1_000.0
+#: Share of the values beside units of their rows or columns that must fit: the least
+#: of a row may be no single count.
+MOST_SCALED = 0.8
+#: What a value is of the count it was made from, its unit being that of a single one.
+SCALED: dict[str, Callable[[NDArray], NDArray]] = {
+    "np.log1p(x) and scales of rows or columns": lambda v: np.exp2(v) - 1.0,
+    "1 + np.log(x) and scales of rows or columns": lambda v: np.exp(v - 1.0),
+}
 #: Values that vary less than this share of what counts of their mean would.
 FLAT = 0.5
 #: A column with so many of the tokens, and with so many times its even share.
@@ -59,6 +67,7 @@ class CountSurvey(NamedTuple):
     def of(cls, counts: sp.csr_array) -> "CountSurvey":
         """CountSurvey canonical counts; documents without tokens do not count."""
         used = np.diff(counts.indptr) > 0
+        idfs = _inverse_frequencies(counts)
         counts = counts if used.all() else counts[used]
         return cls(
             counts.shape[0],
@@ -66,7 +75,7 @@ class CountSurvey(NamedTuple):
             counts.nnz,
             _different(counts),
             _labels(counts),
-            _form(counts),
+            _form(counts, idfs),
         )
 
     def plus(self, other: "CountSurvey") -> "CountSurvey":
@@ -145,13 +154,17 @@ def _are_labels(values: NDArray[np.float64]) -> bool:
     return bool(len(values) ** 2 > 40.0 * (np.ptp(values) + 1.0))
 
 
-def _form(counts: sp.csr_array) -> str | None:
+def _form(counts: sp.csr_array, idfs: list[NDArray]) -> str | None:
     """Tell counts, shares and multiples of these from what is made of counts."""
     if counts.nnz == 0:
         return None
     if not (counts.data != np.rint(counts.data)).any():
         return ""
     some = _sample(counts)
+    if _are_proportional(some, some.data, 0.0):
+        return ""
+    if (name := _scaled_form(some, idfs)) is not None:
+        return name
     if _are_proportional(some, some.data, SUM_RANGE):
         return ""
     for name, (inverse, sum_range) in INVERSES.items():
@@ -162,6 +175,44 @@ def _form(counts: sp.csr_array) -> str | None:
     if _are_repeated(some):
         return "some transformation"
     return "flat" if _are_flat(some) else ""
+
+
+def _scaled_form(some: sp.csr_array, idfs: list[NDArray]) -> str | None:
+    """Tell counts, or logarithms of them, in units by row or column, or tf-idf.
+
+    Counts in units by column are words that are weighted, "". None: none of these.
+    """
+    rows = np.repeat(np.arange(some.shape[0]), np.diff(some.indptr))
+    found = [(some.data / idf[some.indices], rows, "tf-idf") for idf in idfs]
+    found += [(some.data, some.indices, ""), (some.data, rows, "")]
+    for values, groups, name in found:
+        scaled = values / _least(values, groups)
+        scaled = scaled[scaled > 1.0 + ROUNDING]
+        if len(scaled) < max(FEWEST_ROWS, (1.0 - MOST) * len(values)):
+            continue
+        if _are_whole(scaled, MOST_SCALED):
+            return name
+        small = scaled[scaled < LARGEST_LOG]
+        if len(small) < MOST * len(scaled):
+            continue
+        for transformed, inverse in SCALED.items():
+            if _are_whole(inverse(small), MOST_SCALED):
+                return transformed
+    return None
+
+
+def _inverse_frequencies(counts: sp.csr_array) -> list[NDArray]:
+    """Weights of columns by scikit-learn's tf-idf, smoothed and not."""
+    n_docs, n_words = counts.shape
+    used = np.maximum(np.bincount(counts.indices, minlength=n_words), 1)
+    return [np.log((1 + n_docs) / (1 + used)) + 1.0, np.log(n_docs / used) + 1.0]
+
+
+def _least(values: NDArray, groups: NDArray) -> NDArray:
+    """Least value of the group of each."""
+    least = np.full(groups.max() + 1, np.inf)
+    np.minimum.at(least, groups, values)
+    return least[groups]
 
 
 def _are_repeated(some: sp.csr_array) -> bool:
@@ -207,13 +258,14 @@ def _are_proportional(
     )
 
 
-def _are_whole(values: NDArray[np.float64]) -> bool:
+def _are_whole(values: NDArray[np.float64], most: float = MOST) -> bool:
     """Tell whether values are whole numbers; large ones are too inexact to tell."""
     some = values[values < LARGEST_WHOLE]
     if len(some) < len(values) / 2:
         return False
     slack = ROUNDING * np.maximum(1.0, 1e-3 * some)
-    return bool((np.abs(some - np.rint(some)) <= slack).mean() >= MOST)
+    is_whole = (np.abs(some - np.rint(some)) <= slack) & (some > 0.5)
+    return bool(is_whole.mean() >= most)
 
 
 def _are_flat(some: sp.csr_array) -> bool:

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.preprocessing import StandardScaler, maxabs_scale, normalize
 
 from checks.corpora import topic_counts
+from skbnp import StickBreakingHDP
 from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey, heaviest_column
 
 #: Long documents, so that values are well above one.
@@ -49,7 +52,46 @@ def test_multiples_of_counts_are_as_good_as_counts(linear):
     assert survey(linear(COUNTS)).form == ""
 
 
-@pytest.mark.parametrize("transform", [lambda x: 2.5 * np.log1p(x), lambda x: x**0.7])
+TEXTS = topic_counts(300, 200, length=60.0).toarray()
+LOG1P, LOG = (
+    f"{name} and scales of rows or columns" for name in ("np.log1p(x)", "1 + np.log(x)")
+)
+
+
+def scaled_columns(x):
+    return StandardScaler(with_mean=False).fit_transform(x)
+
+
+@pytest.mark.parametrize(
+    ("scale", "form"),
+    [
+        (lambda x: 100.0 * TfidfTransformer().fit_transform(x), "tf-idf"),
+        (lambda x: TfidfTransformer(smooth_idf=False).fit_transform(x), "tf-idf"),
+        (lambda x: TfidfTransformer(norm=None).fit_transform(x), "tf-idf"),
+        (lambda x: TfidfTransformer(norm="l1").fit_transform(x), "tf-idf"),
+        (lambda x: TfidfTransformer(sublinear_tf=True).fit_transform(x), LOG),
+        (lambda x: 2.5 * np.log1p(x), LOG1P),
+        (lambda x: scaled_columns(np.log1p(x)), LOG1P),
+        (lambda x: 10.0 * maxabs_scale(np.log1p(x)), LOG1P),
+        (lambda x: 100.0 * normalize(np.log1p(x)), LOG1P),
+        (lambda x: 100.0 * normalize(np.log1p(x), "l1"), LOG1P),
+        (scaled_columns, ""),  # words that are weighted
+        (lambda x: 100.0 * normalize(x), ""),
+        (lambda x: 100.0 * normalize(x, "l1"), ""),
+    ],
+)
+def test_scaled_logarithms_and_tf_idf_are_known_by_the_ratios_of_values(scale, form):
+    scaled = scale(TEXTS)
+    assert survey(scaled.toarray() if sp.issparse(scaled) else scaled).form == form
+
+
+def test_values_of_a_scaled_logarithm_warn():
+    X = 5.0 * scaled_columns(np.log1p(TEXTS))
+    with pytest.warns(UserWarning, match=r"through np.log1p\(x\) and scales of rows"):
+        StickBreakingHDP(3, max_iter=1).fit(X)
+
+
+@pytest.mark.parametrize("transform", [lambda x: x**0.6, lambda x: x**0.7])
 def test_values_that_come_again_and_again_are_made_of_counts(transform):
     X = topic_counts(300, 20, length=60.0).toarray()
     assert survey(transform(X)).form == "some transformation"
