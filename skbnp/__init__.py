@@ -10,6 +10,7 @@ from skbnp.estimators import (
     GibbsHDP,
     GibbsNestedCRP,
     HierarchicalComponentAnalysis,
+    KnownTopics,
     NestedCRP,
     StickBreakingHDP,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "GibbsHDP",
     "GibbsNestedCRP",
     "HierarchicalComponentAnalysis",
+    "KnownTopics",
     "NestedCRP",
     "StickBreakingHDP",
     "__version__",

@@ -174,6 +174,19 @@ class WordTopics:
         return self.seen.n_vocabulary, len(self.total)
 
     @property
+    def tokens(self) -> Array:
+        """Counts of documents alone, summed over the vocabulary, (n_topics,)."""
+        return self.total
+
+    @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """Which topics are known before any document, (n_topics,)."""
+        return np.zeros(len(self.total), dtype=bool)
+
+    #: Which topics stay as they are, likewise.
+    is_fixed = is_known
+
+    @property
     def _seen_rows(self) -> Array:
         """Rows of the words that have one."""
         return self._values[: len(self.seen)]
@@ -415,9 +428,25 @@ class WordTopics:
         """Return one of the same words and topics that holds nothing."""
         return WordTopics(np.zeros((len(self.seen), len(self.total))), self.seen)
 
+    def remade(
+        self, values: Array, seen: SeenWords, kept: NDArray[np.intp]
+    ) -> "WordTopics":
+        """Return others that begin with the topics of the columns `kept`."""
+        del kept
+        return WordTopics(values, seen)
+
+    def rebase(self, eta: float) -> None:
+        """Follow a new topic prior: counts do not depend on it."""
+
+    def widen(self, n_vocabulary: int) -> None:
+        """Let further words follow those of the vocabulary; no topic holds them."""
+        self._own()
+        self.seen = replace(self.seen, n_vocabulary=n_vocabulary)
+        self._make_room()
+
     def frozen(self) -> "WordTopics":
         """Return the same in the same manner; its total has rounded as this one's."""
-        other = WordTopics.__new__(WordTopics)
+        other = type(self).__new__(type(self))
         other._values, other.seen, other._scale = self._values, self.seen, 1.0
         other.total = self.total.copy()
         other._factors = (*self._factors, self._scale)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import psi
 
+from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import (
     State,
     Weighting,
@@ -67,7 +68,10 @@ def word_norm(topic_words: WordTopics, eta: float, weighting: Weighting) -> Arra
 def log_marginal(topic_words: WordTopics, eta: float) -> Array:
     """logB(eta + S_k) - logB(eta) of each topic, (K,), in nats; visits all words."""
     growth, _ = topic_words.growth(eta)
-    return growth - log_growth(topic_words.shape[0] * eta, topic_words.total)
+    found = growth - log_growth(topic_words.shape[0] * eta, topic_words.total)
+    if isinstance(topic_words, KnownWordTopics):
+        found[topic_words.known.columns] = topic_words.known_log_marginals()
+    return found
 
 
 def divergence(topic_words: WordTopics, eta: float) -> float:
@@ -75,7 +79,10 @@ def divergence(topic_words: WordTopics, eta: float) -> float:
     prior, total = topic_words.shape[0] * eta, topic_words.total
     growth, moment = topic_words.growth(eta)
     expected = moment - total * psi(prior + total)
-    return float((expected - growth + log_growth(prior, total)).sum())
+    found = expected - growth + log_growth(prior, total)
+    if isinstance(topic_words, KnownWordTopics):
+        found[topic_words.known.columns] = topic_words.known_divergences()
+    return float(found.sum())
 
 
 def expected_log(topic_words: WordTopics, eta: float, rows: WordRows) -> Array:
@@ -102,21 +109,33 @@ def with_blended_concentrations(old: StateT, new: StateT, step: float) -> StateT
 def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
     """Raise the bound in the topic prior: one exact tangent step.
 
+    Known topics, whose prior is not eta alone, do not say what it is; it stays where
+    the bound would fall for them.
+
     With tangents at the present eta, n the (word, topic) pairs in use, the maximum is
     psi^-1( (sum psi(eta + S_kw) - V sum_k [psi(V eta + S_k) - psi(V eta)]) / n ), sums
     over the pairs in use.
     """
     n_words = topic_words.shape[0]
+    is_known = isinstance(topic_words, KnownWordTopics)
+    others = ~topic_words.is_known if is_known else slice(None)
     n_pairs, slope = 0, 0.0
     for part in topic_words.parts(CHUNK):
+        part = part[:, others]
         part = part[part > 0.0]
         n_pairs += part.size
         slope += psi(eta + part).sum()
     if n_pairs == 0:
         return eta
-    norm = (psi(n_words * eta + topic_words.total) - psi(n_words * eta)).sum()
+    norm = (psi(n_words * eta + topic_words.total[others]) - psi(n_words * eta)).sum()
     learned = inverse_digamma(np.array([(slope - n_words * norm) / n_pairs]))[0]
-    return float(np.clip(learned, LOWEST, HIGHEST))
+    learned = float(np.clip(learned, LOWEST, HIGHEST))
+    if is_known:
+        moved = topic_words.frozen()
+        moved.rebase(learned)
+        rise = log_marginal(moved, learned).sum() - log_marginal(topic_words, eta).sum()
+        learned = learned if rise >= 0.0 else eta
+    return learned
 
 
 class WordTopicModel(Generic[StateT, StatsT]):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Any, NoReturn, Self
 
 import dask.array as da
@@ -348,6 +349,11 @@ class HDP(ShardedMixin, LocalHDP):
         return super()._make_model()
 
     def _read(self, X, *, reset: bool, method: str) -> Documents:
+        if not isinstance(self.topic_word_prior, Real):
+            raise ValueError(
+                "topic_word_prior must be a number on a cluster: known topics and seed "
+                "words are for skbnp.HDP."
+            )
         session = self._open(X, None, read_counts)
         self._check_features(session, X, reset=reset)
         survey = Survey.of(_shards(session, map))

@@ -6,6 +6,7 @@ from skbnp.estimators._gibbs_hdp import GibbsHDP
 from skbnp.estimators._gibbs_nested_crp import GibbsNestedCRP
 from skbnp.estimators._hca import HierarchicalComponentAnalysis
 from skbnp.estimators._hdp import HDP, SplitMerge
+from skbnp.estimators._known_topics import KnownTopics
 from skbnp.estimators._nested_crp import NestedCRP, TreeMoves
 from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
 
@@ -17,6 +18,7 @@ __all__ = [
     "GibbsHDP",
     "GibbsNestedCRP",
     "HierarchicalComponentAnalysis",
+    "KnownTopics",
     "NestedCRP",
     "SplitMerge",
     "StickBreakingHDP",

@@ -20,6 +20,7 @@ from skbnp.estimators._cautions import (
     warn_of_columns,
     warn_of_values,
 )
+from skbnp.estimators._known_topics import KnownTopics
 from skbnp.estimators._saved import check_fitted, check_needed
 from skbnp.inference.edits import Lineage
 from skbnp.inference.interrupts import commit
@@ -68,7 +69,12 @@ CONSTRAINTS: dict = {
     **SHARED,
     "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
     "corpus_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-    "topic_word_prior": [Interval(Real, 1e-100, 1e10, closed="both")],
+    "topic_word_prior": [
+        Interval(Real, 1e-100, 1e10, closed="both"),
+        dict,
+        KnownTopics,
+        "array-like",
+    ],
     "corpus_concentration_prior": [tuple, list],
     "doc_concentration_prior": [tuple, list],
 }

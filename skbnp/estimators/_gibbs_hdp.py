@@ -14,6 +14,7 @@ from skbnp.estimators._base import (
     ComponentEditsMixin,
 )
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler, evenly_spaced
+from skbnp.estimators._known_topics import base_prior
 from skbnp.estimators._saved import (
     check_array,
     check_concentrations,
@@ -404,7 +405,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 concentrations=Concentrations(
                     float(self.corpus_concentration),
                     float(self.doc_concentration),
-                    float(self.topic_word_prior),
+                    base_prior(self.topic_word_prior),
                 )
             )
         best = self._best()

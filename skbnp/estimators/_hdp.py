@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._cautions import warn_if_many_topics
+from skbnp.estimators._known_topics import base_prior
 from skbnp.estimators._saved import (
     LARGE,
     check_array,
@@ -735,7 +736,7 @@ class HDP(VariationalTopicModel):
             weights=np.full(n_components + 1, 1.0 / (n_components + 1)),
             doc_concentration=float(self.doc_concentration),
             corpus_concentration=float(self.corpus_concentration),
-            topic_word_prior=float(self.topic_word_prior),
+            topic_word_prior=base_prior(self.topic_word_prior),
         )
 
     def _limit(self) -> float:
@@ -896,7 +897,7 @@ class HDP(VariationalTopicModel):
     def _prior_limit(self) -> float | None:
         """Largest topic prior while topics grow in number; None if none is learned."""
         learns = self._is_collapsed and self.learn_priors == "auto"
-        return float(self.topic_word_prior) if learns else None
+        return base_prior(self.topic_word_prior) if learns else None
 
     def _fewest_passes(self, moves: SplitMerge) -> int:
         """Passes of a fit with one trial."""

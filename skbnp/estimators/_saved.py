@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.known_topics import KnownTopics
 from skbnp.components.seen_words import SeenWords
 from skbnp.inference.chains import ChainState
 from skbnp.inference.edits import Lineage
@@ -35,6 +36,7 @@ __all__ = [
     "check_fitted",
     "check_history",
     "check_kinds",
+    "check_known_topics",
     "check_level_priors",
     "check_needed",
     "check_number",
@@ -279,6 +281,30 @@ def check_seen_words(seen: Any, n_features: int) -> int:
     if len(np.unique(words)) < len(words):
         raise _damaged("seen words", "names a word twice")
     return len(words)
+
+
+def check_known_topics(known: Any, n_topics: int, n_features: int, eta: float) -> None:
+    """Raise unless what is known of topics goes with a table of theirs."""
+    check_kinds_of(known, KnownTopics, "known topics")
+    words, columns = known.words, known.columns
+    check_array("known topics", columns, (np.size(columns),), kind="i")
+    check_array("known words", words, (np.size(words),), kind="i")
+    check_number("known topics", columns.max(initial=0), least=0, most=n_topics - 1)
+    check_number("known words", words.max(initial=0), least=0, most=n_features - 1)
+    if len(np.unique(columns)) < len(columns) or (np.diff(words) <= 0).any():
+        raise _damaged("known topics", "names a topic or a word twice")
+    check_array("known topics", known.values, (len(words), len(columns)))
+    check_array("known topics", known.said, (2, len(columns)), least=-LARGE)
+    fixed = known.is_fixed
+    is_mask = isinstance(fixed, np.ndarray) and fixed.dtype == bool
+    if not is_mask or fixed.shape != columns.shape or known.eta != eta:
+        raise _damaged("known topics", "is not of these topics")
+
+
+def check_kinds_of(value: object, kind: type, name: str) -> None:
+    """Raise unless a value is of its class."""
+    if not isinstance(value, kind):
+        raise _damaged(name, f"is of a wrong type, {_kind(value)}")
 
 
 def check_number(name: str, value: Any, *, least: float, most: float) -> None:

@@ -8,6 +8,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.distributions.stick_breaking import mean_weights
+from skbnp.estimators._known_topics import base_prior
 from skbnp.estimators._saved import check_number
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.engine import Learner
@@ -292,7 +293,7 @@ class StickBreakingHDP(VariationalTopicModel):
             tables=tables * np.linspace(1.05, 0.95, n_components),
             doc_concentration=float(self.doc_concentration),
             corpus_concentration=float(self.corpus_concentration),
-            topic_word_prior=float(self.topic_word_prior),
+            topic_word_prior=base_prior(self.topic_word_prior),
         )
 
     def _resumed(self, model, *, in_fit):

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
+from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.statistics import WordTopics
 from skbnp.estimators._base import (
@@ -25,12 +26,14 @@ from skbnp.estimators._base import (
     TopicModelMixin,
     are_in_use,
 )
+from skbnp.estimators._known_topics import Resolved, names_of, resolve
 from skbnp.estimators._saved import (
     LARGE,
     check_array,
     check_concentrations,
     check_history,
     check_kinds,
+    check_known_topics,
     check_number,
     check_posterior,
     check_seen_words,
@@ -56,6 +59,7 @@ from skbnp.utils.validation import (
     StrOptions,
     check_gamma_prior,
     check_is_fitted,
+    feature_names_of,
     fit_context,
 )
 from skbnp.utils.warnings import warn_caller
@@ -488,7 +492,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     # Fitted
     doc_concentration_: float
     corpus_concentration_: float
-    topic_word_prior_: float
+    topic_word_prior_: float | np.ndarray
 
     @abstractmethod
     def _start_state(self, n_docs: float) -> Any:
@@ -526,6 +530,23 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             ),
         }
 
+    def _read(self, X, *, reset: bool, method: str) -> sp.csr_array:
+        names = feature_names_of(X) if reset else None
+        may_come = method == "partial_fit" and names is not None
+
+        def accept(counts: sp.csr_array) -> sp.csr_array:
+            if reset:
+                self._known_topics(counts.shape[1], names, may_come=may_come)
+            return counts
+
+        return self._read_counts(X, reset=reset, method=method, accept=accept)
+
+    def _known_topics(self, n_features, names, *, may_come) -> Resolved | None:
+        """Return the topics that are known before a fit."""
+        n_components = getattr(self, self._size_name)
+        prior = self.topic_word_prior
+        return resolve(prior, n_features, names, n_components, may_come=may_come)
+
     def _start(self, model, counts, entropy, n_docs) -> Posterior:
         corpus = self._corpus(counts, entropy)
         seen = SeenWords.of(corpus.word_counts())
@@ -539,14 +560,22 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         n_components = getattr(self, self._size_name)
         rng = stream(entropy, Purpose.START)
         topics = self._start_topics(corpus, seen.words, n_components, rng)
+        names = getattr(self, "feature_names_in_", None)
+        known = self._known_topics(seen.n_vocabulary, names, may_come=True)
+        if known is not None:
+            topics[:, : known.n_topics] = known.start(corpus.X, seen.words)
         if len(seen):
             n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs
             topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
         state, ids = self._start_state(n_docs), np.arange(n_components)
+        words = WordTopics(topics, seen)
+        if known is not None:
+            counts = corpus.word_counts() * (n_docs / max(corpus.n_docs, 1))
+            words = KnownWordTopics(topics, seen, known.known(counts))
         return self._posterior_class(
             model,
             state,
-            model.start(state, WordTopics(topics, seen)),
+            model.start(state, words),
             ids,
             [Lineage(0, "init", (), tuple(ids.tolist()))],
             entropy=entropy,
@@ -610,6 +639,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         state, rows = posterior.state, posterior.rows
         return {
+            **self._names_of_known(posterior),
             "_posterior": posterior,
             "n_components_": state.n_components,
             "component_ids_": posterior.ids[rows],
@@ -617,11 +647,24 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             "topic_weights_": state.topic_weights[rows],
             "doc_concentration_": state.doc_concentration,
             "corpus_concentration_": state.corpus_concentration,
-            "topic_word_prior_": state.topic_word_prior,
+            "topic_word_prior_": _prior_of(posterior),
             "history_": history,
             "n_iter_": n_iter,
             "converged_": converged,
         }
+
+    def _names_of_known(self, posterior) -> dict[str, Any]:
+        """Return the names that seed words have given to topics."""
+        living = set(posterior.ids.tolist())
+        names = {
+            topic: name
+            for topic, name in enumerate(names_of(self.topic_word_prior))
+            if topic in living
+        }
+        is_known = isinstance(posterior.totals.topic_words, KnownWordTopics)
+        if not (names and is_known):
+            return {}
+        return {"topic_names_": names | getattr(self, "topic_names_", {})}
 
     def _check_size(self, where: str) -> None:
         """Refuse another number of components than the fit began with."""
@@ -636,6 +679,10 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     # -- editing ----------------------------------------------------------------------
 
     def _merge(self, target: int, sources: list[int]) -> None:
+        columns, words = self._posterior.columns, self._posterior.totals.topic_words
+        fixed = [n for n in [target, *sources] if words.is_fixed[columns[n]]]
+        if fixed:
+            raise ValueError(f"ids must name no frozen topic, got {fixed}: drop them.")
         for source in sources:
             apply(Merge([(source, target)]), self._posterior)
 
@@ -667,7 +714,12 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         least = n_seen + (n_seen < self.n_features_in_)
         check_number("topic_words", n_rows, least=least, most=self.n_features_in_)
         check_number("topic_words", width, least=max(n, 1), most=np.inf)
-        check_array("topic_words", held._values, (n_rows, width))
+        least = 0.0
+        if isinstance(held, KnownWordTopics):
+            eta = state.topic_word_prior
+            check_known_topics(held.known, n, self.n_features_in_, eta)
+            least = -eta / max(held._scale, 1e-300)
+        check_array("topic_words", held._values, (n_rows, width), least=least)
         reserve = held._values[n_seen:]
         check_array("topic_words", reserve, reserve.shape, most=0.0)
         check_number("topic_words", held._scale, least=1e-300, most=LARGE)
@@ -694,15 +746,18 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def components_(self) -> np.ndarray:
         """Variational Dirichlet parameters of the topics, (n_components_, V)."""
         check_is_fitted(self)
-        held = self._posterior.totals.topic_words.dense()
-        held += self.topic_word_prior_
+        words = self._posterior.totals.topic_words
+        held = words.dense()
+        held += self._posterior.state.topic_word_prior
+        if isinstance(words, KnownWordTopics):
+            words.put_given(held)
         return np.ascontiguousarray(held.T[self._posterior.rows])
 
     @property
     def n_active_components_(self) -> int:
         """Topics with at least max(1, 1e-4 of all) expected tokens."""
         check_is_fitted(self)
-        tokens = self._posterior.totals.topic_words.total
+        tokens = self._posterior.totals.topic_words.tokens
         return int(are_in_use(tokens).sum())
 
     @property
@@ -716,7 +771,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             self._prediction_state.doc_concentration, self.topic_weights_
         )
         words, rows = self._posterior.totals.topic_words, self._posterior.rows
-        topics = MeanTopics.of(words, self.topic_word_prior_)
+        topics = MeanTopics.of(words, self._posterior.state.topic_word_prior)
         burstiness = getattr(self._posterior.state, "burstiness", None)
         return MixturePredictor.of_mean_topics(topics, rows, prior, burstiness)
 
@@ -769,6 +824,14 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             posterior.state, posterior.totals.topic_words, fresh
         )
         return per_token(terms, fresh.n_tokens)
+
+
+def _prior_of(posterior: Posterior) -> float | np.ndarray:
+    """Dirichlet parameter of topics, or those of each, (n_components_, V)."""
+    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
+    if not isinstance(words, KnownWordTopics):
+        return eta
+    return np.ascontiguousarray(words.priors().T[posterior.rows])
 
 
 def drawn_documents(corpus: Corpus, words, n_drawn: int, rng) -> np.ndarray:

@@ -191,3 +191,4 @@ def learn_priors(posterior: Posterior) -> None:
     model, state = posterior.model.learn_priors(posterior.state, posterior.totals)
     with commit():
         posterior.model, posterior.state = model, state
+        posterior.follow_prior()

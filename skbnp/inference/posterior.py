@@ -6,7 +6,7 @@ from typing import ClassVar, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import StateT, StatsT
+from skbnp.components.statistics import StateT, StatsT, WordStats
 from skbnp.inference.edits import Lineage
 from skbnp.inference.monitor import Monitor
 from skbnp.utils.ordering import rows_by_id
@@ -83,6 +83,11 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         """Set state and totals; nodes of a tree may have another order then."""
         self.state, self.totals = state, totals
         self.ids = getattr(state, "ids", self.ids)
+
+    def follow_prior(self) -> None:
+        """Let topics with a prior of their own follow that of all others."""
+        if isinstance(self.totals, WordStats):
+            self.totals.topic_words.rebase(self.state.topic_word_prior)
 
     @property
     def rows(self) -> NDArray[np.intp]:

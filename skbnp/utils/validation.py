@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
     _check_sample_weight as check_sample_weight,
 )
 from sklearn.utils.validation import (
+    _get_feature_names,
     check_is_fitted,
     check_non_negative,
     validate_data,
@@ -70,6 +71,7 @@ __all__ = [
     "check_rows",
     "check_sample_weight",
     "check_settings",
+    "feature_names_of",
     "fit_context",
     "repr_settings",
     "row_totals",
@@ -142,6 +144,17 @@ def check_documents(
     if reset:
         validate_data(estimator, X, reset=True, skip_check_array=True)
     return counts, checked.dtype
+
+
+def feature_names_of(X: MatrixLike) -> NDArray | None:
+    """Return the names of columns, if `X` has such that are all strings.
+
+    Raises
+    ------
+    TypeError
+        If some are strings and others are not.
+    """
+    return _get_feature_names(X)
 
 
 def _checked(estimator: BaseEstimator, X: MatrixLike, reset: bool, **how: Any) -> Any:

@@ -123,7 +123,7 @@ class BoundTrials:
         return self._restarted(posterior, MeanFieldMemory(max(n_mean, 1)), n_mean)
 
     def _death(self) -> ExactLearner:
-        posterior, mass = self.posterior, self.posterior.totals.topic_words.total
+        posterior, mass = self.posterior, self.posterior.totals.topic_words.tokens
         memory = self.learner.memory.copy()
         learner = self._restarted(posterior.copy(), memory, 0)
         learner.n_passes = memory.n_passes

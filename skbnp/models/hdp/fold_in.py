@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import WordTopics, weight_table
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
@@ -74,7 +75,7 @@ class MeanTopics:
     """
 
     counts: WordTopics  # S, which share the table of a posterior as long as that stays
-    eta: float
+    eta: float | Array  # or of each topic, (K,)
     norm: Array  # (K,)
 
     @classmethod
@@ -92,8 +93,11 @@ class MeanTopics:
 
     def under(self, eta: float) -> "MeanTopics":
         """Return those of the same counts under another prior."""
-        more = self.shape[0] * (eta - self.eta)
-        return replace(self, eta=eta, norm=self.norm + more)
+        new: float | Array = eta
+        if isinstance(self.counts, KnownWordTopics):
+            new = np.where(self.counts.follows_prior, eta, self.eta)
+        more = self.shape[0] * (new - self.eta)
+        return replace(self, eta=new, norm=self.norm + more)
 
     def parts(self, size: int) -> Iterator[Array]:
         """Yield the topics of the words that have been seen, some at a time."""

@@ -287,6 +287,7 @@ def suit_prior(
     new = float(np.clip(new, SMALLEST_PRIOR, highest))
     with commit():
         posterior.state = replace(state, topic_word_prior=new)
+        posterior.follow_prior()
     return bool(np.log(eta / new) > PRIOR_DIFFERENCE)
 
 

@@ -527,7 +527,7 @@ def try_on_sample(
         length=2 * moves.trial_passes,  # the model knows more documents
     )
     trials.begin(held.predict(copy, executor))
-    n_tokens = posterior.totals.topic_words.total.sum()
+    n_tokens = posterior.totals.topic_words.tokens.sum()
     multiply(copy.totals, held.train.n_tokens / max(n_tokens, 1e-300))
     beside = discarding(posterior.model.criterion, verbose=monitor.verbose)
     trials.run_all(beside)

@@ -125,7 +125,7 @@ class HDPStats(TopicStats[WordsT]):
 
     def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:
         """Columns of pairs of topics that merge."""
-        tokens, slopes = self.topic_words.total, x * self.weight_slope
+        tokens, slopes = self.topic_words.tokens, x * self.weight_slope
         parts = self.weight_offset + slopes - self.n_docs_using * gammaln(x)
         entropy = self.entropy[one] + self.entropy[other]
         lost = np.log(2.0) * (tokens[one] + tokens[other])

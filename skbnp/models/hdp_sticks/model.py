@@ -301,9 +301,9 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
 
         Sums over documents shrink with the tokens: they are those of so many fewer.
         """
-        before = totals.topic_words.total.sum()
+        before = totals.topic_words.tokens.sum()
         totals.topic_words.drop(gone)
-        share = totals.topic_words.total.sum() / before if before > 0.0 else 1.0
+        share = totals.topic_words.tokens.sum() / before if before > 0.0 else 1.0
         sums = {name: share * getattr(totals, name) for name in DOCUMENT_SUMS}
         totals = replace(totals, **sums)
         return _columns(state, totals, remaining(state.n_components, gone))

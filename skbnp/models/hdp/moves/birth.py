@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordTopics
 from skbnp.models.hdp.posterior import HDPPosterior
 
 __all__ = ["propose", "share_kept"]
@@ -63,19 +62,21 @@ def propose(
     surprise += 1e-9 - surprise.min()
     chosen = rng.choice(drawn, n_births, replace=False, p=surprise / surprise.sum())
     kept = np.sort(rng.choice(state.n_components, n_kept, replace=False))
+    kept = np.union1d(np.flatnonzero(words.is_known), kept)
+    n_kept = len(kept)
 
     seen = words.seen.with_words(np.unique(X.indices))
     born = 0.1 * rng.standard_gamma(1.0, size=(len(seen), n_births))
     born += X[chosen][:, seen.words].T.toarray()
     n_topics, n_words = n_kept + n_births, words.shape[0]
-    mass = words.total.sum() / n_topics
+    mass = words.tokens.sum() / n_topics
     born *= min(mass, CLEAR * n_words * state.topic_word_prior) / born.sum(axis=0)
     topics = np.column_stack([words.rows(seen.words)[:, kept], born])
 
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
     old = state.weights[:-1][kept]
     weights[:n_kept] = old * weights[:n_kept].sum() / old.sum()
-    return posterior.restarted(WordTopics(topics, seen), weights, kept)
+    return posterior.restarted(words.remade(topics, seen, kept), weights, kept)
 
 
 def _surprise(

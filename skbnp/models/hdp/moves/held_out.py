@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Merge, Remove, apply
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.fold_in import MeanTopics
@@ -110,7 +109,8 @@ def propose_births(
     )
     topics *= corpus.sum() / n_topics
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
-    return posterior.restarted(WordTopics(topics, seen), weights, np.arange(n_old))
+    words = old.remade(topics, seen, np.arange(n_old))
+    return posterior.restarted(words, weights, np.arange(n_old))
 
 
 class Reduction(NamedTuple):
@@ -157,13 +157,19 @@ def reductions(
         joined = (theta[:, one] + theta[:, other]) * (either - less)
         merges += counts @ (logs - _log(shown + opens * (mixed - taken + joined)))
     n_tokens, mass = held.held.sum(), words.total
+    is_known, is_fixed = words.is_known, words.is_fixed
     judged = heard >= min(FEWEST_TOKENS, FEWEST_SHARE * n_tokens)
     ends, merges = ends / n_tokens, merges / n_tokens
-    all_ends = [Reduction(ends[k], k, None) for k in np.flatnonzero(judged).tolist()]
+    ending = np.flatnonzero(judged & ~is_known).tolist()
+    all_ends = [Reduction(ends[k], k, None) for k in ending]
+    rank = list(zip(is_known.tolist(), mass.tolist(), strict=True))
     all_merges = [
-        Reduction(loss, *((k, n) if mass[k] <= mass[n] else (n, k)))
+        Reduction(loss, *((k, n) if rank[k] <= rank[n] else (n, k)))
         for loss, (k, n) in zip(merges.tolist(), pairs.tolist(), strict=True)
         if judged[k] and judged[n]
+    ]
+    all_merges = [
+        r for r in all_merges if not is_known[r.source] and not is_fixed[r.target]
     ]
     return sorted(all_ends + all_merges, key=lambda r: r.loss)
 
@@ -216,9 +222,13 @@ def reduce(posterior: HDPPosterior, found: list[Reduction], budget: float) -> in
 
 
 def merge_all(posterior: HDPPosterior) -> int:
-    """Merge all topics into the heaviest; return the number of merges."""
-    target = int(posterior.ids[np.argmax(posterior.totals.topic_words.total)])
-    sources = [name for name in posterior.ids.tolist() if name != target]
+    """Merge all but known topics into the heaviest; return the number of merges."""
+    words = posterior.totals.topic_words
+    names = posterior.ids[~words.is_known].tolist()
+    if not names:
+        return 0
+    target = names[int(np.argmax(words.total[~words.is_known]))]
+    sources = [name for name in names if name != target]
     for source in sources:
         apply(Merge([(source, target)]), posterior)
     return len(sources)

@@ -86,6 +86,18 @@ def candidates(doc_topic: sp.csr_array, words: sp.csr_array) -> list[Pair]:
     return list(zip(one[order].tolist(), other[order].tolist(), strict=True))
 
 
+def sparing(pairs: list[Pair], words: WordTopics) -> list[Pair]:
+    """Leave out pairs whose merge would end or change what is known.
+
+    The second of a pair joins the first: known topics come first.
+    """
+    is_known, is_fixed = words.is_known, words.is_fixed
+    if not is_known.any():
+        return pairs
+    turned = [(n, k) if is_known[n] else (k, n) for k, n in pairs]
+    return [(k, n) for k, n in turned if not is_known[n] and not is_fixed[k]]
+
+
 def _scaled(products: Array) -> Array:
     """Products of columns over their lengths; zero for empty columns."""
     length = np.sqrt(np.maximum(np.diag(products), 0.0))

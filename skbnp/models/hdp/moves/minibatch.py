@@ -130,7 +130,8 @@ def _choose_pairs(
     step = posterior.n_steps
     memory.apart = {p: until for p, until in memory.apart.items() if until > step}
     fresh = found.stats.topic_words
-    for one, other in hdp_merge.candidates(found.doc_topic, fresh.values):
+    pairs = hdp_merge.candidates(found.doc_topic, fresh.values)
+    for one, other in hdp_merge.sparing(pairs, posterior.totals.topic_words):
         if len(memory.pairs) >= PAIRS_PER_TOPIC * len(living):
             return
         pair = (names[one], names[other])
@@ -154,8 +155,9 @@ def prune(
     for name in posterior.ids.tolist():
         times, docs = memory.idle.get(name, (0, 0))
         is_ending.append(times >= moves.prune_patience and docs >= least)
-    mass = posterior.totals.topic_words.total
-    ending = posterior.ids[sparing(np.array(is_ending), mass)].tolist()
+    words = posterior.totals.topic_words
+    is_ending = np.array(is_ending) & ~words.is_known
+    ending = posterior.ids[sparing(is_ending, words.tokens)].tolist()
     if ending:
         apply(Remove(ending), posterior)
         memory.forget(set(ending))
@@ -226,7 +228,9 @@ def _tried(
 ) -> NDArray[np.intp]:
     """Columns of topics to split: those not rejected lately, drawn by their mass."""
     waits, step = posterior.move_memory.waits, posterior.n_steps
-    mass = posterior.totals.topic_words.total.copy()
+    words = posterior.totals.topic_words
+    mass = words.total.copy()
+    mass[words.is_known] = 0.0
     waiting = [waits.get(name, (0, 0))[0] > step for name in posterior.ids.tolist()]
     mass[np.array(waiting)] = 0.0
     n_tries = min(moves.max_tries, int((mass > 0.0).sum()))

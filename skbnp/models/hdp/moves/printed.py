@@ -71,6 +71,7 @@ class PrintedMoves(Moves):
     ) -> Collected:
         """Merge disjoint pairs that raise the bound, best first."""
         pairs, state = covarying_pairs(said.doc_topic), posterior.state
+        pairs = pairs[~posterior.totals.topic_words.is_known[pairs].any(axis=1)]
         comparison = hdp_merge.Comparison(pairs)
         visits = (kept.visit for kept in said.seen)
         sums = sum((comparison(visit) for visit in visits), np.zeros((len(pairs), 3)))
@@ -111,6 +112,8 @@ class PrintedMoves(Moves):
         names, n_accepted = posterior.ids.tolist(), 0
         everyone = np.ones(len(said.n_tokens), dtype=bool)
         for column, name in enumerate(names):
+            if posterior.totals.topic_words.is_known[column]:
+                continue
             is_full = len(posterior.ids) >= posterior.max_components
             if n_accepted == self.moves.max_splits or is_full:
                 return

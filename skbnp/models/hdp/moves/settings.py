@@ -163,8 +163,10 @@ class SplitMerge:
 
 def end_unused(moves: SplitMerge, posterior: Posterior) -> list[int]:
     """End topics that hold hardly a token of the corpus; return their columns."""
-    mass = posterior.totals.topic_words.total
-    gone = np.flatnonzero(sparing(mass < moves.prune_tokens, mass))
+    words = posterior.totals.topic_words
+    mass = words.tokens
+    is_ending = (mass < moves.prune_tokens) & ~words.is_known
+    gone = np.flatnonzero(sparing(is_ending, mass))
     if len(gone):
         apply(Remove(posterior.ids[gone].tolist()), posterior)
     return gone.tolist()

@@ -114,7 +114,7 @@ class ExactMoves(Moves):
         memory, posterior = learner.memory, learner.posterior
         is_last = memory.n_passes + 1 == memory.n_forgetful
         if learner.is_warming_up and is_last:
-            light = self.moves.light(posterior.totals.topic_words.total)
+            light = self.moves.light(posterior.totals.topic_words.tokens)
             prune(learner, light)
 
     def look(self, learner: ExactLearner) -> hdp_merge.Comparison | None:
@@ -143,6 +143,7 @@ class ExactMoves(Moves):
         counts = sp.csr_array(doc_topic(learner.memory.memos))
         words = sp.csr_array(posterior.totals.topic_words.held())
         pairs = hdp_merge.candidates(counts, words)
+        pairs = hdp_merge.sparing(pairs, posterior.totals.topic_words)
         names, now = posterior.ids.tolist(), learner.n_passes
         self.apart = {p: until for p, until in self.apart.items() if until > now}
         named = [(names[one], names[other]) for one, other in pairs]
@@ -173,10 +174,11 @@ class ExactMoves(Moves):
 
 
 def prune(learner: ExactLearner, ending: NDArray[np.bool_]) -> int:
-    """End topics; at least one is left."""
+    """End topics that are not known; at least one is left."""
     posterior, memory = learner.posterior, learner.memory
-    mass = posterior.totals.topic_words.total
-    columns = np.flatnonzero(sparing(ending, mass)).tolist()
+    words = posterior.totals.topic_words
+    ending = sparing(ending & ~words.is_known, words.tokens)
+    columns = np.flatnonzero(ending).tolist()
     if len(columns):
         memory.drop(columns)
         apply(Remove(posterior.ids[columns].tolist()), posterior)

@@ -1,0 +1,353 @@
+"""Topics that are known before any document: their priors, and which of them stay.
+
+A known topic k has the prior phi_k ~ Dir(eta + b_k), b_kw the boost of word w, where
+all others have Dir(eta). Its column in the table of counts is b_k + S_k, so that eta
+plus the column is lambda_k, as of any topic: weights of words, documents and prediction
+are those of the symmetric prior. What knows of boosts is here: what totals are
+multiplied by does not touch them, and terms of the bound are those of the prior with
+them.
+
+The words phi_k of a fixed topic are given: eta plus its column is `EXACT` phi_k always,
+which is as good as exact. For the bound, the tokens that documents assign to it, and
+their log probability, are summed up beside the table; its divergence is zero.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln, psi
+
+from skbnp.components.seen_words import SeenWords
+from skbnp.components.statistics import WordRows, WordTopics, remaining
+
+__all__ = ["KnownTopics", "KnownWordTopics"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+#: Sum of the Dirichlet parameters of a fixed topic, each of which is at least one: no
+#: word is less probable than 1e-12.
+EXACT = 1e12
+#: Smallest Dirichlet parameter of a given prior, in units of eta.
+SMALLEST_SHARE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopics:
+    """What is given of some topics, and where they are.
+
+    Boosts are given as they are, of some words; or, if `is_whole`, the whole prior
+    eta + b_k of all words, which does not follow eta then.
+    """
+
+    columns: Ints  # (G,) of the table
+    words: Ints  # (n,) of the vocabulary, increasing: those that have boosts
+    values: Array  # (n, G) boosts, Dirichlet parameters, or words of fixed topics
+    is_fixed: NDArray[np.bool_]  # (G,)
+    is_whole: bool
+    eta: float  # of all other topics
+    said: Array  # (2, G) tokens of fixed topics, and their log probability
+
+    @property
+    def parameters(self) -> Array:
+        """Dirichlet parameters of the prior for the words that have boosts, (n, G)."""
+        if not self.is_whole:
+            return self.eta + self.values
+        sums = self.values.sum(axis=0)
+        exact = np.maximum(self.values * (EXACT / sums), 1.0)
+        least = np.maximum(self.values, SMALLEST_SHARE * self.eta)
+        return np.where(self.is_fixed, exact, least)
+
+    @property
+    def boosts(self) -> Array:
+        """Their parts beyond eta, (n, G)."""
+        return self.values if not self.is_whole else self.parameters - self.eta
+
+    def taken(self, order: Ints) -> "KnownTopics":
+        """Return what is left when columns of the table are `order` of the present."""
+        at = np.full(
+            int(max(order.max(initial=-1), self.columns.max(initial=-1))) + 1, -1
+        )
+        at[order] = np.arange(len(order))
+        columns = at[self.columns]
+        kept = columns >= 0
+        return replace(
+            self,
+            columns=columns[kept],
+            values=self.values[:, kept],
+            is_fixed=self.is_fixed[kept],
+            said=self.said[:, kept],
+        )
+
+    def silent(self) -> "KnownTopics":
+        """Return the same before any document."""
+        return replace(self, said=np.zeros_like(self.said))
+
+    def widened(self, n_before: int, n_words: int) -> "KnownTopics":
+        """Return the same where further words follow, which have no boosts.
+
+        Fixed topics hold nothing of them.
+        """
+        if not self.is_whole:
+            return self
+        new = np.arange(n_before, n_words)
+        values = np.full((len(new), len(self.columns)), self.eta)
+        values[:, self.is_fixed] = 0.0
+        return replace(
+            self,
+            words=np.concatenate([self.words, new]),
+            values=np.concatenate([self.values, values]),
+        )
+
+    def boosted(self, words: Ints, values: Array) -> "KnownTopics":
+        """Return the same with boosts of further words, (n, G)."""
+        order = np.argsort(np.concatenate([self.words, words]), kind="stable")
+        return replace(
+            self,
+            words=np.concatenate([self.words, words])[order],
+            values=np.concatenate([self.values, values])[order],
+        )
+
+
+class KnownWordTopics(WordTopics):
+    """Topic counts, those of known topics with the boosts of their words.
+
+    Parameters
+    ----------
+    values : (n_rows, n_topics)
+        Counts to start from, without boosts.
+    seen : SeenWords
+        Words of the rows; those of boosts are added.
+    known : KnownTopics
+    """
+
+    known: KnownTopics
+
+    def __init__(self, values: Array, seen: SeenWords, known: KnownTopics):
+        values = np.array(values, dtype=np.float64)
+        values[:, known.columns[known.is_fixed]] = 0.0
+        self.known = known
+        super().__init__(values, seen.with_words(known.words))
+        self._boost(known.boosts)
+        self.total = self._values[:, : values.shape[1]].sum(axis=0)
+
+    # -- what is known ----------------------------------------------------------------
+
+    @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """Which topics are known, (n_topics,)."""
+        return self._marked(self.known.columns)
+
+    @property
+    def is_fixed(self) -> NDArray[np.bool_]:
+        """Which topics stay as they are, (n_topics,)."""
+        return self._marked(self.known.columns[self.known.is_fixed])
+
+    @property
+    def follows_prior(self) -> NDArray[np.bool_]:
+        """Which topics have a prior that follows eta, (n_topics,)."""
+        return ~self.is_known if self.known.is_whole else np.ones(self.shape[1], bool)
+
+    @property
+    def tokens(self) -> Array:
+        """Counts of documents alone, summed over the vocabulary, (n_topics,)."""
+        known, tokens = self.known, self.total.copy()
+        tokens[known.columns] -= known.boosts.sum(axis=0)
+        fixed = known.is_fixed
+        tokens[known.columns[fixed]] = known.said[0, fixed]
+        return np.maximum(tokens, 0.0)
+
+    def _marked(self, columns: Ints) -> NDArray[np.bool_]:
+        marked = np.zeros(self.shape[1], dtype=bool)
+        marked[columns] = True
+        return marked
+
+    def prior(self, topic: int) -> Array:
+        """Dirichlet parameters of the prior of a known topic, (n_words,)."""
+        place = int(np.flatnonzero(self.known.columns == topic)[0])
+        prior = np.full(self.shape[0], self.known.eta)
+        prior[self.known.words] = self.known.parameters[:, place]
+        return prior
+
+    def _posterior(self, topic: int) -> Array:
+        """Dirichlet parameters of a topic, (n_words,)."""
+        held = np.full(self.shape[0], self.known.eta)
+        held[self.seen.words] += self.column(topic)
+        return np.maximum(held, SMALLEST_SHARE**2 * self.known.eta)
+
+    def priors(self) -> Array:
+        """Dirichlet parameters of the priors of all topics, (n_words, n_topics)."""
+        priors = np.full(self.shape, self.known.eta)
+        for topic in self.known.columns.tolist():
+            priors[:, topic] = self.prior(topic)
+        self.put_given(priors)
+        return priors
+
+    def put_given(self, topics: Array) -> None:
+        """Let fixed topics of some, (n_words, n_topics), be just those given."""
+        known = self.known
+        for place in np.flatnonzero(known.is_fixed).tolist():
+            topics[known.words, known.columns[place]] = known.values[:, place]
+
+    # -- terms of the bound -----------------------------------------------------------
+
+    def known_log_marginals(self) -> Array:
+        """logB(prior + S_k) - logB(prior) of the known topics, (G,), in nats.
+
+        Of fixed ones, the log probability of their tokens.
+        """
+        known, found = self.known, np.zeros(len(self.known.columns))
+        for place, topic in enumerate(known.columns.tolist()):
+            if known.is_fixed[place]:
+                found[place] = known.said[1, place]
+                continue
+            prior, posterior = self.prior(topic), self._posterior(topic)
+            found[place] = (gammaln(posterior) - gammaln(prior)).sum()
+            found[place] -= gammaln(posterior.sum()) - gammaln(prior.sum())
+        return found
+
+    def known_divergences(self) -> Array:
+        """KL(q(phi) || p(phi)) of the known topics, (G,), in nats."""
+        known, found = self.known, np.zeros(len(self.known.columns))
+        for place, topic in enumerate(known.columns.tolist()):
+            if known.is_fixed[place]:
+                continue
+            prior, posterior = self.prior(topic), self._posterior(topic)
+            expected = psi(posterior) - psi(posterior.sum())
+            found[place] = ((posterior - prior) * expected).sum()
+            found[place] -= (gammaln(posterior) - gammaln(prior)).sum()
+            found[place] += gammaln(posterior.sum()) - gammaln(prior.sum())
+        return found
+
+    def joint_growth(self, eta: float, one: int, other: int) -> float:
+        """By how much growth is larger for two topics together; visits both."""
+        if not self.is_known[[one, other]].any():
+            return super().joint_growth(eta, one, other)
+        first, second = self._posterior(one), self._posterior(other)
+        both = np.maximum(first + second - eta, SMALLEST_SHARE**2 * eta)
+        return float(
+            (gammaln(both) + gammaln(eta) - gammaln(first) - gammaln(second)).sum()
+        )
+
+    # -- changes of counts ------------------------------------------------------------
+
+    def _boost(self, values: Array) -> None:
+        """Add to the words that have boosts, (n, G); fixed topics get theirs afresh."""
+        known = self.known
+        rows, columns = self.seen.rows_of(known.words)[:, None], known.columns
+        self._values[rows, columns] += values / self._scale
+        fixed = known.is_fixed
+        if fixed.any():
+            exact = known.boosts[:, fixed]
+            self._values[:, columns[fixed]] = 0.0
+            self._values[rows, columns[fixed]] = exact / self._scale
+
+    def decay(self, keep: float) -> None:
+        """Multiply what documents have said by `keep`; boosts stay."""
+        super().decay(keep)
+        self._own()
+        boosts = self.known.boosts
+        self._boost((1.0 - keep) * boosts)
+        sums, known = boosts.sum(axis=0), self.known
+        self.total[known.columns] += (1.0 - keep) * sums
+        self.total[known.columns[known.is_fixed]] = sums[known.is_fixed]
+        self.known = replace(known, said=keep * known.said)
+
+    def exchange(self, old: WordRows, new: WordRows) -> None:
+        """Take the rows of some words away, and add others of the same words."""
+        self._own()
+        change = sp.csr_array(new.values - old.values)
+        self._add(WordRows(new.words, change), 1.0, -np.inf)
+        # Rounding errors of either sign are left: nothing is below its boost.
+        rows, known = self.seen.rows_of(new.words), self.known
+        least = np.zeros((len(rows), self._values.shape[1]))
+        _, boosted, here = np.intersect1d(known.words, new.words, return_indices=True)
+        least[here[:, None], known.columns] = known.boosts[boosted] / self._scale
+        self._values[rows] = np.maximum(self._values[rows], least)
+
+    def _add(self, rows: WordRows, gain: float, lowest: float) -> None:
+        known, values = self.known, rows.values
+        fixed = known.columns[known.is_fixed]
+        if len(fixed):
+            topics = values.indices
+            place = np.full(self.shape[1], -1)
+            place[fixed] = np.flatnonzero(known.is_fixed)
+            at = np.flatnonzero(place[topics] >= 0)
+            word = np.repeat(rows.words, np.diff(values.indptr))[at]
+            parameters = known.parameters
+            logs = psi(parameters) - psi(parameters.sum(axis=0))
+            row, column = np.searchsorted(known.words, word), place[topics[at]]
+            said, n = known.said.copy(), len(known.columns)
+            data = gain * values.data[at]
+            said[0] += np.bincount(column, data, n)
+            said[1] += np.bincount(column, data * logs[row, column], n)
+            self.known = replace(known, said=said)
+            left = values.data.copy()
+            left[at] = 0.0
+            parts = (left, values.indices, values.indptr)
+            rows = WordRows(rows.words, sp.csr_array(parts, values.shape))
+        super()._add(rows, gain, lowest)
+
+    def rebase(self, eta: float) -> None:
+        """Follow a new eta; whole priors stay as they are."""
+        known = replace(self.known, eta=eta)
+        if known.is_whole:
+            self._own()
+            more = known.boosts - self.known.boosts
+            self.known = known
+            self._boost(more)
+            self.total[known.columns] += more.sum(axis=0)
+            sums, fixed = known.boosts.sum(axis=0), known.is_fixed
+            self.total[known.columns[fixed]] = sums[fixed]
+        self.known = known
+
+    # -- changes of topics and words --------------------------------------------------
+
+    def drop(self, gone) -> None:
+        """Drop topics; the order of the others is that of `remaining`."""
+        known, n_topics = self.known, len(self.total)
+        super().drop(gone)
+        self.known = known.taken(remaining(n_topics, gone))
+
+    def remade(self, values: Array, seen: SeenWords, kept: Ints) -> WordTopics:
+        """Return others that begin with the topics of the columns `kept`."""
+        known = self.known.taken(kept).silent()
+        return KnownWordTopics(values, seen, known)
+
+    def emptied(self) -> WordTopics:
+        """Return one of the same words and topics that holds nothing but boosts."""
+        zeros = np.zeros((len(self.seen), len(self.total)))
+        return KnownWordTopics(zeros, self.seen, self.known.silent())
+
+    def widen(self, n_vocabulary: int) -> None:
+        """Let further words follow those of the vocabulary."""
+        n_before = self.shape[0]
+        super().widen(n_vocabulary)
+        known = self.known.widened(n_before, n_vocabulary)
+        if known.is_whole:
+            self._own()
+            self.seen = self.seen.with_words(known.words)
+            self._make_room()
+            self.known = known
+            new = known.boosts
+            new[: len(self.known.words) - (n_vocabulary - n_before)] = 0.0
+            self._boost(new)
+            self.total = self._values[:, : len(self.total)].sum(axis=0) * self._scale
+
+    def add_boosts(self, words: Ints, values: Array) -> None:
+        """Boost further words, (n, G)."""
+        self._own()
+        self.seen = self.seen.with_words(words)
+        self._make_room()
+        rows = self.seen.rows_of(words)[:, None]
+        self._values[rows, self.known.columns] += values / self._scale
+        self.total[self.known.columns] += values.sum(axis=0)
+        self.known = self.known.boosted(words, values)
+
+    def frozen(self) -> WordTopics:
+        """Return the same in the same manner; its total has rounded as this one's."""
+        other = super().frozen()
+        other.known = self.known  # replaced, never changed
+        return other

@@ -1,0 +1,340 @@
+"""Topics that users know: seed words, priors, and topics that stay as they are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from skbnp.components import known_topics
+from skbnp.utils.warnings import warn_caller
+
+__all__ = ["KnownTopics", "Resolved", "base_prior", "names_of", "resolve"]
+
+Array = NDArray[np.float64]
+#: Range of the entries of a prior, and of that of all other topics.
+SMALLEST, LARGEST = 1e-100, 1e10
+#: Prior of topics that are not known.
+DEFAULT_PRIOR = 0.05
+#: Share of a known topic's start that is its own; the rest is the corpus.
+OWN_SHARE = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class KnownTopics:
+    """Topics that are known before a fit, for `topic_word_prior`.
+
+    A mapping or an array alone stands for ``KnownTopics(topics)``.
+
+    Parameters
+    ----------
+    topics : mapping of str to sequence, or array-like of shape (n_known, n_features)
+        Seed words: a name of each topic, with its terms (feature names; column numbers
+        where `X` has none). Or Dirichlet parameters of each known topic over the terms,
+        > 0, its prior; with `frozen`, its words themselves, >= 0: `components_` of
+        another fit, or probabilities. Columns of a data frame are taken by their names.
+    frozen : bool, default=False
+        Whether topics given as an array stay as they are, while others are found beside
+        them: their rows of `components_` are those given, bit by bit.
+    weight : float, default=1.0
+        What seed words weigh: the topic's prior has so many tokens of each seed word
+        for each token of it in the corpus (in a stream, the first chunk, as many times
+        as that goes into `total_samples`), at least one. > 0.
+    prior : float, default=0.05
+        Dirichlet parameter of all other topics, and of words that are not seed words,
+        in [1e-100, 1e10].
+
+    See Also
+    --------
+    HDP : Its `topic_word_prior` takes these.
+
+    Notes
+    -----
+    With boosts b_kw of known topics, zero for all others, phi_k ~ Dir(prior + b_k).
+    Known topics are the first: their `component_ids_` are 0, 1, ... They never end,
+    split or join another; others may join them, but no frozen one. A learned topic
+    prior follows from topics that are not known: prior + b_k moves with it for seed
+    words, and stays for arrays.
+
+    Examples
+    --------
+    >>> from skbnp import HDP, KnownTopics
+    >>> seeds = {"cooking": ["pan", "oven"], "sport": ["goal", "team"]}
+    >>> HDP(topic_word_prior=KnownTopics(seeds, weight=0.5))
+    HDP(topic_word_prior=KnownTopics(topics={'cooking': ['pan', 'oven'],...
+    """
+
+    topics: Mapping[str, Sequence] | ArrayLike
+    frozen: bool = False
+    weight: float = 1.0
+    prior: float = DEFAULT_PRIOR
+
+    def __post_init__(self) -> None:
+        _check_number("weight", self.weight, 0.0)
+        _check_number("prior", self.prior, SMALLEST)
+        if not isinstance(self.frozen, (bool, np.bool_)):
+            raise ValueError(f"frozen must be a bool, got {self.frozen!r}.")
+        if self.frozen and isinstance(self.topics, Mapping):
+            raise ValueError(
+                "frozen=True needs the words of topics as an array: seed words are not "
+                "all words of a topic."
+            )
+
+
+def _check_number(name: str, value: object, least: float) -> None:
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise ValueError(f"{name} must be a number, got {value!r}.")
+    if not least <= float(value) <= LARGEST or float(value) == 0.0:
+        low = "> 0" if least == 0.0 else f">= {least:g}"
+        raise ValueError(f"{name} must be {low} and <= {LARGEST:g}, got {value!r}.")
+
+
+def _as_known(prior: Any) -> KnownTopics | None:
+    """Return what a value of `topic_word_prior` says of topics; None for a number."""
+    if isinstance(prior, Real):
+        return None
+    return prior if isinstance(prior, KnownTopics) else KnownTopics(prior)
+
+
+def base_prior(prior: Any) -> float:
+    """Dirichlet parameter of topics that are not known."""
+    known = _as_known(prior)
+    return float(prior if known is None else known.prior)
+
+
+def names_of(prior: Any) -> list[str]:
+    """Names of known topics, in their order; none where they have none."""
+    known = _as_known(prior)
+    if known is None or not isinstance(known.topics, Mapping):
+        return []
+    return [str(name) for name in known.topics]
+
+
+def seed_columns(
+    prior: Any, names: Sequence | None, columns: range
+) -> tuple[list[list[int]], list[list[Any]]]:
+    """Columns of the seed words of each topic among some, and missing words."""
+    known = _as_known(prior)
+    assert known is not None
+    found: list[list[int]] = []
+    missing: list[list[Any]] = []
+    place = None
+    if names is not None:
+        place = {names[column]: column for column in columns}
+    for name, terms in known.topics.items():  # type: ignore[union-attr]
+        if isinstance(terms, str) or not isinstance(terms, (Sequence, np.ndarray)):
+            raise ValueError(
+                f"topic_word_prior: the seed words of {name!r} must be a list of "
+                f"terms, got {terms!r}."
+            )
+        if len(terms) == 0:
+            raise ValueError(f"topic_word_prior: {name!r} has no seed words.")
+        if place is None:
+            for term in terms:
+                if not isinstance(term, (int, np.integer)) or isinstance(term, bool):
+                    raise ValueError(
+                        f"topic_word_prior: the seed word {term!r} of {name!r} is no "
+                        "column number, and X has no feature names. Give a data frame "
+                        "with terms as columns, or numbers of columns."
+                    )
+                if not 0 <= term < columns.stop:
+                    raise ValueError(
+                        f"topic_word_prior: the seed word {term} of {name!r} is no "
+                        f"column of X, which has {columns.stop}."
+                    )
+            found.append(sorted({int(term) for term in terms} & set(columns)))
+            missing.append([])
+        else:
+            found.append(sorted({place[term] for term in terms if term in place}))
+            missing.append([term for term in terms if term not in place])
+    return found, missing
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Known topics in terms of columns, before any document."""
+
+    words: NDArray[np.intp]
+    values: Array  # (n, G) boosts in units of tokens of words, or Dirichlet parameters
+    is_fixed: bool
+    is_whole: bool
+    eta: float
+    weight: float
+
+    @property
+    def n_topics(self) -> int:
+        """Number of known topics, G."""
+        return self.values.shape[1]
+
+    def boosts(self, words: NDArray[np.intp], counts: Array) -> Array:
+        """Boosts of some words for their tokens in the corpus, (n, G)."""
+        here = np.searchsorted(self.words, words)
+        return self.values[here] * np.maximum(self.weight * counts, 1.0)[:, None]
+
+    def known(self, counts: Array) -> known_topics.KnownTopics:
+        """Return what totals hold, for tokens of each word in the corpus, (V,)."""
+        values = self.values
+        if not self.is_whole:
+            values = self.boosts(self.words, counts[self.words])
+        n = self.n_topics
+        return known_topics.KnownTopics(
+            np.arange(n),
+            self.words,
+            values,
+            np.full(n, self.is_fixed),
+            self.is_whole,
+            self.eta,
+            np.zeros((2, n)),
+        )
+
+    def start(self, X: sp.csr_array, words: NDArray[np.intp]) -> Array:
+        """Where known topics start, (n_words, G): half of each is the corpus.
+
+        The rest is that of documents with its seed words, in proportion to their
+        share; or the topic as it is given.
+        """
+        corpus = np.asarray(X.sum(axis=0)).ravel()[words] + 1e-300
+        corpus /= corpus.sum()
+        if self.is_whole:
+            own = self.values[np.searchsorted(self.words, words)] + 1e-300
+        else:
+            seeds = np.zeros((X.shape[1], self.n_topics))
+            seeds[self.words] = self.values
+            tokens = np.maximum(np.asarray(X.sum(axis=1)).ravel(), 1.0)
+            shares = (X @ seeds) / tokens[:, None]
+            own = (X.T @ shares)[words]
+            own[:, own.sum(axis=0) <= 0.0] = corpus[:, None]
+        own = own / own.sum(axis=0)
+        return OWN_SHARE * own + (1.0 - OWN_SHARE) * corpus[:, None]
+
+
+def resolve(
+    prior: Any,
+    n_features: int,
+    names: Sequence | None,
+    n_components: int | None,
+    *,
+    may_come: bool,
+) -> Resolved | None:
+    """Check a value of `topic_word_prior` against a vocabulary.
+
+    Parameters
+    ----------
+    prior : float, mapping, array-like or KnownTopics
+    n_features : int
+    names : sequence of str or None
+        Of the features, if they have any.
+    n_components : int or None
+        Topics of the start, which known ones are among; None: any number.
+    may_come : bool
+        Whether terms that are missing may come later.
+
+    Returns
+    -------
+    resolved : Resolved or None
+        None if no topic is known.
+
+    Raises
+    ------
+    ValueError
+        If it does not go with the vocabulary, or is no prior.
+    """
+    known = _as_known(prior)
+    if known is None:
+        return None
+    if isinstance(known.topics, Mapping):
+        found, missing = seed_columns(known, names, range(n_features))
+        n_known = len(found)
+        _check_size(n_known, n_components)
+        _refuse_missing(known, found, missing, may_come)
+        words = np.unique(np.concatenate([np.zeros(0, int), *found]).astype(np.intp))
+        values = np.zeros((len(words), n_known))
+        for topic, columns in enumerate(found):
+            values[np.searchsorted(words, columns), topic] = 1.0
+        is_fixed = is_whole = False
+    else:
+        values = _as_rows(known, n_features, names).T
+        _check_size(values.shape[1], n_components)
+        words, is_fixed, is_whole = np.arange(n_features), known.frozen, True
+    eta, weight = float(known.prior), float(known.weight)
+    return Resolved(words, values, is_fixed, is_whole, eta, weight)
+
+
+def _check_size(n_known: int, n_components: int | None) -> None:
+    if n_known == 0:
+        raise ValueError("topic_word_prior must have a topic, got none.")
+    if n_components is not None and n_known > n_components:
+        raise ValueError(
+            f"topic_word_prior has {n_known} topics, but a fit starts from "
+            f"{n_components}: increase that number."
+        )
+
+
+def _refuse_missing(
+    known: KnownTopics,
+    found: list[list[int]],
+    missing: list[list[Any]],
+    may_come: bool,
+) -> None:
+    topics: Mapping[str, Sequence] = known.topics  # type: ignore[assignment]
+    for name, columns, terms in zip(topics, found, missing, strict=True):
+        if not columns and not may_come:
+            raise ValueError(
+                f"topic_word_prior: none of the seed words of {name!r} is a feature of "
+                f"X: {list(terms)[:5]!r}. Is the spelling that of the vectorizer?"
+            )
+    lost = [term for terms in missing for term in terms]
+    if lost and not may_come:
+        shown = ", ".join(repr(term) for term in lost[:5])
+        more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
+        warn_caller(
+            f"topic_word_prior: seed words that are no features of X are left out: "
+            f"{shown}{more}.",
+            UserWarning,
+        )
+
+
+def _as_rows(known: KnownTopics, n_features: int, names: Sequence | None) -> Array:
+    """Return topics given as an array, (G, V)."""
+    columns = getattr(known.topics, "columns", None)
+    given = np.array(known.topics, dtype=np.float64)
+    if given.ndim != 2:
+        raise ValueError(
+            "topic_word_prior must be a number, seed words by topic, or an array of "
+            f"shape (n_known, n_features), got one of {given.ndim} dimension(s)."
+        )
+    if columns is not None and names is not None:
+        place = {name: at for at, name in enumerate(columns)}
+        lost = [name for name in names if name not in place]
+        if lost or len(place) != n_features:
+            raise ValueError(
+                f"topic_word_prior has other columns than X: {len(place)}, {n_features}"
+                f" of X; missing: {lost[:5]!r}."
+            )
+        given = given[:, [place[name] for name in names]]
+    if given.shape[1] != n_features:
+        raise ValueError(
+            f"topic_word_prior has {given.shape[1]} columns, X has {n_features} "
+            "features."
+        )
+    least = 0.0 if known.frozen else SMALLEST
+    wrong = ~(np.isfinite(given) & (given >= least) & (given <= 1e100))
+    if not known.frozen:
+        wrong |= given > LARGEST
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0].tolist()
+        low = ">= 0" if known.frozen else f"in [{SMALLEST:g}, {LARGEST:g}]"
+        raise ValueError(
+            f"topic_word_prior[{row}, {column}] must be {low}, got "
+            f"{given[row, column]!r}."
+        )
+    empty = np.flatnonzero(given.sum(axis=1) <= 0.0)
+    if len(empty):
+        raise ValueError(f"topic_word_prior[{empty[0]}] is zero everywhere.")
+    return given
+
+
+Resolver = Callable[..., Resolved | None]
