@@ -12,6 +12,7 @@ which is as good as exact. For the bound, the tokens that documents assign to it
 their log probability, are summed up beside the table; its divergence is zero.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,11 +72,15 @@ class KnownTopics:
             int(max(order.max(initial=-1), self.columns.max(initial=-1))) + 1, -1
         )
         at[order] = np.arange(len(order))
-        columns = at[self.columns]
-        kept = columns >= 0
+        left = self.among(self.columns[at[self.columns] >= 0].tolist())
+        return replace(left, columns=at[left.columns])
+
+    def among(self, columns: Sequence[int]) -> "KnownTopics":
+        """Return those in some columns, which stay where they are."""
+        kept = np.isin(self.columns, list(columns))
         return replace(
             self,
-            columns=columns[kept],
+            columns=self.columns[kept],
             values=self.values[:, kept],
             is_fixed=self.is_fixed[kept],
             said=self.said[:, kept],

@@ -9,16 +9,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.known_topics import KnownTopics
 from skbnp.estimators._base import (
     CONSTRAINTS,
     ComponentEditsMixin,
+    are_in_use,
 )
+from skbnp.estimators._known_topics import base_prior, names_of, resolve
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler, evenly_spaced
-from skbnp.estimators._known_topics import base_prior
 from skbnp.estimators._saved import (
     check_array,
     check_concentrations,
     check_counts,
+    check_known_topics,
     check_number,
 )
 from skbnp.inference.chains import end_entries
@@ -57,6 +60,11 @@ __all__ = ["GibbsHDP"]
 #: Sweeps from topics at random before documents may repeat words, at most: topics form
 #: from all tokens first.
 PLAIN_SWEEPS = 15
+
+
+#: Tokens that hold a frozen topic as it is, of one and of all: many times those of any
+#: corpus that a sampler can sweep, and few enough to be counted.
+FIXED_TOKENS, ALL_FIXED_TOKENS = 1e8, 1e9
 
 
 class GibbsHDP(TopicSampler, ComponentEditsMixin):
@@ -281,7 +289,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     # Fitted
     doc_concentration_: float
     corpus_concentration_: float
-    topic_word_prior_: float
+    topic_word_prior_: float | np.ndarray
     word_discount_: float
     word_concentration_: float
 
@@ -381,6 +389,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 "burstiness=False with warm_start=True, but the documents of this fit "
                 'repeat words. Go on with burstiness="auto", or fit anew.'
             )
+        is_prior = before is None
+        if is_prior:
+            before = self._known_before(data, start)
         repeats_from = min(PLAIN_SWEEPS, (burn_in or 0) // 2) if may_repeat else None
         sweeps = self.split_merge_sweeps
         moves = self.split_merge and burn_in is not None
@@ -394,8 +405,66 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             proposal_sweeps=(burn_in or 0) if sweeps is None else sweeps,
             n_scans=self.split_merge_scans,
             before=before,
+            before_is_prior=is_prior,
             repeats_from=repeats_from,
         )
+
+    def _check_vocabulary(self, n_features: int, names, *, in_fit: bool) -> None:
+        super()._check_vocabulary(n_features, names, in_fit=in_fit)
+        may_come = not in_fit and names is not None
+        known = resolve(
+            self.topic_word_prior,
+            n_features,
+            names,
+            self.n_components,
+            may_come=may_come,
+        )
+        if known is not None and known.is_whole:
+            self._whole(known.known(np.zeros(n_features)))
+
+    def _known_before(self, data: TokenCorpus, start) -> FranchiseSample | None:
+        """Return tokens that stand for the prior of known topics."""
+        known = self._note_known(data)
+        if known is None:
+            return None
+        counts = self._whole(known, (len(known.columns), data.counts.shape[1]))
+        return FranchiseSample.of_prior(counts, known.columns, start.concentrations)
+
+    def _note_known(self, data: TokenCorpus) -> KnownTopics | None:
+        """Note which topics are known, where nothing is learned yet; columns are ids.
+
+        Returns these, or those that were known when the fit began.
+        """
+        if not self.__sklearn_is_fitted__():
+            names = getattr(self, "feature_names_in_", None)
+            n_words = data.counts.shape[1]
+            known = resolve(self.topic_word_prior, n_words, names, None, may_come=True)
+            self.__dict__.pop("_known", None)
+            if known is not None:
+                counts = np.asarray(data.counts.sum(axis=0)).ravel()
+                self._known = known.known(counts)
+        return getattr(self, "_known", None)
+
+    def _whole(
+        self, known: KnownTopics, shape: tuple[int, int] | None = None
+    ) -> sp.csr_array:
+        """Whole tokens for the boosts of known topics, (G, V)."""
+        shape = shape or (len(known.columns), len(known.words))
+        values = known.boosts
+        if known.is_fixed.any():
+            most = min(FIXED_TOKENS, ALL_FIXED_TOKENS / len(known.columns))
+            values = known.values * (most / known.values.sum(axis=0))
+        tokens = np.rint(np.maximum(values, 0.0)).astype(np.int32)
+        lost = np.flatnonzero(tokens.sum(axis=0) == 0)
+        if len(lost) and known.is_whole:
+            raise ValueError(
+                f"topic_word_prior[{lost[0]}] has less than a token beyond the prior "
+                f"of other topics, {known.eta:g}: GibbsHDP counts whole ones. Multiply "
+                "it by the tokens that it is worth."
+            )
+        topics, words = np.nonzero(tokens.T)
+        parts = (tokens.T[topics, words], (topics, known.words[words]))
+        return sp.csr_array(parts, shape)
 
     def _start(self, goes_on: bool) -> FranchiseStart:
         """Where tokens are seated one by one."""
@@ -428,6 +497,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     ) -> Iterator[FranchiseStart]:
         """Yield where each chain starts on new documents."""
         topics: FixedTopics | FranchiseSample | None = None
+        known = self._note_known(data)
         start, tokens, counts = self._start(goes_on), data.tokens, data.counts
         if goes_on:
             topics = self._best()
@@ -446,10 +516,16 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             tables, served = TableAssignments.one_per_dish(tokens, dish)
             if goes_on:
                 present = self._best().component_ids
+                if known is not None:
+                    tables, served = _known_first(tables, served, known, present)
                 ids, ended = present[served], np.delete(present, served)
                 log = [*start.lineage, *end_entries(start.step, ended)]
                 yield replace(start, tables=tables, ids=ids, lineage=log)
             else:
+                if known is not None:
+                    names = np.arange(int(dish.max(initial=-1)) + 1)
+                    names += 0 if topics is None else len(known.columns)
+                    tables, _ = _known_first(tables, served, known, names)
                 yield replace(start, tables=tables)
 
     def _shown(
@@ -470,10 +546,52 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             "topic_weights_": best.topic_weights[rows],
             "doc_concentration_": best.doc_concentration,
             "corpus_concentration_": best.corpus_concentration,
-            "topic_word_prior_": best.topic_word_prior,
+            "topic_word_prior_": self._prior_of(best, rows),
+            **self._names_of_known(best),
             "word_discount_": best.word_discount,
             "word_concentration_": best.word_concentration,
         }
+
+    def _prior_of(
+        self, sample: FranchiseSample, rows: NDArray[np.intp]
+    ) -> float | np.ndarray:
+        """Dirichlet parameter of topics, or those of each, (n_components_, V)."""
+        known = getattr(self, "_known", None)
+        if known is None:
+            return sample.topic_word_prior
+        shape = len(rows), sample.topic_word_counts.shape[1]
+        prior = np.full(shape, sample.topic_word_prior)
+        ids = sample.component_ids[rows]
+        whole = self._whole(known, (len(known.columns), shape[1]))
+        for place, name in enumerate(known.columns.tolist()):
+            prior[ids == name] += whole[[place]].toarray()
+        return self._with_given(prior, ids)
+
+    def _with_given(self, topics: np.ndarray, ids: NDArray[np.intp]) -> np.ndarray:
+        """Let frozen topics be just those given."""
+        known = getattr(self, "_known", None)
+        if known is not None:
+            for place in np.flatnonzero(known.is_fixed).tolist():
+                row = np.flatnonzero(ids == known.columns[place])
+                topics[row[:, None], known.words] = known.values[:, place]
+        return topics
+
+    def _names_of_known(self, best: FranchiseSample) -> dict[str, Any]:
+        """Return the names that seed words have given to topics."""
+        known = getattr(self, "_known", None)
+        names = names_of(self.topic_word_prior)
+        if known is None or not names:
+            return {}
+        living = set(best.component_ids.tolist())
+        given = {i: name for i, name in enumerate(names) if i in living}
+        return {"topic_names_": given | getattr(self, "topic_names_", {})}
+
+    def _check_saved(self) -> None:
+        super()._check_saved()
+        known = getattr(self, "_known", None)
+        if known is not None:
+            most = max(self._next_id, 1)
+            check_known_topics(known, most, self.n_features_in_, known.eta)
 
     def _check_sample(self, sample: FranchiseSample) -> None:
         n = len(sample.table_counts)
@@ -496,6 +614,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     def _merge(self, target: int, sources: list[int]) -> None:
         best = self._best()
+        self._refuse_frozen([target, *sources])
         ids = best.component_ids.tolist()
         group = [ids.index(name) for name in (target, *sources)]
         onto = np.arange(len(ids))
@@ -507,6 +626,15 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 *self.lineage_,
                 Lineage(step, "merge", (target, source), (target,)),
             ]
+
+    def _refuse_frozen(self, ids: list[int]) -> None:
+        known = getattr(self, "_known", None)
+        if known is not None:
+            fixed = sorted(set(known.columns[known.is_fixed].tolist()) & set(ids))
+            if fixed:
+                raise ValueError(
+                    f"ids must name no frozen topic, got {fixed}: drop them."
+                )
 
     def _drop(self, ids: list[int]) -> None:
         best = self._best()
@@ -539,6 +667,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         self._publish(
             {"samples_": [edited], "_kept": [], "_chains": None, "_data": None}
         )
+        known = getattr(self, "_known", None)
+        if known is not None:
+            self._known = known.among(ids)
 
     def _publish_edits(self) -> None:
         best = self._best()
@@ -561,8 +692,22 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         """Counts plus topic prior of the best sample, (n_components_, V)."""
         check_is_fitted(self)
         best = self._best()
-        counts = best.topic_word_counts[rows_by_id(best.component_ids)]
-        return counts.toarray() + float(self.topic_word_prior_)
+        rows = rows_by_id(best.component_ids)
+        topics = best.topic_word_counts[rows].toarray() + best.topic_word_prior
+        return self._with_given(topics, best.component_ids[rows])
+
+    @property
+    def n_active_components_(self) -> int:
+        """Topics with at least max(1, 1e-4 of all) tokens."""
+        check_is_fitted(self)
+        best, known = self._best(), getattr(self, "_known", None)
+        tokens = best.n_tokens.astype(np.int64)
+        if known is not None:
+            shape = len(known.columns), best.topic_word_counts.shape[1]
+            prior = self._whole(known, shape).sum(axis=1, dtype=np.int64)
+            place = dict(zip(known.columns.tolist(), prior.tolist(), strict=True))
+            tokens -= [place.get(name, 0) for name in best.component_ids.tolist()]
+        return int(are_in_use(tokens).sum())
 
     def _predictor(self) -> FranchisePredictor:
         check_is_fitted(self)
@@ -615,6 +760,24 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             for sample in evenly_spaced(self.samples_, n_samples):
                 uses = predictor.infer_counts(sample, counts, executor)
                 yield sample.topic_word_counts, None, uses
+
+
+def _known_first(
+    tables: TableAssignments,
+    served: NDArray[np.intp],
+    known: KnownTopics,
+    names: NDArray[np.intp],
+) -> tuple[TableAssignments, NDArray[np.intp]]:
+    """Let known dishes be the first, whether served or not; `names` are of all."""
+    place = {name: number for number, name in enumerate(known.columns.tolist())}
+    rank = np.array([place.get(name, -1) for name in names.tolist()], dtype=np.intp)
+    first = np.flatnonzero(rank >= 0)
+    first = first[np.argsort(rank[first])]
+    others = served[rank[served] < 0]
+    number = rank.astype(np.int32)
+    number[others] = len(known.columns) + np.arange(len(others))
+    dish = number[served][tables.dish]
+    return replace(tables, dish=dish), np.concatenate([first, others])
 
 
 def _check_repeats(state: FranchiseSample | Concentrations) -> None:

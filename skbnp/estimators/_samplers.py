@@ -45,6 +45,7 @@ from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
     check_is_fitted,
+    feature_names_of,
     fit_context,
     whole_counts,
 )
@@ -425,13 +426,19 @@ class TopicSampler(TopicModelMixin, Sampler):
     def _check_init(self, n_features: int) -> None:
         """Refuse a model to start from."""
 
+    def _check_vocabulary(self, n_features: int, names, *, in_fit: bool) -> None:
+        """Refuse parameters that do not go with a new vocabulary."""
+        if in_fit:
+            self._check_init(n_features)
+
     def _read(self, X, *, reset: bool, method: str) -> TokenCorpus:
         in_fit = method == "fit"
         n_before = 0 if reset or in_fit else int(self._best().n_tokens.sum())
 
         def accept(counts: sp.csr_array) -> sp.csr_array:
-            if reset and in_fit:
-                self._check_init(counts.shape[1])
+            if reset:
+                names = feature_names_of(X)
+                self._check_vocabulary(counts.shape[1], names, in_fit=in_fit)
             return whole_counts(counts, type(self).__name__, n_before)
 
         counts = self._read_counts(X, reset=reset, method=method, accept=accept)

@@ -44,7 +44,8 @@ cdef struct Proposal "skbnp_proposal":
     # Words of the documents by table, and where each table begins in its document.
     const int32_t* words
     const int32_t* begin
-    # All tables, dish by dish; limits of the dishes.
+    # All tables that may move, dish by dish; limits of the dishes.
+    int64_t n_tables
     const int32_t* doc
     const int32_t* table
     const int64_t* first
@@ -332,8 +333,8 @@ cdef int propose_dishes "skbnp_propose"(
     Franchise* f, Proposal* p, bitgen_t* rng
 ) noexcept nogil:
     cdef bint is_split, is_applied
-    p.a = below(f.n_all_tables, rng)
-    p.b = below(f.n_all_tables - 1, rng)
+    p.a = below(p.n_tables, rng)
+    p.b = below(p.n_tables - 1, rng)
     p.b += p.b >= p.a  # any two tables, in any order
     p.one, p.other = dish_of(f, p, p.a), dish_of(f, p, p.b)
     is_split = p.one == p.other
@@ -356,7 +357,7 @@ def propose(
     Workspace work,
     const int32_t[::1] words,   # IN    (n_tokens,) by document and table
     const int32_t[::1] begin,   # IN    (n_tokens,) of each table in its document
-    const int32_t[::1] doc,     # IN    (n_tables,) of all tables, dish by dish
+    const int32_t[::1] doc,     # IN    (n_tables,) of those that may move, by dish
     const int32_t[::1] table,   # IN    (n_tables,)
     const int64_t[::1] first,   # IN    (n_places + 1,) limits of the dishes
     Py_ssize_t n_scans,         # IN    >= 0
@@ -386,11 +387,11 @@ def propose(
     cdef bitgen_t* rng = borrow(bit_generator)
     cdef int outcome
     open_seating(&f, seating, work)
-    if f.n_all_tables < 2 or f.n_free + f.n_places == f.n_served:
+    if doc.shape[0] < 2 or f.n_free + f.n_places == f.n_served:
         raise ValueError("two tables and a free place are needed")
-    if not doc.shape[0] == table.shape[0] == f.n_all_tables:
-        raise ValueError("the list must hold all tables")
-    if first.shape[0] < f.n_served + 1 or first[f.n_served] != f.n_all_tables:
+    if doc.shape[0] != table.shape[0] or doc.shape[0] > f.n_all_tables:
+        raise ValueError("the list must hold tables, each once")
+    if first.shape[0] < f.n_served + 1 or first[f.n_served] != doc.shape[0]:
         raise ValueError("first does not fit")
     if words.shape[0] < f.begin[f.n_docs] or begin.shape[0] < f.begin[f.n_docs]:
         raise ValueError("words and begin must have an entry per token")
@@ -399,7 +400,7 @@ def propose(
     cdef int32_t[:, ::1] counts = np.zeros((2, f.n_words), dtype=np.int32)
     p.words, p.begin = &words[0], &begin[0]
     p.doc, p.table, p.first = &doc[0], &table[0], &first[0]
-    p.n_scans = n_scans
+    p.n_scans, p.n_tables = n_scans, doc.shape[0]
     p.queue, p.is_other = &queue[0], &is_other[0]
     p.counts_one, p.counts_other = &counts[0, 0], &counts[1, 0]
     with bit_generator.lock, nogil:

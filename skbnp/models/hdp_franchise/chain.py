@@ -91,7 +91,9 @@ class FranchiseChain(GibbsChain[FranchiseState]):
     n_scans : int
         Intermediate restricted Gibbs scans of a proposal; 0: sequential allocation.
     before : FranchiseSample or None
-        Counts of documents that are gone.
+        Counts of documents that are gone, or of the prior of known topics; its topics
+        are the first dishes of the start, if there is one.
+    before_is_prior : bool
     repeats_from : int or None
         Sweeps before documents may repeat words, unless they do from the start; None:
         they never may.
@@ -109,15 +111,19 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         proposal_sweeps: int = 0,
         n_scans: int = 0,
         before: FranchiseSample | None = None,
+        before_is_prior: bool = False,
         repeats_from: int | None = None,
     ):
         self.priors, self.entropy = priors, entropy
         self.n_proposals, self.proposal_sweeps = n_proposals, proposal_sweeps
         self.n_scans = n_scans
         self.repeats_from = repeats_from
-        places = None if before is None else before.places()
+        places = None
+        if before is not None:
+            places = replace(before.places(), is_prior=before_is_prior)
         if isinstance(start, FranchiseState):
-            _check_tables(start, tokens)
+            n_before = 0 if places is None else len(places.tables)
+            _check_tables(start, tokens, n_before)
         self.seating = Seating(tokens, start.concentrations, start.tables, places)
         self.pieces = pieces_of(tokens.begin, TOKENS_PER_PIECE)
         if isinstance(start, FranchiseState):
@@ -127,15 +133,19 @@ class FranchiseChain(GibbsChain[FranchiseState]):
             self._seat(stream(entropy, Purpose.START, number, start.step))
         known = np.zeros(0, np.intp) if start.ids is None else start.ids
         if before is not None:
-            known = before.component_ids[before.n_tokens > 0]
-        next_id, n_served = start.next_id, self.seating.n_served
+            first = before.component_ids[before.n_tokens > 0]
+            known = np.concatenate([first, known[len(first) :]])
+        next_id = max(start.next_id, 1 + int(known.max(initial=-1)))
+        n_served = self.seating.n_served
         new = named = np.arange(next_id, next_id + n_served - len(known))
         if n_served == 0 and before is None:
             # An empty corpus has a topic, too, which no token has: the newest name.
             named = np.array([next_id])
         log = [*start.lineage, *birth_entries(start.step, named)]
         if not start.lineage:
+            named = np.concatenate([known, named])
             log = [Lineage(start.step, "init", (), tuple(named.tolist()))]
+            named = named[len(known) :]
         if before is not None and len(known) + len(new) > 0:
             gone = before.component_ids[before.n_tokens == 0]
             log += end_entries(start.step, gone)
@@ -255,7 +265,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         return FranchiseSample.of(self.seating, self.state)
 
 
-def _check_tables(state: FranchiseState, tokens: Tokens) -> None:
+def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
     """Refuse tables that are no seating of these tokens: a file may be damaged."""
     tables, n_docs = state.tables, len(tokens.begin) - 1
     n_all = len(tables.size)
@@ -273,7 +283,9 @@ def _check_tables(state: FranchiseState, tokens: Tokens) -> None:
         )
         and tables.n_tables.sum(dtype=np.int64) == n_all
         and (tables.table < tables.n_tables[tokens.doc]).all()
-        and (np.diff(np.unique(tables.dish), prepend=-1) == 1).all()
+        and len(np.union1d(tables.dish, np.arange(n_before)))
+        == max(int(tables.dish.max(initial=-1)) + 1, n_before)
+        and tables.dish.min(initial=0) >= 0
         and tables.dish.max(initial=-1) < len(state.ids)
     )
     if is_sound:

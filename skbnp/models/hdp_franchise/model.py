@@ -107,6 +107,7 @@ class Places:
 
     counts: sp.csr_array  # (n_dishes, n_words)
     tables: Ints  # (n_dishes,)
+    is_prior: bool = False  # whether of a prior, not of documents
 
 
 class Seating:
@@ -371,23 +372,27 @@ class Seating:
 
     def _log_joint_before(self) -> float:
         assert self.before is not None
-        evidence = _log_evidence(
-            self.topic_word_prior,
-            self.tokens.n_words,
-            self._counted_before,
-            self._totals_before,
-        )
-        return evidence + log_prior_of_dishes(
-            self.before.tables, self.corpus_concentration
-        )
+        joint = log_prior_of_dishes(self.before.tables, self.corpus_concentration)
+        if not self.before.is_prior:
+            joint += self._log_evidence_before(self.topic_word_prior)
+        return joint
 
     def log_evidence(
         self, eta: float, counted: tuple[NDArray, NDArray] | None = None
     ) -> float:
         """Log p(words | seating) for a topic prior, topics integrated out."""
         totals = self.dish_tokens[self.dish_tables > 0].astype(np.float64)
-        return _log_evidence(
+        evidence = _log_evidence(
             eta, self.tokens.n_words, counted or self.count_of_counts(), totals
+        )
+        if self.before is not None and self.before.is_prior:
+            evidence -= self._log_evidence_before(eta)
+        return evidence
+
+    def _log_evidence_before(self, eta: float) -> float:
+        """Log p of the words that were there before."""
+        return _log_evidence(
+            eta, self.tokens.n_words, self._counted_before, self._totals_before
         )
 
     def count_of_counts(self) -> tuple[Array, NDArray]:
@@ -455,6 +460,26 @@ class FranchiseSample:
             state.step,
             seating.word_discount,
             seating.word_concentration,
+        )
+
+    @classmethod
+    def of_prior(
+        cls,
+        counts: sp.csr_array,
+        ids: NDArray[np.intp],
+        concentrations: Concentrations,
+    ) -> "FranchiseSample":
+        """Topics of which a prior has some tokens, at one table each."""
+        return cls(
+            counts,
+            np.ones(len(ids), np.int32),
+            ids,
+            concentrations.doc,
+            concentrations.corpus,
+            concentrations.topic_word_prior,
+            log_joint=0.0,
+            chain=0,
+            step=0,
         )
 
     @property

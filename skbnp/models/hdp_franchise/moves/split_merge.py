@@ -34,6 +34,8 @@ def propose_moves(
         if seating.n_free == 0 and seating.n_served == len(seating.dish_tables):
             seating.make_places()
         listed = listed or _list_tables(seating)
+        if len(listed[0]) < 2:
+            return accepted
         outcome, stays, comes = propose(
             seating,
             seating.workspace,
@@ -54,14 +56,22 @@ def propose_moves(
 def _list_tables(
     seating: Seating,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """All tables dish by dish: their documents and numbers, limits of the dishes."""
+    """All tables dish by dish: their documents and numbers, limits of the dishes.
+
+    But for those of dishes that were there before: these neither split nor merge.
+    """
     at = seating.live()
     doc = np.repeat(np.arange(len(seating.n_tables)), seating.n_tables)
     dish = seating.dish[at]
+    tables = seating.dish_tables[: seating.n_served]
+    n_before = 0 if seating.before is None else len(seating.before.tables)
+    if n_before:
+        at, doc, dish = (values[dish >= n_before] for values in (at, doc, dish))
+        tables = np.bincount(dish, minlength=seating.n_served)
     if seating.n_served <= np.iinfo(np.uint16).max:
         dish = dish.astype(np.uint16)  # by radix
     order = np.argsort(dish, kind="stable")
-    first = np.cumsum(seating.dish_tables[: seating.n_served], dtype=np.int64)
+    first = np.cumsum(tables, dtype=np.int64)
     return (
         doc[order].astype(np.int32),
         (at - seating.begin[doc])[order].astype(np.int32),
