@@ -32,8 +32,10 @@ from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
+    Vocabulary,
     check_documents,
     check_is_fitted,
+    vocabulary_of,
 )
 
 __all__ = [
@@ -267,11 +269,22 @@ class TopicModelMixin(ComponentModelMixin):
             given.append(counts)
             return accept(counts)
 
-        counts, _ = check_documents(self, X, reset=reset, method=method, accept=keep)
+        counts, _ = check_documents(
+            self,
+            X,
+            reset=reset,
+            method=method,
+            accept=keep,
+            vocabulary=self._extended(X) if method == "partial_fit" else None,
+        )
         if reset or method == "fit":
             words = np.asarray(given[0].sum(axis=0)).ravel()
             self._warn_of(CountSurvey.of(given[0]), words, in_fit=method == "fit")
         return drop_empty(counts)
+
+    def _extended(self, X: MatrixLike) -> Vocabulary | None:
+        """Return the vocabulary that a chunk of a stream extends, if it does."""
+        return vocabulary_of(self, X) if self.__sklearn_is_fitted__() else None
 
     def _warn_of(self, survey: CountSurvey, words: np.ndarray, *, in_fit: bool) -> None:
         """Warn of documents to learn from; chunks of a stream may be few."""
@@ -535,6 +548,12 @@ class FitTasks:
             **self._heard,
             reconstruction_attributes=lambda: copy.deepcopy(self._attributes()),
         )
+
+
+def features_of(vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return the fitted attributes that say which features there are."""
+    names = vocabulary.names
+    return {"feature_names_in_": names, "n_features_in_": len(names)}
 
 
 def are_in_use(tokens: np.ndarray) -> np.ndarray:

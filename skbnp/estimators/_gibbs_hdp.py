@@ -15,7 +15,7 @@ from skbnp.estimators._base import (
     ComponentEditsMixin,
     are_in_use,
 )
-from skbnp.estimators._known_topics import base_prior, names_of, resolve
+from skbnp.estimators._known_topics import base_prior, names_of, new_boosts, resolve
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler, evenly_spaced
 from skbnp.estimators._saved import (
     check_array,
@@ -465,6 +465,30 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         topics, words = np.nonzero(tokens.T)
         parts = (tokens.T[topics, words], (topics, known.words[words]))
         return sp.csr_array(parts, shape)
+
+    def _widened(self, sample, data, vocabulary):
+        n_before = sample.topic_word_counts.shape[1]
+        sample, features = super()._widened(sample, data, vocabulary)
+        known = getattr(self, "_known", None)
+        if known is None:
+            return sample, features
+        words = np.asarray(data.counts.sum(axis=0)).ravel()
+        known = known.widened(n_before, data.counts.shape[1])
+        boosts = new_boosts(self.topic_word_prior, vocabulary.names, n_before, words)
+        if boosts is not None and boosts[1].shape[1] == len(known.columns):
+            known = known.boosted(*boosts)
+            shape = len(known.columns), data.counts.shape[1]
+            more = self._whole(known, shape)
+            more.data[more.indices < n_before] = 0
+            place = {n: row for row, n in enumerate(sample.component_ids.tolist())}
+            rows = [place[name] for name in known.columns.tolist()]
+            parts = np.ones(len(rows), np.int32), (rows, np.arange(len(rows)))
+            move = sp.csr_array(parts, (len(place), len(rows)))
+            counts = sp.csr_array(sample.topic_word_counts + move @ more)
+            counts.eliminate_zeros()
+            counts.sort_indices()
+            sample = replace(sample, topic_word_counts=counts.astype(np.int32))
+        return sample, features | {"_known": known}
 
     def _start(self, goes_on: bool) -> FranchiseStart:
         """Where tokens are seated one by one."""

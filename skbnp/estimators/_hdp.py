@@ -620,6 +620,11 @@ class HDP(VariationalTopicModel):
         drawn = drawn_documents(corpus, words, n_components, rng)
         return blur(drawn, DOC_SHARE, whole[words], rng)
 
+    def _blurred(self, documents, whole, rng):
+        if not self._is_collapsed or whole.sum() <= 0.0:
+            return super()._blurred(documents, whole, rng)
+        return blur(documents, DOC_SHARE, whole, rng)
+
     def _resumed(self, model, *, in_fit):
         if type(model) is not type(self._posterior.model):
             raise ValueError(
@@ -634,6 +639,13 @@ class HDP(VariationalTopicModel):
         if in_fit:
             posterior.reservoir = None  # a fit learns what was held out
             posterior.move_memory = MoveMemory()  # of the topics before it
+        return posterior
+
+    def _widened(self, posterior, rows, vocabulary):
+        posterior = super()._widened(posterior, rows, vocabulary)
+        if posterior.reservoir is not None:
+            reservoir = posterior.reservoir.widened(len(vocabulary.names))
+            posterior = replace(posterior, reservoir=reservoir)
         return posterior
 
     def _publish_edits(self):

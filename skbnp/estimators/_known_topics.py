@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from skbnp.components import known_topics
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["KnownTopics", "Resolved", "base_prior", "names_of", "resolve"]
+__all__ = ["KnownTopics", "Resolved", "base_prior", "names_of", "new_boosts", "resolve"]
 
 Array = NDArray[np.float64]
 #: Range of the entries of a prior, and of that of all other topics.
 SMALLEST, LARGEST = 1e-100, 1e10
 #: Prior of topics that are not known.
 DEFAULT_PRIOR = 0.05
-#: Share of a known topic's start that is its own; the rest is the corpus.
-OWN_SHARE = 0.5
+#: Documents that a topic of seed words starts from.
+N_DENSEST = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +153,24 @@ def seed_columns(
     return found, missing
 
 
+def new_boosts(
+    prior: Any, names: NDArray, n_before: int, counts: Array
+) -> tuple[NDArray[np.intp], Array] | None:
+    """Boosts of seed words among new columns, (n, G), for their tokens, (V,)."""
+    known = _as_known(prior)
+    if known is None or not isinstance(known.topics, Mapping):
+        return None
+    found, _ = seed_columns(known, names, range(n_before, len(names)))
+    words = np.unique(np.concatenate([np.zeros(0, int), *found]).astype(np.intp))
+    if len(words) == 0:
+        return None
+    values = np.zeros((len(words), len(found)))
+    for topic, columns in enumerate(found):
+        at = np.searchsorted(words, columns)
+        values[at, topic] = np.maximum(known.weight * counts[columns], 1.0)
+    return words, values
+
+
 @dataclass(frozen=True)
 class Resolved:
     """Known topics in terms of columns, before any document."""
@@ -190,25 +208,28 @@ class Resolved:
             np.zeros((2, n)),
         )
 
-    def start(self, X: sp.csr_array, words: NDArray[np.intp]) -> Array:
-        """Where known topics start, (n_words, G): half of each is the corpus.
+    def document(self, X: sp.csr_array, words: NDArray[np.intp]) -> Array:
+        """Counts of some words in what each known topic starts from, (n_words, G).
 
-        The rest is that of documents with its seed words, in proportion to their
-        share; or the topic as it is given.
+        As others do from a document: a topic of seed words from those of the documents
+        where these are densest, others as a document of the mean length.
         """
-        corpus = np.asarray(X.sum(axis=0)).ravel()[words] + 1e-300
-        corpus /= corpus.sum()
+        n_docs = max(X.shape[0], 1)
         if self.is_whole:
             own = self.values[np.searchsorted(self.words, words)] + 1e-300
-        else:
-            seeds = np.zeros((X.shape[1], self.n_topics))
-            seeds[self.words] = self.values
-            tokens = np.maximum(np.asarray(X.sum(axis=1)).ravel(), 1.0)
-            shares = (X @ seeds) / tokens[:, None]
-            own = (X.T @ shares)[words]
-            own[:, own.sum(axis=0) <= 0.0] = corpus[:, None]
-        own = own / own.sum(axis=0)
-        return OWN_SHARE * own + (1.0 - OWN_SHARE) * corpus[:, None]
+            return own * (X.sum() / n_docs / own.sum(axis=0))
+        seeds = np.zeros((X.shape[1], self.n_topics))
+        seeds[self.words] = self.values
+        length = np.sqrt(np.maximum(np.asarray(X.sum(axis=1)).ravel(), 1.0))
+        density = (X @ seeds) / length[:, None]
+        own = np.empty((len(words), self.n_topics))
+        for topic in range(self.n_topics):
+            best = np.argsort(-density[:, topic], kind="stable")[:N_DENSEST]
+            best = best[density[best, topic] > 0.0]
+            counts = X[best] if len(best) else X
+            own[:, topic] = np.asarray(counts.sum(axis=0)).ravel()[words]
+            own[:, topic] /= max(len(best), 1)
+        return own
 
 
 def resolve(

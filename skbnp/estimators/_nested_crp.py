@@ -417,6 +417,11 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             )
         return replace(self._posterior, model=model, max_components=self._limit())
 
+    def _widened(self, posterior, rows, vocabulary):
+        seen = posterior.model.priors.seen
+        seen = replace(seen, n_vocabulary=len(vocabulary.names))
+        return replace(posterior, model=_with_seen(posterior.model, seen))
+
     def _unsettled(self) -> str:
         return "left no two passes to compare between which the tree stayed."
 

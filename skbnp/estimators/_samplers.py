@@ -4,7 +4,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from skbnp.estimators._base import (
     FitTasks,
     TopicModelMixin,
     are_in_use,
+    features_of,
 )
 from skbnp.estimators._saved import (
     MOST_STEPS,
@@ -44,6 +45,7 @@ from skbnp.utils.random import draw_entropy
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
+    Vocabulary,
     check_is_fitted,
     feature_names_of,
     fit_context,
@@ -122,6 +124,16 @@ class Sampler(
     @abstractmethod
     def _starts(self, data, entropy: int, goes_on: bool) -> Iterable[ChainStart]:
         """Where each chain starts on new data."""
+
+    def _extended(self, X) -> Vocabulary | None:
+        """Return the vocabulary that a chunk of a stream extends, if it does."""
+        return None
+
+    def _widened(
+        self, sample: Any, data: Any, vocabulary: Vocabulary
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return a sample of more features, and fitted attributes that say so."""
+        raise NotImplementedError
 
     @abstractmethod
     def _make_chain(
@@ -241,6 +253,9 @@ class Sampler(
         self._check_consistency(goes_on)
         before = self._best() if goes_on else None
         data = self._read(X, reset=not goes_on, method="partial_fit", **more)
+        features, vocabulary = {}, self._extended(X)
+        if before is not None and vocabulary is not None:
+            before, features = self._widened(before, data, vocabulary)
         if before is not None:
             number, history, entropy = before.chain, self.history_, self._entropy
         else:
@@ -254,6 +269,7 @@ class Sampler(
 
         def attributes() -> dict[str, Any]:
             return {
+                **features,
                 **self._fitted_attributes([chain], [], history, np.inf, entropy),
                 "_chains": None,
                 "_data": None,
@@ -460,6 +476,14 @@ class TopicSampler(TopicModelMixin, Sampler):
         if not hasattr(self, "_n_seen"):
             raise AttributeError("n_samples_seen_ is not known of an older file.")
         return self._n_seen
+
+    def _widened(
+        self, sample: Any, data: TokenCorpus, vocabulary: Vocabulary
+    ) -> tuple[Any, dict[str, Any]]:
+        held, n_words = sample.topic_word_counts, data.counts.shape[1]
+        parts = held.data, held.indices, held.indptr
+        counts = sp.csr_array(parts, (held.shape[0], n_words))
+        return replace(sample, topic_word_counts=counts), features_of(vocabulary)
 
     def _describe(self, data) -> str:
         return f"topics of {data.counts.shape[0]} documents, {len(data)} tokens"

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields, replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -25,8 +24,9 @@ from skbnp.estimators._base import (
     FitTasks,
     TopicModelMixin,
     are_in_use,
+    features_of,
 )
-from skbnp.estimators._known_topics import Resolved, names_of, resolve
+from skbnp.estimators._known_topics import Resolved, names_of, new_boosts, resolve
 from skbnp.estimators._saved import (
     LARGE,
     check_array,
@@ -57,6 +57,7 @@ from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
     StrOptions,
+    Vocabulary,
     check_gamma_prior,
     check_is_fitted,
     feature_names_of,
@@ -132,6 +133,14 @@ class VariationalEstimator(
     def _has_started(self) -> bool:
         """Whether what was learned so far is anything to go on from."""
         return True
+
+    def _extended(self, X) -> Vocabulary | None:
+        """Return the vocabulary that a chunk of a stream extends, if it does."""
+        return None
+
+    def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
+        """Return a posterior of more features; what it is made of stays as it is."""
+        raise NotImplementedError
 
     def _needs_start(self, posterior) -> bool:
         """Whether a start is to be found that takes a while."""
@@ -225,8 +234,11 @@ class VariationalEstimator(
         self._limit()
         goes_on = self.__sklearn_is_fitted__()
         rows = self._read(X, reset=not goes_on, method="partial_fit", **given)
+        vocabulary = self._extended(X)
         if goes_on and self._has_started():
             posterior = self._resumed(model, in_fit=False)
+            if vocabulary is not None:
+                posterior = self._widened(posterior, rows, vocabulary)
             history, n_iter = self.history_, self.n_iter_
         else:
             total = self.total_samples or rows.shape[0]
@@ -235,7 +247,12 @@ class VariationalEstimator(
             history, n_iter = new_history(model.criterion), 0
         n_steps = posterior.n_steps
         monitor = self._monitor(model, history)
-        fitted = partial(self._fitted_attributes, posterior, history, n_iter + 1)
+        features = {} if vocabulary is None else features_of(vocabulary)
+
+        def fitted() -> dict[str, Any]:
+            found = self._fitted_attributes(posterior, history, n_iter + 1)
+            return found | features
+
         try:
             n_tasks = self._n_chunk_passes(rows)
             tasks = FitTasks(self, X, y, fitted, n_tasks, "partial_fit")
@@ -563,7 +580,9 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         names = getattr(self, "feature_names_in_", None)
         known = self._known_topics(seen.n_vocabulary, names, may_come=True)
         if known is not None:
-            topics[:, : known.n_topics] = known.start(corpus.X, seen.words)
+            documents = known.document(corpus.X, seen.words)
+            started = self._blurred(documents, corpus.word_counts()[seen.words], rng)
+            topics[:, : known.n_topics] = started
         if len(seen):
             n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs
             topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
@@ -594,6 +613,10 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             topics += drawn_documents(corpus, words, n_components, rng)
         return topics
 
+    def _blurred(self, documents, whole, rng) -> np.ndarray:
+        """Return where topics of documents start, (n_words, n)."""
+        return 0.1 * gamma_noise(documents.shape, rng) + documents
+
     def _has_started(self) -> bool:
         return len(self._posterior.totals.topic_words.seen) > 0
 
@@ -602,6 +625,18 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             self._check_size("with warm_start=True")
         limit = self._limit()
         return replace(self._posterior, model=model, max_components=limit)
+
+    def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
+        words, totals = posterior.totals.topic_words.copy(), posterior.totals
+        n_before, names = words.shape[0], vocabulary.names
+        words.widen(len(names))
+        if isinstance(words, KnownWordTopics):
+            scale = (self.total_samples or rows.shape[0]) / max(rows.shape[0], 1)
+            counts = np.asarray(rows.sum(axis=0)).ravel() * scale
+            boosts = new_boosts(self.topic_word_prior, names, n_before, counts)
+            if boosts is not None and len(words.known.columns) == boosts[1].shape[1]:
+                words.add_boosts(*boosts)
+        return replace(posterior, totals=replace(totals, topic_words=words))
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         """One online update per minibatch of a chunk, in the order of its rows."""

@@ -5,7 +5,7 @@ but may move; they are imported here and nowhere else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -59,6 +59,7 @@ __all__ = [
     "Interval",
     "Options",
     "StrOptions",
+    "Vocabulary",
     "as_counts",
     "check_container",
     "check_coordinates",
@@ -77,6 +78,7 @@ __all__ = [
     "row_totals",
     "validate_data",
     "validate_params",
+    "vocabulary_of",
     "whole_counts",
 ]
 
@@ -110,6 +112,7 @@ def check_documents(
     reset: bool,
     method: str,
     accept: Callable[[sp.csr_array], sp.csr_array] = lambda counts: counts,
+    vocabulary: "Vocabulary | None" = None,
 ) -> tuple[sp.csr_array, np.dtype]:
     """Check a document-term matrix and return it as counts, with its float dtype.
 
@@ -127,6 +130,8 @@ def check_documents(
         The public method that asks, for messages.
     accept : callable
         Refuses or converts valid counts, before they define the vocabulary.
+    vocabulary : Vocabulary or None
+        Where the columns of `X` belong; None: where they are.
 
     Returns
     -------
@@ -138,12 +143,67 @@ def check_documents(
     """
     X = check_before_conversion(X)
     whom = f"{type(estimator).__name__}.{method}"
-    checked = _checked(estimator, X, reset, **_COUNTS)
+    is_free = reset or vocabulary is not None
+    checked = _checked(estimator, X, is_free, **_COUNTS)
     _check_sign(checked, whom)
-    counts = accept(_check_total(as_counts(checked), "X"))
+    counts = _check_total(as_counts(checked), "X")
+    counts = accept(counts if vocabulary is None else vocabulary.place(counts))
     if reset:
         validate_data(estimator, X, reset=True, skip_check_array=True)
     return counts, checked.dtype
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Names of features that a chunk of a stream extends."""
+
+    names: NDArray  # (V,) those there were, then new ones
+    columns: NDArray[np.intp]  # (n,) of them, one for each column of the chunk
+
+    @classmethod
+    def extended(cls, known: NDArray, names: NDArray) -> "Vocabulary":
+        """Put new names behind those known.
+
+        Raises
+        ------
+        ValueError
+            If a name occurs twice, or none is known.
+        """
+        found, times = np.unique(names.astype(str), return_counts=True)
+        if (times > 1).any():
+            raise ValueError(
+                f"X has several columns of the name {str(found[times > 1][0])!r}: add "
+                "them up."
+            )
+        place = {name: column for column, name in enumerate(known.tolist())}
+        n_known = sum(name in place for name in names.tolist())
+        if n_known == 0:
+            raise ValueError(
+                f"X shares no feature name with the {len(known)} known ones, such as "
+                f"{str(known[0])!r}; its first is {str(names[0])!r}. Is it another "
+                "vocabulary? Begin another fit, or rename its columns."
+            )
+        for name in names.tolist():
+            place.setdefault(name, len(place))
+        columns = np.array([place[name] for name in names.tolist()], dtype=np.intp)
+        return cls(np.array(list(place), dtype=object), columns)
+
+    def place(self, counts: sp.csr_array) -> sp.csr_array:
+        """Return counts, (n_docs, n), by the columns of the vocabulary, (n_docs, V)."""
+        indices = self.columns[counts.indices].astype(counts.indices.dtype)
+        shape = counts.shape[0], len(self.names)
+        placed = sp.csr_array((counts.data, indices, counts.indptr), shape)
+        placed.sort_indices()
+        return placed
+
+
+def vocabulary_of(estimator: BaseEstimator, X: MatrixLike) -> Vocabulary | None:
+    """Return the vocabulary that a chunk with other names extends; else None."""
+    known = getattr(estimator, "feature_names_in_", None)
+    names = None if known is None else feature_names_of(X)
+    if known is None or names is None or np.array_equal(known, names):
+        return None
+    return Vocabulary.extended(known, names)
 
 
 def feature_names_of(X: MatrixLike) -> NDArray | None:

@@ -120,6 +120,12 @@ class Reservoir:
             surprise=float(surprise),
         )
 
+    def widened(self, n_words: int) -> "Reservoir":
+        """Return the same documents with further words, which they do not have."""
+        counts = self.counts
+        parts = counts.data, counts.indices, counts.indptr
+        return replace(self, counts=sp.csr_array(parts, (counts.shape[0], n_words)))
+
     def add(
         self, X: sp.csr_array, n_tokens: float, entropy: int
     ) -> tuple["Reservoir", sp.csr_array]:
