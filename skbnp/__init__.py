@@ -13,6 +13,7 @@ from skbnp.estimators import (
     KnownTopics,
     NestedCRP,
     StickBreakingHDP,
+    merge_fits,
 )
 from skbnp.utils.versions import show_versions
 
@@ -27,6 +28,7 @@ __all__ = [
     "NestedCRP",
     "StickBreakingHDP",
     "__version__",
+    "merge_fits",
     "show_versions",
 ]
 

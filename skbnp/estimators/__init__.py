@@ -7,6 +7,7 @@ from skbnp.estimators._gibbs_nested_crp import GibbsNestedCRP
 from skbnp.estimators._hca import HierarchicalComponentAnalysis
 from skbnp.estimators._hdp import HDP, SplitMerge
 from skbnp.estimators._known_topics import KnownTopics
+from skbnp.estimators._merge_fits import merge_fits
 from skbnp.estimators._nested_crp import NestedCRP, TreeMoves
 from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
 
@@ -23,4 +24,5 @@ __all__ = [
     "SplitMerge",
     "StickBreakingHDP",
     "TreeMoves",
+    "merge_fits",
 ]

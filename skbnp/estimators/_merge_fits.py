@@ -1,0 +1,355 @@
+"""Fits of several corpora as one, without their documents."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+
+from skbnp.components.known_topics import KnownWordTopics
+from skbnp.components.seen_words import SeenWords
+from skbnp.components.statistics import WordTopics
+from skbnp.estimators._base import features_of
+from skbnp.estimators._gibbs_hdp import GibbsHDP
+from skbnp.estimators._hdp import HDP
+from skbnp.inference.edits import Lineage
+from skbnp.inference.monitor import new_history
+from skbnp.models.hdp.burstiness import Burstiness
+from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp_franchise.model import FranchiseSample
+from skbnp.models.hdp_franchise.repeats import NONE
+from skbnp.utils.ordering import rows_by_id
+from skbnp.utils.validation import (
+    Interval,
+    Vocabulary,
+    check_is_fitted,
+    validate_params,
+)
+
+__all__ = ["merge_fits"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+#: Rounds in which weights and concentrations follow from added statistics.
+N_ROUNDS = 20
+
+
+@validate_params(
+    {
+        "estimators": [list, tuple],
+        "min_similarity": [Interval(Real, 0, 1, closed="both")],
+    },
+    prefer_skip_nested_validation=False,
+)
+def merge_fits(
+    estimators: Sequence[HDP | GibbsHDP], *, min_similarity: float = 0.5
+) -> HDP | GibbsHDP:
+    """Merge fits of several corpora, such as two periods or hospitals, into one.
+
+    No documents are needed: topics are aligned, and what the fits have summed up of
+    their documents is added. A topic that one fit has and another does not stays as it
+    is; the result has all terms of all fits. It is fitted: `transform`, `score` and
+    `partial_fit` go on from there.
+
+    Parameters
+    ----------
+    estimators : list or tuple of HDP or of GibbsHDP
+        Two or more fits of one class, and of one `variational_family`. Terms are
+        matched by `feature_names_in_`; fits without names must have as many features.
+    min_similarity : float, default=0.5
+        Cosine of expected topics from which two topics are the same, in [0, 1]; pairs
+        have the largest sum of cosines, as in
+        :func:`skbnp.inspection.align_components`.
+
+    Returns
+    -------
+    merged : HDP or GibbsHDP
+        A new estimator with the parameters of the first; the fits stay as they are. Its
+        topics are those of the first, then those that the others add, numbered from 0.
+
+    Raises
+    ------
+    ValueError
+        If the fits are of different kinds, have topics known from before a fit
+        (:class:`skbnp.KnownTopics`), or terms that cannot be matched.
+
+    See Also
+    --------
+    skbnp.inspection.align_components : Which topics of two fits are the same.
+
+    Notes
+    -----
+    Statistics of a variational posterior are sums over documents [1]_; online fits hold
+    estimates of those of their whole corpora. Weights and concentrations follow from
+    the sums; the topic prior is the geometric mean, by tokens. Documents that a stream
+    keeps, to try other numbers of topics, are left out. Of a `GibbsHDP` the samples
+    with the highest log joints are added.
+
+    References
+    ----------
+    .. [1] Trevor Campbell, Julian Straub, John W. Fisher III and Jonathan P. How,
+       "Streaming, Distributed Variational Inference for Bayesian Nonparametrics",
+       Advances in Neural Information Processing Systems 28, 2015.
+
+    Examples
+    --------
+    >>> from skbnp import HDP, merge_fits
+    >>> from skbnp.datasets import make_bars
+    >>> X = make_bars(400, random_state=0).data
+    >>> one = HDP(n_components=20, random_state=0).fit(X[:200])
+    >>> other = HDP(n_components=20, random_state=1).fit(X[200:])
+    >>> merge_fits([one, other]).transform(X[:2]).shape[0]
+    2
+    """
+    _check_kinds(estimators)
+    vocabulary, columns = _joint_vocabulary(estimators)
+    merged = clone(estimators[0])
+    merge = _merge_samples if isinstance(merged, GibbsHDP) else _merge_posteriors
+    found, places = merge(merged, estimators, columns, min_similarity)
+    merged._publish(found | vocabulary)
+    names: dict[int, str] = {}
+    for estimator, place in zip(estimators, places, strict=True):
+        for topic, name in getattr(estimator, "topic_names_", {}).items():
+            if topic in place and name not in names.values():
+                names.setdefault(place[topic], name)
+    if names:
+        merged.topic_names_ = names
+    return merged
+
+
+def _check_kinds(estimators: Sequence[Any]) -> None:
+    if len(estimators) < 2:
+        raise ValueError(f"estimators must be two or more, got {len(estimators)}.")
+    kinds = {type(estimator) for estimator in estimators}
+    if len(kinds) > 1 or not isinstance(estimators[0], (HDP, GibbsHDP)):
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise ValueError(f"estimators must all be HDP, or all GibbsHDP, got {names}.")
+    for estimator in estimators:
+        check_is_fitted(estimator)
+    if isinstance(estimators[0], HDP):
+        families = {type(e._posterior.model) for e in estimators}
+        known = [
+            isinstance(e._posterior.totals.topic_words, KnownWordTopics)
+            for e in estimators
+        ]
+        if len(families) > 1:
+            raise ValueError("estimators must be of one variational_family.")
+    else:
+        known = [getattr(e, "_known", None) is not None for e in estimators]
+    if any(known):
+        raise ValueError(
+            f"estimators[{known.index(True)}] has known topics (topic_word_prior), "
+            "whose prior would count twice: merge fits without, or go on with "
+            "partial_fit."
+        )
+
+
+def _joint_vocabulary(
+    estimators: Sequence[Any],
+) -> tuple[dict[str, Any], list[Ints]]:
+    """Return attributes of all features, and the columns of those of each fit."""
+    names = [getattr(e, "feature_names_in_", None) for e in estimators]
+    sizes = [e.n_features_in_ for e in estimators]
+    if all(name is None for name in names):
+        if len(set(sizes)) > 1:
+            raise ValueError(
+                f"estimators have {sizes} features and no names of these: fit data "
+                "frames, so that terms can be matched."
+            )
+        return {"n_features_in_": sizes[0]}, [np.arange(sizes[0])] * len(sizes)
+    if any(name is None for name in names):
+        at = [name is None for name in names].index(True)
+        raise ValueError(
+            f"estimators[{at}] has no feature names, others do: fit data frames, so "
+            "that terms can be matched."
+        )
+    columns, joint = [np.arange(sizes[0])], names[0]
+    for name in names[1:]:
+        vocabulary = Vocabulary.extended(joint, name)
+        joint = vocabulary.names
+        columns.append(vocabulary.columns)
+    whole = Vocabulary(np.asarray(joint, dtype=object), columns[0])
+    return features_of(whole), columns
+
+
+def _aligned(topics: Array, others: Array, min_similarity: float) -> Ints:
+    """Return which of some topics (V, K) each of others is, or a number from K on."""
+    one, other = (t / np.linalg.norm(t, axis=0) for t in (topics, others))
+    cosines = one.T @ other
+    rows, columns = linear_sum_assignment(-cosines)
+    at = np.full(others.shape[1], -1)
+    same = cosines[rows, columns] >= min_similarity
+    at[columns[same]] = rows[same]
+    alone = np.flatnonzero(at < 0)
+    at[alone] = topics.shape[1] + np.arange(len(alone))
+    return at
+
+
+def _geometric(values: Sequence[float], tokens: Array) -> float:
+    return float(np.exp(np.log(values) @ tokens / tokens.sum()))
+
+
+def _merge_posteriors(
+    merged: HDP, estimators: Sequence[HDP], columns: list[Ints], least: float
+) -> tuple[dict[str, Any], list[dict[int, int]]]:
+    """Add totals of topics that are the same; weights follow."""
+    n_words = 1 + max(int(words.max()) for words in columns)
+    posteriors = [e._posterior for e in estimators]
+    tokens = np.array([max(p.totals.n_tokens, 1e-300) for p in posteriors])
+    eta = _geometric([p.state.topic_word_prior for p in posteriors], tokens)
+    total, places = np.zeros((n_words, 0)), list[Ints]()
+    for posterior, words in zip(posteriors, columns, strict=True):
+        counts = np.zeros((n_words, posterior.state.n_components))
+        counts[words] = posterior.totals.topic_words.dense()
+        if places:
+            place = _aligned(total + eta, counts + eta, least)
+        else:  # in the order in which users see them
+            place = np.argsort(posterior.rows)
+        more = max(int(place.max()) + 1 - total.shape[1], 0)
+        total = np.pad(total, ((0, 0), (0, more)))
+        total[:, place] += counts
+        places.append(place)
+    n_topics = total.shape[1]
+    seen = SeenWords.of(total.sum(axis=1))
+    sums: dict[str, Any] = {"topic_words": WordTopics(total[seen.words], seen)}
+    weights = np.zeros(n_topics + 1)
+    for posterior, place, share in zip(posteriors, places, tokens, strict=True):
+        share /= tokens.sum()
+        weights[place] += share * posterior.state.topic_weights
+        weights[-1] += share * posterior.state.weights[-1]
+        for item in fields(posterior.totals):
+            if item.name == "topic_words":
+                continue
+            value = getattr(posterior.totals, item.name)
+            if item.name in posterior.totals.columns:
+                spread = np.zeros(n_topics)
+                spread[place] = value
+                value = spread
+            sums[item.name] = sums.get(item.name, 0.0) + value
+    model, first = merged._make_model(), posteriors[0]
+    state = replace(
+        first.state,
+        weights=weights / weights.sum(),
+        doc_concentration=_geometric(
+            [p.state.doc_concentration for p in posteriors], tokens
+        ),
+        corpus_concentration=_geometric(
+            [p.state.corpus_concentration for p in posteriors], tokens
+        ),
+        topic_word_prior=eta,
+        burstiness=_joint_burstiness(posteriors, tokens),
+        by_tables=all(p.state.by_tables for p in posteriors),
+    )
+    totals = type(first.totals)(**sums)
+    for _ in range(N_ROUNDS):
+        state = model.update(state, totals)
+    ids = np.arange(n_topics)
+    posterior = HDPPosterior(
+        model,
+        state,
+        totals,
+        ids,
+        [Lineage(0, "init", (), tuple(ids.tolist()))],
+        entropy=first.entropy,
+        n_steps=sum(p.n_steps for p in posteriors),
+        step_origin=sum(p.step_origin for p in posteriors),
+        n_seen=sum(p.n_seen for p in posteriors),
+        is_warm=all(p.is_warm for p in posteriors),
+        stale=max(p.stale for p in posteriors),
+        max_components=max(merged._limit(), n_topics),
+        trials_ended=True,
+    )
+    history = new_history(model.criterion)
+    n_iter = sum(e.n_iter_ for e in estimators)
+    names = [
+        dict(zip(p.ids.tolist(), place.tolist(), strict=True))
+        for p, place in zip(posteriors, places, strict=True)
+    ]
+    return merged._fitted_attributes(posterior, history, n_iter), names
+
+
+def _joint_burstiness(posteriors: Sequence[Any], tokens: Array) -> Burstiness | None:
+    """Mean of what documents repeat; None unless those of all fits do."""
+    found = [p.state.burstiness for p in posteriors]
+    if any(burstiness is None for burstiness in found):
+        return None
+    discount = float(np.average([b.discount for b in found], weights=tokens))
+    return Burstiness(discount, _geometric([b.concentration for b in found], tokens))
+
+
+def _merge_samples(
+    merged: GibbsHDP, estimators: Sequence[GibbsHDP], columns: list[Ints], least: float
+) -> tuple[dict[str, Any], list[dict[int, int]]]:
+    """Add counts and tables of the best samples, topic by topic."""
+    n_words = 1 + max(int(words.max()) for words in columns)
+    samples = [e._best() for e in estimators]
+    tokens = np.array([max(float(s.n_tokens.sum()), 1e-300) for s in samples])
+    if tokens.sum() > np.iinfo(np.int32).max:
+        raise ValueError("estimators have more than 2^31 - 1 tokens together.")
+    eta = _geometric([s.topic_word_prior for s in samples], tokens)
+    counts, tables = sp.csr_array((0, n_words), dtype=np.int32), np.zeros(0, np.int32)
+    places = list[Ints]()
+    for sample, words in zip(samples, columns, strict=True):
+        held = sample.topic_word_counts.tocoo()
+        spread = (held.data, (held.row, words[held.col]))
+        wide = sp.csr_array(spread, (held.shape[0], n_words))
+        if places:
+            place = _aligned(counts.toarray().T + eta, wide.toarray().T + eta, least)
+        else:
+            place = np.argsort(rows_by_id(sample.component_ids))
+        n_topics = max(len(tables), int(place.max()) + 1)
+        parts = np.ones(len(place), np.int32), (place, np.arange(len(place)))
+        move = sp.csr_array(parts, (n_topics, len(place)))
+        counts.resize((n_topics, n_words))
+        counts = sp.csr_array(counts + move @ wide)
+        tables = np.pad(tables, (0, n_topics - len(tables)))
+        tables = (tables + move @ sample.table_counts).astype(np.int32)
+        places.append(place)
+    counts.sort_indices()
+    order = np.argsort(-tables, kind="stable")
+    repeats = all(s.has_repeats for s in samples)
+    sample = FranchiseSample(
+        topic_word_counts=sp.csr_array(counts[order].astype(np.int32)),
+        table_counts=tables[order],
+        component_ids=order,
+        doc_concentration=_geometric([s.doc_concentration for s in samples], tokens),
+        corpus_concentration=_geometric(
+            [s.corpus_concentration for s in samples], tokens
+        ),
+        topic_word_prior=eta,
+        log_joint=float(np.average([s.log_joint for s in samples], weights=tokens)),
+        chain=0,
+        step=0,
+        word_discount=float(
+            np.average([s.word_discount for s in samples], weights=tokens)
+        )
+        if repeats
+        else NONE[0],
+        word_concentration=_geometric([s.word_concentration for s in samples], tokens)
+        if repeats
+        else NONE[1],
+    )
+    n_topics = len(tables)
+    found = {
+        "samples_": [sample],
+        "_kept": [],
+        "_chains": None,
+        "_data": None,
+        "_entropy": estimators[0]._entropy,
+        "_next_id": n_topics,
+        "lineage_": [Lineage(0, "init", (), tuple(range(n_topics)))],
+        "history_": {name: [] for name in merged._columns},
+        "n_components_posterior_": {n_topics: 1.0},
+        "n_iter_": sum(e.n_iter_ for e in estimators),
+        **merged._attributes_of(sample),
+    }
+    names = [
+        dict(zip(s.component_ids.tolist(), place.tolist(), strict=True))
+        for s, place in zip(samples, places, strict=True)
+    ]
+    return found, names
