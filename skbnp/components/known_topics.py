@@ -81,9 +81,9 @@ class KnownTopics:
         return replace(
             self,
             columns=self.columns[kept],
-            values=self.values[:, kept],
+            values=np.ascontiguousarray(self.values[:, kept]),
             is_fixed=self.is_fixed[kept],
-            said=self.said[:, kept],
+            said=np.ascontiguousarray(self.said[:, kept]),
         )
 
     def silent(self) -> "KnownTopics":

@@ -201,7 +201,7 @@ class Resolved:
         return known_topics.KnownTopics(
             np.arange(n),
             self.words,
-            values,
+            np.ascontiguousarray(values),
             np.full(n, self.is_fixed),
             self.is_whole,
             self.eta,

@@ -6,13 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import psi
 
 from checks.long import daily
 from reference import hdp_direct as reference
+from skbnp.components.known_topics import KnownTopics, KnownWordTopics
+from skbnp.components.seen_words import SeenWords
 from skbnp.components.statistics import Weighting, WordRows, WordTopics
-from skbnp.components.topics import update_topic_prior
+from skbnp.components.topics import log_marginal, update_topic_prior
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import DocumentVisitor, LocalStop
@@ -29,6 +31,7 @@ from skbnp.models.hdp.model import (
     update_doc_concentration,
     update_weights,
 )
+from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.rows.batch import Batch
 
@@ -624,3 +627,135 @@ def test_mean_word_weights_are_expected_topics(seed):
     lam = posterior.totals.topic_words.dense().T + posterior.state.topic_word_prior
     expected = (lam / lam.sum(axis=1, keepdims=True)).T
     check_table(got, expected / expected.max(axis=1, keepdims=True))
+
+
+# Topics that are known ----------------------------------------------------------------
+
+
+def some_known(rng, n_words, eta, kind):
+    """Two of four topics: seed words, or whole priors, of which one may be fixed."""
+    words = np.array([1, 3, 4]) if kind == "seeds" else np.arange(n_words)
+    values = rng.gamma(1.0, 2.0, size=(len(words), 2))
+    is_fixed = np.array([False, kind == "fixed"])
+    said = np.zeros((2, 2))
+    columns = np.array([0, 2])
+    return KnownTopics(columns, words, values, is_fixed, kind != "seeds", eta, said)
+
+
+def known_posterior(rng, n_words, kind):
+    posterior = random_posterior(rng, 4, n_words)
+    topics = posterior.totals.topic_words.dense()
+    known = some_known(rng, n_words, posterior.state.topic_word_prior, kind)
+    words = KnownWordTopics(topics, SeenWords.all(n_words), known)
+    posterior.totals = posterior.model.start(posterior.state, words)
+    return posterior
+
+
+def as_known_totals(posterior, fresh):
+    """Statistics of a visit as totals, with the boosts of their topics."""
+    words = posterior.totals.topic_words.emptied()
+    words.add(fresh.topic_words)
+    return replace(fresh, topic_words=words)
+
+
+KINDS = pytest.mark.parametrize("kind", ["seeds", "whole", "fixed"])
+
+
+@KINDS
+def test_each_term_of_the_objective_with_known_topics_equals_brute_force(kind, seed):
+    rng = np.random.default_rng([seed, len(kind)])
+    counts = random_corpus(rng)
+    posterior = known_posterior(rng, counts.shape[1], kind)
+    state, words = posterior.state, posterior.totals.topic_words
+    fresh, _, _, r = collected(posterior, counts)
+    got = posterior.model.objective(state, as_known_totals(posterior, fresh))
+    priors = words.priors().T
+    if kind == "fixed":
+        priors[2] = words.known.parameters[:, 1]
+    alpha, gamma = state.doc_concentration, state.corpus_concentration
+    expected = reference.profile_terms(counts, r, state.weights, alpha, gamma, priors)
+    if kind == "fixed":  # phi is known: no part of it is learned
+        _, said = reference.sufficient_statistics(counts, r)
+        shares = np.log(priors[2] / priors[2].sum())
+        expected["words"] = said[2] @ shares + reference.topic_part(
+            np.delete(said, 2, axis=0), np.delete(priors, 2, axis=0)
+        )
+    check_terms(got, expected)
+
+
+@KINDS
+def test_the_bound_with_known_topics_equals_brute_force(kind, seed):
+    rng = np.random.default_rng([seed, len(kind)])
+    counts = random_corpus(rng)
+    posterior = known_posterior(rng, counts.shape[1], kind)
+    words, state = posterior.totals.topic_words, posterior.state
+    fresh, _, _, r = collected(posterior, counts)
+    got = posterior.model.bound(state, words, fresh)["words"]
+    priors, lam = words.priors().T, words.dense().T + state.topic_word_prior
+    if kind == "fixed":
+        priors[2] = lam[2]
+    _, said = reference.sufficient_statistics(counts, r)
+    expected = (said * reference.expected_log_topics(lam)).sum()
+    for prior, row in zip(priors, lam, strict=True):
+        log_phi = psi(row) - psi(row.sum())
+        expected += (prior - row) @ log_phi
+        expected += reference.log_multivariate_beta(row)
+        expected -= reference.log_multivariate_beta(prior)
+    assert_allclose(got, expected, rtol=1e-7)
+
+
+@KINDS
+def test_steps_leave_the_boosts_of_known_topics(kind, seed):
+    rng = np.random.default_rng(seed)
+    counts = random_corpus(rng)
+    posterior = known_posterior(rng, counts.shape[1], kind)
+    words = posterior.totals.topic_words
+    before, boosts = words.dense(), words.emptied().dense()
+    fresh = collected(posterior, counts)[0].topic_words
+    added = np.zeros_like(before)
+    added[fresh.words] = fresh.values.toarray()
+    added[:, words.is_fixed] = 0.0
+    for keep in (0.3, 1e-9):
+        words.decay(keep)
+        words.add(fresh, 2.0)
+        before = boosts + keep * (before - boosts) + 2.0 * added
+    assert_allclose(words.dense(), before, rtol=1e-9, atol=1e-9)
+    assert_allclose(words.total, words.dense().sum(axis=0), rtol=1e-9)
+    words.exchange(fresh, fresh)
+    assert_allclose(words.dense(), before, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["seeds", "whole"])
+def test_the_gain_of_a_merge_into_a_known_topic_is_that_of_the_words(kind, seed):
+    rng = np.random.default_rng(seed)
+    posterior = known_posterior(rng, 12, kind)
+    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
+    gain = hdp_merge.words_gain(words, eta, 0, 1)
+    before = log_marginal(words, eta).sum()
+    words.merge([(1, 0)])
+    assert_allclose(gain, log_marginal(words, eta).sum() - before, rtol=1e-8)
+
+
+def test_known_topics_keep_their_columns_when_others_end(seed):
+    posterior = known_posterior(np.random.default_rng(seed), 12, "whole")
+    words = posterior.totals.topic_words
+    third = words.dense()[:, 2]
+    words.drop([1])
+    assert_array_equal(words.known.columns, [0, 2])
+    words.drop([0])  # the last takes its place
+    assert_array_equal(words.known.columns, [0])
+    assert_allclose(words.dense()[:, 0], third)
+
+
+@KINDS
+def test_the_prior_of_others_is_learned_while_the_bound_rises(kind, seed):
+    rng = np.random.default_rng(seed)
+    posterior = known_posterior(rng, 12, kind)
+    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
+    new = update_topic_prior(words, eta)
+    before, priors = log_marginal(words, eta).sum(), words.priors()
+    words.rebase(new)
+    assert log_marginal(words, new).sum() >= before - 1e-9
+    moved = words.priors() - priors
+    assert_allclose(moved[:, 1], new - eta)
+    assert_allclose(moved[:, 0], new - eta if kind == "seeds" else 0.0, atol=1e-12)

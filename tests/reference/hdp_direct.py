@@ -215,9 +215,11 @@ def elbo_terms(
     weights: Array,
     alpha: float,
     gamma: float,
-    eta: float,
+    eta: float | Array,
 ) -> dict[str, float]:
     """Evidence lower bound of [BS12] written out term by term, for any q.
+
+    ``eta`` is that of all topics, or the parameters of the prior of each, (K, V).
 
     ``counts`` (D, V), ``resp`` D arrays (V, K), ``theta`` (D, K + 1), ``lam`` (K, V),
     ``weights`` (K + 1,). "z", "pi" and "phi" sum to E_q[log p(w, z, pi, phi | beta)
@@ -244,12 +246,12 @@ def elbo_terms(
             value_pi -= (theta[doc, topic] - 1) * log_pi[topic]
             value_pi += gammaln(theta[doc, topic])
 
-    value_phi = 0.0
-    for topic in range(n_topics):
-        value_phi += gammaln(n_features * eta) - n_features * gammaln(eta)
+    value_phi, priors = 0.0, np.broadcast_to(eta, lam.shape)
+    for topic, prior in enumerate(priors):
+        value_phi += gammaln(prior.sum()) - gammaln(prior).sum()
         value_phi -= gammaln(lam[topic].sum())
         for word in range(n_features):
-            value_phi += (eta - 1) * log_phi[topic, word]
+            value_phi += (prior[word] - 1) * log_phi[topic, word]
             value_phi -= (lam[topic, word] - 1) * log_phi[topic, word]
             value_phi += gammaln(lam[topic, word])
 
@@ -289,10 +291,13 @@ def document_part(doc_topic: Array, weights: Array, alpha: float) -> float:
     return value
 
 
-def topic_part(topic_counts: Array, eta: float) -> float:
-    """Profile objective of the words, sum_k logB(eta + S_k) - logB(eta)."""
-    empty = log_multivariate_beta(np.full(topic_counts.shape[1], float(eta)))
-    return sum(log_multivariate_beta(eta + row) - empty for row in topic_counts)
+def topic_part(topic_counts: Array, eta: float | Array) -> float:
+    """Profile objective of the words, sum_k logB(eta_k + S_k) - logB(eta_k)."""
+    priors = np.broadcast_to(np.asarray(eta, dtype=float), topic_counts.shape)
+    return sum(
+        log_multivariate_beta(prior + row) - log_multivariate_beta(prior)
+        for prior, row in zip(priors, topic_counts, strict=True)
+    )
 
 
 def profile_terms(

@@ -1,0 +1,275 @@
+"""Topics that are known before a fit: seed words, priors, and topics that stay."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer
+
+from checks.long import daily
+from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP
+from skbnp.datasets import load_docstrings
+from skbnp.estimators import SplitMerge
+
+N_WORDS, N_PLANTED, N_GIVEN = 100, 12, 8
+
+
+def hdp(family, method, **changes):
+    return HDP(
+        20,
+        variational_family=family,
+        learning_method=method,
+        max_iter=40,
+        random_state=0,
+        **changes,
+    )
+
+
+FITS = {
+    "HDP-online": lambda **p: hdp("collapsed", "online", **p),
+    "HDP-mean-field-batch": lambda **p: hdp("mean_field", "batch", **p),
+    "StickBreakingHDP": lambda **p: StickBreakingHDP(
+        20, learning_method="batch", max_iter=60, random_state=0, **p
+    ),
+    "GibbsHDP": lambda **p: GibbsHDP(20, max_iter=60, random_state=0, **p),
+    "HDP-memoized": lambda **p: hdp("collapsed", "memoized", **p),
+    "HDP-batch": lambda **p: hdp("collapsed", "batch", **p),
+    "HDP-mean-field-online": lambda **p: hdp("mean_field", "online", **p),
+    "HDP-mean-field-memoized": lambda **p: hdp("mean_field", "memoized", **p),
+    "HDP-bound": lambda **p: hdp(
+        "mean_field", "memoized", split_merge=SplitMerge(criterion="bound"), **p
+    ),
+    "HDP-bound-online": lambda **p: hdp(
+        "mean_field", "online", split_merge=SplitMerge(criterion="bound"), **p
+    ),
+    "HDP-paper": lambda **p: hdp(
+        "mean_field", "online", split_merge=SplitMerge.paper(), **p
+    ).set_params(warm_up=0),
+}
+quick = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = quick
+
+
+def planted(n_docs, seed=0):
+    """Topics, and documents of these."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(N_WORDS, 0.05), N_PLANTED)
+    shares = rng.dirichlet(np.full(N_PLANTED, 0.2), n_docs)
+    return topics, np.array([rng.multinomial(80, share @ topics) for share in shares])
+
+
+def cosines(one, other):
+    one, other = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (one, other))
+    return one @ other.T
+
+
+@pytest.mark.parametrize("name", daily(4, FITS))
+def test_frozen_topics_stay_and_the_others_are_found(name):
+    topics, X = planted(400)
+    given = topics[:N_GIVEN] * 1234.5
+    known = KnownTopics(given, frozen=True)
+    fit = FITS[name](topic_word_prior=known).fit(X)
+    assert_array_equal(fit.components_[:N_GIVEN], given)
+    assert_array_equal(fit.component_ids_[:N_GIVEN], np.arange(N_GIVEN))
+    best = cosines(topics[N_GIVEN:], fit.topic_word_distr_[N_GIVEN:]).max(axis=1)
+    floor = 0.8 if name in ("HDP-paper", "HDP-bound-online") else 0.95
+    assert best.min() > floor
+    weights = fit.topic_weights_[:N_GIVEN]
+    assert weights.min() > 0.02
+    if hasattr(fit, "partial_fit"):
+        fit.partial_fit(X[:50])
+        assert_array_equal(fit.components_[:N_GIVEN], given)
+
+
+@pytest.mark.parametrize("name", daily(4, FITS))
+def test_seeded_topics_outlast_all_moves(name):
+    topics, X = planted(150)
+    seeds = {f"topic {k}": np.argsort(-topics[k])[:3].tolist() for k in range(3)}
+    idle = np.flatnonzero(X.sum(axis=0) == 0)
+    seeds["no document"] = idle[:1].tolist() or [int(np.argmin(X.sum(axis=0)))]
+    fit = FITS[name](topic_word_prior=seeds).fit(X)
+    assert_array_equal(fit.component_ids_[:4], np.arange(4))
+    assert_array_equal(fit.get_feature_names_out()[:4], list(seeds))
+    for _, kind, parents, children in fit.lineage_:
+        if kind in ("prune", "split"):
+            assert not set(parents) & set(range(4))
+        elif kind == "merge":
+            assert not set(parents) - set(children) & set(range(4))
+    likeness = cosines(topics[:3], fit.topic_word_distr_)
+    assert_array_equal(likeness[:, :3].argmax(axis=1), np.arange(3))
+    assert np.diag(likeness).min() > 0.7
+
+
+def texts(n_docs=700):
+    rows = np.random.default_rng(0).permutation(len(load_docstrings().data))[:n_docs]
+    documents = [load_docstrings().data[row] for row in rows]
+    words = CountVectorizer(
+        stop_words="english", min_df=5, token_pattern=r"[a-zA-Z]{3,}"
+    )
+    return words.fit_transform(documents), words.get_feature_names_out()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["collapsed", "mean_field"])
+def test_seed_words_pull_their_topic_and_cost_no_score(family):
+    X, names = texts()
+    frame = pd.DataFrame.sparse.from_spmatrix(X, columns=names)
+    seeds = {
+        "sparse": ["csr", "csc", "sparse"],
+        "clusters": ["cluster", "clusters", "clustering"],
+        "tests": ["hypothesis", "null", "statistic"],
+    }
+    train, test, gains = frame[:550], frame[550:], []
+    for seed in range(3):
+        plain = HDP(30, variational_family=family, random_state=seed)
+        fit = clone(plain).set_params(topic_word_prior=seeds).fit(train)
+        gains.append(fit.score(test) - plain.fit(train).score(test))
+        for topic, terms in enumerate(seeds.values()):
+            ranks = np.argsort(np.argsort(-fit.components_[topic]))
+            assert ranks[np.isin(names, terms)].max() < 10
+            assert fit.topic_weights_[topic] > 0.1 / fit.n_components_
+    assert np.mean(gains) > -0.01
+
+
+def test_an_array_is_the_prior_of_its_topics():
+    topics, X = planted(60)
+    prior = 0.01 + 50.0 * topics[:3]
+    for fit in (
+        HDP(6, split_merge=False, topic_word_prior=prior, max_iter=3, random_state=0),
+        HDP(6, variational_family="mean_field", topic_word_prior=prior, max_iter=3),
+        StickBreakingHDP(6, topic_word_prior=prior, max_iter=3, random_state=0),
+    ):
+        fit.fit(X)
+        assert fit.topic_word_prior_.shape == fit.components_.shape
+        assert_allclose(fit.topic_word_prior_[:3], prior, rtol=1e-9)
+        assert_allclose(fit.topic_word_prior_[3:], 0.05, rtol=0.9)
+        assert (fit.components_ >= fit.topic_word_prior_ * (1.0 - 1e-9)).all()
+
+
+def test_topics_that_nothing_is_said_of_are_those_of_a_number():
+    X = planted(60)[1]
+    one = HDP(5, max_iter=3, random_state=0).fit(X)
+    assert np.ndim(one.topic_word_prior_) == 0
+    assert type(one._posterior.totals.topic_words).__name__ == "WordTopics"
+
+
+@pytest.mark.parametrize("name", ["HDP-online", "HDP-mean-field-batch", "GibbsHDP"])
+def test_known_topics_are_saved_copied_and_edited(name):
+    topics, X = planted(120)
+    given = topics[:3]
+    fit = FITS[name](topic_word_prior=KnownTopics(given, frozen=True)).fit(X)
+    for other in (pickle.loads(pickle.dumps(fit)), copy.copy(fit), copy.deepcopy(fit)):
+        assert_array_equal(other.components_, fit.components_)
+        assert_array_equal(other.transform(X[:5]), fit.transform(X[:5]))
+        other.partial_fit(X[:20])
+        assert_array_equal(other.components_[:3], given)
+    with pytest.raises(ValueError, match="no frozen topic, got \\[1\\]"):
+        fit.merge_components([1, int(fit.component_ids_[-1])])
+    fit.drop_components([0])
+    kept = [fit.component_ids_.tolist().index(name) for name in (1, 2)]
+    assert_array_equal(fit.components_[kept], given[1:])
+    fit.partial_fit(X[:20])
+    kept = [fit.component_ids_.tolist().index(name) for name in (1, 2)]
+    assert_array_equal(fit.components_[kept], given[1:])
+
+
+@pytest.mark.parametrize("name", ["HDP-online", "GibbsHDP"])
+def test_a_damaged_file_of_known_topics_is_refused(name):
+    topics, X = planted(60)
+    known = KnownTopics(topics[:2], frozen=True)
+    fit = FITS[name](topic_word_prior=known).set_params(max_iter=3).fit(X)
+    held = getattr(fit, "_known", None) or fit._posterior.totals.topic_words.known
+    object.__setattr__(held, "columns", held.columns + 10**6)
+    with pytest.raises(ValueError, match="damaged"):
+        pickle.loads(pickle.dumps(fit))
+
+
+def test_a_warm_start_goes_on_with_known_topics():
+    topics, X = planted(80)
+    known = KnownTopics(topics[:3], frozen=True)
+    for fit in (FITS["HDP-online"], FITS["GibbsHDP"]):
+        fit = fit(topic_word_prior=known, warm_start=True).set_params(max_iter=4)
+        fit.fit(X).fit(X).fit(X[:40])
+        assert_array_equal(fit.components_[:3], topics[:3])
+    for init in (HDP(6, max_iter=3, random_state=0).fit(X), None):
+        fit = GibbsHDP(
+            6, topic_word_prior=known, init=init, n_chains=2, max_iter=4, random_state=0
+        ).fit(X)
+        assert_array_equal(fit.components_[:3], topics[:3])
+        assert len(np.unique(fit.component_ids_)) == fit.n_components_
+
+
+@pytest.mark.parametrize("n_jobs", [2])
+@pytest.mark.parametrize("name", ["HDP-online", "GibbsHDP"])
+def test_known_topics_have_the_same_bits_whatever_the_jobs(name, n_jobs):
+    X = planted(60)[1]
+    make = FITS[name](topic_word_prior={"a": [1, 2], "b": [3]}).set_params(max_iter=4)
+    one, many = clone(make).fit(X), clone(make).set_params(n_jobs=n_jobs).fit(X)
+    assert_array_equal(one.components_, many.components_)
+
+
+BAD = {
+    "rows": (np.ones((5, N_WORDS)), "starts from 4"),
+    "columns": (np.ones((2, 7)), "7 columns, X has 100"),
+    "zero": (np.zeros((2, N_WORDS)), r"\[0, 0\] must be in"),
+    "nan": (np.full((2, N_WORDS), np.nan), r"\[0, 0\] must be in"),
+    "line": (np.ones(N_WORDS), "1 dimension"),
+    "empty": (
+        KnownTopics(np.eye(3, N_WORDS)[[0, 1, 1]] * [[1], [0], [1]], frozen=True),
+        r"\[1\] is zero everywhere",
+    ),
+    "names": ({"a": ["word"]}, "no column number"),
+    "beyond": ({"a": [N_WORDS]}, "no column of X"),
+    "text": ({"a": "word"}, "must be a list of terms"),
+    "none": ({"a": []}, "has no seed words"),
+    "nobody": ({}, "must have a topic"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("make", [HDP, StickBreakingHDP, GibbsHDP])
+def test_what_is_no_prior_is_refused_and_nothing_is_set(make, case):
+    X, (prior, message) = planted(20)[1], BAD[case]
+    fit = make(4, topic_word_prior=prior)
+    for method in (fit.fit, fit.partial_fit):
+        with pytest.raises(ValueError, match=message):
+            method(X)
+        assert not hasattr(fit, "n_features_in_")
+
+
+def test_settings_of_known_topics_are_checked():
+    for wrong in ({"weight": 0.0}, {"prior": -1.0}, {"frozen": 2}, {"frozen": True}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            KnownTopics({"a": [0]}, **wrong)
+
+
+def test_seed_words_that_are_no_features_are_named():
+    X = pd.DataFrame(planted(120)[1]).rename(columns=str)
+    with pytest.warns(UserWarning, match="left out: 'cheese'"):
+        HDP(5, topic_word_prior={"a": ["1", "cheese"]}, max_iter=2).fit(X)
+    with pytest.raises(ValueError, match="none of the seed words of 'a'"):
+        HDP(5, topic_word_prior={"a": ["cheese"]}, max_iter=2).fit(X)
+
+
+def test_columns_of_a_given_frame_are_taken_by_their_names():
+    topics, X = planted(60)
+    X = pd.DataFrame(X).rename(columns=str)
+    given = pd.DataFrame(topics[:2], columns=X.columns)
+    turned = KnownTopics(given[given.columns[::-1]], frozen=True)
+    fit = HDP(5, topic_word_prior=turned, max_iter=2).fit(X)
+    assert_array_equal(fit.components_[:2], topics[:2])
+    with pytest.raises(ValueError, match="other columns than X"):
+        HDP(5, topic_word_prior=given.rename(columns={"0": "a"}), max_iter=2).fit(X)
+
+
+def test_sparse_rows_and_dense_ones_say_the_same_of_known_topics():
+    X = planted(40)[1]
+    make = HDP(5, topic_word_prior={"a": [0, 1]}, max_iter=2, random_state=0)
+    assert_array_equal(
+        clone(make).fit(X).components_, clone(make).fit(sp.csr_array(X)).components_
+    )
