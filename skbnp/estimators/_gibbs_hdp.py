@@ -600,6 +600,13 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 topics[row[:, None], known.words] = known.values[:, place]
         return topics
 
+    def _publish(self, attributes: dict[str, Any]) -> None:
+        super()._publish(attributes)
+        if "_known" in attributes:  # of more words than before
+            best = self._best()
+            prior = self._prior_of(best, rows_by_id(best.component_ids))
+            self.topic_word_prior_ = prior
+
     def _names_of_known(self, best: FranchiseSample) -> dict[str, Any]:
         """Return the names that seed words have given to topics."""
         known = getattr(self, "_known", None)

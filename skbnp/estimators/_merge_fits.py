@@ -21,6 +21,7 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.monitor import new_history
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.models.hdp_franchise.model import FranchiseSample
 from skbnp.models.hdp_franchise.repeats import NONE
 from skbnp.utils.ordering import rows_by_id
@@ -87,7 +88,8 @@ def merge_fits(
     Statistics of a variational posterior are sums over documents [1]_; online fits hold
     estimates of those of their whole corpora. Weights and concentrations follow from
     the sums; the topic prior is the geometric mean, by tokens. Documents that a stream
-    keeps, to try other numbers of topics, are left out. Of a `GibbsHDP` the samples
+    keeps are left out, and `partial_fit` tries no other numbers of topics then: those
+    that come would judge topics of documents that they know nothing of. Of a `GibbsHDP` the samples
     with the highest log joints are added.
 
     References
@@ -263,6 +265,7 @@ def _merge_posteriors(
         stale=max(p.stale for p in posteriors),
         max_components=max(merged._limit(), n_topics),
         trials_ended=True,
+        reservoir=Reservoir.silent(n_words, sum(p.n_seen for p in posteriors)),
     )
     history = new_history(model.criterion)
     n_iter = sum(e.n_iter_ for e in estimators)

@@ -254,7 +254,7 @@ class Sampler(
         before = self._best() if goes_on else None
         data = self._read(X, reset=not goes_on, method="partial_fit", **more)
         features, vocabulary = {}, self._extended(X)
-        if before is not None and vocabulary is not None:
+        if vocabulary is not None and vocabulary.size > self.n_features_in_:
             before, features = self._widened(before, data, vocabulary)
         if before is not None:
             number, history, entropy = before.chain, self.history_, self._entropy

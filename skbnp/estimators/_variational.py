@@ -237,7 +237,7 @@ class VariationalEstimator(
         vocabulary = self._extended(X)
         if goes_on and self._has_started():
             posterior = self._resumed(model, in_fit=False)
-            if vocabulary is not None:
+            if vocabulary is not None and vocabulary.size > self.n_features_in_:
                 posterior = self._widened(posterior, rows, vocabulary)
             history, n_iter = self.history_, self.n_iter_
         else:

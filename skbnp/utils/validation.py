@@ -167,14 +167,8 @@ class Vocabulary:
         Raises
         ------
         ValueError
-            If a name occurs twice, or none is known.
+            If none is known.
         """
-        found, times = np.unique(names.astype(str), return_counts=True)
-        if (times > 1).any():
-            raise ValueError(
-                f"X has several columns of the name {str(found[times > 1][0])!r}: add "
-                "them up."
-            )
         place = {name: column for column, name in enumerate(known.tolist())}
         n_known = sum(name in place for name in names.tolist())
         if n_known == 0:
@@ -187,6 +181,11 @@ class Vocabulary:
             place.setdefault(name, len(place))
         columns = np.array([place[name] for name in names.tolist()], dtype=np.intp)
         return cls(np.array(list(place), dtype=object), columns)
+
+    @property
+    def size(self) -> int:
+        """Number of names, V."""
+        return len(self.names)
 
     def place(self, counts: sp.csr_array) -> sp.csr_array:
         """Return counts, (n_docs, n), by the columns of the vocabulary, (n_docs, V)."""

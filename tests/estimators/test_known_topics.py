@@ -89,7 +89,8 @@ def test_frozen_topics_stay_and_the_others_are_found(name):
 @pytest.mark.parametrize("name", daily(4, FITS))
 def test_seeded_topics_outlast_all_moves(name):
     topics, X = planted(150)
-    seeds = {f"topic {k}": np.argsort(-topics[k])[:3].tolist() for k in range(3)}
+    of_topic = topics**2 / topics.sum(axis=0)
+    seeds = {f"topic {k}": np.argsort(-of_topic[k])[:3].tolist() for k in range(3)}
     idle = np.flatnonzero(X.sum(axis=0) == 0)
     seeds["no document"] = idle[:1].tolist() or [int(np.argmin(X.sum(axis=0)))]
     fit = FITS[name](topic_word_prior=seeds).fit(X)

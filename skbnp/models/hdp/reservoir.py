@@ -29,6 +29,8 @@ SCORED, FEWEST_SCORED = 200, 100
 SLACK, SURPRISE = 0.5, 4.0
 #: Growth of the stream before trials for this reason.
 GROWTH_BEFORE_SURPRISE = 1.05
+#: More documents than any stream has.
+NEVER = 1e100
 #: Largest key.
 LAST_KEY = 2**64 - 1
 #: Increment and multipliers of SplitMix64.
@@ -73,6 +75,11 @@ class Reservoir:
         keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
         n_next = max(FIRST_TRIALS, GROWTH * n_seen)
         return cls(keys, nothing, n_before=n_seen, n_next=n_next)
+
+    @classmethod
+    def silent(cls, n_words: int, n_seen: int) -> "Reservoir":
+        """Return one without documents by which no number is tried."""
+        return replace(cls.empty(n_words, n_seen), n_next=NEVER)
 
     @property
     def n_docs(self) -> float:

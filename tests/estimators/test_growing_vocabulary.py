@@ -1,0 +1,212 @@
+"""Streams of data frames whose columns change: terms that come, and that are absent."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from checks.estimators import INSTANCES
+from checks.long import daily
+from skbnp import (
+    HDP,
+    DependentTrees,
+    GibbsHDP,
+    GibbsNestedCRP,
+    HierarchicalComponentAnalysis,
+    KnownTopics,
+    NestedCRP,
+    StickBreakingHDP,
+)
+from skbnp.datasets import make_hdp
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+COUNT_MODELS = {
+    name: fit
+    for name, fit in INSTANCES.items()
+    if isinstance(fit, (HDP, StickBreakingHDP, GibbsHDP, NestedCRP, GibbsNestedCRP))
+}
+STREAMS = {
+    "HDP": lambda: HDP(20, random_state=0),
+    "HDP-mean-field": lambda: HDP(20, variational_family="mean_field", random_state=0),
+    "StickBreakingHDP": lambda: StickBreakingHDP(
+        20, total_samples=1000, random_state=0
+    ),
+    "GibbsHDP": lambda: GibbsHDP(20, max_iter=20, random_state=0),
+}
+
+
+def short_chain(n_components, **parameters):
+    return GibbsHDP(n_components, max_iter=5, **parameters)
+
+
+def corpus(n_docs=60, n_words=30, seed=0):
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.1), 5)
+    shares = rng.dirichlet(np.full(5, 0.3), n_docs)
+    X = np.array([rng.multinomial(40, share @ topics) for share in shares])
+    return pd.DataFrame(X, columns=[f"w{word:02d}" for word in range(n_words)])
+
+
+def seen_columns(chunk):
+    return chunk[chunk.columns[(chunk != 0).any()]]
+
+
+@pytest.mark.parametrize("name", daily(3, STREAMS))
+def test_terms_that_come_over_ten_chunks_cost_no_score(name):
+    X = make_hdp(1200, n_features=600, n_words=60, random_state=0).data
+    frame = pd.DataFrame(sp.csr_array(X).toarray()).rename(columns="w{}".format)
+    arrival = np.random.default_rng(0).integers(0, 10, frame.shape[1])
+    arrival[:60] = 0
+    chunks = [frame[begin : begin + 100] for begin in range(0, 1000, 100)]
+    some = [
+        chunk.loc[:, (arrival <= number) & (chunk != 0).any().to_numpy()]
+        for number, chunk in enumerate(chunks)
+    ]
+    grown = STREAMS[name]()
+    for chunk in some:
+        grown.partial_fit(chunk)
+    names = grown.feature_names_in_
+    whole = STREAMS[name]()
+    for chunk in some:  # the same tokens, all terms known from the start
+        whole.partial_fit(chunk.reindex(columns=names, fill_value=0))
+    test = frame[1000:][names]
+    assert grown.score(test) > whole.score(test) - 0.02
+    assert len(names) > len(some[0].columns)
+
+
+@pytest.mark.parametrize("name", COUNT_MODELS)
+def test_new_columns_extend_topics_and_absent_ones_are_zeros(name):
+    frame = corpus()
+    fit = clone(COUNT_MODELS[name])
+    fit.partial_fit(frame[:30][frame.columns[:20]])
+    fit.partial_fit(frame[30:][frame.columns[10:]])
+    assert fit.n_features_in_ == 30
+    assert_array_equal(fit.feature_names_in_, frame.columns)
+    assert fit.components_.shape == (fit.n_components_, 30)
+    assert fit.components_[:, 25:].sum() > 0.0
+    assert np.isfinite(fit.score(frame))
+    other = pickle.loads(pickle.dumps(fit))
+    assert_array_equal(other.transform(frame), fit.transform(frame))
+    fit.partial_fit(frame[:10][frame.columns[5:12]])
+    assert fit.n_features_in_ == 30
+
+
+@pytest.mark.parametrize("name", ["HDP-online", "StickBreakingHDP-online", "GibbsHDP"])
+def test_columns_go_by_their_names_whatever_their_order_and_container(name):
+    frame = corpus()
+    kept = frame[30:][frame.columns[5:20]]
+    chunks = [
+        kept,
+        kept[kept.columns[::-1]],
+        kept.reindex(columns=frame.columns, fill_value=0),
+        pd.DataFrame.sparse.from_spmatrix(
+            sp.csr_matrix(kept.to_numpy()), columns=kept.columns
+        ),
+        pl.DataFrame(kept.to_numpy(), schema=list(kept.columns)),
+    ]
+    found = []
+    for chunk in chunks:
+        fit = clone(COUNT_MODELS[name]).partial_fit(frame[:30]).partial_fit(chunk)
+        found.append(fit.components_)
+    for components in found[1:]:
+        assert_array_equal(components, found[0])
+
+
+@pytest.mark.parametrize("name", ["HDP-online", "NestedCRP-online", "GibbsHDP"])
+def test_matrices_keep_the_strict_error_and_evaluation_does_too(name):
+    frame = corpus()
+    fit = clone(COUNT_MODELS[name]).partial_fit(frame[frame.columns[:20]])
+    with (
+        pytest.raises(ValueError, match="20 features"),
+        pytest.warns(UserWarning, match="valid feature names"),
+    ):
+        fit.partial_fit(frame.to_numpy())
+    for method in (fit.transform, fit.score):
+        with pytest.raises(ValueError, match="feature names should match"):
+            method(frame)
+    nameless = clone(COUNT_MODELS[name]).partial_fit(frame.to_numpy())
+    with pytest.raises(ValueError, match="30 features"):
+        nameless.partial_fit(frame.to_numpy()[:, :20])
+
+
+@pytest.mark.parametrize("name", ["HDP-online", "NestedCRP-online", "GibbsHDP"])
+def test_a_refused_chunk_leaves_the_vocabulary(name):
+    frame = corpus()
+    fit = clone(COUNT_MODELS[name]).partial_fit(frame[frame.columns[:20]])
+    before = copy.deepcopy(fit)
+    twice = frame[[*frame.columns, "w29"]]
+    for chunk, message in (
+        (-frame, "[Nn]egative"),
+        (frame.rename(columns="other {}".format), "shares no feature name"),
+        (twice, "unique column names"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fit.partial_fit(chunk)
+        assert fit.n_features_in_ == 20
+        assert_array_equal(fit.feature_names_in_, before.feature_names_in_)
+        assert_array_equal(fit.components_, before.components_)
+
+
+def test_a_chunk_that_fails_midway_leaves_the_topics(monkeypatch):
+    frame = corpus()
+    fit = clone(INSTANCES["HDP-online"]).partial_fit(frame[frame.columns[:20]])
+    before = fit.components_
+
+    def fail(*args, **kwargs):
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr(type(fit), "_learn_chunk", fail)
+    with pytest.raises(RuntimeError, match="no more"):
+        fit.partial_fit(frame)
+    assert fit.n_features_in_ == 20
+    assert_array_equal(fit.components_, before)
+
+
+@pytest.mark.parametrize("make", [DependentTrees, HierarchicalComponentAnalysis])
+def test_models_of_signed_rows_keep_their_columns(make):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(30, 6))).rename(columns=str)
+    fit = clone(INSTANCES[make.__name__]).partial_fit(frame)
+    with pytest.raises(ValueError, match="feature names should match"):
+        fit.partial_fit(frame.rename(columns={"5": "6"}))
+
+
+def test_other_numbers_of_topics_are_tried_on_a_grown_sample():
+    frame = corpus(600)
+    fit = HDP(5, random_state=0)
+    for begin in range(0, 600, 100):
+        fit.partial_fit(seen_columns(frame[begin : begin + 100]))
+    assert fit._posterior.reservoir.counts.shape[1] == fit.n_features_in_
+
+
+@pytest.mark.parametrize("make", [HDP, StickBreakingHDP, short_chain])
+def test_seed_words_that_come_later_have_their_prior_then(make):
+    frame = corpus()
+    seeds = {"early": ["w01"], "both": ["w02", "w28"], "late": ["w29"]}
+    fit = make(6, topic_word_prior=seeds, random_state=0)
+    fit.partial_fit(frame[:30][frame.columns[:20]])
+    assert fit.topic_word_prior_[2].max() < 1.0
+    fit.partial_fit(frame[30:])
+    place = fit.feature_names_in_.tolist().index
+    prior = fit.topic_word_prior_
+    assert min(prior[1, place("w28")], prior[2, place("w29")]) > 0.9
+    assert_array_equal(fit.get_feature_names_out()[:3], list(seeds))
+
+
+@pytest.mark.parametrize("make", [HDP, StickBreakingHDP, short_chain])
+def test_frozen_topics_hold_nothing_of_new_terms(make):
+    frame = corpus()
+    given = np.random.default_rng(0).dirichlet(np.ones(20), 2)
+    known = KnownTopics(given, frozen=True)
+    fit = make(6, topic_word_prior=known, random_state=0)
+    fit.partial_fit(frame[:30][frame.columns[:20]]).partial_fit(frame[30:])
+    assert_array_equal(fit.components_[:2, :20], given)
+    assert_array_equal(fit.components_[:2, 20:], 0.0)
+    assert_allclose(fit.topic_word_distr_.sum(axis=1), 1.0)
+    assert np.isfinite(fit.score(frame))
