@@ -14,6 +14,7 @@ their log probability, are summed up beside the table; its divergence is zero.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -351,7 +352,7 @@ class KnownWordTopics(WordTopics):
         self.total[self.known.columns] += values.sum(axis=0)
         self.known = self.known.boosted(words, values)
 
-    def frozen(self) -> WordTopics:
+    def frozen(self) -> Self:
         """Return the same in the same manner; its total has rounded as this one's."""
         other = super().frozen()
         other.known = self.known  # replaced, never changed

@@ -92,6 +92,11 @@ class WordRows:
         columns, data = self.values.indices, self.values.data
         return np.bincount(columns, data, self.values.shape[1]).astype(np.float64)
 
+    @property
+    def tokens(self) -> Array:
+        """The same: documents alone are counted here."""
+        return self.total
+
     def plus(self, other: "WordRows") -> "WordRows":
         """Return the counts of both, of the words of either."""
         words = np.union1d(self.words, other.words)
@@ -444,7 +449,7 @@ class WordTopics:
         self.seen = replace(self.seen, n_vocabulary=n_vocabulary)
         self._make_room()
 
-    def frozen(self) -> "WordTopics":
+    def frozen(self) -> Self:
         """Return the same in the same manner; its total has rounded as this one's."""
         other = type(self).__new__(type(self))
         other._values, other.seen, other._scale = self._values, self.seen, 1.0

@@ -107,9 +107,12 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     doc_concentration : float, default=1.0
         Concentration of a document's topics (alpha_0), in [1e-100, 1e10]; larger
         values mix more topics in a document. The value to start from, likewise.
-    topic_word_prior : float, default=0.05
+    topic_word_prior : float, dict, array-like or KnownTopics, default=0.05
         Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
-        values make more and more specific topics. The value to start from, likewise.
+        values make more and more specific topics. The value to start from, likewise. Or topics that are
+        known, the first of all: seed words by name, or the prior of each, (n_known,
+        n_features); :class:`KnownTopics` sets what they weigh, freezes them and gives
+        the parameter of all others. Their boosts are rounded to whole tokens.
     burstiness : "auto" or False, default="auto"
         Whether documents may repeat words for reasons of their own: "auto" learns how
         far they do, which may be not at all, whatever `learn_priors` is; False lets
@@ -191,8 +194,10 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         merges. Ended ids never return.
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) tokens that repeat no other.
-    doc_concentration_, corpus_concentration_, topic_word_prior_ : float
+    doc_concentration_, corpus_concentration_ : float
         Values of that sample.
+    topic_word_prior_ : float or ndarray of shape (n_components_, n_features)
+        Value of that sample. Where topics are known, the prior of each.
     word_discount_, word_concentration_ : float
         Discount d, in [0, 1), and concentration c of the words in each document, of
         that sample. A first use is followed by more repeats the smaller c is, a second

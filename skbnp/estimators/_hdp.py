@@ -122,9 +122,12 @@ class HDP(VariationalTopicModel):
     corpus_concentration : float, default=1.0
         Concentration of the corpus weights (gamma), in [1e-100, 1e10]; larger values
         leave more weight to rare and unseen topics. A starting value, likewise.
-    topic_word_prior : float, default=0.05
+    topic_word_prior : float, dict, array-like or KnownTopics, default=0.05
         Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
-        values make more specific topics. A starting value, likewise.
+        values make more specific topics. A starting value, likewise. Or topics that are
+        known, the first of all: seed words by name, or the prior of each, (n_known,
+        n_features); :class:`KnownTopics` sets what they weigh, freezes them and gives
+        the parameter of all others.
     burstiness : "auto" or False, default="auto"
         Collapsed family: whether documents repeat words for reasons of their own [5]_,
         so that topics need not explain repeats; `transform` then gives shares of first
@@ -223,8 +226,10 @@ class HDP(VariationalTopicModel):
         ("prune") of a topic. Ended ids never return.
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) expected tokens.
-    doc_concentration_, corpus_concentration_, topic_word_prior_ : float
+    doc_concentration_, corpus_concentration_ : float
         Values in force after learning.
+    topic_word_prior_ : float or ndarray of shape (n_components_, n_features)
+        Value in force after learning. Where topics are known, the prior of each.
     prediction_concentration_ : float
         Concentration of documents in `score` and `transform`: that under which
         held-out documents are predicted best, where they judge trials, or

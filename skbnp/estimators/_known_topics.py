@@ -62,9 +62,12 @@ class KnownTopics:
     Examples
     --------
     >>> from skbnp import HDP, KnownTopics
-    >>> seeds = {"cooking": ["pan", "oven"], "sport": ["goal", "team"]}
-    >>> HDP(topic_word_prior=KnownTopics(seeds, weight=0.5))
-    HDP(topic_word_prior=KnownTopics(topics={'cooking': ['pan', 'oven'],...
+    >>> from skbnp.datasets import make_bars
+    >>> X = make_bars(200, random_state=0).data
+    >>> known = KnownTopics({"first row": [0, 1]}, weight=0.5)
+    >>> hdp = HDP(n_components=20, topic_word_prior=known, random_state=0).fit(X)
+    >>> hdp.get_feature_names_out()[0]
+    'first row'
     """
 
     topics: Mapping[str, Sequence] | ArrayLike
@@ -114,7 +117,7 @@ def names_of(prior: Any) -> list[str]:
 
 
 def seed_columns(
-    prior: Any, names: Sequence | None, columns: range
+    prior: Any, names: Sequence | NDArray | None, columns: range
 ) -> tuple[list[list[int]], list[list[Any]]]:
     """Columns of the seed words of each topic among some, and missing words."""
     known = _as_known(prior)

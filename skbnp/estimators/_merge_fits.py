@@ -89,8 +89,8 @@ def merge_fits(
     estimates of those of their whole corpora. Weights and concentrations follow from
     the sums; the topic prior is the geometric mean, by tokens. Documents that a stream
     keeps are left out, and `partial_fit` tries no other numbers of topics then: those
-    that come would judge topics of documents that they know nothing of. Of a `GibbsHDP` the samples
-    with the highest log joints are added.
+    that come would judge topics of documents that they know nothing of. Of a
+    `GibbsHDP` the samples with the highest log joints are added.
 
     References
     ----------
@@ -155,7 +155,7 @@ def _joint_vocabulary(
     estimators: Sequence[Any],
 ) -> tuple[dict[str, Any], list[Ints]]:
     """Return attributes of all features, and the columns of those of each fit."""
-    names = [getattr(e, "feature_names_in_", None) for e in estimators]
+    names: list[Any] = [getattr(e, "feature_names_in_", None) for e in estimators]
     sizes = [e.n_features_in_ for e in estimators]
     if all(name is None for name in names):
         if len(set(sizes)) > 1:

@@ -253,7 +253,8 @@ class Sampler(
         self._check_consistency(goes_on)
         before = self._best() if goes_on else None
         data = self._read(X, reset=not goes_on, method="partial_fit", **more)
-        features, vocabulary = {}, self._extended(X)
+        features: dict[str, Any] = {}
+        vocabulary = self._extended(X)
         if vocabulary is not None and vocabulary.size > self.n_features_in_:
             before, features = self._widened(before, data, vocabulary)
         if before is not None:
@@ -534,9 +535,10 @@ class TopicSampler(TopicModelMixin, Sampler):
         The chunk is seated sequentially, each part given those before it, and swept
         over `max_iter` times by Gibbs steps alone. Then its counts are kept, its
         seating is not: hyperparameters of single documents are learned from the chunk,
-        all others from all counts. The first call fixes the vocabulary; after `fit` the
-        sample with the highest log joint goes on. A failed call leaves the estimator as
-        it was.
+        all others from all counts. The first call fixes the vocabulary of matrices.
+        Columns of data frames go by their names: new ones extend the topics, absent
+        ones are zeros. After `fit` the sample with the highest log joint goes on. A
+        failed call leaves the estimator as it was.
 
         Parameters
         ----------
@@ -553,7 +555,8 @@ class TopicSampler(TopicModelMixin, Sampler):
         Raises
         ------
         ValueError
-            As `fit`, or if `X` has another number of columns than before.
+            As `fit`, or if `X` has, without names, another number of columns than
+            before, or none of the names.
         """
         return self._partial_fit(X, y)
 

@@ -69,9 +69,12 @@ class StickBreakingHDP(VariationalTopicModel):
     corpus_concentration : float, default=1.0
         Concentration of the corpus sticks (gamma), in [1e-100, 1e10]; larger values
         leave more weight to rare topics. A starting value, likewise.
-    topic_word_prior : float, default=0.05
+    topic_word_prior : float, dict, array-like or KnownTopics, default=0.05
         Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
-        values make more specific topics. A starting value, likewise.
+        values make more specific topics. A starting value, likewise. Or topics that are
+        known, the first of all: seed words by name, or the prior of each, (n_known,
+        n_features); :class:`KnownTopics` sets what they weigh, freezes them and gives
+        the parameter of all others.
     learn_priors : bool or "concentrations", default="concentrations"
         Whether to learn both concentrations and the topic prior (True), the
         concentrations alone, or nothing (False), as in [1]_.
@@ -139,8 +142,10 @@ class StickBreakingHDP(VariationalTopicModel):
         Where each id came from: the start, then edits.
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) expected tokens.
-    doc_concentration_, corpus_concentration_, topic_word_prior_ : float
+    doc_concentration_, corpus_concentration_ : float
         Values in force after learning.
+    topic_word_prior_ : float or ndarray of shape (n_components_, n_features)
+        Value in force after learning. Where topics are known, the prior of each.
     elbo_ : float
         Bound of the training data in nats per token; after online learning that of the
         recent documents, weighted as the step sizes weigh them. Not to be compared

@@ -449,8 +449,9 @@ class VariationalModel(TopicModelMixin, MinibatchEstimator):
     def partial_fit(self, X: MatrixLike, y: object = None) -> Self:
         """Learn from a chunk of a stream: one online update per `batch_size` documents.
 
-        The first call fixes the vocabulary. A failed call leaves the estimator as it
-        was.
+        The first call fixes the vocabulary of matrices. Columns of data frames go by
+        their names: new ones extend the topics, absent ones are zeros. A failed call
+        leaves the estimator as it was.
 
         Parameters
         ----------
@@ -467,8 +468,8 @@ class VariationalModel(TopicModelMixin, MinibatchEstimator):
         Raises
         ------
         ValueError
-            If `X` has negative, infinite or missing values, no rows or no columns, or
-            another number of columns than before.
+            If `X` has negative, infinite or missing values, no rows or no columns,
+            without names another number of columns than before, or none of the names.
         """
         return self._partial_fit(X, y)
 
@@ -749,12 +750,12 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         least = n_seen + (n_seen < self.n_features_in_)
         check_number("topic_words", n_rows, least=least, most=self.n_features_in_)
         check_number("topic_words", width, least=max(n, 1), most=np.inf)
-        least = 0.0
+        lowest = 0.0
         if isinstance(held, KnownWordTopics):
             eta = state.topic_word_prior
             check_known_topics(held.known, n, self.n_features_in_, eta)
-            least = -eta / max(held._scale, 1e-300)
-        check_array("topic_words", held._values, (n_rows, width), least=least)
+            lowest = -eta / max(held._scale, 1e-300)
+        check_array("topic_words", held._values, (n_rows, width), least=lowest)
         reserve = held._values[n_seen:]
         check_array("topic_words", reserve, reserve.shape, most=0.0)
         check_number("topic_words", held._scale, least=1e-300, most=LARGE)

@@ -156,8 +156,8 @@ def prune(
         times, docs = memory.idle.get(name, (0, 0))
         is_ending.append(times >= moves.prune_patience and docs >= least)
     words = posterior.totals.topic_words
-    is_ending = np.array(is_ending) & ~words.is_known
-    ending = posterior.ids[sparing(is_ending, words.tokens)].tolist()
+    may_end = np.array(is_ending) & ~words.is_known
+    ending = posterior.ids[sparing(may_end, words.tokens)].tolist()
     if ending:
         apply(Remove(ending), posterior)
         memory.forget(set(ending))

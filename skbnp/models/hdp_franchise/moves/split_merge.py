@@ -63,11 +63,10 @@ def _list_tables(
     at = seating.live()
     doc = np.repeat(np.arange(len(seating.n_tables)), seating.n_tables)
     dish = seating.dish[at]
-    tables = seating.dish_tables[: seating.n_served]
-    n_before = 0 if seating.before is None else len(seating.before.tables)
-    if n_before:
-        at, doc, dish = (values[dish >= n_before] for values in (at, doc, dish))
-        tables = np.bincount(dish, minlength=seating.n_served)
+    if seating.before is not None:
+        may_move = dish >= len(seating.before.tables)
+        at, doc, dish = at[may_move], doc[may_move], dish[may_move]
+    tables = np.bincount(dish, minlength=seating.n_served)
     if seating.n_served <= np.iinfo(np.uint16).max:
         dish = dish.astype(np.uint16)  # by radix
     order = np.argsort(dish, kind="stable")
