@@ -728,8 +728,10 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         """Counts plus topic prior of the best sample, (n_components_, V)."""
         check_is_fitted(self)
         best = self._best()
-        rows = rows_by_id(best.component_ids)
-        topics = best.topic_word_counts[rows].toarray() + best.topic_word_prior
+        rows, prior = rows_by_id(best.component_ids), self.topic_word_prior_
+        if np.ndim(prior):  # counts hold what known topics have beyond it
+            prior = best.topic_word_prior
+        topics = best.topic_word_counts[rows].toarray() + float(prior)
         return self._with_given(topics, best.component_ids[rows])
 
     @property

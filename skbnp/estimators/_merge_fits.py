@@ -243,6 +243,7 @@ def _merge_posteriors(
         corpus_concentration=_geometric(
             [p.state.corpus_concentration for p in posteriors], tokens
         ),
+        prediction_concentration=_joint_prediction(posteriors, tokens),
         topic_word_prior=eta,
         burstiness=_joint_burstiness(posteriors, tokens),
         by_tables=all(p.state.by_tables for p in posteriors),
@@ -274,6 +275,12 @@ def _merge_posteriors(
         for p, place in zip(posteriors, places, strict=True)
     ]
     return merged._fitted_attributes(posterior, history, n_iter), names
+
+
+def _joint_prediction(posteriors: Sequence[Any], tokens: Array) -> float:
+    """Mean of what documents are predicted by; 0.0 unless all fits have learned it."""
+    found = [p.state.prediction_concentration for p in posteriors]
+    return _geometric(found, tokens) if min(found) > 0.0 else 0.0
 
 
 def _joint_burstiness(posteriors: Sequence[Any], tokens: Array) -> Burstiness | None:

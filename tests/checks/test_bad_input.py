@@ -164,8 +164,10 @@ def test_other_feature_names_are_refused(estimator, rows):
     estimator.fit(frame)
     for method in ("partial_fit", *EVALUATIONS):
         if hasattr(estimator, method):
-            call = getattr(estimator, method)
-            check_refuses(call, frame[frame.columns[::-1]], "names should match")
+            call, turned = getattr(estimator, method), frame[frame.columns[::-1]]
+            if method == "partial_fit" and takes_counts_only(estimator):
+                continue  # its columns go by their names
+            check_refuses(call, turned, "names should match")
 
 
 @every_method(*EVALUATIONS, among=FIRST)
