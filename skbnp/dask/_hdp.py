@@ -346,14 +346,14 @@ class HDP(ShardedMixin, LocalHDP):
                 'SplitMerge(criterion="bound") needs the memory of all documents, '
                 'which shards do not have: use criterion="held_out", or skbnp.HDP.'
             )
-        return super()._make_model()
-
-    def _read(self, X, *, reset: bool, method: str) -> Documents:
         if not isinstance(self.topic_word_prior, Real):
             raise ValueError(
                 "topic_word_prior must be a number on a cluster: known topics and seed "
                 "words are for skbnp.HDP."
             )
+        return super()._make_model()
+
+    def _read(self, X, *, reset: bool, method: str) -> Documents:
         session = self._open(X, None, read_counts)
         self._check_features(session, X, reset=reset)
         survey = Survey.of(_shards(session, map))

@@ -109,10 +109,11 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         values mix more topics in a document. The value to start from, likewise.
     topic_word_prior : float, dict, array-like or KnownTopics, default=0.05
         Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
-        values make more and more specific topics. The value to start from, likewise. Or topics that are
-        known, the first of all: seed words by name, or the prior of each, (n_known,
-        n_features); :class:`KnownTopics` sets what they weigh, freezes them and gives
-        the parameter of all others. Their boosts are rounded to whole tokens.
+        values make more and more specific topics. The value to start from, likewise.
+        Or topics that are known, the first of all: seed words by name, or the prior of
+        each, (n_known, n_features); :class:`KnownTopics` sets what they weigh, freezes
+        them and gives the parameter of all others. What a prior has beyond that is
+        rounded to whole tokens.
     burstiness : "auto" or False, default="auto"
         Whether documents may repeat words for reasons of their own: "auto" learns how
         far they do, which may be not at all, whatever `learn_priors` is; False lets

@@ -190,6 +190,12 @@ def test_what_needs_the_memory_of_documents_is_refused(counts):
     assert not hasattr(HDP(), "partial_fit")
 
 
+@pytest.mark.parametrize("known", [{"a": [0, 1]}, np.ones((1, 5))])
+def test_known_topics_are_refused(known, counts):
+    with pytest.raises(ValueError, match=r"number on a cluster.*skbnp\.HDP"):
+        HDP(topic_word_prior=known).fit(counts)
+
+
 def test_a_warm_start_goes_on(counts, family):
     settings = SETTINGS | family | {"split_merge": False, "max_iter": 2}
     hdp = HDP(**settings, warm_start=True).fit(blocks_of(counts))
