@@ -24,7 +24,7 @@ from scipy.special import gammaln, psi
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.statistics import WordRows, WordTopics, remaining
 
-__all__ = ["KnownTopics", "KnownWordTopics"]
+__all__ = ["KnownWordTopics", "TopicPriors"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -37,7 +37,7 @@ SMALLEST_SHARE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTopics:
+class TopicPriors:
     """What is given of some topics, and where they are.
 
     Boosts are given as they are, of some words; or, if `is_whole`, the whole prior
@@ -67,7 +67,7 @@ class KnownTopics:
         """Their parts beyond eta, (n, G)."""
         return self.values if not self.is_whole else self.parameters - self.eta
 
-    def taken(self, order: Ints) -> "KnownTopics":
+    def taken(self, order: Ints) -> "TopicPriors":
         """Return what is left when columns of the table are `order` of the present."""
         at = np.full(
             int(max(order.max(initial=-1), self.columns.max(initial=-1))) + 1, -1
@@ -76,7 +76,7 @@ class KnownTopics:
         left = self.among(self.columns[at[self.columns] >= 0].tolist())
         return replace(left, columns=at[left.columns])
 
-    def among(self, columns: Sequence[int]) -> "KnownTopics":
+    def among(self, columns: Sequence[int]) -> "TopicPriors":
         """Return those in some columns, which stay where they are."""
         kept = np.isin(self.columns, list(columns))
         return replace(
@@ -87,11 +87,11 @@ class KnownTopics:
             said=np.ascontiguousarray(self.said[:, kept]),
         )
 
-    def silent(self) -> "KnownTopics":
+    def silent(self) -> "TopicPriors":
         """Return the same before any document."""
         return replace(self, said=np.zeros_like(self.said))
 
-    def widened(self, n_before: int, n_words: int) -> "KnownTopics":
+    def widened(self, n_before: int, n_words: int) -> "TopicPriors":
         """Return the same where further words follow, which have no boosts.
 
         Fixed topics hold nothing of them.
@@ -107,7 +107,7 @@ class KnownTopics:
             values=np.concatenate([self.values, values]),
         )
 
-    def boosted(self, words: Ints, values: Array) -> "KnownTopics":
+    def boosted(self, words: Ints, values: Array) -> "TopicPriors":
         """Return the same with boosts of further words, (n, G)."""
         order = np.argsort(np.concatenate([self.words, words]), kind="stable")
         return replace(
@@ -126,12 +126,12 @@ class KnownWordTopics(WordTopics):
         Counts to start from, without boosts.
     seen : SeenWords
         Words of the rows; those of boosts are added.
-    known : KnownTopics
+    known : TopicPriors
     """
 
-    known: KnownTopics
+    known: TopicPriors
 
-    def __init__(self, values: Array, seen: SeenWords, known: KnownTopics):
+    def __init__(self, values: Array, seen: SeenWords, known: TopicPriors):
         values = np.array(values, dtype=np.float64)
         values[:, known.columns[known.is_fixed]] = 0.0
         self.known = known

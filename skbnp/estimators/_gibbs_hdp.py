@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.known_topics import KnownTopics
+from skbnp.components.known_topics import TopicPriors
 from skbnp.estimators._base import (
     CONSTRAINTS,
     ComponentEditsMixin,
@@ -436,7 +436,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         counts = self._whole(known, (len(known.columns), data.counts.shape[1]))
         return FranchiseSample.of_prior(counts, known.columns, start.concentrations)
 
-    def _note_known(self, data: TokenCorpus) -> KnownTopics | None:
+    def _note_known(self, data: TokenCorpus) -> TopicPriors | None:
         """Note which topics are known, where nothing is learned yet; columns are ids.
 
         Returns these, or those that were known when the fit began.
@@ -452,7 +452,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return getattr(self, "_known", None)
 
     def _whole(
-        self, known: KnownTopics, shape: tuple[int, int] | None = None
+        self, known: TopicPriors, shape: tuple[int, int] | None = None
     ) -> sp.csr_array:
         """Whole tokens for the boosts of known topics, (G, V)."""
         shape = shape or (len(known.columns), len(known.words))
@@ -804,7 +804,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 def _known_first(
     tables: TableAssignments,
     served: NDArray[np.intp],
-    known: KnownTopics,
+    known: TopicPriors,
     names: NDArray[np.intp],
 ) -> tuple[TableAssignments, NDArray[np.intp]]:
     """Let known dishes be the first, whether served or not; `names` are of all."""

@@ -1,6 +1,6 @@
 """Topics that users know: seed words, priors, and topics that stay as they are."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from skbnp.components import known_topics
+from skbnp.utils.plain import register
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["KnownTopics", "Resolved", "base_prior", "names_of", "new_boosts", "resolve"]
@@ -85,6 +86,14 @@ class KnownTopics:
                 "frozen=True needs the words of topics as an array: seed words are not "
                 "all words of a topic."
             )
+
+
+register(
+    "known-topics/1",
+    KnownTopics,
+    dict.fromkeys(("topics", "frozen", "weight", "prior"), object),
+    make=KnownTopics,
+)
 
 
 def _check_number(name: str, value: object, least: float) -> None:
@@ -195,13 +204,13 @@ class Resolved:
         here = np.searchsorted(self.words, words)
         return self.values[here] * np.maximum(self.weight * counts, 1.0)[:, None]
 
-    def known(self, counts: Array) -> known_topics.KnownTopics:
+    def known(self, counts: Array) -> known_topics.TopicPriors:
         """Return what totals hold, for tokens of each word in the corpus, (V,)."""
         values = self.values
         if not self.is_whole:
             values = self.boosts(self.words, counts[self.words])
         n = self.n_topics
-        return known_topics.KnownTopics(
+        return known_topics.TopicPriors(
             np.arange(n),
             self.words,
             np.ascontiguousarray(values),
@@ -359,6 +368,3 @@ def _as_rows(known: KnownTopics, n_features: int, names: Sequence | None) -> Arr
     if len(empty):
         raise ValueError(f"topic_word_prior[{empty[0]}] is zero everywhere.")
     return given
-
-
-Resolver = Callable[..., Resolved | None]

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.known_topics import KnownTopics
+from skbnp.components.known_topics import TopicPriors
 from skbnp.components.seen_words import SeenWords
 from skbnp.inference.chains import ChainState
 from skbnp.inference.edits import Lineage
@@ -285,7 +285,7 @@ def check_seen_words(seen: Any, n_features: int) -> int:
 
 def check_known_topics(known: Any, n_topics: int, n_features: int, eta: float) -> None:
     """Raise unless what is known of topics goes with a table of theirs."""
-    check_kinds_of(known, KnownTopics, "known topics")
+    check_kinds_of(known, TopicPriors, "known topics")
     words, columns = known.words, known.columns
     check_array("known topics", columns, (np.size(columns),), kind="i")
     check_array("known words", words, (np.size(words),), kind="i")

@@ -170,10 +170,10 @@ def to_lda(estimator: BaseEstimator) -> LatentDirichletAllocation:
         doc_prior = float(
             concentration_of(model) * model.topic_weights_[used].sum() / used.sum()
         )
+    if topic_prior is not None:  # which is at most one there
+        topic_prior = min(float(np.mean(topic_prior)), 1.0)
     lda = LatentDirichletAllocation(
-        len(components),
-        doc_topic_prior=doc_prior,
-        topic_word_prior=None if topic_prior is None else float(np.mean(topic_prior)),
+        len(components), doc_topic_prior=doc_prior, topic_word_prior=topic_prior
     )
     # One document teaches it its vocabulary and priors, before topics are put in.
     lda.set_params(max_iter=1, random_state=0).fit(np.ones((1, components.shape[1])))

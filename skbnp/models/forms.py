@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.known_topics import KnownTopics, KnownWordTopics
+from skbnp.components.known_topics import KnownWordTopics, TopicPriors
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.statistics import WordTopics
 from skbnp.components.tree_moves import TreeMoves
@@ -117,11 +117,11 @@ register("lineage/1", Lineage)
 register("posterior/1", Posterior)
 register("seen-words/1", SeenWords)
 register("word-topics/2", WordTopics, TABLE, state=WordTopics.__getstate__)
-register("known-topics/1", KnownTopics)
+register("topic-priors/1", TopicPriors)
 register(
     "known-word-topics/1",
     KnownWordTopics,
-    TABLE | {"known": KnownTopics},
+    TABLE | {"known": TopicPriors},
     state=KnownWordTopics.__getstate__,
 )
 register("level-priors/1", LevelPriors)

@@ -15,6 +15,7 @@ from checks.long import daily
 from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP
 from skbnp.datasets import load_docstrings
 from skbnp.estimators import SplitMerge
+from skbnp.inspection import to_lda
 
 N_WORDS, N_PLANTED, N_GIVEN = 100, 12, 8
 
@@ -274,3 +275,13 @@ def test_sparse_rows_and_dense_ones_say_the_same_of_known_topics():
     assert_array_equal(
         clone(make).fit(X).components_, clone(make).fit(sp.csr_array(X)).components_
     )
+
+
+@pytest.mark.parametrize("make", [HDP, StickBreakingHDP, GibbsHDP])
+def test_files_and_hand_overs_know_of_known_topics(make):
+    X = planted(40)[1]
+    known = KnownTopics(1.0 + X[:2], frozen=True)
+    fit = make(5, topic_word_prior=known, max_iter=3, random_state=0).fit(X)
+    classes = {b"skbnp." + part for part in (b"components", b"models", b"inference")}
+    assert not any(name in pickle.dumps(fit) for name in classes)
+    assert to_lda(fit).components_.shape[1] == N_WORDS

@@ -11,10 +11,11 @@ from scipy.special import psi
 
 from checks.long import daily
 from reference import hdp_direct as reference
-from skbnp.components.known_topics import KnownTopics, KnownWordTopics
+from skbnp.components.known_topics import KnownWordTopics, TopicPriors
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.statistics import Weighting, WordRows, WordTopics
 from skbnp.components.topics import log_marginal, update_topic_prior
+from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import DocumentVisitor, LocalStop
@@ -32,6 +33,7 @@ from skbnp.models.hdp.model import (
     update_weights,
 )
 from skbnp.models.hdp.moves import merge as hdp_merge
+from skbnp.models.hdp.moves.held_out import merge_all
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.rows.batch import Batch
 
@@ -639,7 +641,7 @@ def some_known(rng, n_words, eta, kind):
     is_fixed = np.array([False, kind == "fixed"])
     said = np.zeros((2, 2))
     columns = np.array([0, 2])
-    return KnownTopics(columns, words, values, is_fixed, kind != "seeds", eta, said)
+    return TopicPriors(columns, words, values, is_fixed, kind != "seeds", eta, said)
 
 
 def known_posterior(rng, n_words, kind):
@@ -745,6 +747,15 @@ def test_known_topics_keep_their_columns_when_others_end(seed):
     words.drop([0])  # the last takes its place
     assert_array_equal(words.known.columns, [0])
     assert_allclose(words.dense()[:, 0], third)
+
+
+@KINDS
+def test_a_merge_of_all_topics_spares_known_ones(kind, seed):
+    posterior = known_posterior(np.random.default_rng(seed), 12, kind)
+    posterior.lineage = [Lineage(0, "init", (), (0, 1, 2, 3))]
+    assert merge_all(posterior) == 1
+    assert {0, 2} < set(posterior.ids.tolist())
+    assert len(posterior.ids) == 3
 
 
 @KINDS
