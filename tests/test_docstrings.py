@@ -107,7 +107,8 @@ ALIKE = [
             "components_",
             "component_ids_",
             "n_active_components_",
-            "doc_concentration_, corpus_concentration_, topic_word_prior_",
+            "doc_concentration_, corpus_concentration_",
+            "topic_word_prior_",
         ),
     ),
     (
