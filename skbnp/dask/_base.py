@@ -27,6 +27,7 @@ from skbnp.dask._inputs import (
 )
 from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session, data_digest, open_session
+from skbnp.utils.archive import text_of
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval, row_totals, validate_data
 
@@ -96,7 +97,7 @@ class ShardedMixin(BaseEstimator):
                 raise ValueError("resume=True needs a checkpoint_dir.")
             return None
         origin = {
-            f"parameter {name}": _text_of(value)
+            f"parameter {name}": text_of(value)
             for name, value in self.get_params(deep=False).items()
             if name not in FREE
         }
@@ -183,11 +184,6 @@ def _totals_of(
 def _clone(estimator: BaseEstimator) -> BaseEstimator:
     params = estimator.get_params(deep=False)
     return type(estimator)(**{k: clone(v, safe=False) for k, v in params.items()})
-
-
-def _text_of(value: object) -> str:
-    """Tell values apart by texts, but not random generators."""
-    return "a generator" if isinstance(value, np.random.RandomState) else repr(value)
 
 
 def _evaluated(

@@ -7,13 +7,13 @@ from uuid import uuid4
 import scipy.sparse as sp
 from distributed import Client
 
-from skbnp.dask._checkpoints import digest_of
 from skbnp.dask._inputs import Block, Reader, computed, in_block, read_block
 from skbnp.dask._pool import ClientPool
 from skbnp.dask._shards import DaskShards, Roster, WorkerShards
 from skbnp.dask._sites import Held
 from skbnp.inference.executor import Run
 from skbnp.inference.shards import LocalShards, Shards
+from skbnp.utils.archive import digest_of
 from skbnp.utils.epochs import Label, Order, sort_labels
 
 __all__ = ["LocalSession", "Session", "WorkerSession", "open_session"]

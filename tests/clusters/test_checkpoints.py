@@ -4,19 +4,21 @@ import json
 import zipfile
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
-from skbnp.dask import _checkpoints
-from skbnp.dask._checkpoints import Checkpoints, decode, encode
+from skbnp.dask._checkpoints import Checkpoints
 from skbnp.inference.edits import Lineage
 from skbnp.inference.shards import World
 from skbnp.models.dependent_trees.model import EpochStats
 from skbnp.models.forms import to_plain
 from skbnp.trees import Tree
+from skbnp.utils import archive
+from skbnp.utils.archive import decode, encode
 
 ORIGIN = {"class": "A", "rows of X": "abc"}
 
@@ -33,6 +35,8 @@ def test_values_come_back_as_they_were():
         "nested": ({"a": (1, [2.5])}, (), []),
         "shared": [shared, shared],
         "scalars": (np.float64(0.1), np.datetime64("2020-01-05")),
+        "long": [[0.1] * 99 + [float("nan")], tuple(range(99)), [1] * 99 + [0.5]],
+        "texts": [b"bytes", np.array(["a", "bc"], dtype=object)],
     }
     found = through(value)
     assert found["numbers"] == value["numbers"]
@@ -41,9 +45,11 @@ def test_values_come_back_as_they_were():
     assert found["shared"][0] is found["shared"][1]
     assert found["scalars"] == value["scalars"]
     assert isinstance(found["scalars"][1], np.datetime64)
+    assert repr(found["long"]) == repr(value["long"])
+    assert repr(found["texts"]) == repr(value["texts"])
 
 
-@pytest.mark.parametrize("value", [object(), len, {1}, np.array([{}]), b"bytes"])
+@pytest.mark.parametrize("value", [object(), len, {1}, np.array([{}]), np.array([["a"]], object)])
 def test_what_is_no_data_is_refused(value):
     with pytest.raises(TypeError, match="holds no"):
         encode([value], {})
@@ -99,12 +105,12 @@ def _content(number):
 
 def _with_members(path, change):
     """Write a checkpoint again, with other members."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
     change(members)
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w") as file:
         for name, content in members.items():
-            archive.writestr(name, content)
+            file.writestr(name, content)
 
 
 def _swap(members):
@@ -126,7 +132,10 @@ def _sealed(change):
     def damage(members):
         change(members)
         members.pop("digest.txt")
-        members["digest.txt"] = _checkpoints._digest(members)
+        digest = archive._Digest()
+        for member in sorted(members):
+            digest.add(member, members[member])
+        members["digest.txt"] = digest.text.encode()
 
     return damage
 
@@ -145,21 +154,21 @@ MEMBERS = {
     **{
         name: _text(change)
         for name, change in {
-            "no account": lambda text: text.pop("account") and None,
-            "no origin": lambda text: text.pop("origin") and None,
+            "no account": lambda text: text.pop("content") and None,
+            "no origin": lambda text: text.pop("label") and None,
             "no format": lambda text: text.pop("format") and None,
             "other format": lambda text: text.update(format="checkpoint/0"),
             "a list": lambda text: [text],
             "a number": lambda text: 5,
-            "account of a number": lambda text: text.update(account={"~": 5}),
-            "account of a text": lambda text: text.update(account={"~": "dict"}),
-            "other names": lambda text: text["account"].update(of={"a": {"b": 1}}),
-            "origin of a text": lambda text: text.update(origin="A"),
+            "account of a number": lambda text: text.update(content={"~": 5}),
+            "account of a text": lambda text: text.update(content={"~": "dict"}),
+            "other names": lambda text: text["content"].update(of={"a": {"b": 1}}),
+            "origin of a text": lambda text: text.update(label="A"),
             "again, before": lambda text: text.update(
-                account={"~": "again", "of": 99}
+                content={"~": "again", "of": 99}
             ),
             "unknown array": lambda text: text.update(
-                account={"~": "array", "n": 0, "of": "a99"}
+                content={"~": "array", "n": 0, "of": "a99"}
             ),
         }.items()
     },
@@ -183,11 +192,11 @@ def _of_file(path, damage):
         path.unlink()
         path.mkdir()
     elif damage == "compressed":
-        with zipfile.ZipFile(path) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(path) as file:
+            members = {name: file.read(name) for name in file.namelist()}
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
             for name, one in members.items():
-                archive.writestr(name, one)
+                file.writestr(name, one)
 
 
 DAMAGES = {
@@ -261,11 +270,11 @@ def test_an_end_at_any_moment_leaves_a_whole_one(tmp_path, moment, monkeypatch):
         raise KeyboardInterrupt
 
     if moment == "writestr":
-        monkeypatch.setattr(_checkpoints.zipfile.ZipFile, "writestr", fail)
+        monkeypatch.setattr(archive.zipfile.ZipFile, "writestr", fail)
     elif moment == "replace":
-        monkeypatch.setattr(_checkpoints.os, "replace", fail)
+        monkeypatch.setattr(archive.os, "replace", fail)
     else:
-        monkeypatch.setattr(_checkpoints.Path, "unlink", fail)
+        monkeypatch.setattr(Path, "unlink", fail)
     with pytest.raises(KeyboardInterrupt):
         checkpoints.write(3, {"number": 3})
     monkeypatch.undo()

@@ -1,0 +1,388 @@
+"""Files of containers, numbers and arrays: arrays and JSON, nothing that is executed.
+
+A file is written under another name, flushed, and then renamed, so that whatever ends
+the process at whatever moment leaves a whole one. It names its content by a digest: one
+that was damaged since is refused.
+"""
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.lib import format as npy
+
+from skbnp.utils.warnings import warn_caller
+
+__all__ = [
+    "Archive",
+    "FitFile",
+    "decode",
+    "digest_of",
+    "encode",
+    "read_newest",
+    "rows_digest",
+    "text_of",
+    "write_archive",
+]
+
+T = TypeVar("T")
+
+#: Names what is encoded by a dict, and members of it.
+KIND = "~"
+#: Version of the format.
+FORMAT = "checkpoint/2"
+#: Members of a file beside arrays: JSON, and the digest of all others.
+TEXT, DIGEST = "text.json", "digest.txt"
+#: Numbers of a list that are written as an array, at the least.
+MANY = 64
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A whole file: what it is of, and its content, which is yet to be decoded.
+
+    Attributes
+    ----------
+    label : dict of str to str
+        What the content depends on.
+    """
+
+    path: Path
+    label: Mapping[str, str]
+    encoded: Any
+    members: Mapping[str, bytes]
+
+    @classmethod
+    def read(cls, path: Path) -> "Archive":
+        """Read a file; raises if it is not what was written."""
+        members = _members(path)
+        text = json.loads(members.pop(TEXT))
+        if text["format"] != FORMAT:
+            raise ValueError(f"its format is {text['format']!r}")
+        return cls(path, dict(text["label"]), text["content"], members)
+
+    def content(self) -> Any:
+        """Return containers, numbers and arrays as they were written."""
+        arrays = {
+            name.removesuffix(".npy"): _array_of(one)
+            for name, one in self.members.items()
+        }
+        return decode(self.encoded, arrays)
+
+
+def write_archive(
+    path: Path,
+    label: Mapping[str, str],
+    content: object,
+    *,
+    keep: Path | None = None,
+) -> None:
+    """Write containers, numbers and arrays; the file is whole, or as it was.
+
+    What was there gets the name `keep`, if there is one.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    encoded = encode(content, arrays)
+    text = json.dumps({"format": FORMAT, "label": dict(label), "content": encoded})
+    digest = _Digest()
+    draft = path.with_name(f"{path.name}.part")
+    with open(draft, "wb") as file:
+        with zipfile.ZipFile(file, "w") as archive:
+
+            def add(name: str, member: bytes) -> None:
+                digest.add(name, member)
+                archive.writestr(name, member)
+
+            for name in sorted(arrays):
+                add(f"{name}.npy", _bytes_of(arrays[name]))
+            add(TEXT, text.encode())
+            archive.writestr(DIGEST, digest.text)
+        file.flush()
+        os.fsync(file.fileno())
+    if keep is not None and path.exists():
+        os.replace(path, keep)
+    os.replace(draft, path)
+    _flush_folder(path.parent)
+
+
+def read_newest(
+    paths: Iterable[Path],
+    place: str,
+    cure: str,
+    *,
+    make: Callable[[Any], T],
+    check: Callable[[Mapping[str, str]], None] = lambda label: None,
+) -> T | None:
+    """Make something of the first whole file of some; None if none is there.
+
+    Warns of those before it that are damaged; `place` is what messages call them all.
+    `check` may refuse a label; whatever `make` raises is damage.
+
+    Raises
+    ------
+    ValueError
+        If all are damaged; `cure` says what to do.
+    """
+    damaged: list[str] = []
+    for path in paths:
+        try:
+            archive = Archive.read(path)
+        except FileNotFoundError:
+            continue
+        except Exception as error:  # whatever damage does
+            damaged.append(f"{path.name} ({type(error).__name__}: {error})")
+            continue
+        check(archive.label)
+        try:
+            made = make(archive.content())
+        except Exception as error:
+            damaged.append(f"{path.name} ({type(error).__name__}: {error})")
+            continue
+        if damaged:
+            warn_caller(
+                f"Damaged in {place!r}: {', '.join(damaged)}. The fit goes on from "
+                f"{path.name}."
+            )
+        return made
+    if damaged:
+        raise ValueError(
+            f"No checkpoint in {place!r} is whole: {', '.join(damaged)}. {cure}"
+        )
+    return None
+
+
+class FitFile:
+    """One file of a fit that goes on, and the one before it until the fit has ended.
+
+    Parameters
+    ----------
+    path : path-like
+    every : int
+        Passes between two files.
+
+    Attributes
+    ----------
+    is_loaded : bool
+        Whether the fit goes on that the file was loaded for, however it began.
+    """
+
+    def __init__(self, path: str | os.PathLike, every: int):
+        self.path, self.every, self.is_loaded = Path(path), every, False
+        self.previous = self.path.with_name(f"{self.path.name}.previous")
+
+    def write(self, label: Mapping[str, str], content: object) -> None:
+        """Write a file; the one that was there stays beside it."""
+        write_archive(self.path, label, content, keep=self.previous)
+
+    def write_last(self, label: Mapping[str, str], content: object) -> None:
+        """Write the file of a fit that has ended, and remove the one before."""
+        self.write(label, content)
+        self.previous.unlink(missing_ok=True)
+
+    def read(
+        self,
+        make: Callable[[Any], T],
+        check: Callable[[Mapping[str, str]], None] = lambda label: None,
+    ) -> T | None:
+        """Read the newest file that is whole, see `read_newest`."""
+        paths = self.path, self.previous
+        cure = "Remove it to begin anew, or give another path."
+        return read_newest(paths, str(self.path), cure, make=make, check=check)
+
+
+# What tells data and values apart ------------------------------------------------------
+
+
+def digest_of(texts: Iterable[str]) -> str:
+    """Name texts by their content."""
+    return hashlib.blake2b("\n".join(texts).encode(), digest_size=16).hexdigest()
+
+
+def rows_digest(rows: Any) -> str:
+    """Name rows, dense or sparse, by their content."""
+    if sp.issparse(rows):
+        return digest_of(
+            [str(rows.shape), *map(rows_digest, (rows.data, rows.indices, rows.indptr))]
+        )
+    array = np.ascontiguousarray(rows)
+    if array.dtype.kind == "i":  # whatever size indices have
+        array = array.astype(np.int64)
+    whole = hashlib.blake2b(f"{array.dtype} {array.shape} ".encode(), digest_size=16)
+    whole.update(memoryview(array).cast("B") if array.size else b"")
+    return whole.hexdigest()
+
+
+def text_of(value: object) -> str:
+    """Tell values apart by texts, but not random generators."""
+    if isinstance(value, np.random.RandomState):
+        return "a generator"
+    return rows_digest(value) if isinstance(value, np.ndarray) else repr(value)
+
+
+# Members of a file ---------------------------------------------------------------------
+
+
+class _Digest:
+    """Names the members of a file by their content, one after the other."""
+
+    def __init__(self) -> None:
+        self._whole = hashlib.blake2b(digest_size=16)
+
+    def add(self, name: str, member: bytes) -> None:
+        self._whole.update(f"{name} {len(member)}\n".encode())
+        self._whole.update(member)
+
+    @property
+    def text(self) -> str:
+        return self._whole.hexdigest()
+
+
+def _members(path: Path) -> dict[str, bytes]:
+    """Read what a checkpoint consists of; ValueError if it is not what was written."""
+    with zipfile.ZipFile(path) as archive:
+        if any(info.compress_type for info in archive.infolist()):
+            raise ValueError("it is compressed")  # to whatever size
+        members = {name: archive.read(name) for name in archive.namelist()}
+    digest = _Digest()
+    found = members.pop(DIGEST)
+    for name in sorted(members):
+        digest.add(name, members[name])
+    if found != digest.text.encode():
+        raise ValueError("its content is not that of its digest")
+    return members
+
+
+def _bytes_of(array: np.ndarray) -> bytes:
+    """Write an array as NumPy does."""
+    file = BytesIO()
+    npy.write_array(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def _array_of(content: bytes) -> np.ndarray:
+    """Read an array; its size is that of the content, whatever the header says."""
+    file = BytesIO(content)
+    if npy.read_magic(file) != (1, 0):
+        raise ValueError("an array is of another version")
+    shape, is_fortran, dtype = npy.read_array_header_1_0(file)
+    flat = np.frombuffer(content, dtype, offset=file.tell())
+    return flat.reshape(shape, order="F" if is_fortran else "C").copy(order="K")
+
+
+def _flush_folder(folder: Path) -> None:
+    """Let the new name outlast a loss of power, where folders can be opened."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+# Containers, numbers and arrays as JSON and arrays ------------------------------------
+
+
+def encode(value: object, arrays: dict[str, np.ndarray]) -> Any:
+    """Put arrays aside, and return the rest as JSON has it.
+
+    The same list, dict or array is written once.
+    """
+    seen: dict[int, tuple[int, object]] = {}
+
+    def walk(value: Any) -> Any:
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if type(value) in (int, float):
+            return value
+        if id(value) in seen:
+            return {KIND: "again", "of": seen[id(value)][0]}
+        seen[id(value)] = len(seen), value
+        number = seen[id(value)][0]
+        if isinstance(value, dict):
+            items = {name: walk(one) for name, one in value.items()}
+            return {KIND: "dict", "n": number, "of": items}
+        if type(value) in (list, tuple):
+            found: dict[str, Any] = {KIND: type(value).__name__, "n": number}
+            if _are_numbers(value):
+                return found | {"of": put_aside(np.array(value))}
+            return found | {"of": [walk(one) for one in value]}
+        if isinstance(value, bytes):
+            return {KIND: "bytes", "n": number, "of": value.hex()}
+        if isinstance(value, np.generic):
+            if value.dtype.kind in "fiub":
+                of = [value.dtype.str, value.item()]
+                return {KIND: "number", "n": number, "of": of}
+            return {KIND: "scalar", "n": number, "of": put_aside(np.asarray(value))}
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            if value.ndim != 1 or not all(type(one) is str for one in value):
+                raise TypeError("A checkpoint holds no arrays of objects but texts.")
+            return {KIND: "texts", "n": number, "of": value.tolist()}
+        if isinstance(value, np.ndarray):
+            return {KIND: "array", "n": number, "of": put_aside(np.asarray(value))}
+        raise TypeError(f"A checkpoint holds no {type(value).__name__}.")
+
+    def put_aside(array: np.ndarray) -> str:
+        name = f"a{len(arrays)}"
+        arrays[name] = array
+        return name
+
+    return walk(value)
+
+
+def decode(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Undo `encode`."""
+    seen: dict[int, Any] = {}
+
+    def walk(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        kind, of = value[KIND], value["of"]
+        if kind == "again":
+            return seen[of]
+        seen[value["n"]] = found = made(kind, of)
+        return found
+
+    def made(kind: str, of: Any) -> Any:
+        if kind == "dict":
+            return {name: walk(one) for name, one in of.items()}
+        if kind in ("list", "tuple"):
+            is_aside = isinstance(of, str)
+            found = arrays[of].tolist() if is_aside else [walk(one) for one in of]
+            return found if kind == "list" else tuple(found)
+        if kind == "texts":
+            return np.array(of, dtype=object)
+        if kind == "bytes":
+            return bytes.fromhex(of)
+        if kind == "number":
+            dtype, number = of
+            return np.dtype(dtype).type(number)
+        if kind == "scalar":
+            return arrays[of][()]
+        return arrays[of]
+
+    return walk(value)
+
+
+def _are_numbers(values: list | tuple) -> bool:
+    """Whether a list is long, and of numbers of one type that arrays hold as they are.
+
+    A trace of a fit is.
+    """
+    if len(values) < MANY or type(values[0]) not in (int, float):
+        return False
+    kind = type(values[0])
+    if not all(type(value) is kind for value in values):
+        return False
+    return kind is float or -(2**63) <= min(values) <= max(values) < 2**63
