@@ -67,7 +67,7 @@ def learner_of(X, n_nodes, executor):
     posterior = trees._start(model, rows, 0, rows.shape[0])
     posterior.n_open = rows.shape[0]
     shards = trees._shards(rows.X, executor)
-    return trees._make_learner(posterior, shards, executor, False)
+    return trees._make_learner(posterior, (shards, executor.map), False)
 
 
 def measured(X, n_rows, n_nodes, n_words):

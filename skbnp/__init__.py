@@ -15,6 +15,7 @@ from skbnp.estimators import (
     StickBreakingHDP,
     merge_fits,
 )
+from skbnp.saving import load, save
 from skbnp.utils.versions import show_versions
 
 __all__ = [
@@ -28,7 +29,9 @@ __all__ = [
     "NestedCRP",
     "StickBreakingHDP",
     "__version__",
+    "load",
     "merge_fits",
+    "save",
     "show_versions",
 ]
 

@@ -1,5 +1,6 @@
 """Callbacks for scikit-learn's callback interface (`estimator.set_callbacks`)."""
 
+import os
 import time
 from collections.abc import Iterator
 from numbers import Integral
@@ -11,11 +12,12 @@ from sklearn.callback import CallbackContext
 from sklearn.utils import get_tags
 
 from skbnp.metrics import document_completion_score
+from skbnp.utils.archive import FitFile
 from skbnp.utils.ordering import largest
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted
 
-__all__ = ["HeldOutMonitor", "TopicTermsMonitor"]
+__all__ = ["Checkpoint", "HeldOutMonitor", "TopicTermsMonitor"]
 
 
 def __dir__() -> list[str]:
@@ -28,7 +30,148 @@ def _check_positive(name: str, value: object) -> int:
     return int(value)
 
 
-class _PassMonitor:
+class _FitCallback:
+    """A callback with hooks that do nothing."""
+
+    def setup(self, estimator: BaseEstimator, context: CallbackContext) -> None:
+        """Do nothing before a fit.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that begins.
+        """
+
+    def teardown(self, estimator: BaseEstimator, context: CallbackContext) -> None:
+        """Do nothing: there is nothing to release.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that has ended.
+        """
+
+    def on_fit_task_begin(
+        self, estimator: BaseEstimator, context: CallbackContext
+    ) -> None:
+        """Do nothing before a pass.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that begins.
+        """
+
+    def on_fit_task_end(
+        self, estimator: BaseEstimator, context: CallbackContext
+    ) -> None:
+        """Do nothing after a pass.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that has ended.
+        """
+
+
+class Checkpoint(_FitCallback):
+    """Write a fit to a file while it goes on, so that it can go on later.
+
+    Attach it with ``estimator.set_callbacks(Checkpoint(path))``. Whatever ends the
+    process, the same call of `fit` then goes on from the file, and so does ``fit`` of
+    what :func:`skbnp.load` reads from it, to the bits of a fit that nothing has broken
+    off. Once the fit has ended, the file holds the fitted estimator, and a further fit
+    begins anew.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; its folder is made if it is not there. The file before stays beside
+        it, as ``<path>.previous``, until the fit has ended.
+    every : int, default=1
+        Passes (sweeps of samplers, calls of `partial_fit`) between two files.
+
+    See Also
+    --------
+    skbnp.load : Reads the file.
+    skbnp.save : Writes an estimator.
+
+    Notes
+    -----
+    The file holds data alone, arrays and JSON: all that learning needs but the rows of
+    `X`, of which it has a digest. A fit with other rows, names of columns or parameters
+    than those of the file, but for `n_jobs` and `verbose`, raises ValueError: the file
+    stays as it is. So do two damaged files; where one is damaged, the fit goes on from
+    the other, with a warning. A random generator as `random_state` is one like any
+    other; the fit goes on with what was drawn.
+
+    A stream, `partial_fit`, is written after each call as the estimator that it leaves;
+    nothing of it is left to go on with but further chunks.
+
+    Clones share the callback, and so the file: in a search, set it on the final model
+    alone. Monitors see the passes from where a fit goes on.
+    :class:`skbnp.DependentTrees` does not go on from a file, but with one does
+    :class:`skbnp.dask.DependentTrees`, also without a cluster, by `checkpoint_dir`.
+
+    Examples
+    --------
+    >>> import skbnp, tempfile
+    >>> from skbnp.callbacks import Checkpoint
+    >>> from skbnp.datasets import make_bars
+    >>> X = make_bars(200, side=4, random_state=0).data
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = f"{folder}/fit.skbnp"
+    ...     hdp = skbnp.HDP(random_state=0).set_callbacks(Checkpoint(path, every=5))
+    ...     hdp = hdp.fit(X)  # the same line goes on after an end of the process
+    ...     loaded = skbnp.load(path)
+    >>> loaded.n_iter_ == hdp.n_iter_
+    True
+    """
+
+    def __init__(self, path: str | os.PathLike, every: int = 1):
+        self.file = FitFile(path, _check_positive("every", every))
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return str(self.file.path)
+
+    @property
+    def every(self) -> int:
+        """Passes between two files."""
+        return self.file.every
+
+    def setup(self, estimator: BaseEstimator, context: CallbackContext) -> None:
+        """Refuse an estimator that does not write the file.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitted.
+        context : sklearn.callback.CallbackContext
+            The task that begins.
+
+        Raises
+        ------
+        TypeError
+            If the estimator is of no class of `skbnp`.
+        """
+        if not type(estimator).__module__.startswith("skbnp."):
+            raise TypeError(
+                "Checkpoint must be set on an estimator of skbnp, which writes the "
+                f"file, got {type(estimator).__name__}."
+            )
+
+
+class _PassMonitor(_FitCallback):
     """Look at the model after every so many passes of a fit, or of a stream."""
 
     fields: tuple[str, ...]  # of `history_`
@@ -60,30 +203,6 @@ class _PassMonitor:
         while self.history_["step"] and self.history_["step"][-1] > step:
             for values in self.history_.values():
                 values.pop()
-
-    def teardown(self, estimator: BaseEstimator, context: CallbackContext) -> None:
-        """Do nothing: there is nothing to release.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            The estimator that is fitted.
-        context : sklearn.callback.CallbackContext
-            The task that has ended.
-        """
-
-    def on_fit_task_begin(
-        self, estimator: BaseEstimator, context: CallbackContext
-    ) -> None:
-        """Do nothing before a pass.
-
-        Parameters
-        ----------
-        estimator : estimator instance
-            The estimator that is fitted.
-        context : sklearn.callback.CallbackContext
-            The task that begins.
-        """
 
     def on_fit_task_end(
         self,

@@ -32,6 +32,7 @@ LAYERS = {
     "estimators": 7,
     "dask": 8,
     "inspection": 8,
+    "saving": 8,
 }
 #: Where scikit-learn may be met.
 SKLEARN = {
@@ -41,6 +42,7 @@ SKLEARN = {
     "estimators",
     "inspection",
     "metrics",
+    "saving",
     "utils",
 }
 #: scikit-learn's helpers for parallel work, which the executor is for.

@@ -56,6 +56,7 @@ class ShardedMixin(BaseEstimator):
     """
 
     _local_class: type[BaseEstimator]
+    _instead_of_checkpoint = "use its parameters checkpoint_dir and resume."
     client: Client | None
     checkpoint_dir: str | os.PathLike | None
     timeout: float

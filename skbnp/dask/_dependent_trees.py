@@ -483,7 +483,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         if account["has_ended"]:
             return None
         shards = self._shards(X, executor)
-        learner = self._make_learner(posterior, shards, executor, goes_on=False)
+        learner = self._make_learner(posterior, (shards, executor.map), goes_on=False)
         learner.n_passes = account["n_passes"]
         learner.memory.resume(account["memory"])
         learner.visitor.resume(learner.memory)

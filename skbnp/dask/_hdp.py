@@ -1,6 +1,6 @@
 """The direct-assignment HDP topic model, for documents on a cluster."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -20,14 +20,12 @@ from skbnp.dask._sessions import Session
 from skbnp.estimators import HDP as LocalHDP
 from skbnp.estimators._base import drop_empty
 from skbnp.estimators._hdp import REMEMBERED
-from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor, Run
 from skbnp.inference.memory import NOTHING, RunningAverage
 from skbnp.inference.monitor import Account
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
-from skbnp.models.forms import from_plain, to_plain
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.shards import (
     BlockHoldings,
@@ -65,6 +63,26 @@ class Documents:
     def shape(self) -> tuple[int, int]:
         """Documents with tokens, and words of the vocabulary."""
         return self.survey.shape
+
+
+class ShardRecord:
+    """Where a fit is written after each pass, if anywhere, and what was found there."""
+
+    estimator = None
+
+    def __init__(self, rows: Documents):
+        self._checkpoints, self.account = rows.checkpoints, rows.account
+
+    def save(
+        self, n_passes: int, attributes: object, account: Callable[[], Account]
+    ) -> None:
+        """Write what the fit needs to go on."""
+        del attributes  # follow from the rest
+        if self._checkpoints is not None:
+            self._checkpoints.write(n_passes, account())
+
+    def end(self) -> None:
+        """Do nothing: the last pass is written as all others."""
 
 
 class HDP(ShardedMixin, LocalHDP):
@@ -377,10 +395,14 @@ class HDP(ShardedMixin, LocalHDP):
         """Rounds in which a block of each shard is visited."""
         return -(-n_shards // (self.shards_per_round or max(n_shards, 1))) or 1
 
-    def _start(self, model, rows: Documents, entropy, n_rows):
-        if rows.account is not None:
-            return rows.account["posterior"]
-        return super()._start(model, rows, entropy, n_rows)
+    def _record(self, rows: Documents, goes_on: bool) -> "ShardRecord":
+        super()._record(rows, goes_on)  # refuses callbacks that write files
+        return ShardRecord(rows)
+
+    def _around(self, posterior, rows: Documents, executor):
+        survey = replace(rows.survey, shards=_shards(rows.session, executor.map))
+        corpus = self._corpus(replace(rows, survey=survey), posterior.entropy)
+        return (*super()._around_corpus(posterior, corpus, executor), survey.shards)
 
     def _hold_out(self, corpus, entropy):
         return corpus.hold_out(0)
@@ -411,47 +433,6 @@ class HDP(ShardedMixin, LocalHDP):
             return WholeSchedule(corpus.sizes)
         schedule = self._rounds(posterior, corpus, n_forgetting=n_forgetting)
         return schedule.remembering(REMEMBERED)
-
-    # -- checkpoints ------------------------------------------------------------------
-
-    def _learn_all(self, posterior, rows, executor, monitor, tasks, goes_on) -> bool:
-        """Make the passes of `fit`, from where a checkpoint says."""
-        survey = replace(rows.survey, shards=_shards(rows.session, executor.map))
-        rows, account = replace(rows, survey=survey), rows.account
-        corpus = self._corpus(rows, posterior.entropy)
-        visitor = self._visitor(executor)
-        learner: Any = None
-        finish: Any = partial(self._final_learner, corpus, visitor)
-        if account is None:
-            learner = self._learner_of(posterior, corpus, visitor, goes_on)
-            finish = getattr(learner, "finish", None)
-        # What no file holds; the learner is put together around it.
-        outside = posterior, survey.shards, visitor, finish
-        if account is not None:
-            monitor.resume(account["monitor"])
-            if account["has_ended"]:
-                return account["has_converged"]
-            learner = from_plain(account["learner"], outside)
-
-        def save(has_ended: bool, has_converged: bool) -> None:
-            if rows.checkpoints is not None:
-                found = {
-                    "posterior": posterior,
-                    "learner": to_plain(learner, outside),
-                    "monitor": monitor.account(),
-                    "has_ended": has_ended,
-                    "has_converged": has_converged,
-                }
-                rows.checkpoints.write(monitor.n_passes, found)
-
-        return learn(
-            learner,
-            monitor,
-            n_passes=self.max_iter - monitor.n_passes,
-            begin_pass=tasks.begin_pass,
-            end_pass=tasks.end_pass,
-            save=save,
-        )
 
     # -- evaluation: lazy where rows are ----------------------------------------------
 

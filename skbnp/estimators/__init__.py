@@ -1,5 +1,6 @@
 """Estimators in scikit-learn's manner: parameters, validation, fitted attributes."""
 
+from skbnp.estimators import _forms  # noqa: F401
 from skbnp.estimators._dependent_trees import DependentTrees, EpochMoves
 from skbnp.estimators._gibbs_dependent_trees import GibbsDependentTrees
 from skbnp.estimators._gibbs_hdp import GibbsHDP

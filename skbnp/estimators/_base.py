@@ -147,6 +147,12 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         """Name no topic: new ones have the ids of others."""
         self.__dict__.pop("topic_names_", None)
 
+    def _take_names(self, other: "ComponentModelMixin") -> None:
+        """Name topics as another has named them, if it has."""
+        self._forget_names()
+        if hasattr(other, "topic_names_"):
+            self.topic_names_ = other.topic_names_
+
     def _publish(self, attributes: dict[str, Any]) -> None:
         """Set fitted attributes."""
         for name, value in attributes.items():
@@ -175,8 +181,11 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
 
     def __getstate__(self):
         # No class but this one: a file of it can be read by who trusts this one alone.
-        state = {**super().__getstate__(), "_skbnp_version": _VERSION}
-        return to_plain(state)
+        return to_plain(self._state())
+
+    def _state(self) -> dict[str, Any]:
+        """Return all that is saved, as it is."""
+        return {**super().__getstate__(), "_skbnp_version": _VERSION}
 
     def __setstate__(self, state):
         name = type(self).__name__
@@ -501,7 +510,7 @@ class FitTasks:
     X, y : object
         As the caller gave them.
     attributes : callable
-        Returns the fitted attributes as they would be had the call ended now.
+        Returns the fitted attributes as they would be had the call ended now; kept.
     n_tasks : int
         Passes, and starts, at most.
     method : {"fit", "partial_fit"}
@@ -518,7 +527,7 @@ class FitTasks:
         method: str = "fit",
     ):
         self._heard = {"estimator": estimator, "X": X, "y": y}
-        self._attributes = attributes
+        self.attributes = attributes
         self._root = estimator._init_callback_context(method, max_subtasks=n_tasks)
         self._root.call_on_fit_task_begin(**self._heard)
 
@@ -546,7 +555,7 @@ class FitTasks:
     def _end(self, task: Any) -> bool:
         return task.call_on_fit_task_end(
             **self._heard,
-            reconstruction_attributes=lambda: copy.deepcopy(self._attributes()),
+            reconstruction_attributes=lambda: copy.deepcopy(self.attributes()),
         )
 
 

@@ -562,9 +562,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             unsettled=(),
         )
 
-    def _make_learner(self, posterior, shards, executor, goes_on, others=None):
+    def _make_learner(self, posterior, around, goes_on, others=None):
         """Learn rows of the open epoch, of which `others` are not at hand any more."""
-        moves = self._moves()
+        (shards, run), moves = around, self._moves()
         if others is None:
             others = EpochStats.zero(len(posterior.ids), posterior.state.width)
         schedule = self._rounds(shards)
@@ -573,7 +573,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             ShardCorpus(shards),
             schedule,
             self._visitor(posterior, shards, schedule.n_rounds),
-            EpochMemory(shards, others, executor.map),
+            EpochMemory(shards, others, run),
             NO_MOVES if moves is None else TreeEdits(moves),
         )
 
@@ -599,7 +599,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     def _n_further_passes(self, rows) -> int:
         return self.max_iter * (len(rows.epochs) - 1)
 
-    def _learn_all(self, posterior, rows, executor, monitor, tasks, goes_on) -> bool:
+    def _learn_all(
+        self, posterior, rows, executor, monitor, tasks, goes_on, record=None
+    ) -> bool:
         posterior.see(rows.seen)
         passes = {"begin_pass": tasks.begin_pass, "end_pass": tasks.end_pass}
         self._learn_epochs(posterior, rows, executor, monitor, **passes)
@@ -645,7 +647,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             posterior.n_open += X.shape[0]
             posterior.unsettled = (*posterior.unsettled, label)
         others = None if found is None else found.others
-        return self._make_learner(posterior, shards, executor, goes_on, others)
+        around = shards, executor.map
+        return self._make_learner(posterior, around, goes_on, others)
 
     def _assign(self, posterior, X, run) -> Assigned:
         """Let rows choose their nodes."""
@@ -704,6 +707,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     # -- loading ----------------------------------------------------------------------
 
+    _instead_of_checkpoint = (
+        "use skbnp.dask.DependentTrees with client=None, checkpoint_dir and resume."
+    )
     _saved_parts = {"model": EpochModel, "state": EpochState, "totals": EpochStats}
 
     def _check_saved(self) -> None:

@@ -506,15 +506,17 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             model = replace(model, loading_variance=learned.loading_variance)
         return replace(self._posterior, model=model, max_components=self._limit())
 
-    def _make_learner(self, posterior, rows, executor, goes_on):
-        moves = self._moves()
+    def _visitor(self, executor) -> RowVisitor:
+        return RowVisitor(executor)
+
+    def _make_learner(self, posterior, around, goes_on):
+        (rows, visitor), moves = around, self._moves()
         edits = NO_MOVES if moves is None else ComponentEdits(moves, self.tol)
         self._recent = RecentRows()
         if goes_on:
             _put_in_frame(posterior, rows)
         self._warn_of_cost(*rows.shape)
-        schedule, visitor = BatchSchedule(len(rows)), RowVisitor(executor)
-        corpus = Corpus(rows)
+        schedule, corpus = BatchSchedule(len(rows)), Corpus(rows)
         return Learner(posterior, corpus, schedule, visitor, RowMemory(), edits)
 
     def _warn_of_cost(self, n_rows: int, n_features: int) -> None:
@@ -550,9 +552,11 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             if posterior.n_steps > n_steps:
                 self._recent = getattr(edits, "recent", RecentRows())
 
-    def _learn_all(self, posterior, rows, executor, monitor, tasks, goes_on) -> bool:
+    def _learn_all(
+        self, posterior, rows, executor, monitor, tasks, goes_on, record
+    ) -> bool:
         converged = super()._learn_all(
-            posterior, rows, executor, monitor, tasks, goes_on
+            posterior, rows, executor, monitor, tasks, goes_on, record
         )
         self._warn_of_one_cloud(posterior, rows, executor)
         return converged

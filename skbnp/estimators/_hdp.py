@@ -787,15 +787,24 @@ class HDP(VariationalTopicModel):
         n_tokens = max(n_tokens / max(n_docs, 1), 1.0)  # of a document
         return max(LEAST_DOCS, int(np.ceil(LEAST_TOKENS / n_tokens)))
 
-    def _make_learner(self, posterior, counts, executor, goes_on):
+    def _around(self, posterior, counts, executor):
         corpus = self._corpus(counts, posterior.entropy)
-        return self._learner_of(posterior, corpus, self._visitor(executor), goes_on)
+        return self._around_corpus(posterior, corpus, executor)
 
-    def _learner_of(self, posterior, corpus, visitor, goes_on):
+    def _around_corpus(self, posterior, corpus, executor):
+        visitor, held = self._visitor(executor), None
+        if self._held_out_moves() is not None:
+            held = self._hold_out(corpus, posterior.entropy)
+        train = None if held is None else held.train
+        return corpus, visitor, held, train, partial(
+            self._final_learner, corpus, visitor
+        )
+
+    def _make_learner(self, posterior, around, goes_on):
         """Trials of other numbers of topics where they are due, and what follows."""
+        corpus, visitor, held, _, finish, *_ = around
         moves = self._held_out_moves()
         if moves is not None and not posterior.trials_ended:
-            held = self._hold_out(corpus, posterior.entropy)
             if held is None:
                 posterior.trials_ended = True  # there is nothing to judge by
             elif self._has_time_for_trials:
@@ -804,7 +813,7 @@ class HDP(VariationalTopicModel):
                     held,
                     moves,
                     self.max_iter,
-                    partial(self._final_learner, corpus, visitor),
+                    finish,
                     n_final_passes=self._final_passes,
                     prior_limit=self._prior_limit,
                     learns_burstiness=self._learns_burstiness,

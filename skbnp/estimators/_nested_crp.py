@@ -483,9 +483,11 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         visitor = self._visitor(executor)
         self._begin(posterior, counts, visitor, monitor, keep_best=True)
 
-    def _make_learner(self, posterior, counts, executor, goes_on):
-        visitor, moves = self._visitor(executor), self._moves()
-        counts = _compact(posterior, counts)
+    def _around(self, posterior, counts, executor):
+        return super()._around(posterior, _compact(posterior, counts), executor)
+
+    def _make_learner(self, posterior, around, goes_on):
+        (counts, visitor), moves = around, self._moves()
         if self.learning_method == "online":
             schedule = self._schedule(posterior, counts)
             return self._online_learner(Learner, posterior, counts, schedule, visitor)

@@ -23,6 +23,7 @@ from skbnp.estimators._base import (
     are_in_use,
     features_of,
 )
+from skbnp.estimators._checkpoints import FitRecord, begun_from, save_chunk
 from skbnp.estimators._saved import (
     MOST_STEPS,
     check_array,
@@ -176,11 +177,19 @@ class Sampler(
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
         data = self._read(X, reset=not goes_on, method="fit", **more)
+        record = FitRecord(self, data, begun_from(self, goes_on))
+        before, account = record.estimator, record.account
         if not goes_on or self.n_chains > 1:  # another chain may be shown
             self._forget_names()
         digest, kept, n_before = data.digest, [], self._seen_before() if goes_on else 0
         resumed: tuple[ChainState, ...] = ()
-        if goes_on:
+        n_before = 0
+        if account is not None:
+            history, entropy = before.history_, before._entropy
+            resumed, kept, burn_in = before._chains, before._kept, before._burnt
+            n_before = before.n_iter_
+            self._take_names(before)
+        elif goes_on:
             history, entropy = self.history_, self._entropy
             self._check_warm_start()
             if self._chains is not None and digest == self._data:
@@ -192,6 +201,7 @@ class Sampler(
             history = {name: [] for name in self._columns}
             entropy = draw_entropy(self.random_state)
         monitor = ChainMonitor(history, verbose=self.verbose)
+        monitor.n_sweeps = n_before
         chains: list[Any] = []
 
         def attributes() -> dict[str, Any]:
@@ -219,6 +229,17 @@ class Sampler(
                     kept.append(chain.sample(executor.run))
 
         n_sweeps = self._n_sweeps(data, goes_on=bool(resumed))
+        if account is not None:
+            n_sweeps = account["n_sweeps"]
+
+        def end_sweep() -> bool:
+            has_ended = tasks.end_pass()
+            if not has_ended:
+                record.save(
+                    monitor.n_sweeps, attributes, lambda: {"n_sweeps": n_sweeps}
+                )
+            return has_ended
+
         tasks = FitTasks(self, X, y, attributes, n_sweeps + int(not resumed))
         with shown(self.verbose):
             monitor.report(f"samples {self._describe(data)}")
@@ -230,17 +251,18 @@ class Sampler(
             try:
                 run_chains(
                     chains,
-                    n_sweeps,
+                    n_sweeps - n_before,
                     executor,
                     monitor,
                     begin_sweep=tasks.begin_pass,
                     keep=keep,
-                    end_sweep=tasks.end_pass,
+                    end_sweep=end_sweep,
                 )
             finally:
                 with executor:
                     fitted = attributes()
                 self._publish(fitted)
+        record.end()
         self._warn_if_chains_disagree()
         tasks.end()
         return self
@@ -296,6 +318,7 @@ class Sampler(
                 self._publish(attributes())
             elif not goes_on:
                 self._forget_features()
+        save_chunk(self, n_iter)
         tasks.end()
         return self
 

@@ -306,13 +306,14 @@ class StickBreakingHDP(VariationalTopicModel):
             self._check_size("in partial_fit")
         return super()._resumed(model, in_fit=in_fit)
 
-    def _make_learner(self, posterior, counts, executor, goes_on):
+    def _make_learner(self, posterior, around, goes_on):
+        counts, visitor = around
         is_batch, n_docs = self.learning_method == "batch", counts.shape[0]
         return Learner(
             posterior,
             Corpus(counts),
             BatchSchedule(n_docs) if is_batch else self._schedule(posterior, counts),
-            self._visitor(executor),
+            visitor,
             RunningAverage(DocumentStarts() if is_batch else NOTHING),
             warm_up=0 if goes_on else self.warm_up * n_docs,
         )

@@ -27,6 +27,7 @@ from skbnp.estimators._base import (
     features_of,
 )
 from skbnp.estimators._known_topics import Resolved, names_of, new_boosts, resolve
+from skbnp.estimators._checkpoints import FitRecord, begun_from, save_chunk
 from skbnp.estimators._saved import (
     LARGE,
     check_array,
@@ -47,6 +48,7 @@ from skbnp.inference.monitor import Monitor, new_history, shown
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
 from skbnp.inference.schedules import OnlineSchedule
+from skbnp.models.forms import from_plain, to_plain
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
@@ -149,9 +151,16 @@ class VariationalEstimator(
     def _find_start(self, posterior, rows, executor, monitor) -> None:
         """Find it; an interrupt leaves the best so far."""
 
+    def _around(self, posterior, rows, executor) -> tuple[Any, ...]:
+        """Return what a learner has of rows and threads: no file holds these.
+
+        They follow from rows and from a posterior at any moment of the fit.
+        """
+        return rows, self._visitor(executor)
+
     @abstractmethod
-    def _make_learner(self, posterior, rows, executor, goes_on) -> Any:
-        """Return what makes the passes of `fit`."""
+    def _make_learner(self, posterior, around, goes_on) -> Any:
+        """Return what makes the passes of `fit`, from what is `_around` it."""
 
     def _n_further_passes(self, rows) -> int:
         """Passes of `fit` beyond `max_iter`, at the most."""
@@ -161,15 +170,45 @@ class VariationalEstimator(
         """Passes of `partial_fit`, at most."""
         return 1
 
-    def _learn_all(self, posterior, rows, executor, monitor, tasks, goes_on) -> bool:
+    def _learn_all(
+        self, posterior, rows, executor, monitor, tasks, goes_on, record
+    ) -> bool:
         """Make the passes of `fit`; whether the bound has converged."""
+        around = self._around(posterior, rows, executor)
+        account, outside = record.account, (posterior, *around)
+        if account is None:
+            learner = self._make_learner(posterior, around, goes_on)
+        else:
+            monitor.resume(account["monitor"])
+            if account["has_ended"]:
+                return account["has_converged"]
+            learner = from_plain(account["learner"], outside)
+            monitor.report(f"goes on after pass {monitor.n_passes}")
+
+        def save(has_ended: bool, has_converged: bool) -> None:
+            def account() -> dict[str, Any]:
+                return {
+                    "posterior": posterior,
+                    "learner": to_plain(learner, outside),
+                    "monitor": monitor.account(),
+                    "has_ended": has_ended,
+                    "has_converged": has_converged,
+                }
+
+            record.save(monitor.n_passes, tasks.attributes, account)
+
         return learn(
-            self._make_learner(posterior, rows, executor, goes_on),
+            learner,
             monitor,
-            n_passes=self.max_iter,
+            n_passes=self.max_iter - monitor.n_passes,
             begin_pass=tasks.begin_pass,
             end_pass=tasks.end_pass,
+            save=save,
         )
+
+    def _record(self, rows, goes_on: bool) -> Any:
+        """Return where the fit is written while it goes on, if anywhere."""
+        return FitRecord(self, rows, begun_from(self, goes_on))
 
     @abstractmethod
     def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
@@ -189,7 +228,13 @@ class VariationalEstimator(
         rows = self._read(X, reset=not goes_on, method="fit", **given)
         entropy = draw_entropy(self.random_state)
         goes_on = goes_on and self._has_started()
-        if goes_on:
+        record = self._record(rows, goes_on)
+        if record.account is not None:
+            posterior, history = record.account["posterior"], new_history(
+                model.criterion
+            )
+            self._take_names(record.estimator)
+        elif goes_on:
             posterior, history = self._resumed(model, in_fit=True), self.history_
         else:
             self.__dict__.pop("_posterior", None)  # its vocabulary is gone
@@ -218,11 +263,12 @@ class VariationalEstimator(
                     with tasks.start():
                         self._find_start(posterior, rows, executor, monitor)
                 has_settled = self._learn_all(
-                    posterior, rows, executor, monitor, tasks, goes_on
+                    posterior, rows, executor, monitor, tasks, goes_on, record
                 )
                 converged = has_settled and not self._has_trials_left(posterior)
         finally:
             self._set_fitted(posterior, history, monitor.n_passes, converged)
+        record.end()
         self._warn_if_not_converged(monitor)
         tasks.end()
         return self
@@ -265,6 +311,7 @@ class VariationalEstimator(
                 self._forget_features()
             raise
         self._publish(fitted())
+        save_chunk(self, n_iter + 1)
         tasks.end()
         return self
 

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics, TopicPriors
 from skbnp.components.seen_words import SeenWords
-from skbnp.components.statistics import WordTopics
+from skbnp.components.statistics import WordRows, WordTopics
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
-from skbnp.inference.memory import DocumentMemory, RunningAverage
+from skbnp.inference.memory import DocumentMemory, DocumentStarts, RunningAverage
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Moves
-from skbnp.inference.schedules import OnlineSchedule
+from skbnp.inference.protocols import Corpus, Moves
+from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.inference.shards import World
+from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_slices.chain import TreeChainState
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.sample import TreeSample
@@ -35,18 +36,26 @@ from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.shard_tasks import Edit, Sight
 from skbnp.models.hca import model as hca
 from skbnp.models.hca.frame import Frame
+from skbnp.models.hca.local import Memo as ComponentMemo
+from skbnp.models.hca.memory import RowMemory
 from skbnp.models.hca.moves.online import RecentRows
+from skbnp.models.hca.moves.proposals import Proposal as ComponentProposal
+from skbnp.models.hca.moves.structure import ComponentEdits, Rival
+from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.fold_in import MeanTopics
-from skbnp.models.hdp.held_out import HeldOut, Prediction, WordFold
+from skbnp.models.hdp.held_out import HeldOut, Prediction, fold_words
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, Trial
-from skbnp.models.hdp.memory import Holdings
+from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
+from skbnp.models.hdp.memory import Memo as MeanFieldMemo
+from skbnp.models.hdp.memory import Statistics as CollapsedMemo
 from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
 from skbnp.models.hdp.moves.memory import Evidence, MoveMemory
+from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import EndUnused
+from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.models.hdp.shards import (
@@ -63,8 +72,13 @@ from skbnp.models.hdp_franchise.model import (
     FranchiseSample,
     TableAssignments,
 )
+from skbnp.models.hdp_sticks.local import Tables
 from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
+from skbnp.models.nested_crp.local import DocPaths
+from skbnp.models.nested_crp.memory import PathMemory, TreeCorpus
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
+from skbnp.models.nested_crp.moves.online import OnlineTreeEdits
+from skbnp.models.nested_crp.moves.structure import TreeEdits
 from skbnp.models.nested_crp_walks.chain import NestedState
 from skbnp.models.nested_crp_walks.model import Paths
 from skbnp.models.nested_crp_walks.sample import NestedSample
@@ -93,6 +107,40 @@ def _csr(
     return made
 
 
+def _state_of_trials(trials: HeldOutTrials) -> dict[str, Any]:
+    """Return trials without folds of words, which follow from held-out documents."""
+    return {**vars(trials), "folds_words": bool(trials.folds)}
+
+
+def _trials(*, folds_words: bool, **parts: Any) -> HeldOutTrials:
+    trials = object.__new__(HeldOutTrials)
+    vars(trials).update(parts, folds=fold_words(parts["held"]) if folds_words else [])
+    return trials
+
+
+def _state_of_corpus(corpus: TreeCorpus) -> dict[str, Any]:
+    names = ("X", "size", "scale", "memos")
+    return {name: getattr(corpus, name) for name in names}
+
+
+def _tree_corpus(
+    X: sp.csr_array, size: int | None, scale: float, memos: list[DocPaths]
+) -> TreeCorpus:
+    corpus = TreeCorpus(X, size, scale)
+    corpus.memos = memos
+    return corpus
+
+
+def _state_of_generator(generator: np.random.RandomState) -> dict[str, Any]:
+    return dict(generator.get_state(legacy=False))
+
+
+def _generator(**state: Any) -> np.random.RandomState:
+    generator = np.random.RandomState()  # noqa: NPY002
+    generator.set_state(state)
+    return generator
+
+
 # So that a file needs no class of another package.
 CSR = {
     "data": np.ndarray,
@@ -101,6 +149,13 @@ CSR = {
     "shape": tuple[int, int],
 }
 register("csr/1", sp.csr_array, CSR, make=_csr)
+register(
+    "random-state/1",
+    np.random.RandomState,
+    _any("bit_generator", "state", "has_gauss", "gauss"),
+    make=_generator,
+    state=_state_of_generator,
+)
 
 # Trees, and settings of users: their constructors check them.
 TREE = {"ids": Ints, "depth": Ints, "next_id": int}
@@ -165,10 +220,10 @@ register("slice-chain/1", TreeChainState)
 register("slice-directions/1", Directions)
 register("slice-sample/1", TreeSample)
 
-# What a driver of a cluster knows of a fit that goes on.
+# What a fit that goes on has learned, and what its moves and trials wait for.
 LEARNER = "posterior schedule moves corpus visitor memory warm_up n_passes"
 TRIALS = (
-    "posterior held moves folds prior_limit length passes_left finish n_tokens "
+    "posterior held moves prior_limit length passes_left finish n_tokens "
     "n_trials n_accepted final is_complete n_final n_final_passes model run best "
     "learns_burstiness knows_repeats tries_tables"
 )
@@ -187,8 +242,41 @@ register("monitor/1", Monitor, _any(*MONITOR.split()))
 register("no-moves/1", Moves, {})
 register("end-unused/1", EndUnused, {"moves": SplitMerge})
 register("learn-burstiness/1", LearnBurstiness, {"moves": Moves})
+register("bound-moves/1", ExactMoves, _any("moves", "pairs", "apart"))
+register("minibatch-moves/1", MinibatchMoves, _any("moves", "_has_looked"))
+PRINTED = ("moves", "_is_looking", "_columns", "_weights")
+register("printed-moves/1", PrintedMoves, _any(*PRINTED))
+register("rejections/1", Rejections, _any("_waits"))
+register("tree-edits/1", TreeEdits, _any("moves", "rejections", "ends_idle"))
+register("online-tree-edits/1", OnlineTreeEdits, _any("moves", "_held"))
+EDITS = "moves rejections tol grows has_grown n_refused has_ended best has_begun rival"
+register("component-edits/1", ComponentEdits, _any(*EDITS.split()))
+register("component-rival/1", Rival)
+register("component-proposal/1", ComponentProposal)
 register("no-memory/1", DocumentMemory, {})
+register("document-starts/1", DocumentStarts, {"_starts": dict[int, object]})
+register("hdp-tables/1", Tables)
 register("running-average/1", RunningAverage, {"documents": DocumentMemory})
+REMEMBERED = _any("n_forgetful", "n_passes", "memos")
+register("word-rows/1", WordRows)
+register("hdp-collapsed-memory/1", CollapsedMemory, REMEMBERED | _any("holdings"))
+register("hdp-collapsed-memo/1", CollapsedMemo)
+register("hdp-mean-field-memory/1", MeanFieldMemory, REMEMBERED)
+register("hdp-mean-field-memo/1", MeanFieldMemo)
+register("path-memory/1", PathMemory, _any("corpus", "others", "_is_exact"))
+register("path-memo/1", DocPaths)
+register("component-memory/1", RowMemory, _any("scale", "others", "memo"))
+register("component-memo/1", ComponentMemo)
+register("corpus/1", Corpus, {"X": object})
+TREE_CORPUS = {"X": object, "size": int | None, "scale": float, "memos": list[DocPaths]}
+register(
+    "tree-corpus/1",
+    TreeCorpus,
+    TREE_CORPUS,
+    make=_tree_corpus,
+    state=_state_of_corpus,
+)
+register("batch-schedule/1", BatchSchedule)
 register("online-schedule/1", OnlineSchedule)
 register("block-schedule/1", BlockSchedule)
 register("whole-schedule/1", WholeSchedule)
@@ -200,9 +288,19 @@ register("sent/1", Sent, {}, make=Sent)
 register("held-out/1", HeldOut)
 register("held-out-prediction/2", Prediction)
 register("held-out-topics/1", MeanTopics)
-register("held-out-words/1", WordFold)
-register("held-out-trials/1", HeldOutTrials, _any(*TRIALS.split()))
+register(
+    "held-out-trials/2",
+    HeldOutTrials,
+    _any("folds_words", *TRIALS.split()),
+    make=_trials,
+    state=_state_of_trials,
+)
 register("held-out-trial/1", Trial, _any(*Trial.__dataclass_fields__))
+BOUND_TRIALS = (
+    "run moves passes_left posterior candidate candidate_passes n_trials n_rejected"
+)
+register("bound-trials/1", BoundTrials, _any(*BOUND_TRIALS.split()))
+register("bound-trial/1", Run, _any(*Run.__dataclass_fields__))
 register("world/1", World, {"content": object, "name": str})
 register("row-visit/1", LastVisit)
 register("row-memo/1", Memo)

@@ -19,7 +19,7 @@ from skbnp.models.hdp.moves.structure import ExactLearner, ExactMoves, prune
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["BoundTrials"]
+__all__ = ["BoundTrials", "Run"]
 
 #: A pass that raises the bound by less, relatively, leaves room for a trial.
 SETTLED = 2e-3
@@ -30,7 +30,7 @@ LIGHT = 1e-4
 
 
 @dataclass(slots=True)
-class _Run:
+class Run:
     """A learner with memory, and the bound that it has reached."""
 
     learner: ExactLearner
@@ -66,9 +66,9 @@ class BoundTrials:
     has_ended = False
 
     def __init__(self, learner: ExactLearner, moves: SplitMerge, n_passes: int):
-        self.run, self.moves, self.passes_left = _Run(learner), moves, n_passes
+        self.run, self.moves, self.passes_left = Run(learner), moves, n_passes
         self.posterior = learner.posterior
-        self.candidate: _Run | None = None
+        self.candidate: Run | None = None
         self.candidate_passes = 0
         self.n_trials = self.n_rejected = 0
 
@@ -94,7 +94,7 @@ class BoundTrials:
             self._propose()
         return exact and self.candidate is None
 
-    def _trial_pass(self, candidate: _Run, monitor: Monitor) -> None:
+    def _trial_pass(self, candidate: Run, monitor: Monitor) -> None:
         candidate.one_pass(discarding())
         self.candidate_passes -= 1
         if self.candidate_passes <= 0:
@@ -108,7 +108,7 @@ class BoundTrials:
         if self.n_rejected >= moves.max_rejections or n_passes > self.passes_left:
             return
         learner = self._death() if is_death else self._birth(n_mean)
-        self.candidate, self.candidate_passes = _Run(learner), n_passes
+        self.candidate, self.candidate_passes = Run(learner), n_passes
         self.n_trials += 1
 
     def _birth(self, n_mean: int) -> ExactLearner:
@@ -138,7 +138,7 @@ class BoundTrials:
         learner.warm_up = n_mean * learner.corpus.n_docs
         return learner
 
-    def _decide(self, candidate: _Run, monitor: Monitor) -> None:
+    def _decide(self, candidate: Run, monitor: Monitor) -> None:
         """Keep the candidate if its bound is higher, else forget it."""
         self.candidate = None
         if candidate.bound - self.run.bound > LEAST_GAIN * abs(self.run.bound):

@@ -130,7 +130,7 @@ class TreeCorpus(Corpus):
 
     def __init__(self, X: sp.csr_array, size: int | None = None, scale: float = 1.0):
         super().__init__(X)
-        self.scale, n_docs = scale, X.shape[0]
+        self.size, self.scale, n_docs = size, scale, X.shape[0]
         n_parts = -(-X.nnz // PART) if size is None else -(-n_docs // size)
         n_parts = min(max(n_parts, 1), n_docs)
         self.limits = even_limits(n_docs, n_parts)

@@ -1,0 +1,219 @@
+"""Fits that are written to files while they go on, and go on from files."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skbnp.estimators._base import OF_CALLBACKS
+from skbnp.inference.monitor import Account
+from skbnp.models.forms import from_plain, to_plain
+from skbnp.utils.archive import FitFile, digest_of, encode, rows_digest, text_of
+
+__all__ = [
+    "FREE",
+    "FitRecord",
+    "Saved",
+    "begun_from",
+    "content_of",
+    "kind_label",
+    "save_chunk",
+    "saved_in",
+]
+
+#: What a fit may go on with that began with another value.
+FREE = {"n_jobs", "verbose"}
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a file holds.
+
+    Attributes
+    ----------
+    estimator : estimator instance
+        Fitted, as it was when the file was written.
+    account : dict or None
+        What the fit needs to go on; None if it had ended.
+    every : int
+        Passes between two files.
+    """
+
+    estimator: Any
+    account: Account | None
+    every: int
+
+
+class FitRecord:
+    """Files of one call of `fit`; there are none unless a callback asks for them.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The one that is fitted, which may have callbacks with a `FitFile`.
+    rows : object
+        What learning reads, as `rows_digest` or its own `digest` names it.
+    start : str
+        Names what the fit begins from.
+
+    Attributes
+    ----------
+    account : dict or None
+        What an earlier call has left to go on from.
+    estimator : estimator instance or None
+        As that call has left it.
+    """
+
+    account: Account | None = None
+    estimator: Any = None
+
+    def __init__(self, estimator: BaseEstimator, rows: object, start: str):
+        self._fitted, self._label = estimator, dict[str, str]()
+        self._files = files_of(estimator)
+        if not self._files:
+            return
+        _refuse(estimator)
+        self._label = _label_of(estimator, rows, start)
+        for file in self._files:
+            file.path.parent.mkdir(parents=True, exist_ok=True)
+            saved = self._unfinished(file)
+            if saved is not None:
+                self.account, self.estimator = saved.account, saved.estimator
+                break
+
+    def _unfinished(self, file: FitFile) -> Saved | None:
+        """Return what a fit has left that is to go on; refuses that of another fit."""
+        saved = file.read(
+            lambda content: saved_in(content, type(self._fitted)),
+            lambda label: self._check(label, file),
+        )
+        return None if saved is None or saved.account is None else saved
+
+    def _check(self, label: Mapping[str, str], file: FitFile) -> None:
+        if "rows of X" not in label:  # the fit has ended
+            return
+        free = {"start"} if file.is_loaded else set()
+        names = sorted((label.keys() | self._label.keys()) - free)
+        other = [name for name in names if label.get(name) != self._label.get(name)]
+        if other:
+            raise ValueError(
+                f"{str(file.path)!r} is a checkpoint of another fit that has not "
+                f"ended, with other {', '.join(other)}. Fit with the same to go on, "
+                "or give another path, or remove the file, to begin anew."
+            )
+
+    def save(
+        self,
+        n_passes: int,
+        attributes: Callable[[], dict[str, Any]],
+        account: Callable[[], dict[str, Any]],
+    ) -> None:
+        """Write the files whose turn it is after so many passes.
+
+        `attributes` are those of an estimator that is fitted so far, `account` what
+        the fit needs to go on.
+        """
+        due = [file for file in self._files if n_passes % file.every == 0]
+        if not due:
+            return
+        state = {**vars(self._fitted), **attributes()}
+        for file in due:
+            content = content_of(self._fitted, state, account(), file.every)
+            file.write(self._label, content)
+
+    def end(self) -> None:
+        """Write the fitted estimator."""
+        for file in self._files:
+            content = content_of(self._fitted, vars(self._fitted), None, file.every)
+            file.write_last(kind_label(self._fitted), content)
+            file.is_loaded = False
+
+
+def files_of(estimator: BaseEstimator) -> list[FitFile]:
+    """Return the files that callbacks of an estimator ask for."""
+    callbacks = getattr(estimator, "_skl_callbacks", ())
+    found = [getattr(callback, "file", None) for callback in callbacks]
+    return [file for file in found if isinstance(file, FitFile)]
+
+
+def save_chunk(estimator: BaseEstimator, n_calls: int) -> None:
+    """Write an estimator after a chunk of a stream, where a callback asks for it."""
+    for file in files_of(estimator):
+        if n_calls % file.every == 0:
+            content = content_of(estimator, vars(estimator), None, file.every)
+            file.write(kind_label(estimator), content)
+
+
+def content_of(
+    estimator: BaseEstimator,
+    state: Mapping[str, Any],
+    account: Account | None,
+    every: int,
+) -> Any:
+    """Return what a file holds of an estimator in some state, as plain data."""
+    found = object.__new__(type(estimator))
+    vars(found).update(
+        {n: value for n, value in state.items() if not n.startswith(OF_CALLBACKS)}
+    )
+    return to_plain(
+        {"estimator": found._state(), "account": account, "every": every}
+    )
+
+
+def saved_in(content: Any, kind: type[BaseEstimator]) -> Saved:
+    """Put together what a file holds of an estimator of a class; checks it."""
+    found = from_plain(content)
+    estimator = object.__new__(kind)
+    estimator.__setstate__(found["estimator"])
+    every, account = found["every"], found["account"]
+    if not (isinstance(every, int) and every >= 1):
+        raise ValueError(f"it has every={every!r}")
+    return Saved(estimator, account, every)
+
+
+def begun_from(estimator: Any, goes_on: bool) -> str:
+    """Name what a fit begins from: nothing, or an estimator that is fitted."""
+    if not goes_on:
+        return "anew"
+    trace = {n: v for n, v in estimator.history_.items() if n != "seconds"}
+    return digest_of([repr(trace), repr(estimator.lineage_)])
+
+
+def _refuse(estimator: BaseEstimator) -> None:
+    """Raise unless parameters are data, and a fit can go on from a file."""
+    instead = getattr(estimator, "_instead_of_checkpoint", None)
+    if instead is not None:
+        name = type(estimator).__name__
+        raise TypeError(f"{name} does not go on from a Checkpoint: {instead}")
+    for name, value in estimator.get_params(deep=False).items():
+        try:
+            encode(to_plain({"": value}), {})
+        except TypeError as error:
+            raise TypeError(
+                f"Checkpoint writes data alone, and {name}={value!r:.80} is none: "
+                f"{error}"
+            ) from error
+
+
+def kind_label(estimator: BaseEstimator) -> dict[str, str]:
+    return {"class": type(estimator).__name__}
+
+
+def _label_of(estimator: BaseEstimator, rows: Any, start: str) -> dict[str, str]:
+    """What must be the same where a fit goes on."""
+    names = getattr(estimator, "feature_names_in_", np.zeros(0))
+    parameters = {
+        f"parameter {name}": text_of(value)
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in FREE
+    }
+    digest = rows.digest if hasattr(rows, "digest") else rows_digest(rows)
+    return {
+        **kind_label(estimator),
+        **parameters,
+        "rows of X": digest.hex() if isinstance(digest, bytes) else digest,
+        "names of columns": digest_of(map(str, names)),
+        "start": start,
+    }

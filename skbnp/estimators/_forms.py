@@ -1,0 +1,33 @@
+"""Estimators as parameters of others, in files of arrays and JSON."""
+
+from functools import partial
+from typing import Any
+
+from skbnp.estimators._gibbs_hdp import GibbsHDP
+from skbnp.estimators._gibbs_nested_crp import GibbsNestedCRP
+from skbnp.estimators._hdp import HDP
+from skbnp.estimators._nested_crp import NestedCRP
+from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
+from skbnp.utils.plain import register
+
+
+def _state_of(estimator: Any) -> dict[str, Any]:
+    return {"state": estimator.__getstate__()}
+
+
+def _made(kind: type, state: dict) -> Any:
+    estimator: Any = object.__new__(kind)
+    estimator.__setstate__(state)
+    return estimator
+
+
+for _tag, _kind in {
+    "gibbs-hdp-estimator/1": GibbsHDP,
+    "gibbs-nested-crp-estimator/1": GibbsNestedCRP,
+    "hdp-estimator/1": HDP,
+    "nested-crp-estimator/1": NestedCRP,
+    "stick-breaking-hdp-estimator/1": StickBreakingHDP,
+}.items():
+    register(
+        _tag, _kind, {"state": dict}, make=partial(_made, _kind), state=_state_of
+    )

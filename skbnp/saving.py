@@ -1,0 +1,121 @@
+"""Files of estimators and of fits that go on: arrays and JSON, no code."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+import skbnp.estimators
+from skbnp.callbacks import Checkpoint
+from skbnp.estimators._checkpoints import content_of, kind_label, saved_in
+from skbnp.utils.archive import FitFile
+
+__all__ = ["load", "save"]
+
+
+def save(estimator: BaseEstimator, path: str | os.PathLike) -> None:
+    """Write an estimator to a file that :func:`skbnp.load` reads.
+
+    The file holds arrays and JSON alone, and is written under another name and then
+    renamed: whatever ends the process leaves the file of before, or the new one.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        Of this package, fitted or not. Of a Pipeline, save the last step.
+    path : path-like
+        A file that is there is replaced.
+
+    Raises
+    ------
+    TypeError
+        If the estimator is of no class of `skbnp`, or a parameter is no data.
+    """
+    name = type(estimator).__name__
+    if _classes().get(name) is not type(estimator):
+        raise TypeError(
+            f"estimator must be an estimator of skbnp ({', '.join(_classes())}), got "
+            f"{name}. Of a Pipeline, save the last step."
+        )
+    file, state = FitFile(path, every=1), vars(estimator)
+    file.write_last(kind_label(estimator), content_of(estimator, state, None, 1))
+
+
+def load(path: str | os.PathLike) -> Any:
+    """Read an estimator from a file of :func:`skbnp.save` or of a checkpoint.
+
+    Nothing of the file is executed, and what it holds is checked.
+
+    Parameters
+    ----------
+    path : path-like
+        A file that :func:`skbnp.save` or :class:`skbnp.callbacks.Checkpoint` has
+        written.
+
+    Returns
+    -------
+    estimator : estimator instance
+        As it was. If its `fit` had not ended, it is fitted so far, and `fit` with the
+        same data goes on to the bits of the unbroken fit, with the same checkpoint;
+        other data are refused. `sklearn.base.clone` has the parameters alone.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is damaged, or of another kind, and no older one is beside it.
+
+    See Also
+    --------
+    skbnp.callbacks.Checkpoint : Writes a fit while it goes on.
+
+    Examples
+    --------
+    >>> import skbnp, tempfile
+    >>> from skbnp.datasets import make_bars
+    >>> X = make_bars(200, side=4, random_state=0).data
+    >>> hdp = skbnp.HDP(random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     skbnp.save(hdp, f"{folder}/hdp.skbnp")
+    ...     loaded = skbnp.load(f"{folder}/hdp.skbnp")
+    >>> bool((loaded.transform(X) == hdp.transform(X)).all())
+    True
+    """
+    if Path(path).is_dir():
+        raise ValueError(
+            f"{str(path)!r} is a folder. Checkpoints of skbnp.dask go on by fit with "
+            "resume=True."
+        )
+    kinds: list[type] = []
+
+    def note_kind(label: Any) -> None:
+        kinds[:] = [_kind_of(label)]
+
+    file = FitFile(path, every=1)
+    found = file.read(lambda content: saved_in(content, kinds[0]), note_kind)
+    if found is None:
+        raise FileNotFoundError(f"There is no file {str(path)!r}.")
+    if found.account is not None:
+        checkpoint = Checkpoint(path, every=found.every)
+        checkpoint.file.is_loaded = True
+        found.estimator.set_callbacks(checkpoint)
+    return found.estimator
+
+
+def _classes() -> dict[str, type]:
+    """Return the classes that files can be of, by name."""
+    module = skbnp.estimators
+    found = {name: getattr(module, name) for name in module.__all__}
+    return {n: kind for n, kind in found.items() if issubclass(kind, BaseEstimator)}
+
+
+def _kind_of(label: Any) -> type:
+    name = label.get("class")
+    if name not in _classes():
+        raise ValueError(
+            f"The file is of {name!r}, which is no estimator of skbnp: "
+            f"{', '.join(_classes())}."
+        )
+    return _classes()[name]
