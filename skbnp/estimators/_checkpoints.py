@@ -157,9 +157,7 @@ def content_of(
     vars(found).update(
         {n: value for n, value in state.items() if not n.startswith(OF_CALLBACKS)}
     )
-    return to_plain(
-        {"estimator": found._state(), "account": account, "every": every}
-    )
+    return to_plain({"estimator": found._state(), "account": account, "every": every})
 
 
 def saved_in(content: Any, kind: type[BaseEstimator]) -> Saved:

@@ -28,6 +28,4 @@ for _tag, _kind in {
     "nested-crp-estimator/1": NestedCRP,
     "stick-breaking-hdp-estimator/1": StickBreakingHDP,
 }.items():
-    register(
-        _tag, _kind, {"state": dict}, make=partial(_made, _kind), state=_state_of
-    )
+    register(_tag, _kind, {"state": dict}, make=partial(_made, _kind), state=_state_of)

@@ -796,8 +796,12 @@ class HDP(VariationalTopicModel):
         if self._held_out_moves() is not None:
             held = self._hold_out(corpus, posterior.entropy)
         train = None if held is None else held.train
-        return corpus, visitor, held, train, partial(
-            self._final_learner, corpus, visitor
+        return (
+            corpus,
+            visitor,
+            held,
+            train,
+            partial(self._final_learner, corpus, visitor),
         )
 
     def _make_learner(self, posterior, around, goes_on):

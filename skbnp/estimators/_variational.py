@@ -230,8 +230,9 @@ class VariationalEstimator(
         goes_on = goes_on and self._has_started()
         record = self._record(rows, goes_on)
         if record.account is not None:
-            posterior, history = record.account["posterior"], new_history(
-                model.criterion
+            posterior, history = (
+                record.account["posterior"],
+                new_history(model.criterion),
             )
             self._take_names(record.estimator)
         elif goes_on:

@@ -41,6 +41,8 @@ KIND = "~"
 FORMAT = "checkpoint/2"
 #: Members of a file beside arrays: JSON, and the digest of all others.
 TEXT, DIGEST = "text.json", "digest.txt"
+#: What JSON has as it is.
+ATOMS = {bool, float, int, str, type(None)}
 #: Numbers of a list that are written as an array, at the least.
 MANY = 64
 
@@ -317,6 +319,8 @@ def encode(value: object, arrays: dict[str, np.ndarray]) -> Any:
             found: dict[str, Any] = {KIND: type(value).__name__, "n": number}
             if _are_numbers(value):
                 return found | {"of": put_aside(np.array(value))}
+            if _is_log(value):
+                return found | {KIND: "log", "of": value}
             return found | {"of": [walk(one) for one in value]}
         if isinstance(value, bytes):
             return {KIND: "bytes", "n": number, "of": value.hex()}
@@ -361,6 +365,8 @@ def decode(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
             is_aside = isinstance(of, str)
             found = arrays[of].tolist() if is_aside else [walk(one) for one in of]
             return found if kind == "list" else tuple(found)
+        if kind == "log":
+            return [tuple(map(_entry, record)) for record in of]
         if kind == "texts":
             return np.array(of, dtype=object)
         if kind == "bytes":
@@ -386,3 +392,24 @@ def _are_numbers(values: list | tuple) -> bool:
     if not all(type(value) is kind for value in values):
         return False
     return kind is float or -(2**63) <= min(values) <= max(values) < 2**63
+
+
+def _is_log(values: list | tuple) -> bool:
+    """Whether a list holds tuples of atoms, or of tuples of atoms, alone.
+
+    A log of components is: JSON has it as it is, but for brackets.
+    """
+    if type(values) is not list or not values:
+        return False
+    for record in values:
+        if type(record) is not tuple:
+            return False
+        for item in record:
+            parts = item if type(item) is tuple else (item,)
+            if not all(type(part) in ATOMS for part in parts):
+                return False
+    return True
+
+
+def _entry(item: Any) -> Any:
+    return tuple(item) if type(item) is list else item

@@ -36,6 +36,8 @@ def test_values_come_back_as_they_were():
         "shared": [shared, shared],
         "scalars": (np.float64(0.1), np.datetime64("2020-01-05")),
         "long": [[0.1] * 99 + [float("nan")], tuple(range(99)), [1] * 99 + [0.5]],
+        "log": [(1, "birth", (), (2, 3)), (0.5, None, ((1,),), ())],
+        "short": [[(1, "birth", (), (2, 3)), (2, "merge", (2, 3), (2,))], [()], [(1,)]],
         "texts": [b"bytes", np.array(["a", "bc"], dtype=object)],
     }
     found = through(value)
@@ -46,10 +48,14 @@ def test_values_come_back_as_they_were():
     assert found["scalars"] == value["scalars"]
     assert isinstance(found["scalars"][1], np.datetime64)
     assert repr(found["long"]) == repr(value["long"])
+    assert found["log"] == value["log"]
+    assert found["short"] == value["short"]
     assert repr(found["texts"]) == repr(value["texts"])
 
 
-@pytest.mark.parametrize("value", [object(), len, {1}, np.array([{}]), np.array([["a"]], object)])
+@pytest.mark.parametrize(
+    "value", [object(), len, {1}, np.array([{}]), np.array([["a"]], object)]
+)
 def test_what_is_no_data_is_refused(value):
     with pytest.raises(TypeError, match="holds no"):
         encode([value], {})

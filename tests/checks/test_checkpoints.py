@@ -1,0 +1,354 @@
+"""Fits go on from files, whatever ended them, to the bits of the unbroken fit."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+import skbnp
+from checks.callbacks import StopAfter, Trouble
+from checks.estimators import DAILY, every_estimator, every_kind, fresh
+from checks.states import assert_same, learned
+from skbnp import HDP, DependentTrees, GibbsHDP, StickBreakingHDP
+from skbnp.callbacks import Checkpoint
+from skbnp.datasets import make_bars
+from skbnp.estimators import SplitMerge
+from skbnp.models.forms import to_plain
+from skbnp.utils import plain
+from skbnp.utils.archive import write_archive
+
+RUNNER = Path(__file__).with_name("kill_runner.py")
+N_PASSES = 6
+
+
+def goes_on(estimator):
+    """Whether fits of an estimator go on from a file."""
+    return not isinstance(estimator, DependentTrees)
+
+
+def break_off(estimator, X, path, n_passes):
+    """Fit until an error, with a file of the passes before."""
+    estimator.set_callbacks(Checkpoint(path), Trouble(n_passes + 1, "begin"))
+    with pytest.raises(OSError, match="no space left"):
+        estimator.fit(X)
+
+
+def check_goes_on(estimator, X, path):
+    """Raise unless fits that were broken off go on to the bits of the unbroken one."""
+    estimator = fresh(estimator, max_iter=N_PASSES)
+    whole = clone(estimator).fit(X)
+    for n_passes in (1, 4):
+        break_off(clone(estimator), X, path, n_passes)
+        loaded = skbnp.load(path)
+        assert loaded.n_iter_ == n_passes
+        assert_same(learned(whole), learned(loaded.fit(X)))
+        path.unlink()
+
+
+@every_estimator(goes_on, daily=DAILY)
+def test_a_fit_goes_on_to_the_bits_of_the_unbroken_one(estimator, rows, tmp_path):
+    check_goes_on(estimator, rows, tmp_path / "fit")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        HDP(40, burstiness="auto", random_state=0),
+        HDP(40, split_merge=False, burstiness="auto", max_iter=20, random_state=0),
+        *(
+            HDP(
+                12,
+                variational_family="mean_field",
+                split_merge=moves,
+                warm_up=1,
+                max_iter=20,
+                random_state=0,
+                **more,
+            )
+            for moves, more in (
+                (SplitMerge(criterion="bound", trial_warm_up=1, trial_passes=2), {}),
+                (
+                    SplitMerge(criterion="bound", trial_warm_up=1, trial_passes=2),
+                    {"learning_method": "memoized"},
+                ),
+                (SplitMerge.paper(), {}),
+            )
+        ),
+    ],
+    ids=["repeats", "repeats-no-trials", "bound-online", "bound-memoized", "paper"],
+)
+def test_moves_and_trials_go_on(estimator, tmp_path):
+    X, path = make_bars(150, side=4, random_state=1).data, tmp_path / "fit"
+    whole = clone(estimator).fit(X)
+    for n_passes in range(2, whole.n_iter_ - 1, 5):
+        break_off(clone(estimator), X, path, n_passes)
+        assert_same(learned(whole), learned(skbnp.load(path).fit(X)))
+        path.unlink()
+
+
+@pytest.mark.parametrize("tag", ["holdings/1", "held-out-trial/1", "learner/1"])
+def test_check_fails_where_something_is_left_out(tag, tmp_path, monkeypatch):
+    X = make_bars(150, side=4, random_state=1).data
+    estimator, path = HDP(40, random_state=0), tmp_path / "fit"
+    whole = clone(estimator).fit(X)
+    break_off(clone(estimator), X, path, 7)
+    lost = {"holdings/1": "_values", "held-out-trial/1": "logs"}.get(tag, "n_passes")
+    made = plain.Form.check
+
+    def forget(form, parts):
+        made(form, parts)
+        if plain._TAGS[form.kind] == tag:
+            parts[lost] = type(parts[lost])() if lost != "_values" else parts[lost] * 2
+
+    monkeypatch.setattr(plain.Form, "check", forget)
+    try:
+        other = skbnp.load(path).fit(X)
+    except (KeyError, ValueError, IndexError):
+        return
+    with pytest.raises(AssertionError):
+        assert_same(learned(whole), learned(other))
+
+
+@every_kind(goes_on)
+def test_the_same_call_goes_on_and_then_begins_anew(estimator, rows, tmp_path):
+    path = tmp_path / "folder" / "fit"
+    break_off(clone(estimator), rows, path, 2)
+    begun = clone(estimator).set_callbacks(Checkpoint(path, every=9), StopAfter(9))
+    assert_same(learned(begun.fit(rows)), learned(clone(estimator).fit(rows)))
+    assert begun.n_iter_ == estimator.max_iter
+    again = clone(estimator).set_callbacks(Checkpoint(path), Trouble(2, "begin"))
+    with pytest.raises(OSError, match="no space left"):  # it has made one pass
+        again.fit(rows[:40])
+    assert skbnp.load(path).n_iter_ == 1
+
+
+@every_kind(goes_on)
+def test_a_file_does_not_change_the_fit(estimator, fitted, rows, tmp_path):
+    path = tmp_path / "fit"
+    estimator.set_callbacks(Checkpoint(path, every=2)).fit(rows)
+    assert_same(learned(fitted), learned(estimator))
+    assert_same(learned(fitted), learned(skbnp.load(path)))
+    assert [one.name for one in tmp_path.iterdir()] == ["fit"]
+
+
+@every_kind(goes_on)
+def test_a_warm_start_goes_on(estimator, rows, tmp_path):
+    estimator.set_params(warm_start=True)
+    whole = clone(estimator).fit(rows).fit(rows)
+    begun, path = clone(estimator).fit(rows), tmp_path / "fit"
+    break_off(begun, rows, path, 2)
+    with pytest.raises(ValueError, match="with other start"):
+        clone(estimator).set_callbacks(Checkpoint(path)).fit(rows)
+    assert_same(learned(whole), learned(skbnp.load(path).fit(rows)))
+
+
+@every_kind()
+def test_a_stream_is_written_after_each_call(estimator, rows, tmp_path):
+    path = tmp_path / "fit"
+    whole = clone(estimator).partial_fit(rows[:30]).partial_fit(rows[30:])
+    estimator.set_callbacks(Checkpoint(path)).partial_fit(rows[:30])
+    assert_same(learned(estimator), learned(skbnp.load(path)))
+    assert_same(learned(whole), learned(skbnp.load(path).partial_fit(rows[30:])))
+
+
+# -- processes that end ----------------------------------------------------------------
+
+
+def check_survives_kills(n_kills, *names):
+    done = subprocess.run(
+        [sys.executable, str(RUNNER), str(n_kills), *names],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    for name, seen in json.loads(done.stdout.splitlines()[-1]).items():
+        assert seen["n_killed"] == n_kills, name
+        assert seen["n_resumed"] > 0, name
+        assert seen["found"] == [], name
+
+
+kills = pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be forked")
+
+
+@kills
+def test_a_fit_that_is_killed_goes_on():
+    check_survives_kills(3, "HDP-online")
+
+
+@kills
+@pytest.mark.long
+def test_fits_that_are_killed_at_twenty_moments_go_on():
+    names = "HDP-online", "HDP-memoized", "HDP-batch", "GibbsHDP", "NestedCRP"
+    check_survives_kills(20, *names)
+
+
+# -- other fits, and damage ------------------------------------------------------------
+
+
+def bars():
+    return make_bars(60, side=4, random_state=0).data
+
+
+def frame(names):
+    return pd.DataFrame(bars().toarray(), columns=[f"{names}{j}" for j in range(16)])
+
+
+OTHERS = {
+    "rows of X": lambda hdp: hdp.fit(frame("a").iloc[::-1]),
+    "names of columns": lambda hdp: hdp.fit(frame("b")),
+    "parameter tol": lambda hdp: hdp.set_params(tol=0.5).fit(frame("a")),
+    "parameter max_iter": lambda hdp: hdp.set_params(max_iter=8).fit(frame("a")),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("is_loaded", [True, False])
+def test_another_fit_is_refused_and_the_file_stays(name, is_loaded, tmp_path):
+    path, X = tmp_path / "fit", frame("a")
+    hdp = HDP(4, max_iter=9, random_state=np.random.RandomState(0))
+    break_off(clone(hdp), X, path, 2)
+    content = path.read_bytes()
+    other = clone(hdp).set_callbacks(Checkpoint(path))
+    other = skbnp.load(path) if is_loaded else other
+    with pytest.raises(ValueError, match=f"with other .*{name}.* give another path"):
+        OTHERS[name](other)
+    assert path.read_bytes() == content
+    other = (
+        skbnp.load(path) if is_loaded else clone(hdp).set_callbacks(Checkpoint(path))
+    )
+    assert other.set_params(n_jobs=2, verbose=0).fit(sp_frame(X)).n_iter_ > 2
+
+
+def sp_frame(X):
+    """The same rows and names, as a sparse frame of other numbers."""
+    return X.astype(np.float32).astype(pd.SparseDtype(np.float32, 0.0))
+
+
+def damage_of(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+
+
+def test_a_damaged_file_gives_way_to_the_one_before(tmp_path):
+    X, hdp, path = bars(), HDP(4, max_iter=6, random_state=0), tmp_path / "fit"
+    whole = clone(hdp).fit(X)
+    break_off(clone(hdp), X, path, 4)
+    damage_of(path)
+    with pytest.warns(UserWarning, match=r"fit \(.*goes on from fit.previous"):
+        loaded = skbnp.load(path)
+    assert loaded.n_iter_ == 3
+    with pytest.warns(UserWarning, match=r"goes on from fit.previous"):
+        assert_same(learned(whole), learned(loaded.fit(X)))
+    break_off(clone(hdp), X, path, 4)
+    for one in tmp_path.iterdir():
+        damage_of(one)
+    with pytest.raises(ValueError, match=r"is whole: fit \(.*\), fit.previous \(.*Rem"):
+        skbnp.load(path)
+    with pytest.raises(ValueError, match="Remove it to begin anew"):
+        clone(hdp).set_callbacks(Checkpoint(path)).fit(X)
+
+
+def test_an_end_between_two_names_leaves_the_file_before(tmp_path, monkeypatch):
+    hdp, path = HDP(4, max_iter=6, random_state=0), tmp_path / "fit"
+    break_off(clone(hdp), bars(), path, 2)
+    path.replace(path.with_name("fit.previous"))
+    assert skbnp.load(path).n_iter_ == 2
+
+
+def test_files_hold_data_alone(tmp_path):
+    path = tmp_path / "fit"
+    break_off(HDP(4, max_iter=40, random_state=0), bars(), path, 20)
+    with zipfile.ZipFile(path) as file:
+        names = file.namelist()
+        assert set(names[-2:]) == {"text.json", "digest.txt"}
+        assert all(name.endswith(".npy") for name in names[:-2])
+        json.loads(file.read("text.json"))
+        arrays = [np.load(file.open(n), allow_pickle=False) for n in names[:-2]]
+    rows = sp.csr_array(bars())
+    assert not any(
+        np.array_equal(array, rows.data[: array.size])
+        for array in arrays
+        if array.size > 40
+    )  # no row of X
+
+
+# -- what is saved and loaded ----------------------------------------------------------
+
+
+@every_kind()
+def test_an_estimator_is_saved_and_loaded(estimator, fitted, rows, tmp_path):
+    path = tmp_path / "fit"
+    skbnp.save(fitted, path)
+    loaded = skbnp.load(path)
+    assert_same(learned(fitted), learned(loaded))
+    assert repr(loaded) == repr(fitted)
+    assert_same(loaded.transform(rows), fitted.transform(rows))
+    skbnp.save(estimator, path)
+    assert not hasattr(skbnp.load(path), "n_iter_")
+
+
+def test_names_and_models_to_start_from_are_saved(tmp_path):
+    hdp = HDP(4, max_iter=2, random_state=np.random.RandomState(3)).fit(frame("a"))
+    gibbs = GibbsHDP(init=hdp, max_iter=2, random_state=0).fit(frame("a"))
+    skbnp.inspection.set_topic_names(gibbs, {gibbs.component_ids_[0]: "first"})
+    skbnp.save(gibbs, tmp_path / "fit")
+    loaded = skbnp.load(tmp_path / "fit")
+    assert loaded.feature_names_in_.tolist() == gibbs.feature_names_in_.tolist()
+    assert loaded.topic_names_ == gibbs.topic_names_
+    assert_same(learned(loaded.init), learned(hdp))
+    assert_same(loaded.init.random_state, hdp.random_state)
+    assert_same(learned(loaded.fit(frame("a"))), learned(gibbs.fit(frame("a"))))
+
+
+def test_what_is_no_file_of_an_estimator_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no file"):
+        skbnp.load(tmp_path / "fit")
+    with pytest.raises(ValueError, match="resume=True"):
+        skbnp.load(tmp_path)
+    (tmp_path / "fit").write_text("a")
+    with pytest.raises(ValueError, match=r"is whole: fit \(BadZipFile"):
+        skbnp.load(tmp_path / "fit")
+    with pytest.raises(TypeError, match="last step"):
+        skbnp.save(make_pipeline(HDP()), tmp_path / "other")
+    write_archive(tmp_path / "fit", {"class": "dict"}, to_plain({}))
+    with pytest.raises(ValueError, match="'dict', which is no estimator"):
+        skbnp.load(tmp_path / "fit")
+
+
+def test_who_does_not_write_a_file_says_so(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "fit")
+    for every in (0, 1.5, True):
+        with pytest.raises(ValueError, match="every must be a positive integer"):
+            Checkpoint(tmp_path / "fit", every=every)
+    with pytest.raises(TypeError, match="client=None, checkpoint_dir"):
+        DependentTrees().set_callbacks(checkpoint).fit(bars())
+    with pytest.raises(TypeError, match="got LogisticRegression"):
+        checkpoint.setup(LogisticRegression(), None)
+    hdp = HDP(total_samples=partial(int))
+    hdp._validate_params = lambda: None
+    with pytest.raises(TypeError, match="total_samples=.* is none: .*no partial"):
+        hdp.set_callbacks(checkpoint)._record(sp.csr_array(bars()), False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_stick_breaking_fit_of_few_files(tmp_path):
+    """Files are written every so many passes."""
+    hdp = StickBreakingHDP(4, 3, max_iter=7, tol=0.0, random_state=0)
+    hdp.set_callbacks(Checkpoint(tmp_path / "fit", every=3), Trouble(6, "begin"))
+    with pytest.raises(OSError, match="no space left"):
+        hdp.fit(bars())
+    assert skbnp.load(tmp_path / "fit").n_iter_ == 3
+    assert skbnp.load(tmp_path / "fit")._skl_callbacks[0].every == 3
