@@ -23,10 +23,12 @@ PUBLIC = {
         "NestedCRP",
         "StickBreakingHDP",
         "__version__",
+        "load",
         "merge_fits",
+        "save",
         "show_versions",
     ],
-    "skbnp.callbacks": ["HeldOutMonitor", "TopicTermsMonitor"],
+    "skbnp.callbacks": ["Checkpoint", "HeldOutMonitor", "TopicTermsMonitor"],
     "skbnp.dask": ["HDP", "DependentTrees", "WorkersLostError"],
     "skbnp.datasets": [
         "load_docstrings",

@@ -136,7 +136,7 @@ def _state_of_generator(generator: np.random.RandomState) -> dict[str, Any]:
 
 
 def _generator(**state: Any) -> np.random.RandomState:
-    generator = np.random.RandomState()  # noqa: NPY002
+    generator = np.random.RandomState()
     generator.set_state(state)
     return generator
 

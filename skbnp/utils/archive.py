@@ -200,7 +200,7 @@ class FitFile:
         return read_newest(paths, str(self.path), cure, make=make, check=check)
 
 
-# What tells data and values apart ------------------------------------------------------
+# What tells data and values apart -----------------------------------------------------
 
 
 def digest_of(texts: Iterable[str]) -> str:
@@ -229,7 +229,7 @@ def text_of(value: object) -> str:
     return rows_digest(value) if isinstance(value, np.ndarray) else repr(value)
 
 
-# Members of a file ---------------------------------------------------------------------
+# Members of a file --------------------------------------------------------------------
 
 
 class _Digest:

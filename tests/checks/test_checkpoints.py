@@ -339,7 +339,7 @@ def test_who_does_not_write_a_file_says_so(tmp_path):
         checkpoint.setup(LogisticRegression(), None)
     hdp = HDP(total_samples=partial(int))
     hdp._validate_params = lambda: None
-    with pytest.raises(TypeError, match="total_samples=.* is none: .*no partial"):
+    with pytest.raises(TypeError, match=r"total_samples=.* is none: .*no partial"):
         hdp.set_callbacks(checkpoint)._record(sp.csr_array(bars()), False)
     assert not list(tmp_path.iterdir())
 
