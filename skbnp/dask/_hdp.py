@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 import dask.array as da
 import numpy as np

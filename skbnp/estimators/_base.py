@@ -33,6 +33,7 @@ from skbnp.utils.validation import (
     Interval,
     StrOptions,
     Vocabulary,
+    check_copies,
     check_documents,
     check_is_fitted,
     vocabulary_of,
@@ -48,6 +49,7 @@ __all__ = [
     "TopicModelMixin",
     "are_in_use",
     "drop_empty",
+    "spoken",
 ]
 
 #: How names begin of what scikit-learn keeps of callbacks in an estimator.
@@ -266,15 +268,18 @@ class TopicModelMixin(ComponentModelMixin):
         reset: bool,
         method: str,
         accept: Callable[[sp.csr_array], sp.csr_array],
+        sample_weight: ArrayLike | None = None,
     ) -> sp.csr_array:
         """Check documents to learn from, as `check_documents`; keep those with tokens.
 
-        Warns of documents that say little of topics, and of what is no count, in `fit`
-        and in the first call of a stream.
+        Each stands as often as its weight says. Warns of documents that say little of
+        topics, and of what is no count, in `fit` and in the first call of a stream.
         """
         given: list[sp.csr_array] = []  # before samplers round them
 
         def keep(counts: sp.csr_array) -> sp.csr_array:
+            if sample_weight is not None:
+                counts = counts[check_copies(sample_weight, counts)]
             given.append(counts)
             return accept(counts)
 
@@ -563,6 +568,11 @@ def features_of(vocabulary: Vocabulary) -> dict[str, Any]:
     """Return the fitted attributes that say which features there are."""
     names = vocabulary.names
     return {"feature_names_in_": names, "n_features_in_": len(names)}
+
+
+def spoken(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Leave out keywords that say nothing."""
+    return {name: value for name, value in keywords.items() if value is not None}
 
 
 def are_in_use(tokens: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.seen_words import SeenWords
@@ -367,7 +368,13 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     # -- learning ---------------------------------------------------------------------
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: object = None, epochs: Any = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        epochs: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn a tree of each epoch, in their order.
 
         Parameters
@@ -381,6 +388,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             texts, dates or periods, which are sorted, numbers in texts as numbers, an
             ordered Categorical by its categories. None is one epoch, 0. Periods are
             known by their texts.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all.
 
         Returns
         -------
@@ -403,12 +413,18 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
-            self._fit(X, y, epochs=epochs)
+            self._fit(X, y, epochs=epochs, sample_weight=sample_weight)
             self._warn_of_narrow_nodes(X)
             return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: MatrixLike, y: object = None, epochs: Any = None) -> Self:
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        epochs: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn from further rows, of the open epoch or of later ones.
 
         The first call fixes the features. Rows of the open epoch join those that it
@@ -424,6 +440,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             Ignored, but handed on to callbacks.
         epochs : array-like of shape (n_samples,) or scalar, default=None
             Label of the epoch of each row, or of all. None is the open epoch.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all.
 
         Returns
         -------
@@ -438,12 +457,16 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
-            self._partial_fit(X, y, epochs=epochs)
+            self._partial_fit(X, y, epochs=epochs, sample_weight=sample_weight)
             self._warn_of_narrow_nodes(X)
             return self
 
     def fit_transform(
-        self, X: MatrixLike, y: object = None, epochs: Any = None
+        self,
+        X: MatrixLike,
+        y: object = None,
+        epochs: Any = None,
+        sample_weight: ArrayLike | None = None,
     ) -> np.ndarray | sp.csr_array:
         """Fit, and infer the proportions of nodes in the rows.
 
@@ -455,19 +478,25 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             Ignored, but handed on to callbacks.
         epochs : array-like of shape (n_samples,) or scalar, default=None
             Label of the epoch of each row, or of all.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Of `fit`.
 
         Returns
         -------
         node_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
             As of `transform`.
         """
-        return self.fit(X, y, epochs=epochs).transform(X, epochs=epochs)
+        fitted = self.fit(X, y, epochs=epochs, sample_weight=sample_weight)
+        return fitted.transform(X, epochs=epochs)
 
-    def _read(self, X, *, reset: bool, method: str, epochs=None) -> Any:
+    def _read(
+        self, X, *, reset: bool, method: str, epochs=None, sample_weight=None
+    ) -> Any:
         forget = reset and not hasattr(self, "n_features_in_")
         rows, _ = check_directions(self, X, reset=reset, method=method)
         try:
             groups = self._rows_of_epochs(rows, epochs, is_first=reset)
+            rows, groups = self._copied(rows, groups, sample_weight)
         except ValueError:
             if forget:
                 self._forget_features()

@@ -23,6 +23,7 @@ from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import Label, check_after, check_epochs, warn_if_few_rows
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
+    check_copies,
     check_directions,
     check_is_fitted,
     check_sample_weight,
@@ -158,6 +159,22 @@ class EpochTreeMixin(TransformerMixin, ABC):
         numbers = [of[used[of]] for of in labels.rows()]
         warn_if_few_rows(list(map(len, numbers)), labels.kinds)
         return list(zip(labels.kinds, numbers, strict=True))
+
+    def _copied(
+        self,
+        rows: sp.csr_array,
+        groups: list[tuple[Label, np.ndarray]],
+        sample_weight: ArrayLike | None,
+    ) -> tuple[sp.csr_array, list[tuple[Label, np.ndarray]]]:
+        """Rows as often as their weights say, and their numbers by epoch."""
+        if sample_weight is None:
+            return rows, groups
+        copies = check_copies(sample_weight, rows)
+        found = [
+            (label, np.flatnonzero(np.isin(copies, numbers)))
+            for label, numbers in groups
+        ]
+        return rows[copies], [group for group in found if len(group[1])]
 
     @property
     def _topic_numbers(self) -> np.ndarray:

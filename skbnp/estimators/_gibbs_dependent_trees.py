@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from skbnp.components.seen_words import SeenWords
@@ -356,7 +357,13 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     _sample_class, _chain_class = TreeSample, TreeChainState
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: object = None, epochs: Any = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        epochs: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Sample a tree of each epoch, in their order.
 
         Parameters
@@ -370,6 +377,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             texts, dates or periods, which are sorted, numbers in texts as numbers, an
             ordered Categorical by its categories. None is one epoch, 0. Periods are
             known by their texts.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all.
 
         Returns
         -------
@@ -396,12 +406,18 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
-            self._fit(X, y, epochs=epochs)
+            self._fit(X, y, epochs=epochs, sample_weight=sample_weight)
             self._warn_of_narrow_nodes(X)
             return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: MatrixLike, y: object = None, epochs: Any = None) -> Self:
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        epochs: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Sample further rows, of the open epoch or of later ones.
 
         The first call fixes the features. Rows of the open epoch join those that it
@@ -418,6 +434,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             Ignored, but handed on to callbacks.
         epochs : array-like of shape (n_samples,) or scalar, default=None
             Label of the epoch of each row, or of all. None is the open epoch.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all.
 
         Returns
         -------
@@ -432,12 +451,16 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         """
         warn_if_y_is_labels(y, epochs)
         with one_blas_thread():
-            self._partial_fit(X, y, epochs=epochs)
+            self._partial_fit(X, y, epochs=epochs, sample_weight=sample_weight)
             self._warn_of_narrow_nodes(X)
             return self
 
     def fit_transform(
-        self, X: MatrixLike, y: object = None, epochs: Any = None
+        self,
+        X: MatrixLike,
+        y: object = None,
+        epochs: Any = None,
+        sample_weight: ArrayLike | None = None,
     ) -> np.ndarray | sp.csr_array:
         """Fit, and infer the proportions of nodes in the rows.
 
@@ -449,20 +472,26 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             Ignored, but handed on to callbacks.
         epochs : array-like of shape (n_samples,) or scalar, default=None
             Label of the epoch of each row, or of all.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Of `fit`.
 
         Returns
         -------
         node_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
             As of `transform`.
         """
-        return self.fit(X, y, epochs=epochs).transform(X, epochs=epochs)
+        fitted = self.fit(X, y, epochs=epochs, sample_weight=sample_weight)
+        return fitted.transform(X, epochs=epochs)
 
-    def _read(self, X, *, reset: bool, method: str, epochs=None) -> _EpochCorpus:
+    def _read(
+        self, X, *, reset: bool, method: str, epochs=None, sample_weight=None
+    ) -> _EpochCorpus:
         forget = reset and not hasattr(self, "n_features_in_")
         rows, _ = check_directions(self, X, reset=reset, method=method)
         is_first = reset or method == "fit"
         try:
             groups = self._rows_of_epochs(rows, epochs, is_first=is_first)
+            rows, groups = self._copied(rows, groups, sample_weight)
         except ValueError:
             if forget:
                 self._forget_features()

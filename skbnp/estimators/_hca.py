@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import stick_parameters
@@ -51,6 +52,7 @@ from skbnp.utils.validation import (
     Interval,
     StrOptions,
     check_coordinates,
+    check_copies,
     check_is_fitted,
     check_rows,
     fit_context,
@@ -337,7 +339,12 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     # -- learning ---------------------------------------------------------------------
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: object = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn a tree of directions from all rows.
 
         Parameters
@@ -346,6 +353,9 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             Rows of numbers, dense.
         y : None
             Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all.
 
         Returns
         -------
@@ -368,10 +378,15 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             the rows better than the tree, whose leaves may be parts of one cloud then.
         """
         with one_blas_thread():
-            return self._fit(X, y)
+            return self._fit(X, y, sample_weight=sample_weight)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: MatrixLike, y: object = None) -> Self:
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn from a chunk of a stream: one online update per `batch_size` rows.
 
         The first call fixes the features, and centres the prior of the mean; priors
@@ -388,6 +403,9 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             Rows of the chunk, dense.
         y : None
             Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all.
 
         Returns
         -------
@@ -409,7 +427,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         """
         n_before = self._posterior.n_seen if self.__sklearn_is_fitted__() else 0
         with one_blas_thread():
-            self._partial_fit(X, y)
+            self._partial_fit(X, y, sample_weight=sample_weight)
         if not n_before < ENOUGH_ROWS <= self._posterior.n_seen:
             return self
         if len(self._recent.rows):
@@ -426,8 +444,10 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             )
         return self
 
-    def _read(self, X, *, reset: bool, method: str) -> np.ndarray:
+    def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> np.ndarray:
+        copies = None if sample_weight is None else check_copies(sample_weight, X)
         rows = check_rows(self, X, reset=reset, method=method)
+        rows = rows if copies is None else rows[copies]
         if not reset:
             frame = self._posterior.model.frame
             row, size = frame.farthest(rows)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -22,6 +23,7 @@ from skbnp.estimators._base import (
     TopicModelMixin,
     are_in_use,
     features_of,
+    spoken,
 )
 from skbnp.estimators._checkpoints import FitRecord, begun_from, save_chunk
 from skbnp.estimators._saved import (
@@ -176,7 +178,7 @@ class Sampler(
         executor, burn_in = Executor(self.n_jobs), self._burn_in()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
-        data = self._read(X, reset=not goes_on, method="fit", **more)
+        data = self._read(X, reset=not goes_on, method="fit", **spoken(more))
         record = FitRecord(self, data, begun_from(self, goes_on))
         before, account = record.estimator, record.account
         if not goes_on or self.n_chains > 1:  # another chain may be shown
@@ -274,7 +276,7 @@ class Sampler(
         goes_on = self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
         before = self._best() if goes_on else None
-        data = self._read(X, reset=not goes_on, method="partial_fit", **more)
+        data = self._read(X, reset=not goes_on, method="partial_fit", **spoken(more))
         features: dict[str, Any] = {}
         vocabulary = self._extended(X)
         if vocabulary is not None and vocabulary.size > self.n_features_in_:
@@ -471,7 +473,7 @@ class TopicSampler(TopicModelMixin, Sampler):
         if in_fit:
             self._check_init(n_features)
 
-    def _read(self, X, *, reset: bool, method: str) -> TokenCorpus:
+    def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> TokenCorpus:
         in_fit = method == "fit"
         n_before = 0 if reset or in_fit else int(self._best().n_tokens.sum())
 
@@ -481,7 +483,9 @@ class TopicSampler(TopicModelMixin, Sampler):
                 self._check_vocabulary(counts.shape[1], names, in_fit=in_fit)
             return whole_counts(counts, type(self).__name__, n_before)
 
-        counts = self._read_counts(X, reset=reset, method=method, accept=accept)
+        counts = self._read_counts(
+            X, reset=reset, method=method, accept=accept, sample_weight=sample_weight
+        )
         return TokenCorpus(counts, Tokens.from_counts(counts))
 
     def _seen_before(self) -> int | None:
@@ -513,7 +517,12 @@ class TopicSampler(TopicModelMixin, Sampler):
         return f"topics of {data.counts.shape[0]} documents, {len(data)} tokens"
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: object = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Sample topics of all documents.
 
         Parameters
@@ -523,6 +532,9 @@ class TopicSampler(TopicModelMixin, Sampler):
             with a `DataConversionWarning`.
         y : None
             Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all.
 
         Returns
         -------
@@ -549,10 +561,15 @@ class TopicSampler(TopicModelMixin, Sampler):
             sweeps after burn-in (at least eight of them): the chains, or the halves of
             one, have not come to the same posterior.
         """
-        return self._fit(X, y)
+        return self._fit(X, y, sample_weight=sample_weight)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: MatrixLike, y: object = None) -> Self:
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Sample topics of a chunk of documents, given the counts of those before.
 
         The chunk is seated sequentially, each part given those before it, and swept
@@ -569,6 +586,9 @@ class TopicSampler(TopicModelMixin, Sampler):
             Counts of the chunk; rows are documents.
         y : None
             Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all.
 
         Returns
         -------
@@ -581,7 +601,7 @@ class TopicSampler(TopicModelMixin, Sampler):
             As `fit`, or if `X` has, without names, another number of columns than
             before, or none of the names.
         """
-        return self._partial_fit(X, y)
+        return self._partial_fit(X, y, sample_weight=sample_weight)
 
     @property
     def n_active_components_(self) -> int:

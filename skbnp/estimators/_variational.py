@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -25,9 +26,10 @@ from skbnp.estimators._base import (
     TopicModelMixin,
     are_in_use,
     features_of,
+    spoken,
 )
-from skbnp.estimators._known_topics import Resolved, names_of, new_boosts, resolve
 from skbnp.estimators._checkpoints import FitRecord, begun_from, save_chunk
+from skbnp.estimators._known_topics import Resolved, names_of, new_boosts, resolve
 from skbnp.estimators._saved import (
     LARGE,
     check_array,
@@ -225,7 +227,7 @@ class VariationalEstimator(
         model, executor = self._make_model(), Executor(self.n_jobs)
         self._limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
-        rows = self._read(X, reset=not goes_on, method="fit", **given)
+        rows = self._read(X, reset=not goes_on, method="fit", **spoken(given))
         entropy = draw_entropy(self.random_state)
         goes_on = goes_on and self._has_started()
         record = self._record(rows, goes_on)
@@ -280,7 +282,7 @@ class VariationalEstimator(
         model, executor = self._make_model(), Executor(self.n_jobs)
         self._limit()
         goes_on = self.__sklearn_is_fitted__()
-        rows = self._read(X, reset=not goes_on, method="partial_fit", **given)
+        rows = self._read(X, reset=not goes_on, method="partial_fit", **spoken(given))
         vocabulary = self._extended(X)
         if goes_on and self._has_started():
             posterior = self._resumed(model, in_fit=False)
@@ -450,9 +452,11 @@ class VariationalModel(TopicModelMixin, MinibatchEstimator):
         """Return what refuses valid counts that do not go with the parameters."""
         return lambda counts: counts
 
-    def _read(self, X, *, reset: bool, method: str) -> sp.csr_array:
+    def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> sp.csr_array:
         accept = self._accepter(goes_on=not reset)
-        return self._read_counts(X, reset=reset, method=method, accept=accept)
+        return self._read_counts(
+            X, reset=reset, method=method, accept=accept, sample_weight=sample_weight
+        )
 
     def _describe(self, rows) -> str:
         return f"{rows.shape[0]} documents, {rows.shape[1]} terms"
@@ -461,7 +465,12 @@ class VariationalModel(TopicModelMixin, MinibatchEstimator):
         return LocalStop(self.max_doc_update_iter, self.mean_change_tol)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: object = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn topics from all documents.
 
         Parameters
@@ -470,6 +479,9 @@ class VariationalModel(TopicModelMixin, MinibatchEstimator):
             Counts, or other non-negative weights; rows are documents.
         y : None
             Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all.
 
         Returns
         -------
@@ -491,10 +503,15 @@ class VariationalModel(TopicModelMixin, MinibatchEstimator):
             If values are no counts or multiples of these, or a column is no word but a
             number of the row, a total, or most of all tokens.
         """
-        return self._fit(X, y)
+        return self._fit(X, y, sample_weight=sample_weight)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: MatrixLike, y: object = None) -> Self:
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn from a chunk of a stream: one online update per `batch_size` documents.
 
         The first call fixes the vocabulary of matrices. Columns of data frames go by
@@ -507,6 +524,9 @@ class VariationalModel(TopicModelMixin, MinibatchEstimator):
             Counts of the chunk; rows are documents.
         y : None
             Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all.
 
         Returns
         -------
@@ -519,7 +539,7 @@ class VariationalModel(TopicModelMixin, MinibatchEstimator):
             If `X` has negative, infinite or missing values, no rows or no columns,
             without names another number of columns than before, or none of the names.
         """
-        return self._partial_fit(X, y)
+        return self._partial_fit(X, y, sample_weight=sample_weight)
 
     @property
     def elbo_(self) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
@@ -63,6 +63,7 @@ __all__ = [
     "as_counts",
     "check_container",
     "check_coordinates",
+    "check_copies",
     "check_counts",
     "check_directions",
     "check_documents",
@@ -88,6 +89,8 @@ _TIMES = frozenset("mM")
 MOST_TOKENS = 1e100
 #: What samplers take, in one document and in all.
 MOST_DOC_TOKENS, MOST_ALL_TOKENS = 10**8, 2**31 - 1
+#: Copies of rows that weights may ask for.
+MOST_COPIES = 2**31 - 1
 #: Share of the tokens that rounding must leave.
 LEAST_LEFT = 0.1
 #: Beyond this, sums of squares leave the range of a float.
@@ -214,6 +217,40 @@ def feature_names_of(X: MatrixLike) -> NDArray | None:
         If some are strings and others are not.
     """
     return _get_feature_names(X)
+
+
+def check_copies(sample_weight: ArrayLike, X: MatrixLike) -> NDArray[np.intp]:
+    """Check weights of rows, which are numbers of copies; return rows with copies.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,), or number
+        Whole numbers, not negative, in any type of numbers.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+    Returns
+    -------
+    rows : (n_copies,)
+        Numbers of the rows, each as often as it has copies, in their order.
+    """
+    weights = check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    broken = np.flatnonzero(weights != np.floor(weights))
+    if len(broken):
+        row = int(broken[0])
+        raise ValueError(
+            "sample_weight must be whole numbers, for a row counts as so many copies "
+            f"of it, got {weights[row]:g} for row {row}. Multiply all by a common "
+            "factor and round, or draw rows by weight: "
+            "X[rng.choice(len(w), size, p=w / w.sum())]."
+        )
+    if weights.sum() > MOST_COPIES:
+        raise ValueError(
+            f"sample_weight must add up to at most {MOST_COPIES:.0e} copies of rows, "
+            f"got {weights.sum():.3g}. Divide all by a common factor and round."
+        )
+    return np.repeat(np.arange(len(weights)), weights.astype(np.intp))
 
 
 def _checked(estimator: BaseEstimator, X: MatrixLike, reset: bool, **how: Any) -> Any:

@@ -1,0 +1,81 @@
+"""A row of weight w counts as w copies of it, to the bit."""
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from checks.estimators import (
+    DAILY,
+    every_estimator,
+    every_kind,
+    every_method,
+    needs_two_columns,
+)
+from checks.states import assert_same, learned
+
+WEIGHTS = np.arange(60) % 4
+
+
+def check_counts_as_copies(estimator, method, X, weights=WEIGHTS, copies=WEIGHTS):
+    weighted, copied = clone(estimator), clone(estimator)
+    getattr(weighted, method)(X, sample_weight=weights)
+    getattr(copied, method)(X[np.repeat(np.arange(60), copies)])
+    assert_same(learned(copied), learned(weighted))
+
+
+@every_method("fit", "partial_fit", daily=DAILY)
+def test_a_row_counts_as_so_many_copies(estimator, method, rows):
+    check_counts_as_copies(clone(estimator), method, rows)
+
+
+@every_kind()
+def test_check_fails_where_weights_are_others(estimator, rows):
+    with pytest.raises(AssertionError):
+        check_counts_as_copies(estimator, "fit", rows, copies=WEIGHTS[::-1])
+
+
+@every_estimator(needs_two_columns)
+def test_rows_of_epochs_count_as_copies(estimator, rows):
+    labels = np.repeat(["a", "b", "c"], 20)
+    weights = np.where(labels == "b", 0, WEIGHTS)
+    copies = np.repeat(np.arange(60), weights)
+    weighted = clone(estimator).fit(rows, epochs=labels, sample_weight=weights)
+    copied = clone(estimator).fit(rows[copies], epochs=labels[copies])
+    assert_same(learned(copied), learned(weighted))
+    found = clone(estimator).fit_transform(rows, epochs=labels, sample_weight=weights)
+    assert_same(found, weighted.transform(rows, epochs=labels))
+
+
+WRONG = {
+    "must be whole numbers.* got 0.5 for row 3.* Multiply": [1, 1, 1, 0.5] * 15,
+    "Negative|negative": [1, 1, 1, -1] * 15,
+    "at least one non-zero": np.zeros(60),
+    "at most 2e.09 copies": np.full(60, 1e9),
+    "inconsistent|shape": np.ones(59),
+    "1D|1d": np.ones((60, 2)),
+    "NaN": np.full(60, np.nan),
+}
+
+
+@every_kind()
+@pytest.mark.parametrize("message", WRONG)
+def test_what_is_no_number_of_copies_is_refused(estimator, rows, message):
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(rows, sample_weight=WRONG[message])
+    assert not hasattr(estimator, "n_features_in_")
+
+
+@every_kind()
+def test_pipelines_hand_weights_on(estimator, rows):
+    plain = clone(estimator).fit(rows, sample_weight=WEIGHTS)
+    steps = FunctionTransformer(), estimator
+    with config_context(enable_metadata_routing=True):
+        estimator.set_fit_request(sample_weight=True)
+        pipeline = make_pipeline(*steps).fit(rows, sample_weight=WEIGHTS)
+    assert_same(learned(plain), learned(pipeline[-1]), ignore={"seconds"} | ROUTING)
+
+
+ROUTING = frozenset({"_metadata_request"})
