@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any
 
+from sklearn.frozen import FrozenEstimator
+
 from skbnp.estimators._gibbs_hdp import GibbsHDP
 from skbnp.estimators._gibbs_nested_crp import GibbsNestedCRP
 from skbnp.estimators._hdp import HDP
@@ -21,6 +23,13 @@ def _made(kind: type, state: dict) -> Any:
     return estimator
 
 
+register(
+    "frozen-estimator/1",
+    FrozenEstimator,
+    {"estimator": object},
+    make=FrozenEstimator,
+    state=vars,
+)
 for _tag, _kind in {
     "gibbs-hdp-estimator/1": GibbsHDP,
     "gibbs-nested-crp-estimator/1": GibbsNestedCRP,

@@ -15,6 +15,7 @@ from skbnp.estimators._base import (
     ComponentEditsMixin,
     are_in_use,
 )
+from skbnp.estimators._given_topics import given_topics
 from skbnp.estimators._known_topics import base_prior, names_of, new_boosts, resolve
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler, evenly_spaced
 from skbnp.estimators._saved import (
@@ -144,9 +145,10 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         the chains are the samples.
     n_chains : int, default=1
         Independent chains, 1 to 1000, which run side by side on `n_jobs` threads.
-    init : fitted HDP or None, default=None
-        Topics to start from instead of random ones: each token draws one given its
-        document. Wrap it in `sklearn.frozen.FrozenEstimator` where the estimator will
+    init : fitted topic model or None, default=None
+        Topics to start from instead of random ones, of `HDP`, `StickBreakingHDP` or any
+        model with `components_` of counts: each token draws one given its document.
+        Wrap it in `sklearn.frozen.FrozenEstimator` where the estimator will
         be cloned, as by `GridSearchCV`.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array, without the shares of topics of which
@@ -370,7 +372,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     def _check_init(self, n_features: int) -> None:
         if self.init is not None:
-            _topics_of(self.init, n_features)
+            given_topics(self.init, n_features)
 
     def _priors(self) -> Priors:
         return Priors(
@@ -532,7 +534,11 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         if goes_on:
             topics = self._best()
         elif self.init is not None:
-            topics = _topics_of(self.init, counts.shape[1])
+            given = given_topics(self.init, counts.shape[1])
+            concentration = given.doc_concentration or self.doc_concentration
+            rest = max(1.0 - given.weights.sum(), 0.0)
+            prior = concentration * np.append(given.weights, rest)
+            topics = FixedTopics(given.distr, prior)
         if topics is None and self.n_components is None:
             yield from [start] * self.n_chains
             return
@@ -825,17 +831,3 @@ def _check_repeats(state: FranchiseSample | Concentrations) -> None:
         least, most = DISCOUNTS
         check_number("word_discount", state.word_discount, least=least, most=most)
         check_concentrations(state, ("word_concentration",))
-
-
-def _topics_of(model: Any, n_features: int) -> FixedTopics:
-    """Topics of a fitted HDP."""
-    check_is_fitted(model)
-    names = ("topic_word_distr_", "topic_weights_", "doc_concentration_")
-    missing = [name for name in names if not hasattr(model, name)]
-    if missing:
-        raise ValueError(f"init must be a fitted HDP; it has no {missing[0]}.")
-    distr, weights = model.topic_word_distr_, model.topic_weights_
-    if distr.shape[1] != n_features:
-        raise ValueError(f"X has {n_features} features, but init has {distr.shape[1]}.")
-    rest = max(1.0 - weights.sum(), 0.0)
-    return FixedTopics(distr, model.doc_concentration_ * np.append(weights, rest))

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._cautions import warn_if_many_topics
+from skbnp.estimators._given_topics import n_given
 from skbnp.estimators._known_topics import base_prior
 from skbnp.estimators._saved import (
     LARGE,
@@ -40,7 +41,13 @@ from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
-from skbnp.models.hdp.model import DirectHDP, HDPModel, HDPState, HDPStats
+from skbnp.models.hdp.model import (
+    SMALLEST_WEIGHT,
+    DirectHDP,
+    HDPModel,
+    HDPState,
+    HDPStats,
+)
 from skbnp.models.hdp.moves.held_out import blur
 from skbnp.models.hdp.moves.memory import MoveMemory
 from skbnp.models.hdp.moves.printed import PrintedMoves
@@ -189,8 +196,13 @@ class HDP(VariationalTopicModel):
         After trials there are five at the most. In `partial_fit` the warm-up lasts
         until ``warm_up * total_samples`` documents are learned from, or 10,000 where
         `total_samples` is None. Collapsed learning has none.
-    init : {"docs", "random"}, default="docs"
-        Start each topic from a random document with noise, or from noise.
+    init : {"docs", "random"} or fitted topic model, default="docs"
+        Start each topic from a random document with noise, from noise, or from the
+        topics and weights of another model of the same columns, `StickBreakingHDP`,
+        `GibbsHDP` or any with `components_` of counts; there are then as many as that
+        has, whatever `n_components`, and trials of other numbers follow as ever. Wrap
+        it in `sklearn.frozen.FrozenEstimator` where the estimator will be cloned, as by
+        `GridSearchCV`.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array, without the shares of topics of which
         a document has no tokens: these are of the prior alone.
@@ -746,23 +758,35 @@ class HDP(VariationalTopicModel):
     def _stream_warm_up(self, posterior) -> float:
         return 0.0 if self._is_collapsed else super()._stream_warm_up(posterior)
 
-    def _start_state(self, n_docs: float) -> HDPState:
-        """Topics of equal weight."""
-        n_components = self.n_components
+    def _n_started(self) -> int:
+        return n_given(self.init) if self._is_given else self.n_components
+
+    def _start_state(self, n_docs: float, shares) -> HDPState:
+        """Topics of equal weight, or of those of a model."""
+        if shares is None:
+            weights = np.full(self.n_components + 1, 1.0 / (self.n_components + 1))
+        else:
+            weights = np.append(shares, 1.0 - shares.sum())
+            weights = np.maximum(weights, SMALLEST_WEIGHT)
+            weights /= weights.sum()
         return HDPState(
-            weights=np.full(n_components + 1, 1.0 / (n_components + 1)),
+            weights=weights,
             doc_concentration=float(self.doc_concentration),
             corpus_concentration=float(self.corpus_concentration),
             topic_word_prior=base_prior(self.topic_word_prior),
         )
 
     def _limit(self) -> float:
+        n_started = self._n_started()
         if self.max_components is None:
-            return max(MOST_TOPICS, self.n_components)
-        if self.max_components < self.n_components:
+            return max(MOST_TOPICS, n_started)
+        if self.max_components < n_started:
+            where, cure = f"n_components={n_started}", "set that, too"
+            if self._is_given:
+                where, cure = f"the {n_started} topics of init", "or drop some of them"
             raise ValueError(
-                f"max_components={self.max_components} must be at least "
-                f"n_components={self.n_components}, where fits start: set that, too."
+                f"max_components={self.max_components} must be at least {where}, "
+                f"where fits start: {cure}."
             )
         return self.max_components
 

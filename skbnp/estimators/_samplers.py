@@ -26,6 +26,7 @@ from skbnp.estimators._base import (
     spoken,
 )
 from skbnp.estimators._checkpoints import FitRecord, begun_from, save_chunk
+from skbnp.estimators._given_topics import check_names
 from skbnp.estimators._saved import (
     MOST_STEPS,
     check_array,
@@ -475,6 +476,9 @@ class TopicSampler(TopicModelMixin, Sampler):
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> TokenCorpus:
         in_fit = method == "fit"
+        if reset and in_fit and getattr(self, "init", None) is not None:
+            check_is_fitted(self.init)
+            check_names(self.init, X)
         n_before = 0 if reset or in_fit else int(self._best().n_tokens.sum())
 
         def accept(counts: sp.csr_array) -> sp.csr_array:

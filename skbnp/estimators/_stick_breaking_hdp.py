@@ -8,6 +8,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.distributions.stick_breaking import mean_weights
+from skbnp.estimators._given_topics import n_given
 from skbnp.estimators._known_topics import base_prior
 from skbnp.estimators._saved import check_number
 from skbnp.estimators._variational import VariationalTopicModel
@@ -29,6 +30,8 @@ __all__ = ["StickBreakingHDP"]
 #: those with 1e-4 of all tokens count as in use, and 150 by default share it.
 MOST_OF_START = 0.01
 
+#: Of the tokens at the start, where a model gives topics and there may be others.
+SHARE_OF_OTHERS = 0.1
 #: Tables of a document in a file, at most.
 MOST_TABLES = 10**6
 
@@ -107,8 +110,13 @@ class StickBreakingHDP(VariationalTopicModel):
         Notes; 0 for none, as in [1]_. In `partial_fit` the warm-up lasts until
         ``warm_up * total_samples`` documents are seen, or 10,000 where
         `total_samples` is None.
-    init : {"docs", "random"}, default="docs"
-        Start each topic from a random document with noise, or from noise.
+    init : {"docs", "random"} or fitted topic model, default="docs"
+        Start each topic from a random document with noise, from noise, or from the
+        topics and weights of another model of the same columns, `HDP`, `GibbsHDP` or
+        any with `components_` of counts, `max_components` at the most; further topics
+        start from documents, with a tenth of the corpus together. Wrap it in
+        `sklearn.frozen.FrozenEstimator` where the estimator will be cloned, as by
+        `GridSearchCV`.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array, without the shares of topics of which
         a document has no tokens: these are of the prior alone.
@@ -290,16 +298,45 @@ class StickBreakingHDP(VariationalTopicModel):
     def _make_model(self) -> StickHDP:
         return StickHDP(self.max_doc_components, **self._learned())
 
-    def _start_state(self, n_docs: float) -> StickState:
-        """Topics of nearly equal weight: as many tables for each, falling slightly."""
+    def _start_state(self, n_docs: float, shares) -> StickState:
+        """Topics of nearly equal weight: as many tables for each, falling slightly.
+
+        Or with the shares of topics that are given.
+        """
         n_components = self.max_components
-        tables = n_docs * self.max_doc_components / n_components
+        if shares is None:
+            tables = n_docs * self.max_doc_components / n_components
+            tables = tables * np.linspace(1.05, 0.95, n_components)
+        else:
+            tables = n_docs * self.max_doc_components * np.maximum(shares, 1e-10)
         return StickState(
-            tables=tables * np.linspace(1.05, 0.95, n_components),
+            tables=tables,
             doc_concentration=float(self.doc_concentration),
             corpus_concentration=float(self.corpus_concentration),
             topic_word_prior=base_prior(self.topic_word_prior),
         )
+
+    def _limit(self) -> float:
+        n_topics = n_given(self.init) if self._is_given else 0
+        if n_topics > self.max_components:
+            raise ValueError(
+                f"max_components={self.max_components} must be at least the {n_topics} "
+                "topics of init: increase it, or drop some of them."
+            )
+        return super()._limit()
+
+    def _filled(self, topics, weights, corpus, seen, rng):
+        """Add topics from documents up to `max_components`, behind given ones."""
+        n_more = self.max_components - len(weights)
+        shares = weights / max(weights.sum(), 1e-300)
+        if n_more == 0:
+            return topics, shares
+        total = topics.sum()
+        more = self._start_topics(corpus, seen.words, n_more, rng)
+        more *= SHARE_OF_OTHERS * total / n_more / np.maximum(more.sum(axis=0), 1e-300)
+        topics = np.hstack([(1.0 - SHARE_OF_OTHERS) * topics, more])
+        others = np.full(n_more, SHARE_OF_OTHERS / n_more)
+        return topics, np.concatenate([(1.0 - SHARE_OF_OTHERS) * shares, others])
 
     def _resumed(self, model, *, in_fit):
         if not in_fit:  # a warm start says so itself

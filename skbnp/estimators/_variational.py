@@ -29,6 +29,7 @@ from skbnp.estimators._base import (
     spoken,
 )
 from skbnp.estimators._checkpoints import FitRecord, begun_from, save_chunk
+from skbnp.estimators._given_topics import check_names, given_topics
 from skbnp.estimators._known_topics import Resolved, names_of, new_boosts, resolve
 from skbnp.estimators._saved import (
     LARGE,
@@ -59,6 +60,7 @@ from skbnp.utils.parts import row_parts
 from skbnp.utils.random import Purpose, draw_entropy, gamma_noise, stream
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
+    HasMethods,
     Interval,
     StrOptions,
     Vocabulary,
@@ -572,7 +574,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         **VariationalModel._parameter_constraints,
         **CONSTRAINTS,
         "warm_up": [Interval(Integral, 0, None, closed="left")],
-        "init": [StrOptions({"docs", "random"})],
+        "init": [StrOptions({"docs", "random"}), HasMethods(["transform"])],
     }
 
     # Fitted
@@ -581,8 +583,11 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     topic_word_prior_: float | np.ndarray
 
     @abstractmethod
-    def _start_state(self, n_docs: float) -> Any:
-        """Small globals before the first update, for a corpus of `n_docs` documents."""
+    def _start_state(self, n_docs: float, shares: np.ndarray | None) -> Any:
+        """Small globals before the first update, for a corpus of `n_docs` documents.
+
+        `shares` of the corpus are those of topics, (K,); None: about equal ones.
+        """
 
     def _round_moves(self) -> Moves:
         """Return the moves of online learning."""
@@ -602,6 +607,29 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     _posterior_class: type[Posterior] = Posterior
 
     # -- learning ---------------------------------------------------------------------
+
+    @property
+    def _is_given(self) -> bool:
+        """Whether topics start as those of a fitted model."""
+        return not isinstance(self.init, str)
+
+    def _n_started(self) -> int:
+        """Topics at the start."""
+        return getattr(self, self._size_name)
+
+    def _read(self, X, *, reset: bool, method: str, sample_weight=None):
+        if reset and self._is_given:
+            check_is_fitted(self.init)
+            check_names(self.init, X)
+        return super()._read(X, reset=reset, method=method, sample_weight=sample_weight)
+
+    def _accepter(self, goes_on: bool):
+        def accept(counts: sp.csr_array) -> sp.csr_array:
+            if self._is_given and not goes_on:
+                given_topics(self.init, counts.shape[1])
+            return counts
+
+        return accept
 
     def _learned(self) -> dict[str, Any]:
         """What is learned of the priors, and under which priors of their own."""
@@ -643,19 +671,32 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
         Topics hold some of the words that are `seen`, no others.
         """
-        n_components = getattr(self, self._size_name)
-        rng = stream(entropy, Purpose.START)
-        topics = self._start_topics(corpus, seen.words, n_components, rng)
+        n_components = self._n_started()
+        rng, shares = stream(entropy, Purpose.START), None
+        n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs
         names = getattr(self, "feature_names_in_", None)
         known = self._known_topics(seen.n_vocabulary, names, may_come=True)
-        if known is not None:
-            documents = known.document(corpus.X, seen.words)
-            started = self._blurred(documents, corpus.word_counts()[seen.words], rng)
-            topics[:, : known.n_topics] = started
-        if len(seen):
-            n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs
-            topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
-        state, ids = self._start_state(n_docs), np.arange(n_components)
+        if self._is_given:
+            if known is not None:
+                raise ValueError(
+                    "Topics to start from are given by init, and known ones by "
+                    "topic_word_prior: pass one of these. Known topics take the "
+                    "components_ of another model, too."
+                )
+            given = given_topics(self.init, seen.n_vocabulary)
+            topics = given.tokens(seen.words, n_tokens)
+            topics, shares = self._filled(topics, given.weights, corpus, seen, rng)
+        else:
+            topics = self._start_topics(corpus, seen.words, n_components, rng)
+            if known is not None:
+                documents = known.document(corpus.X, seen.words)
+                started = self._blurred(
+                    documents, corpus.word_counts()[seen.words], rng
+                )
+                topics[:, : known.n_topics] = started
+            if len(seen):
+                topics *= max(n_tokens, 1.0) / n_components / topics.sum(axis=0)
+        state, ids = self._start_state(n_docs, shares), np.arange(n_components)
         words = WordTopics(topics, seen)
         if known is not None:
             counts = corpus.word_counts() * (n_docs / max(corpus.n_docs, 1))
@@ -670,6 +711,10 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             max_components=self._limit(),
         )
 
+    def _filled(self, topics, weights, corpus, seen, rng):
+        """Return given topics, and others if fits need more, with their shares."""
+        return topics, weights
+
     def _corpus(self, rows, entropy: int) -> Any:
         """Return the rows that teach as what learns reads them, see `Corpus`."""
         return Corpus(rows)
@@ -677,7 +722,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def _start_topics(self, corpus, words, n_components: int, rng) -> np.ndarray:
         """Topics of noise, or of a document each with noise, (n_words, K)."""
         topics = gamma_noise((len(words), n_components), rng)
-        if self.init == "docs" and corpus.n_docs > 0:
+        if self.init != "random" and corpus.n_docs > 0:
             topics *= 0.1
             topics += drawn_documents(corpus, words, n_components, rng)
         return topics
@@ -773,7 +818,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def _check_size(self, where: str) -> None:
         """Refuse another number of components than the fit began with."""
         n_started = len(self.lineage_[0].children)
-        asked = getattr(self, self._size_name)
+        asked = self._n_started()
         if asked != n_started:
             raise ValueError(
                 f"{self._size_name}={asked} {where}, but the fit began with "

@@ -1,0 +1,136 @@
+"""Estimators start from the topics of others."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+
+import skbnp
+from checks.callbacks import Trouble
+from checks.states import assert_same, learned
+from skbnp import HDP, GibbsHDP, HierarchicalComponentAnalysis, NestedCRP
+from skbnp import StickBreakingHDP as Sticks
+from skbnp.callbacks import Checkpoint
+from skbnp.datasets import make_bars
+
+X = make_bars(200, side=4, random_state=0).data
+SOON = {"max_iter": 40, "random_state": 0}
+GIVERS = {
+    "HDP": HDP(12, split_merge=False, **SOON),
+    "StickBreakingHDP": Sticks(12, 6, learning_method="batch", **SOON),
+    "GibbsHDP": GibbsHDP(max_iter=60, random_state=0),
+    "NestedCRP": NestedCRP(
+        level_prior=4.0, topic_word_prior=0.1, init="sequential", random_state=0
+    ),
+    "LatentDirichletAllocation": LatentDirichletAllocation(
+        10, doc_topic_prior=0.1, topic_word_prior=0.1, random_state=0
+    ),
+}
+TAKERS = {
+    "HDP-online": HDP(split_merge=False, max_iter=3, random_state=0),
+    "HDP-memoized": HDP(
+        split_merge=False, learning_method="memoized", max_iter=3, random_state=0
+    ),
+    "HDP-mean-field": HDP(
+        split_merge=False,
+        variational_family="mean_field",
+        warm_up=0,
+        learning_method="batch",
+        max_iter=3,
+        random_state=0,
+    ),
+    "StickBreakingHDP": Sticks(
+        70, 6, learning_method="batch", warm_up=0, max_iter=3, random_state=0
+    ),
+    "GibbsHDP": GibbsHDP(max_iter=3, random_state=0),
+}
+_FITTED = {}
+
+
+def giver(name):
+    if name not in _FITTED:
+        _FITTED[name] = clone(GIVERS[name]).fit(X)
+    return _FITTED[name]
+
+
+def stays(topics, taker):
+    """Mean cosine of heavy topics and of the nearest ones of another model."""
+    weights, distr = skbnp.utils.fitted.topics(topics)
+    unit = distr / np.linalg.norm(distr, axis=1, keepdims=True)
+    found = taker.topic_word_distr_
+    found = found / np.linalg.norm(found, axis=1, keepdims=True)
+    heavy = weights > 0.02
+    return float((unit[heavy] @ found.T).max(axis=1).mean())
+
+
+@pytest.mark.parametrize("name", GIVERS)
+@pytest.mark.parametrize("taker", TAKERS)
+def test_a_fit_starts_from_the_topics_of_another(taker, name):
+    topics = giver(name)
+    given = clone(TAKERS[taker]).set_params(init=topics).fit(X)
+    assert stays(topics, given) > 0.9
+    assert given.score(X) > clone(TAKERS[taker]).fit(X).score(X) - 0.02
+
+
+@pytest.mark.parametrize("taker", ["HDP-online", "StickBreakingHDP"])
+def test_check_fails_where_topics_are_others(taker):
+    other = clone(GIVERS["HDP"]).fit(X[:, np.random.default_rng(0).permutation(16)])
+    assert stays(other, clone(TAKERS[taker]).fit(X)) < 0.9
+
+
+def test_numbers_of_topics_are_those_of_the_model():
+    topics = giver("HDP")
+    n = topics.n_components_
+    hdp = clone(TAKERS["HDP-online"]).set_params(init=topics, warm_start=True).fit(X)
+    assert len(hdp.lineage_[0].children) == n
+    assert hdp.fit(X).n_iter_ == 3  # the number agrees with the start
+    with pytest.raises(ValueError, match=f"the {n} topics of init.*drop some"):
+        HDP(init=topics, max_components=n - 1).fit(X)
+    with pytest.raises(ValueError, match=f"at least the {n} topics of init"):
+        Sticks(n - 1, init=topics).fit(X)
+    assert Sticks(n, 3, init=topics, max_iter=2).fit(X).n_components_ == n
+    sticks = Sticks(n + 5, 3, init=topics, max_iter=2).fit(X)
+    assert sticks.n_components_ == n + 5
+
+
+def test_trials_follow_and_streams_begin_from_a_model():
+    hdp = HDP(init=giver("GibbsHDP"), random_state=0).fit(X)
+    assert hdp.score(X) > HDP(random_state=0).fit(X).score(X) - 0.02
+    stream = HDP(init=giver("GibbsHDP"), random_state=0).partial_fit(X[:50])
+    assert stays(giver("GibbsHDP"), stream) > 0.8
+    stream.partial_fit(X[50:])
+
+
+def test_clones_keep_a_model_that_is_frozen(tmp_path):
+    frozen = FrozenEstimator(giver("HDP"))
+    hdp = HDP(init=frozen, max_iter=5, split_merge=False, random_state=0)
+    whole = clone(hdp).fit(X)
+    assert_same(learned(whole), learned(clone(hdp).set_params(init=frozen).fit(X)))
+    path = tmp_path / "fit"
+    broken = clone(hdp).set_callbacks(Checkpoint(path), Trouble(3, "begin"))
+    with pytest.raises(OSError, match="no space left"):
+        broken.fit(X)
+    assert_same(learned(whole), learned(skbnp.load(path).fit(X)))
+    with pytest.raises(NotFittedError):
+        clone(HDP(init=giver("HDP"))).fit(X)
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+def test_what_gives_no_topics_of_the_columns_is_refused(taker):
+    estimator = clone(TAKERS[taker])
+    rows = X.toarray().astype(float)
+    tree = HierarchicalComponentAnalysis(max_iter=2).fit(rows)
+    with pytest.raises(ValueError, match="has no topics"):
+        estimator.set_params(init=tree).fit(X)
+    with pytest.raises(ValueError, match="X has 15 features, but init has 16"):
+        estimator.set_params(init=giver("HDP")).fit(X[:, :15])
+    assert not hasattr(estimator, "n_features_in_")
+    frame = pd.DataFrame(rows, columns=list("abcdefghijklmnop"))
+    named = clone(GIVERS["HDP"]).set_params(max_iter=2).fit(frame)
+    with pytest.raises(ValueError, match=r"'p' for column 0, expected 'a'"):
+        estimator.set_params(init=named).fit(frame[frame.columns[::-1]])
+    assert not hasattr(estimator, "n_features_in_")
+    estimator.fit(frame)
