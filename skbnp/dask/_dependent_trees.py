@@ -326,7 +326,9 @@ class DependentTrees(ShardedMixin, LocalTrees):
 
     # -- learning ---------------------------------------------------------------------
 
-    def fit(self, X: MatrixLike, y: object = None, epochs: Any = None) -> Self:
+    def fit(  # type: ignore[override]
+        self, X: MatrixLike, y: object = None, epochs: Any = None
+    ) -> Self:
         """Learn a tree of each epoch, in their order.
 
         Parameters
@@ -364,7 +366,9 @@ class DependentTrees(ShardedMixin, LocalTrees):
         finally:
             self._close()
 
-    def partial_fit(self, X: MatrixLike, y: object = None, epochs: Any = None) -> Self:
+    def partial_fit(  # type: ignore[override]
+        self, X: MatrixLike, y: object = None, epochs: Any = None
+    ) -> Self:
         """Learn from further rows, of the open epoch or of later ones.
 
         Parameters
@@ -394,7 +398,9 @@ class DependentTrees(ShardedMixin, LocalTrees):
         finally:
             self._close()
 
-    def _read(self, X, *, reset: bool, method: str, epochs=None) -> Any:
+    def _read(  # type: ignore[override]
+        self, X, *, reset: bool, method: str, epochs=None
+    ) -> Any:
         default = 0 if reset else self._posterior.label
         n_features = None if reset else self.n_features_in_
         read = partial(read_directions, default=default, n_features=n_features)

@@ -312,7 +312,9 @@ class HDP(ShardedMixin, LocalHDP):
 
     # -- learning ---------------------------------------------------------------------
 
-    def fit(self, X: MatrixLike, y: object = None) -> Self:
+    def fit(  # type: ignore[override]
+        self, X: MatrixLike, y: object = None
+    ) -> Self:
         """Learn topics from all documents.
 
         Parameters
@@ -371,7 +373,9 @@ class HDP(ShardedMixin, LocalHDP):
             )
         return super()._make_model()
 
-    def _read(self, X, *, reset: bool, method: str) -> Documents:
+    def _read(  # type: ignore[override]
+        self, X, *, reset: bool, method: str
+    ) -> Documents:
         session = self._open(X, None, read_counts)
         self._check_features(session, X, reset=reset)
         survey = Survey.of(_shards(session, map))

@@ -152,8 +152,8 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
     def _take_names(self, other: "ComponentModelMixin") -> None:
         """Name topics as another has named them, if it has."""
         self._forget_names()
-        if hasattr(other, "topic_names_"):
-            self.topic_names_ = other.topic_names_
+        names = getattr(other, "topic_names_", None)
+        self._publish({} if names is None else {"topic_names_": names})
 
     def _publish(self, attributes: dict[str, Any]) -> None:
         """Set fitted attributes."""

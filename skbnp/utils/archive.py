@@ -218,7 +218,7 @@ def rows_digest(rows: Any) -> str:
     if array.dtype.kind == "i":  # whatever size indices have
         array = array.astype(np.int64)
     whole = hashlib.blake2b(f"{array.dtype} {array.shape} ".encode(), digest_size=16)
-    whole.update(memoryview(array).cast("B") if array.size else b"")
+    whole.update(array.reshape(-1).view(np.uint8).data)
     return whole.hexdigest()
 
 
