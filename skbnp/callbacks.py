@@ -117,9 +117,8 @@ class Checkpoint(_FitCallback):
     nothing of it is left to go on with but further chunks.
 
     Clones share the callback, and so the file: in a search, set it on the final model
-    alone. Monitors see the passes from where a fit goes on.
-    :class:`skbnp.DependentTrees` does not go on from a file, but with one does
-    :class:`skbnp.dask.DependentTrees`, also without a cluster, by `checkpoint_dir`.
+    alone. Monitors see the passes from where a fit goes on. Estimators of `skbnp.dask`
+    have `checkpoint_dir` and `resume` instead.
 
     Examples
     --------

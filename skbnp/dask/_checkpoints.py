@@ -1,14 +1,15 @@
 """What the driver has learned, on disk, after each pass; the newest two are kept."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from skbnp.inference.monitor import Account
 from skbnp.models.forms import from_plain, to_plain
 from skbnp.utils.archive import read_newest, write_archive
 
-__all__ = ["Checkpoints"]
+__all__ = ["Checkpoints", "ShardRecord"]
 
 #: Checkpoints that are kept.
 N_KEPT = 2
@@ -77,3 +78,23 @@ class Checkpoints:
     def _tidy(self) -> None:
         for draft in self.folder.glob("pass-*.part"):
             draft.unlink()
+
+
+class ShardRecord:
+    """Where a fit is written after each pass, if anywhere, and what it goes on from."""
+
+    estimator = None
+
+    def __init__(self, checkpoints: Checkpoints | None, account: Account | None):
+        self._checkpoints, self.account = checkpoints, account
+
+    def save(
+        self, n_passes: int, attributes: object, account: Callable[[], Account]
+    ) -> None:
+        """Write what the fit needs to go on."""
+        del attributes  # follow from the rest
+        if self._checkpoints is not None:
+            self._checkpoints.write(n_passes, account())
+
+    def end(self) -> None:
+        """Do nothing: the last pass is written as all others."""

@@ -15,16 +15,14 @@ from sklearn.base import BaseEstimator
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin, no_shares
-from skbnp.dask._checkpoints import Checkpoints
+from skbnp.dask._checkpoints import Checkpoints, ShardRecord
 from skbnp.dask._inputs import Block, NpzFile, is_lazy
 from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session, sizes_by_label
 from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
-from skbnp.inference.monitor import Account, Monitor
 from skbnp.inference.schedules import ShardSchedule
-from skbnp.models.dependent_trees.memory import EpochLearner, RowVisitor
+from skbnp.models.dependent_trees.memory import RowVisitor
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
-from skbnp.models.dependent_trees.moves.structure import TreeEdits
 from skbnp.models.dependent_trees.row_samples import (
     ROWS_PER_CLUSTER,
     SAMPLE,
@@ -89,7 +87,6 @@ class SessionRows:
     sizes: dict[Label, int]
     seen: SeenWords  # by rows of this session, or before
     checkpoints: Checkpoints | None = None
-    account: Account | None = None  # from which learning goes on
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -106,32 +103,6 @@ class SessionRows:
         for label, size in self.sizes.items():
             shape = size, self.session.n_features
             yield label, EpochRows(self.session, label, shape, self.seen)
-
-
-@dataclass(frozen=True)
-class EpochCheckpoint:
-    """What goes into checkpoints of an epoch."""
-
-    number: int  # of the epoch
-    learner: EpochLearner
-    monitor: Monitor
-    checkpoints: Checkpoints
-
-    def save(self, has_ended: bool, has_converged: bool) -> None:
-        """Write a checkpoint after a pass."""
-        learner = self.learner
-        moves = learner.moves
-        account = {
-            "number": self.number,
-            "posterior": learner.posterior,
-            "monitor": self.monitor.account(),
-            "n_passes": learner.n_passes,
-            "memory": learner.memory.account(),
-            "moves": moves.account() if isinstance(moves, TreeEdits) else None,
-            "has_ended": has_ended,
-            "has_converged": has_converged,
-        }
-        self.checkpoints.write(self.monitor.n_passes, account)
 
 
 class DependentTrees(ShardedMixin, LocalTrees):
@@ -448,54 +419,14 @@ class DependentTrees(ShardedMixin, LocalTrees):
 
     # -- checkpoints ------------------------------------------------------------------
 
-    def _start(self, model, rows, entropy, n_rows):
-        if rows.checkpoints is not None:
-            if self.resume:
-                rows.account = rows.checkpoints.read()
-            else:
-                rows.checkpoints.clear()
-        if rows.account is not None:
-            return rows.account["posterior"]
-        return super()._start(model, rows, entropy, n_rows)
-
-    def _learn_epochs(self, posterior, rows, executor, monitor, **passes):
-        """Learn epoch by epoch, from where a checkpoint says."""
-        account, first = rows.account, 0
-        if account is not None:
-            monitor.resume(account["monitor"])
-            first = account["number"]
-        for number, (label, X) in list(enumerate(rows))[first:]:
-            if account is not None and number == first:
-                learner = self._learner_again(posterior, X, executor, account)
-                if learner is None:
-                    continue
-            else:
-                learner = self._open_epoch(posterior, label, X, executor)
-                if learner is None:
-                    continue
-                monitor.forget()
-            if len(rows.epochs) > 1:
-                monitor.report(f"epoch {label}: {X.shape[0]} rows")
-            if rows.checkpoints is not None:
-                now = EpochCheckpoint(number, learner, monitor, rows.checkpoints)
-                passes["save"] = now.save
-            n_passes = self.max_iter - learner.n_passes
-            self._learn_epoch(learner, monitor, n_passes, **passes)
-
-    def _learner_again(self, posterior, X, executor, account):
-        """Return the learner of an epoch as a checkpoint has it; None if it ended."""
-        if account["has_converged"]:
-            posterior.unsettled = posterior.unsettled[:-1]
-        if account["has_ended"]:
-            return None
-        shards = self._shards(X, executor)
-        learner = self._make_learner(posterior, (shards, executor.map), goes_on=False)
-        learner.n_passes = account["n_passes"]
-        learner.memory.resume(account["memory"])
-        learner.visitor.resume(learner.memory)
-        if account["moves"] is not None:
-            learner.moves.resume(account["moves"])
-        return learner
+    def _record(self, rows, goes_on: bool) -> ShardRecord:
+        super()._record(rows, goes_on)  # refuses callbacks that write files
+        checkpoints = rows.checkpoints
+        if checkpoints is None or self.resume:
+            account = None if checkpoints is None else checkpoints.read()
+            return ShardRecord(checkpoints, account)
+        checkpoints.clear()
+        return ShardRecord(checkpoints, None)
 
     # -- evaluation: lazy where rows are ----------------------------------------------
 

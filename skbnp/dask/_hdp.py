@@ -1,6 +1,6 @@
 """The direct-assignment HDP topic model, for documents on a cluster."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -13,7 +13,7 @@ from dask.array import Array as DaskArray
 from dask.delayed import delayed
 
 from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin, no_shares
-from skbnp.dask._checkpoints import Checkpoints
+from skbnp.dask._checkpoints import Checkpoints, ShardRecord
 from skbnp.dask._inputs import is_lazy
 from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session
@@ -63,26 +63,6 @@ class Documents:
     def shape(self) -> tuple[int, int]:
         """Documents with tokens, and words of the vocabulary."""
         return self.survey.shape
-
-
-class ShardRecord:
-    """Where a fit is written after each pass, if anywhere, and what was found there."""
-
-    estimator = None
-
-    def __init__(self, rows: Documents):
-        self._checkpoints, self.account = rows.checkpoints, rows.account
-
-    def save(
-        self, n_passes: int, attributes: object, account: Callable[[], Account]
-    ) -> None:
-        """Write what the fit needs to go on."""
-        del attributes  # follow from the rest
-        if self._checkpoints is not None:
-            self._checkpoints.write(n_passes, account())
-
-    def end(self) -> None:
-        """Do nothing: the last pass is written as all others."""
 
 
 class HDP(ShardedMixin, LocalHDP):
@@ -399,9 +379,9 @@ class HDP(ShardedMixin, LocalHDP):
         """Rounds in which a block of each shard is visited."""
         return -(-n_shards // (self.shards_per_round or max(n_shards, 1))) or 1
 
-    def _record(self, rows: Documents, goes_on: bool) -> "ShardRecord":
+    def _record(self, rows: Documents, goes_on: bool) -> ShardRecord:
         super()._record(rows, goes_on)  # refuses callbacks that write files
-        return ShardRecord(rows)
+        return ShardRecord(rows.checkpoints, rows.account)
 
     def _around(self, posterior, rows: Documents, executor):
         survey = replace(rows.survey, shards=_shards(rows.session, executor.map))

@@ -1,6 +1,6 @@
 """Trees of topics that grow and drift over epochs, by variational inference."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from numbers import Integral, Real
@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.seen_words import SeenWords
+from skbnp.estimators._base import FitTasks
+from skbnp.estimators._checkpoints import files_of
 from skbnp.estimators._epoch_trees import (
     EpochRecord,
     EpochTreeMixin,
@@ -33,6 +35,7 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
+from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import per_token
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
@@ -65,6 +68,7 @@ from skbnp.models.dependent_trees.start import (
     spherical_kmeans,
     start_tree,
 )
+from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import warn_if_y_is_labels
 from skbnp.utils.random import Purpose, stream
@@ -101,6 +105,12 @@ class _Rows:
     def __iter__(self) -> Iterator[tuple[Any, sp.csr_array]]:
         for label, rows in self.epochs:
             yield label, self.X[rows]
+
+    @property
+    def digest(self) -> str:
+        """Name of the rows, and of their epochs."""
+        labels = [f"{label!r} {rows_digest(rows)}" for label, rows in self.epochs]
+        return digest_of([rows_digest(self.X), rows_digest(self.seen.words), *labels])
 
 
 class DependentTrees(EpochTreeMixin, VariationalEstimator):
@@ -619,7 +629,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             n_parts = max(-(-n_rows // self.batch_size), 1)
         limits = even_limits(n_rows, n_parts)
         blocks = [X[begin:end] for begin, end in pairwise(limits)]
-        return LocalShards(blocks, n_columns, executor.map)
+        # Where a fit goes on from a file, what shards know is made again.
+        is_lasting = not files_of(self)
+        return LocalShards(blocks, n_columns, executor.map, is_lasting=is_lasting)
 
     def _rounds(self, shards) -> ShardSchedule:
         """All parts, then one update after each."""
@@ -632,8 +644,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         self, posterior, rows, executor, monitor, tasks, goes_on, record=None
     ) -> bool:
         posterior.see(rows.seen)
-        passes = {"begin_pass": tasks.begin_pass, "end_pass": tasks.end_pass}
-        self._learn_epochs(posterior, rows, executor, monitor, **passes)
+        self._learn_epochs(posterior, rows, executor, monitor, tasks, record)
         return not posterior.unsettled
 
     def _n_chunk_passes(self, rows) -> int:
@@ -643,16 +654,45 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         monitor.tol = self.tol
         self._learn_all(posterior, rows, executor, monitor, tasks, goes_on=True)
 
-    def _learn_epochs(self, posterior, rows, executor, monitor, **passes) -> None:
-        """Learn epoch by epoch; one without rows is passed over."""
-        for label, X in rows:
-            learner = self._open_epoch(posterior, label, X, executor)
+    def _learn_epochs(self, posterior, rows, executor, monitor, tasks, record) -> None:
+        """Learn epoch by epoch, from where a file says; skip those without rows."""
+        account, first = None if record is None else record.account, 0
+        if account is not None:
+            monitor.resume(account["monitor"])
+            first = account["number"]
+        for number, (label, X) in enumerate(rows):
+            if number < first:
+                continue
+            if account is not None and number == first:
+                learner = self._learner_again(posterior, X, executor, account)
+            else:
+                learner = self._open_epoch(posterior, label, X, executor)
+                if learner is not None:
+                    monitor.forget()
             if learner is None:
                 continue
-            monitor.forget()
             if len(rows.epochs) > 1:
                 monitor.report(f"epoch {label}: {X.shape[0]} rows")
-            self._learn_epoch(learner, monitor, self.max_iter, **passes)
+            passes = {"begin_pass": tasks.begin_pass, "end_pass": tasks.end_pass}
+            if record is not None:
+                passes["save"] = _saver(number, learner, monitor, tasks, record)
+            n_passes = self.max_iter - learner.n_passes
+            self._learn_epoch(learner, monitor, n_passes, **passes)
+
+    def _learner_again(self, posterior, X, executor, account) -> EpochLearner | None:
+        """Return the learner of an epoch as a file has it; None if it ended."""
+        if account["has_converged"]:
+            posterior.unsettled = posterior.unsettled[:-1]
+        if account["has_ended"]:
+            return None
+        around = self._shards(X, executor), executor.map
+        learner = self._make_learner(posterior, around, goes_on=False)
+        learner.n_passes = account["n_passes"]
+        learner.memory.resume(account["memory"])
+        learner.visitor.resume(learner.memory)
+        if account["moves"] is not None:
+            learner.moves.resume(account["moves"])
+        return learner
 
     def _open_epoch(self, posterior, label, X, executor) -> EpochLearner | None:
         """Close the epoch before, if it is another; None if there are no rows."""
@@ -736,9 +776,6 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     # -- loading ----------------------------------------------------------------------
 
-    _instead_of_checkpoint = (
-        "use skbnp.dask.DependentTrees with client=None, checkpoint_dir and resume."
-    )
     _saved_parts = {"model": EpochModel, "state": EpochState, "totals": EpochStats}
 
     def _check_saved(self) -> None:
@@ -826,3 +863,27 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             table = NodeTable.of(state, model.priors)
             _, fresh = visit(table, rows, run=executor.map)
         return per_token(model.objective(state, fresh), fresh.n_tokens)
+
+
+def _saver(
+    number: int, learner: EpochLearner, monitor: Monitor, tasks: FitTasks, record: Any
+) -> Callable[[bool, bool], None]:
+    """Return what writes the fit, which learns epoch `number`, after a pass."""
+    moves = learner.moves
+
+    def save(has_ended: bool, has_converged: bool) -> None:
+        def account() -> dict[str, Any]:
+            return {
+                "number": number,
+                "posterior": learner.posterior,
+                "monitor": monitor.account(),
+                "n_passes": learner.n_passes,
+                "memory": learner.memory.account(),
+                "moves": moves.account() if isinstance(moves, TreeEdits) else None,
+                "has_ended": has_ended,
+                "has_converged": has_converged,
+            }
+
+        record.save(monitor.n_passes, tasks.attributes, account)
+
+    return save

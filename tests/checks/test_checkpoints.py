@@ -18,7 +18,13 @@ from sklearn.pipeline import make_pipeline
 
 import skbnp
 from checks.callbacks import StopAfter, Trouble
-from checks.estimators import DAILY, every_estimator, every_kind, fresh
+from checks.estimators import (
+    DAILY,
+    every_estimator,
+    every_kind,
+    fresh,
+    takes_warm_start,
+)
 from checks.states import assert_same, learned
 from skbnp import HDP, DependentTrees, GibbsHDP, StickBreakingHDP
 from skbnp.callbacks import Checkpoint
@@ -30,11 +36,6 @@ from skbnp.utils.archive import write_archive
 
 RUNNER = Path(__file__).with_name("kill_runner.py")
 N_PASSES = 6
-
-
-def goes_on(estimator):
-    """Whether fits of an estimator go on from a file."""
-    return not isinstance(estimator, DependentTrees)
 
 
 def break_off(estimator, X, path, n_passes):
@@ -56,7 +57,7 @@ def check_goes_on(estimator, X, path):
         path.unlink()
 
 
-@every_estimator(goes_on, daily=DAILY)
+@every_estimator(daily=DAILY)
 def test_a_fit_goes_on_to_the_bits_of_the_unbroken_one(estimator, rows, tmp_path):
     check_goes_on(estimator, rows, tmp_path / "fit")
 
@@ -120,7 +121,7 @@ def test_check_fails_where_something_is_left_out(tag, tmp_path, monkeypatch):
         assert_same(learned(whole), learned(other))
 
 
-@every_kind(goes_on)
+@every_kind()
 def test_the_same_call_goes_on_and_then_begins_anew(estimator, rows, tmp_path):
     path = tmp_path / "folder" / "fit"
     break_off(clone(estimator), rows, path, 2)
@@ -133,7 +134,7 @@ def test_the_same_call_goes_on_and_then_begins_anew(estimator, rows, tmp_path):
     assert skbnp.load(path).n_iter_ == 1
 
 
-@every_kind(goes_on)
+@every_kind()
 def test_a_file_does_not_change_the_fit(estimator, fitted, rows, tmp_path):
     path = tmp_path / "fit"
     estimator.set_callbacks(Checkpoint(path, every=2)).fit(rows)
@@ -142,7 +143,7 @@ def test_a_file_does_not_change_the_fit(estimator, fitted, rows, tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["fit"]
 
 
-@every_kind(goes_on)
+@every_kind(takes_warm_start)
 def test_a_warm_start_goes_on(estimator, rows, tmp_path):
     estimator.set_params(warm_start=True)
     whole = clone(estimator).fit(rows).fit(rows)
@@ -160,6 +161,20 @@ def test_a_stream_is_written_after_each_call(estimator, rows, tmp_path):
     estimator.set_callbacks(Checkpoint(path)).partial_fit(rows[:30])
     assert_same(learned(estimator), learned(skbnp.load(path)))
     assert_same(learned(whole), learned(skbnp.load(path).partial_fit(rows[30:])))
+
+
+@pytest.mark.parametrize("n_passes", [1, 3, 5, 7])
+def test_trees_over_epochs_go_on_amid_any_epoch(n_passes, counts, tmp_path):
+    labels, path = np.repeat(["a", "b", "c"], 20), tmp_path / "fit"
+    trees = DependentTrees(max_iter=3, tol=0.0, random_state=0)
+    whole = clone(trees).fit(counts, epochs=labels)
+    trees.set_callbacks(Checkpoint(path), Trouble(n_passes + 1, "begin"))
+    with pytest.raises(OSError, match="no space left"):
+        trees.fit(counts, epochs=labels)
+    with pytest.raises(ValueError, match="with other rows of X"):
+        skbnp.load(path).fit(counts, epochs=labels[::-1])
+    loaded = skbnp.load(path).fit(counts, epochs=labels)
+    assert_same(learned(whole), learned(loaded))
 
 
 # -- processes that end ----------------------------------------------------------------
@@ -333,8 +348,9 @@ def test_who_does_not_write_a_file_says_so(tmp_path):
     for every in (0, 1.5, True):
         with pytest.raises(ValueError, match="every must be a positive integer"):
             Checkpoint(tmp_path / "fit", every=every)
-    with pytest.raises(TypeError, match="client=None, checkpoint_dir"):
-        DependentTrees().set_callbacks(checkpoint).fit(bars())
+    dask = pytest.importorskip("skbnp.dask")
+    with pytest.raises(TypeError, match="checkpoint_dir and resume"):
+        dask.HDP().set_callbacks(checkpoint).fit(bars())
     with pytest.raises(TypeError, match="got LogisticRegression"):
         checkpoint.setup(LogisticRegression(), None)
     hdp = HDP(total_samples=partial(int))
