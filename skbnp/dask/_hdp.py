@@ -120,8 +120,8 @@ class HDP(ShardedMixin, LocalHDP):
         The iteration of a document ends at such a change per token.
     warm_up : int, default=5
         First passes of a fit, and of each trial, with mean topics (mean-field).
-    init : {"docs", "random"}, default="docs"
-        Start each topic from a random document with noise, or from noise.
+    init : {"docs", "random"} or fitted topic model, default="docs"
+        As in `skbnp.HDP`.
     sparse_output : bool, default=False
         Whether `transform` returns csr_arrays, as in `skbnp.HDP`.
     n_jobs : int or None, default=None

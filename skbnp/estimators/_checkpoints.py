@@ -13,11 +13,10 @@ from skbnp.models.forms import from_plain, to_plain
 from skbnp.utils.archive import FitFile, digest_of, encode, rows_digest, text_of
 
 __all__ = [
-    "FREE",
     "FitRecord",
     "Saved",
-    "begun_from",
     "content_of",
+    "files_of",
     "kind_label",
     "save_chunk",
     "saved_in",
@@ -55,8 +54,8 @@ class FitRecord:
         The one that is fitted, which may have callbacks with a `FitFile`.
     rows : object
         What learning reads, as `rows_digest` or its own `digest` names it.
-    start : str
-        Names what the fit begins from.
+    goes_on : bool
+        Whether the fit begins from what the estimator has learned before.
 
     Attributes
     ----------
@@ -69,12 +68,13 @@ class FitRecord:
     account: Account | None = None
     estimator: Any = None
 
-    def __init__(self, estimator: BaseEstimator, rows: object, start: str):
+    def __init__(self, estimator: BaseEstimator, rows: object, goes_on: bool):
         self._fitted, self._label = estimator, dict[str, str]()
         self._files = files_of(estimator)
         if not self._files:
             return
         _refuse(estimator)
+        start = _begun_from(estimator) if goes_on else "anew"
         self._label = _label_of(estimator, rows, start)
         for file in self._files:
             file.path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,14 @@ class FitRecord:
             lambda content: saved_in(content, type(self._fitted)),
             lambda label: self._check(label, file),
         )
-        return None if saved is None or saved.account is None else saved
+        has_account = saved is not None and saved.account is not None
+        if file.is_loaded and not has_account:
+            raise ValueError(
+                f"{str(file.path)!r} has no fit any more that has not ended, which "
+                "this estimator was loaded to go on with. Fit sklearn.base.clone(...) "
+                "of it to begin anew."
+            )
+        return saved if has_account else None
 
     def _check(self, label: Mapping[str, str], file: FitFile) -> None:
         if "rows of X" not in label:  # the fit has ended
@@ -171,10 +178,8 @@ def saved_in(content: Any, kind: type[BaseEstimator]) -> Saved:
     return Saved(estimator, account, every)
 
 
-def begun_from(estimator: Any, goes_on: bool) -> str:
-    """Name what a fit begins from: nothing, or an estimator that is fitted."""
-    if not goes_on:
-        return "anew"
+def _begun_from(estimator: Any) -> str:
+    """Name what an estimator has learned."""
     trace = {n: v for n, v in estimator.history_.items() if n != "seconds"}
     return digest_of([repr(trace), repr(estimator.lineage_)])
 
@@ -196,6 +201,7 @@ def _refuse(estimator: BaseEstimator) -> None:
 
 
 def kind_label(estimator: BaseEstimator) -> dict[str, str]:
+    """Return the label of a file with an estimator alone."""
     return {"class": type(estimator).__name__}
 
 

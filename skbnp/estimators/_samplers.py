@@ -25,7 +25,7 @@ from skbnp.estimators._base import (
     features_of,
     spoken,
 )
-from skbnp.estimators._checkpoints import FitRecord, begun_from, save_chunk
+from skbnp.estimators._checkpoints import FitRecord, save_chunk
 from skbnp.estimators._given_topics import check_names
 from skbnp.estimators._saved import (
     MOST_STEPS,
@@ -180,7 +180,7 @@ class Sampler(
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
         data = self._read(X, reset=not goes_on, method="fit", **spoken(more))
-        record = FitRecord(self, data, begun_from(self, goes_on))
+        record = FitRecord(self, data, goes_on)
         before, account = record.estimator, record.account
         if not goes_on or self.n_chains > 1:  # another chain may be shown
             self._forget_names()

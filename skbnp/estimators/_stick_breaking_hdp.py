@@ -112,11 +112,12 @@ class StickBreakingHDP(VariationalTopicModel):
         `total_samples` is None.
     init : {"docs", "random"} or fitted topic model, default="docs"
         Start each topic from a random document with noise, from noise, or from the
-        topics and weights of another model of the same columns, `HDP`, `GibbsHDP` or
-        any with `components_` of counts, `max_components` at the most; further topics
-        start from documents, with a tenth of the corpus together. Wrap it in
-        `sklearn.frozen.FrozenEstimator` where the estimator will be cloned, as by
-        `GridSearchCV`.
+        topics and weights of another model of the same columns, any that has
+        `components_` of counts. `HDP` then begins with as many topics as that has,
+        whatever `n_components`, and tries other numbers as ever; `StickBreakingHDP`
+        adds topics from documents up to `max_components`, with a tenth of the corpus
+        together. Wrap a model in `sklearn.frozen.FrozenEstimator` where the estimator
+        will be cloned, as by `GridSearchCV`.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array, without the shares of topics of which
         a document has no tokens: these are of the prior alone.

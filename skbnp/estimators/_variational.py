@@ -28,7 +28,7 @@ from skbnp.estimators._base import (
     features_of,
     spoken,
 )
-from skbnp.estimators._checkpoints import FitRecord, begun_from, save_chunk
+from skbnp.estimators._checkpoints import FitRecord, save_chunk
 from skbnp.estimators._given_topics import check_names, given_topics
 from skbnp.estimators._known_topics import Resolved, names_of, new_boosts, resolve
 from skbnp.estimators._saved import (
@@ -212,7 +212,7 @@ class VariationalEstimator(
 
     def _record(self, rows, goes_on: bool) -> Any:
         """Return where the fit is written while it goes on, if anywhere."""
-        return FitRecord(self, rows, begun_from(self, goes_on))
+        return FitRecord(self, rows, goes_on)
 
     @abstractmethod
     def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:

@@ -283,6 +283,20 @@ def test_an_end_between_two_names_leaves_the_file_before(tmp_path, monkeypatch):
     assert skbnp.load(path).n_iter_ == 2
 
 
+def test_a_file_that_is_gone_is_missed(tmp_path):
+    hdp, path = HDP(4, max_iter=6, random_state=0), tmp_path / "fit"
+    break_off(clone(hdp), bars(), path, 2)
+    loaded = skbnp.load(path)
+    content = path.read_bytes()
+    for one in tmp_path.iterdir():
+        one.unlink()
+    with pytest.raises(ValueError, match="has no fit any more that has not ended"):
+        loaded.fit(bars())
+    path.write_bytes(content)
+    assert_same(learned(clone(hdp).fit(bars())), learned(loaded.fit(bars())))
+    assert_same(learned(loaded), learned(loaded.fit(bars())))  # anew
+
+
 def test_files_hold_data_alone(tmp_path):
     path = tmp_path / "fit"
     break_off(HDP(4, max_iter=40, random_state=0), bars(), path, 20)

@@ -405,3 +405,13 @@ def test_a_pickle_leaves_the_client_behind(undisturbed, counts):
     again = pickle.loads(pickle.dumps(undisturbed))
     assert_array_equal(again.transform(counts), undisturbed.transform(counts))
     assert again.client is None
+
+
+def test_a_fit_starts_from_the_topics_of_another(counts):
+    topics = skbnp.HDP(5, split_merge=False, max_iter=5, random_state=0).fit(counts)
+    parts = {"split_merge": False, "max_iter": 2, "random_state": 0}
+    hdp = HDP(init=topics, **parts).fit(counts)
+    assert len(hdp.lineage_[0].children) == 5
+    assert hdp.score(counts) > HDP(5, **parts).fit(counts).score(counts)
+    with pytest.raises(ValueError, match="init has"):
+        HDP(init=topics, **parts).fit(counts[:, :-1])
