@@ -25,6 +25,7 @@ from checks.estimators import (
     fresh,
     takes_warm_start,
 )
+from checks.long import daily
 from checks.states import assert_same, learned
 from skbnp import HDP, DependentTrees, GibbsHDP, StickBreakingHDP
 from skbnp.callbacks import Checkpoint
@@ -62,43 +63,33 @@ def test_a_fit_goes_on_to_the_bits_of_the_unbroken_one(estimator, rows, tmp_path
     check_goes_on(estimator, rows, tmp_path / "fit")
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        HDP(40, burstiness="auto", random_state=0),
-        HDP(40, split_merge=False, burstiness="auto", max_iter=20, random_state=0),
-        *(
-            HDP(
-                12,
-                variational_family="mean_field",
-                split_merge=moves,
-                warm_up=1,
-                max_iter=20,
-                random_state=0,
-                **more,
-            )
-            for moves, more in (
-                (SplitMerge(criterion="bound", trial_warm_up=1, trial_passes=2), {}),
-                (
-                    SplitMerge(criterion="bound", trial_warm_up=1, trial_passes=2),
-                    {"learning_method": "memoized"},
-                ),
-                (SplitMerge.paper(), {}),
-            )
-        ),
-    ],
-    ids=["repeats", "repeats-no-trials", "bound-online", "bound-memoized", "paper"],
-)
-def test_moves_and_trials_go_on(estimator, tmp_path):
+BOUND = SplitMerge(criterion="bound", trial_warm_up=1, trial_passes=2)
+MEAN_FIELD = {"variational_family": "mean_field", "warm_up": 1, "max_iter": 20}
+MOVING = {
+    "trials": HDP(40, random_state=0),
+    "memoized": HDP(
+        12, split_merge=BOUND, learning_method="memoized", random_state=0, **MEAN_FIELD
+    ),
+    "no-trials": HDP(40, split_merge=False, max_iter=20, random_state=0),
+    "online": HDP(12, split_merge=BOUND, random_state=0, **MEAN_FIELD),
+    "paper": HDP(12, split_merge=SplitMerge.paper(), random_state=0, **MEAN_FIELD),
+}
+
+
+@pytest.mark.parametrize("name", daily(1, MOVING))
+def test_moves_and_trials_go_on(name, tmp_path):
+    estimator = MOVING[name]
     X, path = make_bars(150, side=4, random_state=1).data, tmp_path / "fit"
     whole = clone(estimator).fit(X)
-    for n_passes in range(2, whole.n_iter_ - 1, 5):
+    for n_passes in np.linspace(2, whole.n_iter_ - 2, 3).astype(int).tolist():
         break_off(clone(estimator), X, path, n_passes)
         assert_same(learned(whole), learned(skbnp.load(path).fit(X)))
         path.unlink()
 
 
-@pytest.mark.parametrize("tag", ["holdings/1", "held-out-trial/1", "learner/1"])
+@pytest.mark.parametrize(
+    "tag", daily(1, ["holdings/1", "held-out-trial/1", "learner/1"])
+)
 def test_check_fails_where_something_is_left_out(tag, tmp_path, monkeypatch):
     X = make_bars(150, side=4, random_state=1).data
     estimator, path = HDP(40, random_state=0), tmp_path / "fit"

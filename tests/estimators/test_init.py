@@ -23,7 +23,12 @@ GIVERS = {
     "StickBreakingHDP": Sticks(12, 6, learning_method="batch", **SOON),
     "GibbsHDP": GibbsHDP(max_iter=60, random_state=0),
     "NestedCRP": NestedCRP(
-        level_prior=4.0, topic_word_prior=0.1, init="sequential", random_state=0
+        level_prior=4.0,
+        topic_word_prior=0.1,
+        structure_moves=False,
+        init="sequential",
+        max_iter=10,
+        random_state=0,
     ),
     "LatentDirichletAllocation": LatentDirichletAllocation(
         10, doc_topic_prior=0.1, topic_word_prior=0.1, random_state=0
