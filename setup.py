@@ -23,6 +23,7 @@ KERNELS = [
     "_interrupts",
     "_merge",
     "_ncrp_local",
+    "_nested",
     "_nested_crp",
     "_restaurant",
     "_seating",

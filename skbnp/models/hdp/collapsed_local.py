@@ -16,7 +16,13 @@ from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Batch, Block
 from skbnp.rows.word_sums import joined, joined_limits, stacked, sum_ranges
 
-__all__ = ["CollapsedStep", "DocumentTopics", "doc_topic_matrix", "mean_weights"]
+__all__ = [
+    "CollapsedStep",
+    "DocumentTopics",
+    "doc_topic_matrix",
+    "mean_weights",
+    "sum_words",
+]
 
 Array = NDArray[np.float64]
 
@@ -117,7 +123,7 @@ class CollapsedStep:
         parts, seen, logs = list[sp.csr_array](), list[DocumentTopics](), 0.0
         for part in batch.parts(PART_SIZE):
             found = list(executor.map(self._run, part.blocks))
-            parts.append(_sum_words(part, found, shape, executor))
+            parts.append(sum_words(part, found, shape, executor))
             seen += [block.doc_topics for block in found]
             logs += sum(block.log_predictive for block in found)
         sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
@@ -195,7 +201,7 @@ def doc_topic_matrix(
     return sp.csr_array((tokens, topics, limits), shape)
 
 
-def _sum_words(
+def sum_words(
     part: Batch, found: list[_Found], shape: tuple[int, int], executor: Executor
 ) -> sp.csr_array:
     """Sum responsibilities over the documents of some blocks: (n_words, K)."""

@@ -1,0 +1,35 @@
+from numpy import float64, int32, intp
+from numpy.typing import NDArray
+
+N_START: int
+ACTIVE: float
+ACTIVE_SHARE: float
+LEAST: float
+
+def infer_nested(
+    indptr: NDArray[int32],
+    words: NDArray[int32],
+    counts: NDArray[float64],
+    topics: NDArray[float64],
+    norm: NDArray[float64],
+    eta: float,
+    parent: NDArray[int32],
+    prior: NDArray[float64],
+    total: NDArray[float64],
+    rest: NDArray[float64],
+    stop: float,
+    go: float,
+    held: NDArray[float64],
+    whole: bool,
+    n_features: float,
+    max_iter: int,
+    tol: float,
+) -> tuple[
+    NDArray[int32],
+    NDArray[int32],
+    NDArray[float64],
+    NDArray[intp],
+    NDArray[int32],
+    NDArray[float64],
+    float,
+]: ...

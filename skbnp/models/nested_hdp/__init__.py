@@ -1,0 +1,1 @@
+"""The nested HDP: documents mix over a whole tree of topics."""

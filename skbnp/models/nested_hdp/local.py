@@ -1,0 +1,186 @@
+"""The collapsed document step of the nested HDP over a batch."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.statistics import Weighting, WordRows, WordTopics
+from skbnp.inference.executor import Executor
+from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.inference.posterior import Posterior
+from skbnp.kernels._nested import infer_nested
+from skbnp.models.hdp.collapsed_local import (
+    MAX_ITER,
+    PART_SIZE,
+    TOL,
+    DocumentTopics,
+    doc_topic_matrix,
+    sum_words,
+)
+from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel
+from skbnp.rows.batch import Batch, Block
+
+__all__ = ["NestedStep", "mean_topics", "node_shares"]
+
+Array = NDArray[np.float64]
+
+
+class _Found(NamedTuple):
+    """What the documents of a block say, see `infer_nested`."""
+
+    limits: NDArray[np.int32]
+    topics: NDArray[np.int32]
+    tokens: Array
+    ends: NDArray[np.intp]
+    used: NDArray[np.int32]
+    sums: Array
+    log_predictive: float
+
+    @property
+    def doc_topics(self) -> DocumentTopics:
+        """What is known of whole documents."""
+        return DocumentTopics(self.limits, self.topics, self.tokens)
+
+
+def mean_topics(
+    topic_words: WordTopics, eta: float, words: NDArray[np.intp]
+) -> tuple[Array, Array]:
+    """Mean topics of some words, (n_words, n_nodes), and what divides the counts."""
+    norm = topic_words.shape[0] * eta + topic_words.total
+    topics = topic_words.rows(words)
+    topics += eta
+    topics /= norm
+    return topics, norm
+
+
+@dataclass(frozen=True, slots=True)
+class NestedStep:
+    """What every document of a visit sees, and when its iteration stops."""
+
+    state: MixedTree
+    model: NestedHDPModel
+    topics: Array  # (n_words, n_nodes) of the batch
+    norm: Array  # (n_nodes,)
+    held: Array  # (n_docs,) how often the totals count each document
+    whole: bool  # whether all tokens of a word are taken out of the others
+    n_features: int  # V
+    stop: LocalStop
+
+    @classmethod
+    def prepare(
+        cls,
+        posterior: Posterior,
+        batch: Batch,
+        stop: LocalStop,
+        executor: Executor,
+        *,
+        weighting: Weighting = Weighting.EXPECTED_LOG,
+        remembered: Array | None = None,
+        is_fixed: bool = False,
+    ) -> "NestedStep":
+        """Prepare the visit of a batch under the globals of a posterior.
+
+        `remembered` says how often the totals count each document; None for never.
+        Where topics are fixed, one token of a word is taken out of the others.
+        """
+        del weighting, executor  # there is no other way, and nothing to share out
+        words, state = posterior.totals.topic_words, posterior.state
+        topics, norm = mean_topics(words, state.topic_word_prior, batch.words)
+        held = np.zeros(batch.n_docs) if remembered is None else remembered
+        stop = LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL))
+        return cls(
+            state,
+            posterior.model,
+            topics,
+            norm,
+            held,
+            not is_fixed,
+            words.shape[0],
+            stop,
+        )
+
+    def collect(
+        self,
+        posterior: Posterior,
+        batch: Batch,
+        executor: Executor,
+        look: Look | None = None,
+    ) -> Collected:
+        """Visit a batch: its statistics, and expected counts of nodes."""
+        del look  # no move looks at responsibilities
+        shape = (len(batch.words), self.state.n_components)
+        parts, seen, logs = list[sp.csr_array](), list[DocumentTopics](), 0.0
+        for part in batch.parts(PART_SIZE):
+            found = list(executor.map(self._run, part.blocks))
+            parts.append(sum_words(part, found, shape, executor))
+            seen += [block.doc_topics for block in found]
+            logs += sum(block.log_predictive for block in found)
+        sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
+        doc_nodes = doc_topic_matrix(seen, (batch.n_docs, shape[1]))
+        stats = posterior.model.statistics(
+            posterior.state,
+            WordRows(batch.words, sums),
+            doc_nodes,
+            float(batch.n_tokens.sum()),
+            logs,
+        )
+        return Collected(stats, batch.n_tokens, [], doc_nodes)
+
+    def expected_counts(self, batch: Batch, executor: Executor) -> sp.csr_array:
+        """Infer the expected tokens of nodes in documents, (n_docs, n_nodes)."""
+        found = [block.doc_topics for block in executor.map(self._run, batch.blocks)]
+        return doc_topic_matrix(found, (batch.n_docs, self.state.n_components))
+
+    def _run(self, block: Block) -> _Found:
+        state, model = self.state, self.model
+        return _Found(
+            *infer_nested(
+                block.indptr,
+                block.indices,
+                block.counts,
+                self.topics,
+                self.norm,
+                state.topic_word_prior,
+                state.tree.parent.astype(np.int32),
+                state.prior,
+                state.totals,
+                state.rest,
+                model.stop,
+                model.go,
+                np.ascontiguousarray(self.held[block.rows]),
+                self.whole,
+                float(self.n_features),
+                self.stop.max_iter,
+                self.stop.tol,
+            )
+        )
+
+
+def node_shares(
+    state: MixedTree, model: NestedHDPModel, doc_nodes: Array
+) -> tuple[Array, Array]:
+    """Probability of each node for a further token of documents, and of none of them.
+
+    `doc_nodes`, (n_docs, n_nodes), are the expected tokens that each has; the second is
+    that of children that are not in the tree, (n_docs,).
+    """
+    tree, totals, prior, rest = state.tree, state.totals, state.prior, state.rest
+    through = np.zeros(doc_nodes.shape[::-1])
+    through += doc_nodes.T
+    through = tree.accumulate(through)
+    shares, onward = np.ones_like(through), np.zeros_like(through)
+    left = np.zeros(len(doc_nodes))
+    for u, above in enumerate(tree.parent.tolist()):
+        if u:
+            shares[u] = onward[above] * (through[u] + prior[u])
+        if totals[u] > 0.0:
+            here = doc_nodes[:, u]
+            further = np.maximum(through[u] - here, 0.0)
+            share = shares[u] / (here + further + model.stop + model.go)
+            onward[u] = share * (further + model.go) / (further + totals[u])
+            left += onward[u] * rest[u]
+            shares[u] = share * (here + model.stop)
+    return shares.T, left
