@@ -2,7 +2,6 @@ from numpy import float64, int32, intp
 from numpy.typing import NDArray
 
 N_START: int
-ACTIVE: float
 ACTIVE_SHARE: float
 LEAST: float
 
@@ -22,6 +21,7 @@ def infer_nested(
     held: NDArray[float64],
     whole: bool,
     n_features: float,
+    active: float,
     max_iter: int,
     tol: float,
 ) -> tuple[

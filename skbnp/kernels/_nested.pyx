@@ -46,14 +46,14 @@ cdef extern from "src/nested.h" nogil:
     enum:
         WORDS
 
-#: Iterations over all nodes before those in use are chosen: those with so many
-#: expected tokens, or with this share of the document's where it is short.
-N_START, ACTIVE, ACTIVE_SHARE = 3, 0.5, 0.02
+#: Iterations over all nodes before those in use are chosen, and the share of a short
+#: document's tokens that is enough.
+N_START, ACTIVE_SHARE = 3, 0.02
 #: Responsibilities below are zero.
 LEAST = 1e-3
 
 cdef Py_ssize_t START_ITER = N_START
-cdef double ENOUGH = ACTIVE, SHARE_IN_USE = ACTIVE_SHARE, SMALLEST_SHARE = LEAST
+cdef double SHARE_IN_USE = ACTIVE_SHARE, SMALLEST_SHARE = LEAST
 
 
 # The tree of a visit; parents come before their children.
@@ -66,6 +66,7 @@ cdef struct Tree "skbnp_tree":
     const double* total         # (n_nodes,) A of its children; 0 at leaves
     const double* rest          # (n_nodes,) A beta of children that are not in the tree
     double stop, go, eta, tol, n_features
+    double active               # tokens of a node in use
     Py_ssize_t* done            # work, for `count_work`
 
 
@@ -169,7 +170,7 @@ cdef Py_ssize_t _choose_nodes "skbnp_choose_nodes"(
     cdef double* e = onward + m.n_nodes
     cdef double* sums = e + m.n_nodes
     cdef const double* phi
-    cdef double change, enough = fmin(ENOUGH, SHARE_IN_USE * d.n_tokens)
+    cdef double change, enough = fmin(m.active, SHARE_IN_USE * d.n_tokens)
     cdef Py_ssize_t u, i, most = 0, put = 0
     for u in range(m.n_nodes):
         tokens[u] = 0.0
@@ -315,6 +316,7 @@ def infer_nested(
     const double[::1] held,         # IN    (n_docs,) how often totals hold a document
     bint whole,                     # IN    take out all tokens of a word, or one
     double n_features,              # IN    V
+    double active,                  # IN    tokens of a node in use
     Py_ssize_t max_iter,
     double tol,
 ):
@@ -328,7 +330,7 @@ def infer_nested(
         r_wu ~ w_u stop_u max(phi_wu - h n_w r_wu / norm_u, eta / norm_u),
 
     at most `max_iter` times, until sum_u |change of N_u| < tol times the tokens. Nodes
-    are those with `ACTIVE` expected tokens (or a share of `ACTIVE_SHARE`, if that is
+    are those with `active` expected tokens (or a share of `ACTIVE_SHARE`, if that is
     less) after `N_START` iterations in which nothing is taken out, and all above them.
 
     Time O(nnz * n_nodes + iterations * nnz * nodes in use).
@@ -382,7 +384,7 @@ def infer_nested(
     m.n_nodes, m.max_iter, m.topics, m.norm = n_nodes, max_iter, &topics[0, 0], &norm[0]
     m.parent, m.prior, m.total, m.rest = &parent[0], &prior[0], &total[0], &rest[0]
     m.stop, m.go, m.eta, m.tol, m.n_features = stop, go, eta, tol, n_features
-    m.done = &done
+    m.active, m.done = active, &done
     d.memory, d.room, d.whole = NULL, 0, whole
     d.parent, d.nodes = &numbers[0, 0], &numbers[1, 0]
     try:

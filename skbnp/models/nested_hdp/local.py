@@ -27,6 +27,9 @@ __all__ = ["NestedStep", "mean_topics", "node_shares"]
 
 Array = NDArray[np.float64]
 
+#: Tokens of a node in use: in learning, and where topics are fixed.
+ACTIVE, ACTIVE_FIXED = 0.5, 0.1
+
 
 class _Found(NamedTuple):
     """What the documents of a block say, see `infer_nested`."""
@@ -153,6 +156,7 @@ class NestedStep:
                 np.ascontiguousarray(self.held[block.rows]),
                 self.whole,
                 float(self.n_features),
+                ACTIVE if self.whole else ACTIVE_FIXED,
                 self.stop.max_iter,
                 self.stop.tol,
             )

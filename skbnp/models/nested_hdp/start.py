@@ -1,11 +1,11 @@
 """Where the nested HDP starts: the topics of a flat fit, grouped.
 
 With S_kw expected tokens of word w in topic k of a flat HDP, and N_jk of topic k in
-document j, topics are grouped by the evidence of N (`group_topics`), and each group
-again, down to the level above the last. A group is an inner node, a topic a leaf; a
-topic that is a group by itself is a leaf in its place. A token of word w and topic k
-is then split over the nodes on the path to the leaf k by p_u(w), the distribution of
-the words of all topics at u or below: what general words there are go up.
+document j, topics are grouped by the evidence of N (`group_topics`), and in
+each group the heaviest topics stand above the others. A group is an inner node without
+a topic of its own, a topic that is a group by itself a leaf in its place. A token of
+word w and topic k is then split over the nodes on the path to topic k by p_u(w), the
+distribution of the words of all topics at u or below: general words go up.
 """
 
 from typing import NamedTuple
@@ -32,8 +32,8 @@ Array = NDArray[np.float64]
 
 #: Updates of weights and concentrations from the counts of the start.
 N_UPDATES = 5
-#: Topics that are grouped once more, at the least.
-LEAST_TOPICS = 4
+#: Topics that stand above others: about as many as people read.
+N_READABLE = 40
 
 
 class Start(NamedTuple):
@@ -44,35 +44,68 @@ class Start(NamedTuple):
 
 
 def outline(
-    doc_topic: sp.csr_array, max_depth: int, n_groups: int | None
+    doc_topic: sp.csr_array, topics: Array, max_depth: int, n_groups: int | None
 ) -> tuple[list[int], NDArray[np.intp]]:
-    """Group topics, and groups again: parents of nodes, and the leaf of each topic.
+    """Group topics, and order those of a group: parents, and the node of each topic.
 
-    Nodes are in any order, but for the root, which is the first.
+    The root comes first, parents before their children. Its children are groups by the
+    evidence of documents, or `n_groups` of them. In a group the heaviest topics, about
+    `N_READABLE` of all groups together, stand above the others: each of these is below
+    the one that it is most like, see `likeness`; `topics` are counts (K, n_words).
     """
-    parent, leaf = [-1], np.zeros(doc_topic.shape[1], dtype=np.intp)
+    n = doc_topic.shape[1]
+    parent, place = [-1], np.zeros(n, dtype=np.intp)
+    tokens = np.bincount(doc_topic.indices, doc_topic.data, n)
+    likes = likeness(doc_topic, topics) if max_depth > 3 else np.zeros((n, n))
 
-    def divide(node: int, depth: int, topics: NDArray[np.intp], number: int | None):
-        n_left = max_depth - 1 - depth
-        labels = np.arange(len(topics))
-        if n_left > 1 and (number is not None or len(topics) >= LEAST_TOPICS):
-            labels = _grouped(doc_topic[:, topics], number)
-        elif n_left == 0:
-            labels = np.zeros(len(topics), dtype=int)
-        for label in np.unique(labels):
-            members = topics[labels == label]
-            if n_left == 0:
-                leaf[members] = node
-                continue
-            parent.append(node)
-            child = len(parent) - 1
-            if len(members) == 1:
-                leaf[members] = child
-            else:
-                divide(child, depth + 1, members, None)
+    def put(above: int, members: NDArray[np.intp], n_levels: int) -> None:
+        """Put topics below a node, on so many levels."""
+        share = tokens[members].sum() / max(tokens.sum(), 1e-300)
+        number = max(round(N_READABLE * share), 2)
+        heads = members
+        if n_levels > 1 and number < len(members):
+            heads = members[np.argsort(-tokens[members], kind="stable")[:number]]
+        others = np.setdiff1d(members, heads)
+        nearest = likes[np.ix_(others, heads)].argmax(axis=1) if len(others) else others
+        for i, head in enumerate(heads.tolist()):
+            place[head] = len(parent)
+            parent.append(above)
+            if len(below := others[nearest == i]):
+                put(int(place[head]), below, n_levels - 1)
 
-    divide(0, 0, np.arange(doc_topic.shape[1]), n_groups)
-    return parent, leaf
+    if max_depth == 1:
+        return parent, place
+    labels = _grouped(doc_topic, n_groups) if max_depth > 2 else np.arange(n)
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        if len(members) > 1:
+            parent.append(0)
+            put(len(parent) - 1, members, max_depth - 2)
+        else:
+            put(0, members, 1)
+    return parent, place
+
+
+def likeness(doc_topic: sp.csr_array, topics: Array) -> Array:
+    """How alike topics are, (K, K): in the documents that have them, and in words.
+
+    The correlation of P_jk, and the cosine of square roots of mean topics, what these
+    have of the square root of all words' distribution left out.
+    """
+    present = doc_topic.copy()
+    present.data = -np.expm1(-present.data)
+    means = np.asarray(present.mean(axis=0)).ravel()
+    covariances = (present.T @ present).toarray() / max(doc_topic.shape[0], 1)
+    covariances -= np.outer(means, means)
+    whole = np.sqrt(topics.sum(axis=0) / max(topics.sum(), 1e-300))
+    roots = np.sqrt(topics / np.maximum(topics.sum(axis=1, keepdims=True), 1e-300))
+    roots -= np.outer(roots @ whole, whole)
+    return _normalised(covariances) + _normalised(roots @ roots.T)
+
+
+def _normalised(products: Array) -> Array:
+    scales = np.sqrt(np.maximum(np.diag(products), 1e-300))
+    return products / np.outer(scales, scales)
 
 
 def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> NDArray[np.intp]:
@@ -89,14 +122,13 @@ def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> NDArray[np.intp]:
         counts = counts[np.diff(counts.indptr) > 0]
         short = counts.indices.astype(np.int32), counts.indptr.astype(np.int32)
         counts = sp.csr_array((counts.data, *short), counts.shape)
-        found = group_topics(
-            TopicCounts.of(counts), min(n_groups, len(used)) if n_groups else None
-        )
-        is_grouped = n_groups is not None or found.is_worth_it
+        number = None if n_groups is None else min(n_groups, len(used))
+        found = group_topics(TopicCounts.of(counts), number)
+        is_grouped = number is not None or found.is_worth_it
         labels[used] = found.labels if is_grouped else np.arange(len(used))
     alone = np.flatnonzero(labels < 0)
     labels[alone] = labels.max() + 1 + np.arange(len(alone))
-    if labels.max() == 0 and n_groups is None:  # one group is none
+    if labels.max() == 0:  # one group is none
         return np.arange(n)
     return labels
 
@@ -128,12 +160,13 @@ def grouped_start(
     concentration : (float, float)
         Of children, gamma, and of documents, A; to start from.
     """
-    parent, leaf = outline(doc_topic, max_depth, n_groups)
+    topics = flat.held().T
+    parent, leaf = outline(doc_topic, topics, max_depth, n_groups)
     weight = np.bincount(leaf, flat.total, len(parent))
     tree = Tree.from_parents(parent)
     tree = tree.sort_siblings(-tree.accumulate(weight[tree.ids]))
     leaf = tree.positions(leaf)
-    words, shares = _split(tree, leaf, flat.held().T)
+    words, shares = _split(tree, leaf, topics)
     doc_nodes = sp.csr_array(doc_topic @ shares)
     tree = Tree(np.arange(len(tree)), tree.depth)
     return begin(model, tree, words, flat.seen, doc_nodes, eta, concentration)
