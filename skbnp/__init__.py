@@ -12,6 +12,7 @@ from skbnp.estimators import (
     HierarchicalComponentAnalysis,
     KnownTopics,
     NestedCRP,
+    NestedHDP,
     StickBreakingHDP,
     merge_fits,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "HierarchicalComponentAnalysis",
     "KnownTopics",
     "NestedCRP",
+    "NestedHDP",
     "StickBreakingHDP",
     "__version__",
     "load",

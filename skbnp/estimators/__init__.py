@@ -10,6 +10,7 @@ from skbnp.estimators._hdp import HDP, SplitMerge
 from skbnp.estimators._known_topics import KnownTopics
 from skbnp.estimators._merge_fits import merge_fits
 from skbnp.estimators._nested_crp import NestedCRP, TreeMoves
+from skbnp.estimators._nested_hdp import NestedHDP
 from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "HierarchicalComponentAnalysis",
     "KnownTopics",
     "NestedCRP",
+    "NestedHDP",
     "SplitMerge",
     "StickBreakingHDP",
     "TreeMoves",

@@ -72,6 +72,7 @@ from skbnp.utils.validation import (
 from skbnp.utils.warnings import warn_caller
 
 __all__ = [
+    "CountModel",
     "MinibatchEstimator",
     "VariationalEstimator",
     "VariationalModel",
@@ -436,7 +437,7 @@ class MinibatchEstimator(VariationalEstimator):
         tasks.end_pass()
 
 
-class VariationalModel(TopicModelMixin, MinibatchEstimator):
+class CountModel(TopicModelMixin, MinibatchEstimator):
     """Learning of models of counts, of documents that have tokens."""
 
     _parameter_constraints: dict = {
@@ -445,10 +446,6 @@ class VariationalModel(TopicModelMixin, MinibatchEstimator):
         "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
         "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
     }
-
-    @abstractmethod
-    def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
-        """Evidence lower bound by its terms, see `elbo`."""
 
     def _accepter(self, goes_on: bool) -> Callable[[sp.csr_array], sp.csr_array]:
         """Return what refuses valid counts that do not go with the parameters."""
@@ -542,6 +539,14 @@ class VariationalModel(TopicModelMixin, MinibatchEstimator):
             without names another number of columns than before, or none of the names.
         """
         return self._partial_fit(X, y, sample_weight=sample_weight)
+
+
+class VariationalModel(CountModel):
+    """Models of counts that have a bound of the evidence."""
+
+    @abstractmethod
+    def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
+        """Evidence lower bound by its terms, see `elbo`."""
 
     @property
     def elbo_(self) -> float:

@@ -82,6 +82,7 @@ from skbnp.models.nested_crp.moves.structure import TreeEdits
 from skbnp.models.nested_crp_walks.chain import NestedState
 from skbnp.models.nested_crp_walks.model import Paths
 from skbnp.models.nested_crp_walks.sample import NestedSample
+from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.plain import from_plain, register, to_plain
 
@@ -196,6 +197,9 @@ register("hdp-sticks-stats/1", StickStats)
 register("nested-crp/1", NestedModel)
 register("nested-crp-state/1", TopicTree)
 register("nested-crp-stats/1", PathStats)
+register("nested-hdp/1", NestedHDPModel)
+register("nested-hdp-state/1", MixedTree)
+register("nested-hdp-stats/1", NestedStats)
 register("hca/1", hca.Model)
 register("hca-frame/1", Frame)
 register("hca-recent-rows/1", RecentRows)

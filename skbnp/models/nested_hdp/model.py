@@ -120,7 +120,7 @@ class NestedHDPModel(WordTopicModel[MixedTree, NestedStats]):
     """What is given, what is learned, and under which Gamma(shape, rate) priors."""
 
     stop: float = 0.3  # s
-    go: float = 1.0  # g
+    go: float = 0.3  # g
     learn_concentrations: bool = True
     learn_topic_prior: bool = False
     child_prior: GammaPrior = (1.0, 1.0)

@@ -141,6 +141,7 @@ def grouped_start(
     max_depth: int,
     n_groups: int | None,
     concentration: tuple[float, float],
+    max_components: float = np.inf,
 ) -> Start:
     """Return a tree of the topics of a flat fit.
 
@@ -159,9 +160,12 @@ def grouped_start(
         Children of the root; None finds their number.
     concentration : (float, float)
         Of children, gamma, and of documents, A; to start from.
+    max_components : float
+        Nodes at the most.
     """
     topics = flat.held().T
     parent, leaf = outline(doc_topic, topics, max_depth, n_groups)
+    parent, leaf = fold_leaves(parent, leaf, flat.total, max_components)
     weight = np.bincount(leaf, flat.total, len(parent))
     tree = Tree.from_parents(parent)
     tree = tree.sort_siblings(-tree.accumulate(weight[tree.ids]))
@@ -170,6 +174,26 @@ def grouped_start(
     doc_nodes = sp.csr_array(doc_topic @ shares)
     tree = Tree(np.arange(len(tree)), tree.depth)
     return begin(model, tree, words, flat.seen, doc_nodes, eta, concentration)
+
+
+def fold_leaves(
+    parent: list[int], place: NDArray[np.intp], tokens: Array, most: float
+) -> tuple[list[int], NDArray[np.intp]]:
+    """Let the lightest leaves join the nodes above them until there are so many."""
+    above, place = np.array(parent), place.copy()
+    held = np.bincount(place, np.maximum(tokens, 0.0), len(parent))
+    n_children = np.bincount(above[1:], minlength=len(parent))
+    stays = np.ones(len(parent), dtype=bool)
+    while stays.sum() > max(most, 1.0):
+        leaves = np.flatnonzero(stays & (n_children == 0))
+        gone = leaves[held[leaves].argmin()]
+        stays[gone] = False
+        place[place == gone] = above[gone]
+        held[above[gone]] += held[gone]
+        n_children[above[gone]] -= 1
+    new = np.cumsum(stays) - 1
+    kept = np.flatnonzero(stays)
+    return [-1, *new[above[kept[1:]]].tolist()], new[place]
 
 
 def begin(

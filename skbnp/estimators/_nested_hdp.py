@@ -1,0 +1,630 @@
+"""The nested HDP topic model: documents mix over a whole tree."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.components.seen_words import SeenWords
+from skbnp.components.statistics import WordTopics
+from skbnp.estimators._base import are_in_use
+from skbnp.estimators._hdp import HDP
+from skbnp.estimators._saved import (
+    LARGE,
+    check_array,
+    check_kinds,
+    check_number,
+    check_seen_words,
+)
+from skbnp.estimators._trees import MOST_LEVELS
+from skbnp.estimators._variational import CountModel
+from skbnp.inference.edits import Lineage
+from skbnp.inference.engine import Learner, StreamLearner, learn
+from skbnp.inference.executor import Executor
+from skbnp.inference.interrupts import commit
+from skbnp.inference.local import DocumentVisitor
+from skbnp.inference.memory import RunningAverage
+from skbnp.inference.monitor import discarding
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Corpus
+from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
+from skbnp.models.hdp.fold_in import fold_in_posterior
+from skbnp.models.hdp.memory import CollapsedMemory, Holdings
+from skbnp.models.nested_hdp.local import NestedStep
+from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
+from skbnp.models.nested_hdp.prediction import NestedPredictor
+from skbnp.models.nested_hdp.start import grouped_start
+from skbnp.trees import Tree, TreeView
+from skbnp.utils.typing import MatrixLike
+from skbnp.utils.validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_gamma_prior,
+    check_is_fitted,
+)
+
+__all__ = ["NestedHDP"]
+
+#: The topic prior of a tree over that of the flat fit: general words go up, so that
+#: topics are sharper.
+PRIOR_SHARE = 0.6
+#: Passes in which minibatches are forgotten; all later ones are averaged.
+FORGETTING_PASSES = 2
+#: Share of a pass that the last minibatches of the first step stand for: what the start
+#: knows is not forgotten at once.
+REMEMBERED = 0.5
+
+
+class NestedHDP(CountModel):
+    """Nested hierarchical Dirichlet process topic model, by variational inference.
+
+    Learns a tree of topics over which each document mixes freely: it predicts as a flat
+    `HDP` does, and its upper levels are what people read. With the symbols of
+    :doc:`/derivations/nested_hdp`, after [1]_:
+
+    - at each inner node of the tree a token of a document stops with a share
+      V ~ Beta(s, g) of the document's own, or goes on to a child by proportions
+      ~ DP(A, beta) of its own, where beta are the children's weights, for all
+      documents, ~ GEM(gamma);
+    - its word comes from the topic of the node where it stops, phi ~ Dirichlet(eta).
+
+    Topics, shares and proportions are integrated out, each token is assigned given the
+    expected assignments of all others. The tree starts from a flat `HDP`: its topics
+    are grouped by the evidence of documents, the heaviest of a group stand above the
+    others.
+
+    Parameters
+    ----------
+    max_depth : int, default=4
+        Levels of the tree, 1 to 50, the root included. 1 is a single topic, 2 topics
+        below a background, 3 groups of topics; from 4 on the heaviest topics, about 40
+        in all, stand above those that are most like them.
+    n_themes : int or None, default=None
+        Children of the root, where there are as many topics; None for groups of topics
+        by the evidence of documents.
+    max_components : int or None, default=None
+        Nodes at the most, the root included; None for no limit but that of `HDP`.
+    learning_method : {"online", "memoized", "batch"}, default="online"
+        How the tree is learned after the start. "online": one update per minibatch,
+        averaged after the first passes; what `partial_fit` does. "memoized": one per
+        minibatch, in the place of what it said before. "batch": the same with the
+        corpus as one minibatch.
+    stop_prior : (float, float), default=(0.3, 0.3)
+        Parameters of the Beta prior of the share that stops at an inner node (s, g),
+        each in [1e-100, 1e10]; a larger first one puts more into upper topics.
+    child_concentration : float, default=1.0
+        Concentration of the children of a node (gamma), in [1e-100, 1e10]; a value to
+        start from, where it is learned.
+    doc_concentration : float, default=1.0
+        Concentration of a document's children of a node (A), in [1e-100, 1e10]; larger
+        values mix more of them. A value to start from, one for each level.
+    topic_word_prior : float or "auto", default="auto"
+        Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]. "auto": 0.6
+        of what the flat fit has learned; trees separate general words, so that topics
+        are sharper.
+    learn_priors : bool, default=True
+        Whether both concentrations are learned.
+    child_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
+        Shape and rate of the Gamma priors under which concentrations are learned,
+        both > 0.
+    init : "auto" or fitted HDP, default="auto"
+        The flat fit that the tree starts from; "auto" makes one, with the defaults of
+        `HDP`. Wrap a fitted one in `sklearn.frozen.FrozenEstimator` where the estimator
+        will be cloned, as by `GridSearchCV`.
+    batch_size : int or "auto", default="auto"
+        Documents of a minibatch at the most; "auto": 128, or as many as hold 4,000
+        tokens on average.
+    learning_offset : float, default=1.0
+        Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay, >= 0.
+    learning_decay : float, default=0.5
+        Decay of the step sizes, in [0.5, 1].
+    total_samples : float or None, default=None
+        Documents of the stream that `partial_fit` learns from, > 0. None means those
+        seen so far. `fit` uses the number of documents of `X`.
+    max_iter : int, default=5
+        Passes over the data in `fit` after the start; more of them mostly fit noise.
+    tol : float, default=1e-4
+        `fit` ends when `log_predictive_` changes by less than `tol`, relatively,
+        between two passes. 0 always makes `max_iter` passes.
+    max_doc_update_iter : int, default=100
+        Iterations for one document at the most; no more than 10 are made.
+    mean_change_tol : float, default=1e-3
+        The iteration of a document ends when its expected counts change by less than
+        this per token, or by less than 0.01.
+    n_jobs : int or None, default=None
+        Threads of the document step, as in scikit-learn. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Start and order of documents. The same int gives the same bits.
+    verbose : int, default=0
+        Passes between messages; 0 for none. For a progress bar use
+        ``set_callbacks(sklearn.callback.ProgressBar())``.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the present tree.
+
+    Attributes
+    ----------
+    tree_ : TreeView
+        The tree: `parent`, `depth`, `ids`, and `weight`, the expected share of tokens
+        at a node and below.
+    components_ : ndarray of shape (n_components_, n_features)
+        Dirichlet parameters of the topics, a row for each node of `tree_`: expected
+        counts of each term plus the topic prior. Made anew at each access.
+    topic_word_distr_ : ndarray of shape (n_components_, n_features)
+        Expected topics; rows sum to one. Made anew at each access.
+    topic_weights_ : ndarray of shape (n_components_,)
+        Expected share of tokens at each node itself; they sum to one.
+    n_components_ : int
+        Number of nodes, the root included.
+    component_ids_ : ndarray of shape (n_components_,)
+        Name of each node in `lineage_`. All else calls a node by its row, as trees of
+        scikit-learn do.
+    lineage_ : list of named tuples (step, kind, parents, children)
+        Where each id came from: the start.
+    n_active_components_ : int
+        Nodes with at least max(1, 1e-4 of all) expected tokens.
+    child_concentration_ : float
+        Value in force.
+    doc_concentration_ : ndarray of shape (n_levels - 1,)
+        Value for the children of nodes of each level of the tree but the last.
+    topic_word_prior_ : float
+        Value in force.
+    log_predictive_ : float
+        Log probability of the training tokens, each given the expected assignments of
+        all others, in nats per token; after online learning that of the recent
+        documents. It is no held-out score.
+    converged_ : bool
+        Whether `tol` ended the last `fit`.
+    history_ : dict of lists
+        One entry per update: `step`, `seconds` (elapsed wall time, start included),
+        `n_components`, `log_predictive` (nats per token; evaluated once per pass of
+        `fit`, nan in between and in `partial_fit`), `n_births`, `n_splits`, `n_merges`.
+    n_iter_ : int
+        Passes made by the last `fit`; calls of `partial_fit` add one.
+    n_features_in_ : int
+        Size of the vocabulary.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the terms, if `X` had them.
+
+    See Also
+    --------
+    HDP : Topics without a tree.
+    NestedCRP : Each document takes a single path of a tree.
+    skbnp.inspection.topic_groups : Groups the topics of a fitted HDP.
+    skbnp.inspection.TopicTreeDisplay : Draws the tree.
+
+    Notes
+    -----
+    With N_u expected tokens of a document at node u, M_u there and below, each without
+    those of the word in question, the responsibilities of nodes are iterated,
+
+        w_root = 1,    stop_u = (N_u + s) / (M_u + s + g), 1 at leaves,
+        w_c = w_u (1 - stop_u) (M_c + A beta_c) / (M_u - N_u + A),   c below u,
+        r_u ~ w_u stop_u phi_u.
+
+    Most words to read are at the inner nodes: ``tree_.to_text(max_depth=2)`` shows
+    these, and leaves out the special topics below. Children that are not in the tree
+    have a share of their own, and predict each word alike.
+
+    A pass takes time in proportion to stored counts times nodes; memory is some 24
+    bytes for each term and node. A start takes as long as a fit of `HDP`. A stream
+    starts from the documents of the first call of `partial_fit`: let it have thousands.
+
+    **Departures from the paper**
+
+    - [1]_ draws the weights of nodes from a nested Dirichlet process and gives each
+      document a finite tree by a greedy choice; here a document uses what it needs of
+      the global tree, by collapsed inference, to zero order.
+    - [1]_ starts from k-means at each node, and its tree has fixed width.
+    - Leaves have no children, so that every token stops there.
+
+    References
+    ----------
+    .. [1] John Paisley, Chong Wang, David M. Blei and Michael I. Jordan, "Nested
+       Hierarchical Dirichlet Processes", IEEE Transactions on Pattern Analysis and
+       Machine Intelligence 37(2), 2015.
+
+    Examples
+    --------
+    >>> from skbnp import NestedHDP
+    >>> from skbnp.datasets import make_bars
+    >>> X = make_bars(300, random_state=0).data
+    >>> nested = NestedHDP(random_state=0).fit(X)
+    >>> nested.transform(X).shape == (300, nested.tree_.n_nodes)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **CountModel._parameter_constraints,
+        "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
+        "n_themes": [Interval(Integral, 1, None, closed="left"), None],
+        "max_components": [Interval(Integral, 1, None, closed="left"), None],
+        "learning_method": [StrOptions({"batch", "online", "memoized"})],
+        "stop_prior": [tuple, list],
+        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "topic_word_prior": [
+            Interval(Real, 1e-100, 1e10, closed="both"),
+            StrOptions({"auto"}),
+        ],
+        "learn_priors": ["boolean"],
+        "child_concentration_prior": [tuple, list],
+        "doc_concentration_prior": [tuple, list],
+        "init": [StrOptions({"auto"}), HasMethods(["merge_components"])],
+        "batch_size": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+    }
+
+    # Fitted
+    tree_: TreeView
+    child_concentration_: float
+    doc_concentration_: np.ndarray
+    topic_word_prior_: float
+
+    def __init__(
+        self,
+        max_depth=4,
+        *,
+        n_themes=None,
+        max_components=None,
+        learning_method="online",
+        stop_prior: Sequence[float] = (0.3, 0.3),
+        child_concentration=1.0,
+        doc_concentration=1.0,
+        topic_word_prior: float | str = "auto",
+        learn_priors=True,
+        child_concentration_prior: Sequence[float] = (1.0, 1.0),
+        doc_concentration_prior: Sequence[float] = (1.0, 1.0),
+        init: Any = "auto",
+        batch_size: int | str = "auto",
+        learning_offset=1.0,
+        learning_decay=0.5,
+        total_samples=None,
+        max_iter=5,
+        tol=1e-4,
+        max_doc_update_iter=100,
+        mean_change_tol=1e-3,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        warm_start=False,
+    ):
+        self.max_depth = max_depth
+        self.n_themes = n_themes
+        self.max_components = max_components
+        self.learning_method = learning_method
+        self.stop_prior = stop_prior
+        self.child_concentration = child_concentration
+        self.doc_concentration = doc_concentration
+        self.topic_word_prior = topic_word_prior
+        self.learn_priors = learn_priors
+        self.child_concentration_prior = child_concentration_prior
+        self.doc_concentration_prior = doc_concentration_prior
+        self.init = init
+        self.batch_size = batch_size
+        self.learning_offset = learning_offset
+        self.learning_decay = learning_decay
+        self.total_samples = total_samples
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_doc_update_iter = max_doc_update_iter
+        self.mean_change_tol = mean_change_tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    # -- learning ---------------------------------------------------------------------
+
+    def _make_model(self) -> NestedHDPModel:
+        stop, go = check_gamma_prior("stop_prior", self.stop_prior)
+        return NestedHDPModel(
+            stop=stop,
+            go=go,
+            learn_concentrations=self.learn_priors,
+            child_prior=check_gamma_prior(
+                "child_concentration_prior", self.child_concentration_prior
+            ),
+            doc_prior=check_gamma_prior(
+                "doc_concentration_prior", self.doc_concentration_prior
+            ),
+        )
+
+    def _limit(self) -> float:
+        return np.inf if self.max_components is None else self.max_components
+
+    def _accepter(self, goes_on):
+        begun = goes_on and self._has_started()
+
+        def accept(counts: sp.csr_array) -> sp.csr_array:
+            if not begun and not isinstance(self.init, str):
+                _check_flat(self.init, counts.shape[1])
+            return counts
+
+        return accept
+
+    def _start(self, model, counts, entropy, n_docs) -> Posterior:
+        """A root without words: the tree is found by `_find_start`."""
+        nothing = SeenWords(np.empty(0, np.intp), counts.shape[1])
+        eta = self.topic_word_prior
+        state = MixedTree(
+            Tree(),
+            np.ones(1),
+            np.full(1, float(self.doc_concentration)),
+            float(self.child_concentration),
+            HDP().topic_word_prior if isinstance(eta, str) else float(eta),
+        )
+        return Posterior(
+            model,
+            state,
+            model.start(state, WordTopics(np.zeros((0, 1)), nothing)),
+            state.ids,
+            [Lineage(0, "init", (), (0,))],
+            entropy=entropy,
+            max_components=self._limit(),
+        )
+
+    def _has_started(self) -> bool:
+        return len(self._posterior.totals.topic_words.seen) > 0
+
+    def _resumed(self, model, *, in_fit: bool) -> Posterior:
+        depth = self._posterior.state.tree.max_depth
+        if depth >= self.max_depth:
+            raise ValueError(
+                f"max_depth={self.max_depth}, but the tree that goes on has "
+                f"{depth + 1} levels."
+            )
+        return replace(self._posterior, model=model, max_components=self._limit())
+
+    def _needs_start(self, posterior) -> bool:
+        return len(posterior.totals.topic_words.seen) == 0
+
+    def _find_start(self, posterior, counts, executor, monitor) -> None:
+        if counts.shape[0] == 0:
+            return
+        flat = self._flat_posterior(counts, posterior, executor, monitor)
+        doc_topic = fold_in_posterior(flat, counts, executor)
+        eta = self.topic_word_prior
+        if isinstance(eta, str):
+            eta = PRIOR_SHARE * flat.state.topic_word_prior
+        start = grouped_start(
+            posterior.model,
+            flat.totals.topic_words,
+            doc_topic,
+            float(eta),
+            self.max_depth,
+            self.n_themes,
+            (float(self.child_concentration), float(self.doc_concentration)),
+            posterior.max_components,
+        )
+        ids = start.state.ids
+        # Steps as after so many minibatches that the start is not forgotten at once.
+        n_batches = REMEMBERED * counts.shape[0] / self._batch_size(counts)
+        with commit():
+            posterior.replace_globals(*start)
+            posterior.lineage = [Lineage(0, "init", (), tuple(ids.tolist()))]
+            posterior.step_origin = -int(n_batches ** (1.0 / self.learning_decay))
+
+    def _flat_posterior(self, counts, posterior, executor, monitor):
+        """Learn topics without a tree, or return those of a fit that is given."""
+        if not isinstance(self.init, str):
+            return self.init._posterior
+        limit = posterior.max_components
+        most = None if np.isinf(limit) else int(limit)
+        flat = HDP(
+            HDP().n_components if most is None else min(HDP().n_components, most),
+            max_components=most,
+        )
+        found = flat._start(
+            flat._make_model(), counts, posterior.entropy, counts.shape[0]
+        )
+        learner = flat._make_learner(found, counts, executor, False)
+        monitor.report("start: learns topics without a tree")
+        trace = discarding("log_predictive")
+        trace.tol = flat.tol
+        learn(learner, trace, n_passes=flat.max_iter)
+        return found
+
+    def _visitor(self, executor: Executor) -> DocumentVisitor:
+        return DocumentVisitor(self._local_stop(), executor, NestedStep)
+
+    def _batch_size(self, counts) -> int:
+        if not isinstance(self.batch_size, str):
+            return self.batch_size
+        return HDP._batch_size_of(counts.sum(), counts.shape[0])
+
+    def _make_learner(self, posterior, counts, executor, goes_on):
+        holdings = Holdings(counts.shape[0], 1.0)  # the start knows each once
+        is_online = self.learning_method == "online"
+        memory = RunningAverage if is_online else CollapsedMemory
+        return Learner(
+            posterior,
+            Corpus(counts),
+            self._fit_schedule(posterior, counts),
+            self._visitor(executor),
+            memory(holdings),
+        )
+
+    def _fit_schedule(self, posterior, counts) -> Schedule:
+        if self.learning_method == "batch":
+            return BatchSchedule(counts.shape[0])
+        schedule: OnlineSchedule = self._schedule(posterior, counts)
+        if self.learning_method == "memoized":
+            return replace(schedule, reshuffle=False)
+        return replace(schedule, n_forgetting=FORGETTING_PASSES)
+
+    def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
+        if self._needs_start(posterior):
+            self._find_start(posterior, counts, executor, monitor)
+        StreamLearner(
+            posterior,
+            Corpus(counts),
+            self._stream_schedule(posterior, counts),
+            self._visitor(executor),
+            RunningAverage(),
+        ).one_pass(monitor)
+
+    def _unsettled(self) -> str:
+        return "leaves no two passes to compare."
+
+    @property
+    def _n_enough_docs(self) -> int:
+        return 0 if not isinstance(self.init, str) else super()._n_enough_docs
+
+    @property
+    def _topic_numbers(self) -> np.ndarray:
+        return np.arange(self.n_components_)
+
+    def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+        state, tokens = posterior.state, posterior.totals.topic_words.total
+        tokens = np.maximum(tokens, 0.0)
+        weights = tokens / max(tokens.sum(), 1e-300)
+        if not weights.any():
+            weights = np.full(len(tokens), 1.0 / len(tokens))
+        tree = state.tree
+        through = np.minimum(tree.accumulate(weights), 1.0)
+        return {
+            "_posterior": posterior,
+            "tree_": TreeView(tree.parent, through, tree.ids, are_in_use(tokens)),
+            "n_components_": len(tree),
+            "component_ids_": tree.ids.copy(),
+            "lineage_": list(posterior.lineage),
+            "topic_weights_": weights,
+            "child_concentration_": state.child_concentration,
+            "doc_concentration_": state.concentrations.copy(),
+            "topic_word_prior_": state.topic_word_prior,
+            "history_": history,
+            "n_iter_": n_iter,
+            "converged_": converged,
+        }
+
+    # -- loading ----------------------------------------------------------------------
+
+    _saved_parts = {"model": NestedHDPModel, "state": MixedTree, "totals": NestedStats}
+
+    def _check_saved(self) -> None:
+        super()._check_saved()
+        posterior = self._posterior
+        state, totals = posterior.state, posterior.totals
+        check_kinds(state, tree=Tree)
+        state.tree.check()
+        n, words = len(state.tree), totals.topic_words
+        check_kinds(totals, topic_words=WordTopics)
+        check_kinds(words, seen=SeenWords)
+        n_seen = check_seen_words(words.seen, self.n_features_in_)
+        n_rows, width = np.shape(words._values)
+        least = n_seen + (n_seen < self.n_features_in_)
+        check_number("topic_words", n_rows, least=least, most=self.n_features_in_)
+        check_number("topic_words", width, least=n, most=np.inf)
+        check_array("topic_words", words._values, (n_rows, width))
+        reserve = words._values[n_seen:]
+        check_array("topic_words", reserve, reserve.shape, most=0.0)
+        check_number("topic_words", words._scale, least=1e-300, most=LARGE)
+        most = words._values.max(initial=0.0) * words._scale
+        check_number("topic_words", most, least=0.0, most=LARGE)
+        check_array("topic_words", words.total, (n,), least=-LARGE)
+        for name in totals.columns:
+            check_array(name, getattr(totals, name), (n,), least=-LARGE)
+        check_array("weights", state.weights, (n,), most=1.0 + 1e-6)
+        n_levels = max(state.tree.max_depth, 1)
+        check_array(
+            "doc_concentration", state.concentrations, (n_levels,), least=1e-100
+        )
+        for name in ("child_concentration", "topic_word_prior"):
+            check_number(name, getattr(state, name), least=1e-100, most=1e10)
+        for name in ("stop", "go"):
+            check_number(name, getattr(posterior.model, name), least=1e-300, most=LARGE)
+        check_array("component_ids_", self.component_ids_, (n,), kind="i")
+        if not np.array_equal(posterior.ids, state.tree.ids):
+            raise ValueError("The saved tree_ is damaged: its ids disagree.")
+
+    # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
+
+    @property
+    def log_predictive_(self) -> float:
+        """Log probability of training tokens given all others, nats per token."""
+        return self._last("log_predictive")
+
+    @property
+    def components_(self) -> np.ndarray:
+        """Dirichlet parameters of the topics, (n_components_, V)."""
+        check_is_fitted(self)
+        held = self._posterior.totals.topic_words.dense()
+        held += self.topic_word_prior_
+        return np.ascontiguousarray(held.T)
+
+    @property
+    def n_active_components_(self) -> int:
+        """Nodes with at least max(1, 1e-4 of all) expected tokens."""
+        check_is_fitted(self)
+        return int(are_in_use(self._posterior.totals.topic_words.total).sum())
+
+    def _predictor(self) -> NestedPredictor:
+        check_is_fitted(self)
+        return NestedPredictor(self._posterior, self._local_stop())
+
+    def transform(self, X: MatrixLike) -> np.ndarray:
+        """Infer the proportions of nodes in documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        doc_topic_distr : ndarray of shape (n_samples, n_components_)
+            Expected shares of the nodes of `tree_`, each without those below it; rows
+            sum to one, the mass of topics that are not in the tree left out. A document
+            without tokens gets the prior shares. float32 if `X` is, otherwise float64.
+        """
+        counts, dtype = self._check_counts(X, "transform")
+        with Executor(self.n_jobs) as executor:
+            shares, _ = self._predictor().infer(counts, executor)
+        shares = shares / shares.sum(axis=1, keepdims=True)
+        return shares.astype(dtype, copy=False)
+
+    def apply(self, X: MatrixLike) -> np.ndarray:
+        """Find the main branch of each document.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        nodes : ndarray of int of shape (n_samples,)
+            Rows of `tree_` and `components_`: the child of the root that has, with all
+            nodes below it, the largest share of the document by `transform`; 0, the
+            root, where the tree has no other node. What share that is, summed over the
+            branch, tells how well one branch describes a document.
+        """
+        counts, _ = self._check_counts(X, "apply")
+        with Executor(self.n_jobs) as executor:
+            shares, _ = self._predictor().infer(counts, executor)
+        tree = self._posterior.state.tree
+        branches = np.flatnonzero(tree.depth == 1)
+        if len(branches) == 0:
+            return np.zeros(len(shares), dtype=np.intp)
+        through = tree.accumulate(np.ascontiguousarray(shares.T))
+        return branches[through[branches].argmax(axis=0)]
+
+
+def _check_flat(init: Any, n_features: int) -> None:
+    """Refuse a model to start from that is no fitted HDP of these columns."""
+    check_is_fitted(init)
+    flat = getattr(init, "_posterior", None)
+    if not isinstance(init, HDP) and not isinstance(getattr(init, "estimator", 0), HDP):
+        raise ValueError(f"init must be a fitted HDP, got {type(init).__name__}.")
+    if flat is None or not flat.state.n_components:
+        raise ValueError("init must be a fitted HDP; it has no topics.")
+    if init.n_features_in_ != n_features:
+        raise ValueError(
+            f"X has {n_features} features, but init has {init.n_features_in_}."
+        )
