@@ -21,6 +21,7 @@ PUBLIC = {
         "HierarchicalComponentAnalysis",
         "KnownTopics",
         "NestedCRP",
+        "NestedHDP",
         "StickBreakingHDP",
         "__version__",
         "load",

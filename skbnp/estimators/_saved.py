@@ -78,7 +78,7 @@ FITTED: dict[str, Any] = {
     "components_": Array,
     "converged_": bool,
     "corpus_concentration_": float,
-    "doc_concentration_": float,
+    "doc_concentration_": float | Array,
     "history_": dict[str, list],
     "level_prior_": Array,
     "lineage_": list[Lineage],

@@ -16,6 +16,7 @@ from skbnp import (
     GibbsNestedCRP,
     HierarchicalComponentAnalysis,
     NestedCRP,
+    NestedHDP,
     StickBreakingHDP,
 )
 from skbnp.estimators import EpochMoves, TreeMoves
@@ -89,6 +90,8 @@ _TREE = {
     **{name: value for name, value in _SMALL.items() if name != "warm_up"},
 }
 
+_STILL = {name: value for name, value in _SMALL.items() if name != "warm_up"}
+
 _STILL_TREE = _TREE | {"structure_moves": False}
 
 #: A new estimator joins the checks here.
@@ -120,6 +123,13 @@ INSTANCES = {
     "NestedCRP-online-moves": NestedCRP(
         learning_method="online", local_family="factorised", **_TREE
     ),
+    "NestedHDP-online": NestedHDP(max_components=8, **_STILL),
+    "NestedHDP-memoized": NestedHDP(
+        3, max_components=8, learning_method="memoized", **_STILL
+    ),
+    "NestedHDP-batch": NestedHDP(
+        2, max_components=5, learning_method="batch", **_STILL
+    ),
     "HierarchicalComponentAnalysis": HierarchicalComponentAnalysis(
         structure_moves=TreeMoves(max_tries=1, max_rounds=1),
         **{name: value for name, value in _SMALL.items() if name != "warm_up"},
@@ -146,6 +156,7 @@ DAILY = (
     "GibbsHDP",
     "GibbsNestedCRP",
     "NestedCRP-batch",
+    "NestedHDP-online",
     "HierarchicalComponentAnalysis",
     "DependentTrees",
 )
@@ -269,12 +280,12 @@ def finds_start(estimator):
 
 def is_tree(estimator):
     """Whether its topics are nodes of a tree."""
-    return hasattr(estimator, "decision_path")
+    return hasattr(estimator, "max_depth") or hasattr(estimator, "decision_path")
 
 
 def is_variational(estimator):
     """Whether it has a variational posterior; the others are samplers."""
-    return hasattr(estimator, "elbo")
+    return isinstance(estimator, VariationalEstimator)
 
 
 def criterion(estimator):
@@ -282,7 +293,8 @@ def criterion(estimator):
     if not is_variational(estimator):
         return "log_joint"
     family = estimator.get_params().get("variational_family")
-    return "log_predictive" if family == "collapsed" else "elbo"
+    has_bound = hasattr(estimator, "elbo") and family != "collapsed"
+    return "elbo" if has_bound else "log_predictive"
 
 
 def evaluate(estimator, X):

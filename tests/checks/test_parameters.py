@@ -67,6 +67,8 @@ BAD = {
     "corpus_concentration": _POSITIVE,
     "topic_word_prior": _POSITIVE,
     "max_depth": [*_COUNT, 256],
+    "n_themes": [c for c in _COUNT if c is not None],
+    "stop_prior": _NO_PAIR,
     "child_concentration": _POSITIVE,
     "stop_concentration": _POSITIVE,
     "vmf_concentration": [*_POSITIVE, "Auto", ""],

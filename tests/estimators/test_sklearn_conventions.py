@@ -43,6 +43,7 @@ from skbnp import (
     GibbsNestedCRP,
     HierarchicalComponentAnalysis,
     NestedCRP,
+    NestedHDP,
     StickBreakingHDP,
 )
 from skbnp.estimators import EpochMoves, TreeMoves
@@ -65,6 +66,7 @@ KINDS = {
     "StickBreakingHDP": StickBreakingHDP(20, 5, max_iter=5),
     "GibbsNestedCRP": GibbsNestedCRP(max_iter=10),
     "NestedCRP": NestedCRP(**(_TREE | {"structure_moves": False})),
+    "NestedHDP": NestedHDP(max_components=10, max_iter=2),
     "DependentTrees": DependentTrees(
         max_iter=2, structure_moves=EpochMoves(max_births=1, birth_rounds=2)
     ),
@@ -83,6 +85,9 @@ OTHERS = {
     ),
     "GibbsNestedCRP-chains": GibbsNestedCRP(
         max_iter=10, n_chains=2, n_jobs=2, learn_priors=True
+    ),
+    "NestedHDP-memoized-jobs": NestedHDP(
+        max_components=10, learning_method="memoized", n_jobs=2, max_iter=2
     ),
     "NestedCRP-moves-jobs": NestedCRP(n_jobs=2, **_TREE),
     "NestedCRP-online": NestedCRP(
