@@ -41,6 +41,7 @@ __all__ = [
     "finds_start",
     "fresh",
     "gives_proportions",
+    "has_bound",
     "instance",
     "is_tree",
     "is_variational",
@@ -288,13 +289,18 @@ def is_variational(estimator):
     return isinstance(estimator, VariationalEstimator)
 
 
+def has_bound(estimator):
+    """Whether it can bound the evidence of documents."""
+    return hasattr(estimator, "elbo")
+
+
 def criterion(estimator):
     """Name of what its trace follows; with an underscore, of the attribute."""
     if not is_variational(estimator):
         return "log_joint"
     family = estimator.get_params().get("variational_family")
-    has_bound = hasattr(estimator, "elbo") and family != "collapsed"
-    return "elbo" if has_bound else "log_predictive"
+    is_bound = has_bound(estimator) and family != "collapsed"
+    return "elbo" if is_bound else "log_predictive"
 
 
 def evaluate(estimator, X):

@@ -3,6 +3,7 @@
 from contextlib import ExitStack, contextmanager
 from unittest import mock
 
+from skbnp import NestedHDP
 from skbnp.inference.chains import GibbsChain
 from skbnp.inference.engine import Learner
 from skbnp.inference.local import DocumentVisitor
@@ -33,13 +34,23 @@ def failing_visit(number, error=Failure, visited=None):
 
     Of samplers it is the sweep of that number; the parts of a round are one visit,
     since they are one update. What visits start from, posteriors or globals of trees,
-    is handed to `visited`.
+    is handed to `visited`. Of a nested HDP those of its flat start do not count.
     """
     visit_batch, run_piece, calls = DocumentVisitor.visit, GibbsChain.run, []
     learn_round, quiet = Learner.learn_round, []
     end_sweep = SliceChain._learn
+    flat_posterior, starting = NestedHDP._flat_posterior, []
+
+    def start_flat(self, *args):
+        starting.append(None)
+        try:
+            return flat_posterior(self, *args)
+        finally:
+            starting.pop()
 
     def tick(start):
+        if starting:
+            return
         calls.append(None)
         if visited is not None:
             visited(start)
@@ -85,6 +96,7 @@ def failing_visit(number, error=Failure, visited=None):
             (GibbsChain, "run", run),
             (SliceChain, "_learn", end),
             (Learner, "learn_round", begin_round),
+            (NestedHDP, "_flat_posterior", start_flat),
             *(
                 (kind, name, visit_tree(getattr(kind, name), place))
                 for kind, name, place in TREE_VISITS

@@ -56,12 +56,12 @@ def outline(
     n = doc_topic.shape[1]
     parent, place = [-1], np.zeros(n, dtype=np.intp)
     tokens = np.bincount(doc_topic.indices, doc_topic.data, n)
-    likes = likeness(doc_topic, topics) if max_depth > 3 else np.zeros((n, n))
+    likes = likeness(doc_topic, topics) if max_depth > 2 else np.zeros((n, n))
 
     def put(above: int, members: NDArray[np.intp], n_levels: int) -> None:
         """Put topics below a node, on so many levels."""
         share = tokens[members].sum() / max(tokens.sum(), 1e-300)
-        number = max(round(N_READABLE * share), 2)
+        number = max(round(N_READABLE * share), 1)
         heads = members
         if n_levels > 1 and number < len(members):
             heads = members[np.argsort(-tokens[members], kind="stable")[:number]]
@@ -75,7 +75,12 @@ def outline(
 
     if max_depth == 1:
         return parent, place
-    labels = _grouped(doc_topic, n_groups) if max_depth > 2 else np.arange(n)
+    labels = np.zeros(n, dtype=int)
+    if max_depth > 2:
+        labels = _grouped(doc_topic, n_groups)
+    if labels.max() == 0:  # one group is none
+        put(0, np.arange(n), max_depth - 1)
+        return parent, place
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
         if len(members) > 1:
@@ -109,27 +114,25 @@ def _normalised(products: Array) -> Array:
 
 
 def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> NDArray[np.intp]:
-    """Group topics by their evidence; each by itself where there is none."""
-    counts = sp.csr_array(doc_topic)
+    """Group topics by their evidence, all in one where there is none for groups.
+
+    Topics without tokens are groups by themselves.
+    """
+    counts, n = doc_topic.copy(), doc_topic.shape[1]
     counts.eliminate_zeros()
-    n = counts.shape[1]
-    if n_groups is not None and n_groups >= n:
-        return np.arange(n)
     used = np.flatnonzero(np.bincount(counts.indices, counts.data, n) > 0.0)
     labels = np.full(n, -1)
+    number = None if n_groups is None else min(n_groups, len(used))
     if len(used) > 1:
         counts = counts[:, used]
         counts = counts[np.diff(counts.indptr) > 0]
         short = counts.indices.astype(np.int32), counts.indptr.astype(np.int32)
         counts = sp.csr_array((counts.data, *short), counts.shape)
-        number = None if n_groups is None else min(n_groups, len(used))
         found = group_topics(TopicCounts.of(counts), number)
         is_grouped = number is not None or found.is_worth_it
-        labels[used] = found.labels if is_grouped else np.arange(len(used))
+        labels[used] = found.labels if is_grouped else 0
     alone = np.flatnonzero(labels < 0)
     labels[alone] = labels.max() + 1 + np.arange(len(alone))
-    if labels.max() == 0:  # one group is none
-        return np.arange(n)
     return labels
 
 

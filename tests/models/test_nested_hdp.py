@@ -1,0 +1,233 @@
+"""The nested HDP: its document step, statistics and start against slow twins."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from reference import nested_hdp as reference
+from skbnp.components.statistics import WordRows, WordTopics
+from skbnp.kernels._nested import infer_nested
+from skbnp.models.nested_hdp import start
+from skbnp.models.nested_hdp.local import node_shares
+from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, ancestors
+from skbnp.models.nested_hdp.start import fold_leaves, grouped_start, outline
+from skbnp.trees import Tree
+
+#: Sums and products of doubles, passed on by ten iterations.
+NEAR = {"rtol": 1e-9, "atol": 1e-12}
+#: Trees by depths: of one node, flat, of one path, and of several levels.
+TREES = {
+    "root": [0],
+    "flat": [0, 1, 1, 1],
+    "path": [0, 1, 2],
+    "deep": [0, 1, 2, 3, 3, 2, 1, 2, 2, 1],
+}
+each_tree = pytest.mark.parametrize("depth", TREES.values(), ids=TREES)
+
+
+def random_state(rng, depth):
+    tree = Tree(np.arange(len(depth)), depth)
+    weights = np.ones(len(depth))
+    for node in np.unique(tree.parent[1:]):
+        children = np.flatnonzero(tree.parent == node)
+        weights[children] = rng.dirichlet(np.full(len(children) + 1, 2.0))[:-1]
+    n_levels = max(tree.max_depth, 1)
+    return MixedTree(tree, weights, rng.gamma(2.0, 1.0, n_levels) + 0.1, 1.3, 0.07)
+
+
+def twin_of(state, model):
+    children = [
+        np.flatnonzero(state.tree.parent == node).tolist()
+        for node in range(state.n_components)
+    ]
+    return reference.Tree(children, state.weights, state.totals, model.stop, model.go)
+
+
+def run(state, model, counts, topic_words, held=1.0, *, whole=True, tol=1e-9):
+    counts = np.atleast_2d(counts)
+    X, eta = sp.csr_array(counts), state.topic_word_prior
+    norm = len(topic_words) * eta + topic_words.sum(axis=0)
+    return infer_nested(
+        X.indptr.astype(np.int32),
+        X.indices.astype(np.int32),
+        X.data.astype(float),
+        (topic_words + eta) / norm,
+        norm,
+        eta,
+        state.tree.parent.astype(np.int32),
+        state.prior,
+        state.totals,
+        state.rest,
+        model.stop,
+        model.go,
+        np.full(len(counts), held),
+        whole,
+        float(len(topic_words)),
+        0.5,
+        10,
+        tol,
+    )
+
+
+@each_tree
+@pytest.mark.parametrize("whole", [True, False], ids=["types", "tokens"])
+def test_step_is_that_of_the_slow_twin(depth, whole, seed):
+    rng = np.random.default_rng(seed)
+    state, model = random_state(rng, depth), NestedHDPModel(stop=0.4, go=0.8)
+    topic_words = rng.gamma(0.3, 5.0, size=(30, len(depth)))
+    counts = rng.poisson(0.8, size=(5, 30)) * rng.choice([1.0, 0.5, 7.0], size=(5, 30))
+    counts[2] = 0.0
+    held = 0.9 if whole else 0.0
+    found = run(
+        state,
+        model,
+        counts,
+        topic_words + counts.sum(axis=0)[:, None],
+        held,
+        whole=whole,
+    )
+    limits, nodes, tokens, ends, used, sums, logs = found
+    doc_nodes = sp.csr_array((tokens, nodes, limits), (5, len(depth))).toarray()
+    stored = sp.csr_array((sums, used, ends), (len(ends) - 1, len(depth))).toarray()
+    expected_logs, at = 0.0, 0
+    for doc in range(5):
+        if not counts[doc].any():
+            continue
+        r, expected, log = reference.visit(
+            twin_of(state, model),
+            counts[doc],
+            topic_words + counts.sum(axis=0)[:, None],
+            state.topic_word_prior,
+            held,
+            whole=whole,
+            active=0.5,
+            max_iter=10,
+            tol=1e-9,
+        )
+        n = np.count_nonzero(counts[doc])
+        words = np.flatnonzero(counts[doc])
+        assert_allclose(
+            stored[at : at + n], counts[doc][words, None] * r[words], **NEAR
+        )
+        assert_allclose(doc_nodes[doc], expected, **NEAR)
+        expected_logs, at = expected_logs + log, at + n
+    assert_allclose(logs, expected_logs, rtol=1e-9)
+    assert_allclose(doc_nodes.sum(axis=1), counts.sum(axis=1), rtol=1e-12)
+
+
+@each_tree
+def test_shares_are_ratios_of_the_evidence(depth, seed):
+    rng = np.random.default_rng(seed)
+    state, model = random_state(rng, depth), NestedHDPModel(stop=0.4, go=0.8)
+    twin, tokens = twin_of(state, model), rng.poisson(2.0, len(depth)).astype(float)
+    shares, left = node_shares(state, model, tokens[None])
+    before = twin.log_evidence(tokens)
+    for node in range(len(depth)):
+        after = twin.log_evidence(tokens + np.eye(len(depth))[node])
+        assert np.exp(after - before) == pytest.approx(shares[0, node], rel=1e-9)
+    assert shares.sum() + left[0] == pytest.approx(1.0, rel=1e-12)
+
+
+@each_tree
+def test_tables_are_those_of_the_slow_twin(depth, seed):
+    rng = np.random.default_rng(seed)
+    state, model = random_state(rng, depth), NestedHDPModel()
+    doc_nodes = rng.gamma(0.5, 3.0, size=(7, len(depth)))
+    doc_nodes *= rng.random(doc_nodes.shape) < 0.6
+    words = WordRows(np.arange(1), sp.csr_array(doc_nodes.sum(axis=0)[None]))
+    found = model.statistics(state, words, sp.csr_array(doc_nodes), 1.0, 0.0)
+    tables, growth = reference.tables(twin_of(state, model), doc_nodes)
+    assert_allclose(found.tables, tables, rtol=1e-9, atol=1e-12)
+    assert_allclose(found.growth, growth, rtol=1e-9, atol=1e-12)
+
+
+def test_update_leaves_children_that_are_not_in_the_tree_their_share():
+    state, model = (
+        random_state(np.random.default_rng(0), TREES["deep"]),
+        NestedHDPModel(),
+    )
+    totals = model.start(state, WordTopics(np.ones((3, 10))))
+    totals.tables[1:] = np.arange(1.0, 10.0)
+    new = model.update(state, totals)
+    gamma, above = new.child_concentration, state.tree.parent
+    for node in np.unique(above[1:]):
+        children = np.flatnonzero(above == node)
+        masses = totals.tables[children]
+        expected = masses / (masses.sum() + gamma)
+        assert_allclose(new.weights[children], expected, rtol=1e-12)
+    assert (new.rest[np.unique(above[1:])] > 0.0).all()
+
+
+def test_a_state_without_tables_stays():
+    state, model = (
+        random_state(np.random.default_rng(0), TREES["deep"]),
+        NestedHDPModel(),
+    )
+    assert (
+        model.update(state, model.start(state, WordTopics(np.ones((3, 10))))) is state
+    )
+
+
+# The start ----------------------------------------------------------------------------
+
+
+def grouped_counts(rng, n_docs=300):
+    """Six topics, of which documents have those of one half."""
+    counts = np.zeros((n_docs, 6))
+    counts[::2, :3] = rng.dirichlet([1.0, 1.0, 1.0], len(counts[::2]))
+    counts[1::2, 3:] = rng.dirichlet([1.0, 1.0, 1.0], len(counts[1::2]))
+    return sp.csr_array(rng.poisson(40.0 * counts).astype(float))
+
+
+def start_of(rng, doc_topic, max_depth, **changes):
+    topics = WordTopics(rng.gamma(0.2, 1.0, size=(40, 6)))
+    given = {"n_groups": None, "concentration": (1.0, 1.0), "eta": 0.05} | changes
+    model = NestedHDPModel()
+    begun = grouped_start(model, topics, doc_topic, max_depth=max_depth, **given)
+    return topics, begun
+
+
+@pytest.mark.parametrize(("max_depth", "n_nodes"), [(1, 1), (2, 7), (3, 9)])
+def test_start_has_the_groups_of_the_documents_and_all_their_words(max_depth, n_nodes):
+    rng = np.random.default_rng(0)
+    topics, begun = start_of(rng, grouped_counts(rng), max_depth)
+    tree = begun.state.tree
+    assert len(tree) == n_nodes
+    assert tree.max_depth == max_depth - 1
+    assert_allclose(
+        begun.totals.topic_words.dense().sum(axis=1), topics.dense().sum(axis=1)
+    )
+    if max_depth == 3:
+        assert (np.bincount(tree.parent[1:], minlength=9)[tree.parent[1:]] >= 2).all()
+
+
+def test_heavy_topics_stand_above_light_ones_of_the_same_documents(monkeypatch):
+    monkeypatch.setattr(start, "N_READABLE", 2)
+    rng = np.random.default_rng(0)
+    counts = np.zeros((400, 4))
+    counts[::2, 0], counts[1::2, 1] = 30.0, 30.0
+    counts[::4, 2], counts[1::4, 3] = 5.0, 5.0
+    doc_topic = sp.csr_array(rng.poisson(counts).astype(float))
+    topics = rng.gamma(0.2, 1.0, size=(4, 40))
+    parent, place = outline(doc_topic, topics, 4, 1)
+    assert [parent[node] for node in place] == [0, 0, place[0], place[1]]
+    parent, place = outline(doc_topic[:, [0, 1, 3, 2]], topics, 4, 1)
+    assert [parent[node] for node in place] == [0, 0, place[1], place[0]]
+
+
+def test_lightest_leaves_join_the_nodes_above_them():
+    parent, place = fold_leaves(
+        [-1, 0, 1, 1, 0], np.array([2, 3, 4]), np.array([1.0, 5.0, 3.0]), 4
+    )
+    assert parent == [-1, 0, 1, 0]
+    assert place.tolist() == [1, 2, 3]
+    parent, place = fold_leaves([-1, 0, 0], np.array([1, 2]), np.ones(2), 1)
+    assert parent == [-1]
+    assert place.tolist() == [0, 0]
+
+
+def test_ancestors_mark_paths():
+    tree = Tree(np.arange(4), [0, 1, 2, 1])
+    expected = [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 1]]
+    assert ancestors(tree).toarray().tolist() == expected

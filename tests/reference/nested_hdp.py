@@ -1,0 +1,139 @@
+"""Slow references for the collapsed nested HDP, to zero order.
+
+Transcriptions of formulas by recursion and plain loops; nothing is shared with the
+package.
+
+Letters: ``children`` lists the children of each node, node 0 is the root; ``weights``
+beta, ``total`` A of the children of each node, ``stop`` and ``go`` the parameters s and
+g of the Beta prior of the share that stops; ``tokens`` (n_nodes,) n_u of a document at
+nodes themselves. All values are in nats.
+
+References
+----------
+J. Paisley, C. Wang, D. M. Blei and M. I. Jordan. Nested hierarchical Dirichlet
+processes. IEEE TPAMI 37(2), 2015.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaln, gammaln, psi
+
+N_START, ACTIVE_SHARE, LEAST = 3, 0.02, 1e-3
+
+
+@dataclass
+class Tree:
+    """A tree, and what documents know of it."""
+
+    children: list
+    weights: np.ndarray
+    total: np.ndarray
+    stop: float
+    go: float
+
+    def below(self, tokens, node):
+        """Tokens at a node and below."""
+        return tokens[node] + sum(self.below(tokens, c) for c in self.children[node])
+
+    def log_evidence(self, tokens):
+        """Log probability of tokens, in some order, shares and proportions gone.
+
+        Children that are not in the tree have none.
+        """
+        value = 0.0
+        for node, children in enumerate(self.children):
+            if not children:
+                continue
+            a, further = self.total[node], self.below(tokens, node) - tokens[node]
+            value += betaln(self.stop + tokens[node], self.go + further)
+            value -= betaln(self.stop, self.go)
+            value += gammaln(a) - gammaln(a + further)
+            for c in children:
+                at, n = a * self.weights[c], self.below(tokens, c)
+                value += gammaln(at + n) - gammaln(at)
+        return value
+
+    def shares(self, tokens):
+        """Probability of each node for one more token, and of none of them."""
+        shares, left = np.zeros(len(tokens)), 0.0
+
+        def walk(node, weight):
+            nonlocal left
+            children = self.children[node]
+            if not children:
+                shares[node] = weight
+                return
+            a, here = self.total[node], max(tokens[node], 0.0)
+            further = max(self.below(tokens, node) - here, 0.0)
+            stops = (here + self.stop) / (here + further + self.stop + self.go)
+            shares[node] = weight * stops
+            onward = weight * (1.0 - stops) / (further + a)
+            left += onward * a * (1.0 - sum(self.weights[c] for c in children))
+            for c in children:
+                mass = max(self.below(tokens, c), 0.0) + a * self.weights[c]
+                walk(c, onward * mass)
+
+        walk(0, 1.0)
+        return shares, left
+
+
+def visit(tree, counts, topic_words, eta, held, *, whole, active, max_iter, tol):
+    """Responsibilities (n_words, n_nodes) of one document, n_u, and the log predictive.
+
+    `topic_words` (V, n_nodes) are S, `counts` (V,) those of the document.
+    """
+    n_vocabulary, n_nodes = topic_words.shape
+    norm = n_vocabulary * eta + topic_words.sum(axis=0)
+    words, n_tokens = np.flatnonzero(counts), counts.sum()
+    phi = (topic_words + eta) / norm
+    tokens = np.zeros(n_nodes)
+    for _ in range(N_START):
+        e, _ = tree.shares(tokens)
+        new = np.zeros(n_nodes)
+        for w in words:
+            new += counts[w] * e * phi[w] / (e @ phi[w])
+        change, tokens = np.abs(new - tokens).sum(), new
+        if change < tol * n_tokens:
+            break
+    used = tokens >= min(active, ACTIVE_SHARE * n_tokens)
+    used[0] = used[tokens.argmax()] = True
+    for node in range(n_nodes - 1, -1, -1):
+        used[node] |= any(used[c] for c in tree.children[node])
+    tokens = np.where(used, tokens, 0.0)
+    # Nodes that are not in use keep their prior, but get nothing.
+    r, logs = np.zeros((n_vocabulary, n_nodes)), 0.0
+    for _ in range(max_iter):
+        fresh, logs, new = np.zeros(n_nodes), 0.0, np.zeros_like(r)
+        for w in words:
+            taken = counts[w] if whole else min(counts[w], 1.0)
+            shares, left = tree.shares(tokens - taken * r[w])
+            p = np.maximum(phi[w] - held * counts[w] * r[w] / norm, eta / norm)
+            joint = np.where(used, shares * p, 0.0)
+            logs += counts[w] * np.log(joint.sum() + left / n_vocabulary)
+            new[w] = joint / joint.sum()
+            fresh += counts[w] * new[w]
+        change, tokens, r = np.abs(fresh - tokens).sum(), fresh, new
+        if change < tol * n_tokens:
+            break
+    least = min(LEAST, 0.5 / used.sum())
+    r[r < least] = 0.0
+    r[words] /= r[words].sum(axis=1, keepdims=True)
+    return r, counts @ r, logs
+
+
+def tables(tree, doc_nodes):
+    """M_c of each node, and sum_j psi(A + F_ji) - psi(A) of each inner one."""
+    found, growth = np.zeros(len(tree.children)), np.zeros(len(tree.children))
+    for tokens in doc_nodes:
+        for node, children in enumerate(tree.children):
+            a = tree.total[node]
+            if children:
+                further = tree.below(tokens, node) - tokens[node]
+                growth[node] += psi(a + further) - psi(a)
+            for c in children:
+                n, at = tree.below(tokens, c), a * tree.weights[c]
+                if n > 0.0:
+                    some = 1.0 - np.exp(-n)
+                    found[c] += some * at * (psi(at + n / some) - psi(at))
+    return found, growth
