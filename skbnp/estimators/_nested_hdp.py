@@ -168,8 +168,9 @@ class NestedHDP(CountModel):
         Nodes with at least max(1, 1e-4 of all) expected tokens.
     child_concentration_ : float
         Value in force.
-    doc_concentration_ : ndarray of shape (n_levels - 1,)
-        Value for the children of nodes of each level of the tree but the last.
+    level_concentration_ : ndarray of shape (n_levels - 1,)
+        Concentration of a document's children (A) in force, for nodes of each level of
+        the tree but the last.
     topic_word_prior_ : float
         Value in force.
     log_predictive_ : float
@@ -263,7 +264,7 @@ class NestedHDP(CountModel):
     # Fitted
     tree_: TreeView
     child_concentration_: float
-    doc_concentration_: np.ndarray
+    level_concentration_: np.ndarray
     topic_word_prior_: float
 
     def __init__(
@@ -496,7 +497,7 @@ class NestedHDP(CountModel):
             "lineage_": list(posterior.lineage),
             "topic_weights_": weights,
             "child_concentration_": state.child_concentration,
-            "doc_concentration_": state.concentrations.copy(),
+            "level_concentration_": state.concentrations.copy(),
             "topic_word_prior_": state.topic_word_prior,
             "history_": history,
             "n_iter_": n_iter,
