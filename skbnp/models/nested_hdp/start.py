@@ -3,9 +3,11 @@
 With S_kw expected tokens of word w in topic k of a flat HDP, and N_jk of topic k in
 document j, topics are grouped by the evidence of N (`group_topics`), and in
 each group the heaviest topics stand above the others. A group is an inner node without
-a topic of its own, a topic that is a group by itself a leaf in its place. A token of
-word w and topic k is then split over the nodes on the path to topic k by p_u(w), the
-distribution of the words of all topics at u or below: general words go up.
+a topic of its own, a topic that is a group by itself a leaf in its place. Tokens of
+word w and topic k are then split over the nodes on the path to topic k. With p_u(w) the
+distribution of the words of all topics at u or below, one half of them goes by p_u(w);
+of the other half a node gets what the lowest p(w) from there down exceeds that of the
+node above, so that words go up as far as they are as frequent there.
 """
 
 from typing import NamedTuple
@@ -238,8 +240,12 @@ def _split(
     above = ancestors(tree)
     for k, node in enumerate(leaf.tolist()):
         path = above.indices[above.indptr[node] : above.indptr[node + 1]]
-        parts = pooled[path]
-        parts *= topics[k] / np.maximum(parts.sum(axis=0), 1e-300)
+        among = pooled[path]
+        lowest = np.minimum.accumulate(among[::-1], axis=0)[::-1]
+        excess = np.diff(lowest, axis=0, prepend=0.0)
+        parts = excess / np.maximum(lowest[-1], 1e-300)
+        parts += among / np.maximum(among.sum(axis=0), 1e-300)
+        parts *= 0.5 * topics[k]
         split[path] += parts
         sums = parts.sum(axis=1)
         shares[k, path] = sums / max(sums.sum(), 1e-300)

@@ -1,0 +1,150 @@
+"""NestedHDP: planted trees, prediction, and where it starts."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import adjusted_rand_score
+
+from checks.failures import Failure
+from checks.states import assert_same
+from skbnp import HDP, NestedHDP, StickBreakingHDP
+from skbnp.inspection import summary, top_terms
+
+#: Words of a node that all others hardly have, and themes and topics of the tree.
+OWN, N_THEMES, N_TOPICS = 12, 3, 4
+
+
+def planted(rng, n_docs=400, n_tokens=60):
+    """Documents that mix a theme's topics and its own words, and the theme of each.
+
+    Nodes are the root, three themes, and four topics of each.
+    """
+    n_nodes = 1 + N_THEMES * (1 + N_TOPICS)
+    topics = np.full((n_nodes, n_nodes * OWN), 1e-3)
+    for node in range(n_nodes):
+        topics[node, node * OWN : (node + 1) * OWN] += rng.dirichlet(np.full(OWN, 2.0))
+    topics /= topics.sum(axis=1, keepdims=True)
+    theme = rng.integers(N_THEMES, size=n_docs)
+    shares = np.zeros((n_docs, n_nodes))
+    for doc, t in enumerate(theme):
+        first = 1 + N_THEMES + t * N_TOPICS
+        leaves = rng.dirichlet(np.full(N_TOPICS, 0.5))
+        shares[doc, [0, 1 + t]] = 0.2, 0.25
+        shares[doc, first : first + N_TOPICS] = 0.55 * leaves
+    distr = shares @ topics
+    X = np.array([rng.multinomial(n_tokens, p / p.sum()) for p in distr])
+    return X, theme, topics
+
+
+@pytest.fixture(scope="module")
+def fit():
+    X, theme, topics = planted(np.random.default_rng(0))
+    return NestedHDP(random_state=0).fit(X[:300]), X, theme, topics
+
+
+def test_planted_themes_are_the_main_branches(fit):
+    nested, X, theme, _ = fit
+    assert adjusted_rand_score(theme[300:], nested.apply(X[300:])) > 0.95
+
+
+def test_planted_topics_are_below_the_branch_of_their_theme(fit):
+    nested, _, _, topics = fit
+    found, tree = nested.topic_word_distr_, nested.tree_
+    distances = np.abs(topics[:, None] - found[None]).sum(axis=2)
+    branch = np.array([*map(tree.path, range(tree.n_nodes))], dtype=object)
+    leaves = distances[1 + N_THEMES :]
+    assert leaves.min(axis=1).mean() < 0.6
+    tops = [branch[node][1] for node in leaves.argmin(axis=1)]
+    for t in range(N_THEMES):
+        assert len(set(tops[t * N_TOPICS : (t + 1) * N_TOPICS])) == 1
+    assert len(set(tops)) == N_THEMES
+
+
+def test_words_that_themes_share_are_above_their_topics(fit):
+    nested, _, _, _ = fit
+    words = nested.components_ - nested.topic_word_prior_
+    root = words[:, :OWN]
+    assert root.sum(axis=1).argmax() == 0
+    assert root[0].sum() > 3.0 * root.sum() / nested.n_components_
+    assert (words[0].argsort()[-OWN:] < OWN).mean() > 0.8
+
+
+def test_it_predicts_as_well_as_the_flat_fit_that_it_starts_from(fit):
+    nested, X, _, _ = fit
+    flat = HDP(random_state=0).fit(X[:300])
+    assert nested.score(X[300:]) > flat.score(X[300:]) - 0.005
+
+
+def test_order_of_words_apart_shares_of_a_branch_sum_to_those_of_its_nodes(fit):
+    nested, X, _, _ = fit
+    shares = nested.transform(X)
+    tree, main = nested.tree_, nested.apply(X)
+    branch = np.array([0, *(tree.path(u)[1] for u in range(1, tree.n_nodes))])
+    of_branches = np.array(
+        [shares[:, branch == b].sum(axis=1) for b in tree.children(0)]
+    )
+    assert (tree.children(0)[of_branches.argmax(axis=0)] == main).all()
+
+
+def test_it_starts_from_a_flat_fit_that_is_given(fit):
+    _, X, _, _ = fit
+    flat = HDP(6, split_merge=False, random_state=0).fit(X)
+    nested = NestedHDP(max_depth=2, init=FrozenEstimator(flat), random_state=0).fit(X)
+    assert nested.tree_.n_nodes == 7
+    assert NestedHDP(max_depth=2, init=flat, random_state=0).fit(X).tree_.n_nodes == 7
+    with pytest.raises(ValueError, match=r"X has 5 features, but init has 192"):
+        NestedHDP(init=flat).fit(X[:, :5])
+    with pytest.raises(ValueError, match="init must be a fitted HDP, got StickBreak"):
+        NestedHDP(init=StickBreakingHDP(4, 3, max_iter=1).fit(X)).fit(X)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_there_are_no_more_nodes_than_asked_for(fit, most):
+    _, X, _, _ = fit
+    nested = NestedHDP(max_components=most, max_iter=1, random_state=0).fit(X[:100])
+    assert nested.tree_.n_nodes <= most
+
+
+def test_themes_are_as_many_as_asked_for(fit):
+    _, X, _, _ = fit
+    nested = NestedHDP(max_depth=3, n_themes=2, random_state=0).fit(X)
+    assert len(nested.tree_.children(0)) == 2
+
+
+def test_failure_in_the_start_of_a_stream_leaves_the_estimator_unfitted(fit):
+    _, X, _, _ = fit
+    nested = NestedHDP(random_state=0)
+    with (
+        mock.patch.object(NestedHDP, "_flat_posterior", side_effect=Failure),
+        pytest.raises(Failure),
+    ):
+        nested.partial_fit(X)
+    assert not nested.__sklearn_is_fitted__()
+
+
+def test_fit_after_a_start_that_failed_is_a_first_fit(fit):
+    _, X, _, _ = fit
+    nested = NestedHDP(random_state=0, max_iter=1, warm_start=True)
+    with (
+        mock.patch.object(NestedHDP, "_flat_posterior", side_effect=Failure),
+        pytest.raises(Failure),
+    ):
+        nested.fit(X[:100])
+    other = NestedHDP(random_state=0, max_iter=1).fit(X[:100])
+    assert_same(nested.fit(X[:100]).components_, other.components_)
+
+
+def test_it_goes_on_with_no_fewer_levels_than_it_has(fit):
+    _, X, _, _ = fit
+    nested = NestedHDP(max_depth=3, max_iter=1, random_state=0).fit(X[:100])
+    with pytest.raises(ValueError, match=r"max_depth=2, but the tree .* has 3 levels"):
+        nested.set_params(max_depth=2).partial_fit(X)
+
+
+def test_outlines_read_it(fit):
+    nested, _, _, _ = fit
+    terms = top_terms(nested, n=3)
+    assert len(terms) == nested.n_components_
+    assert "NestedHDP" in str(summary(nested))
