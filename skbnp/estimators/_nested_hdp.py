@@ -31,6 +31,12 @@ from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
+from skbnp.models.hdp.burstiness import (
+    MOST_CONCENTRATION,
+    MOST_DISCOUNT,
+    NO_BURSTINESS,
+    Burstiness,
+)
 from skbnp.models.hdp.fold_in import fold_in_posterior
 from skbnp.models.hdp.memory import CollapsedMemory, Holdings
 from skbnp.models.nested_hdp.local import NestedStep
@@ -42,6 +48,7 @@ from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
+    Options,
     StrOptions,
     check_gamma_prior,
     check_is_fitted,
@@ -111,6 +118,10 @@ class NestedHDP(CountModel):
     child_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma priors under which concentrations are learned,
         both > 0.
+    burstiness : "auto" or False, default="auto"
+        Whether documents predict words that they have shown beyond what topics tell;
+        "auto" learns how much once `fit` or a call of `partial_fit` is through. Topics
+        explain all tokens: it changes predictions, and no topic.
     init : "auto" or fitted HDP, default="auto"
         The flat fit that the tree starts from; "auto" makes one, with the defaults of
         `HDP`. Wrap a fitted one in `sklearn.frozen.FrozenEstimator` where the estimator
@@ -173,6 +184,8 @@ class NestedHDP(CountModel):
         the tree but the last.
     topic_word_prior_ : float
         Value in force.
+    word_discount_, word_concentration_ : float
+        Discount and concentration of the words that a document repeats, as of `HDP`.
     log_predictive_ : float
         Log probability of the training tokens, each given the expected assignments of
         all others, in nats per token; after online learning that of the recent
@@ -254,6 +267,7 @@ class NestedHDP(CountModel):
         "learn_priors": ["boolean"],
         "child_concentration_prior": [tuple, list],
         "doc_concentration_prior": [tuple, list],
+        "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
         "init": [StrOptions({"auto"}), HasMethods(["merge_components"])],
         "batch_size": [
             Interval(Integral, 1, None, closed="left"),
@@ -266,6 +280,8 @@ class NestedHDP(CountModel):
     child_concentration_: float
     level_concentration_: np.ndarray
     topic_word_prior_: float
+    word_discount_: float
+    word_concentration_: float
 
     def __init__(
         self,
@@ -281,6 +297,7 @@ class NestedHDP(CountModel):
         learn_priors=True,
         child_concentration_prior: Sequence[float] = (1.0, 1.0),
         doc_concentration_prior: Sequence[float] = (1.0, 1.0),
+        burstiness: bool | str = "auto",
         init: Any = "auto",
         batch_size: int | str = "auto",
         learning_offset=1.0,
@@ -306,6 +323,7 @@ class NestedHDP(CountModel):
         self.learn_priors = learn_priors
         self.child_concentration_prior = child_concentration_prior
         self.doc_concentration_prior = doc_concentration_prior
+        self.burstiness = burstiness
         self.init = init
         self.batch_size = batch_size
         self.learning_offset = learning_offset
@@ -420,6 +438,7 @@ class NestedHDP(CountModel):
         flat = HDP(
             HDP().n_components if most is None else min(HDP().n_components, most),
             max_components=most,
+            burstiness=False,  # nodes explain all tokens
         )
         found = flat._start(
             flat._make_model(), counts, posterior.entropy, counts.shape[0]
@@ -459,6 +478,19 @@ class NestedHDP(CountModel):
             return replace(schedule, reshuffle=False)
         return replace(schedule, n_forgetting=FORGETTING_PASSES)
 
+    def _learn_all(self, posterior, rows, executor, monitor, tasks, goes_on) -> bool:
+        found = super()._learn_all(posterior, rows, executor, monitor, tasks, goes_on)
+        self._learn_burstiness(posterior, rows, executor)
+        return found
+
+    def _learn_burstiness(self, posterior, counts, executor) -> None:
+        """Learn how documents repeat words, of which predictions know."""
+        burstiness = None
+        if self.burstiness == "auto" and counts.shape[0] > 0:
+            predictor = NestedPredictor(posterior, self._local_stop())
+            burstiness = predictor.learn_burstiness(counts, executor)
+        posterior.state = replace(posterior.state, burstiness=burstiness)
+
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         if self._needs_start(posterior):
             self._find_start(posterior, counts, executor, monitor)
@@ -469,6 +501,7 @@ class NestedHDP(CountModel):
             self._visitor(executor),
             RunningAverage(),
         ).one_pass(monitor)
+        self._learn_burstiness(posterior, counts, executor)
 
     def _unsettled(self) -> str:
         return "leaves no two passes to compare."
@@ -489,6 +522,7 @@ class NestedHDP(CountModel):
             weights = np.full(len(tokens), 1.0 / len(tokens))
         tree = state.tree
         through = np.minimum(tree.accumulate(weights), 1.0)
+        burstiness = state.burstiness or NO_BURSTINESS
         return {
             "_posterior": posterior,
             "tree_": TreeView(tree.parent, through, tree.ids, are_in_use(tokens)),
@@ -499,6 +533,8 @@ class NestedHDP(CountModel):
             "child_concentration_": state.child_concentration,
             "level_concentration_": state.concentrations.copy(),
             "topic_word_prior_": state.topic_word_prior,
+            "word_discount_": burstiness.discount,
+            "word_concentration_": burstiness.concentration,
             "history_": history,
             "n_iter_": n_iter,
             "converged_": converged,
@@ -540,6 +576,13 @@ class NestedHDP(CountModel):
             check_number(name, getattr(state, name), least=1e-100, most=1e10)
         for name in ("stop", "go"):
             check_number(name, getattr(posterior.model, name), least=1e-300, most=LARGE)
+        if state.burstiness is not None:
+            check_kinds(state, burstiness=Burstiness)
+            discount = state.burstiness.discount
+            check_number("word_discount_", discount, least=0.0, most=MOST_DISCOUNT)
+            concentration = state.burstiness.concentration
+            most = 2.0 * MOST_CONCENTRATION  # as exponentials round
+            check_number("word_concentration_", concentration, least=0.5, most=most)
         check_array("component_ids_", self.component_ids_, (n,), kind="i")
         if not np.array_equal(posterior.ids, state.tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")

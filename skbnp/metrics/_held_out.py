@@ -20,6 +20,7 @@ from skbnp.models.hdp.burstiness import learn_burstiness
 from skbnp.models.hdp.fold_in import mix
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.models.nested_crp.prediction import PathPredictor
+from skbnp.models.nested_hdp.prediction import NestedPredictor
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.fitted import concentration_of, normalised_rows
 from skbnp.utils.random import Purpose, stream
@@ -337,7 +338,7 @@ def score_completion(
     repeats: bool | str = True,
 ) -> float:
     """Score the predictor of a model on documents that have been checked."""
-    if isinstance(predictor, MixturePredictor | _Transformer):
+    if isinstance(predictor, MixturePredictor | NestedPredictor | _Transformer):
         predictor = replace(predictor, repeats=bool(repeats), learns=repeats == "learn")
     parts = split_tokens(X, observed=observed, random_state=random_state)
     return _mean_log_likelihood(predictor, *parts, n_jobs)

@@ -74,7 +74,10 @@ def test_words_that_themes_share_are_above_their_topics(fit):
 def test_it_predicts_as_well_as_the_flat_fit_that_it_starts_from(fit):
     nested, X, _, _ = fit
     flat = HDP(random_state=0).fit(X[:300])
-    assert nested.score(X[300:]) > flat.score(X[300:]) - 0.005
+    assert (
+        nested.score(X[300:], repeats=False)
+        > flat.score(X[300:], repeats=False) - 0.005
+    )
 
 
 def test_order_of_words_apart_shares_of_a_branch_sum_to_those_of_its_nodes(fit):

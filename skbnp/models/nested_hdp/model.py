@@ -45,6 +45,7 @@ from skbnp.components.hyperparameters import GammaPrior
 from skbnp.components.statistics import WordsT, WordStats, WordTopics
 from skbnp.components.topics import HIGHEST, LOWEST, WordTopicModel
 from skbnp.kernels._special import log_gamma
+from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.trees import Tree
 
 __all__ = ["MixedTree", "NestedHDPModel", "NestedStats"]
@@ -66,6 +67,7 @@ class MixedTree:
     concentrations: Array  # (n_levels - 1,) A of the children of nodes of a level
     child_concentration: float  # gamma
     topic_word_prior: float  # eta
+    burstiness: Burstiness | None = None  # of predictions; None: no word is repeated
 
     @property
     def n_components(self) -> int:

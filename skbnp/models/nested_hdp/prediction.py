@@ -9,6 +9,12 @@ from numpy.typing import NDArray
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
+from skbnp.models.hdp.burstiness import (
+    N_DOCS,
+    Burstiness,
+    evenly,
+    learn_burstiness,
+)
 from skbnp.models.hdp.fold_in import MeanTopics, mix
 from skbnp.models.nested_hdp.local import NestedStep, node_shares
 from skbnp.rows.batch import Batch
@@ -25,6 +31,8 @@ class NestedPredictor:
 
     posterior: Posterior
     stop: LocalStop
+    repeats: bool = False  # whether a document predicts its own words
+    learns: bool = False  # whether how much is learned where the model does not know
 
     def counts(self, X: sp.csr_array, executor: Executor) -> sp.csr_array:
         """Infer the expected tokens of nodes in documents, (n_docs, n_nodes)."""
@@ -46,10 +54,33 @@ class NestedPredictor:
 
         Children that are not in the tree predict each word alike.
         """
-        state, words = self.posterior.state, self.posterior.totals.topic_words
         shares, left = self.infer(X_observed, executor)
-        topics = MeanTopics.of(words, state.topic_word_prior)
-        mixed = mix(shares, topics, X_held)
-        mixed += left[rows_of(X_held.indptr)] / X_held.shape[1]
+        mixed = self._mix(shares, left, X_held)
+        if self.repeats and X_observed.nnz:
+            burstiness = self.posterior.state.burstiness
+            base = self._mix(shares, left, X_observed)
+            if burstiness is None and self.learns:
+                burstiness = _learn(X_observed, base)
+            if burstiness is not None:
+                tables = burstiness.tables(X_observed, base)
+                shown, opens = burstiness.repeats(X_observed, tables, X_held)
+                mixed = shown + opens[rows_of(X_held.indptr)] * mixed
         with np.errstate(divide="ignore"):
             return float((X_held.data * np.log(np.minimum(mixed, 1.0))).sum())
+
+    def learn_burstiness(
+        self, X: sp.csr_array, executor: Executor
+    ) -> Burstiness | None:
+        """Learn how documents repeat words; None if they do not."""
+        some = X[evenly(X.shape[0], N_DOCS)]
+        return _learn(some, self._mix(*self.infer(some, executor), some))
+
+    def _mix(self, shares: Array, left: Array, X: sp.csr_array) -> Array:
+        """Probability of the word of each stored count under the nodes."""
+        state, words = self.posterior.state, self.posterior.totals.topic_words
+        topics = MeanTopics.of(words, state.topic_word_prior)
+        return mix(shares, topics, X) + left[rows_of(X.indptr)] / X.shape[1]
+
+
+def _learn(X: sp.csr_array, base: Array) -> Burstiness | None:
+    return learn_burstiness(X, lambda b: (b.tables(X, base), base))
