@@ -443,7 +443,8 @@ class NestedHDP(CountModel):
         found = flat._start(
             flat._make_model(), counts, posterior.entropy, counts.shape[0]
         )
-        learner = flat._make_learner(found, counts, executor, False)
+        around = flat._around(found, counts, executor)
+        learner = flat._make_learner(found, around, False)
         monitor.report("start: learns topics without a tree")
         trace = discarding("log_predictive")
         trace.tol = flat.tol
@@ -458,7 +459,8 @@ class NestedHDP(CountModel):
             return self.batch_size
         return HDP._batch_size_of(counts.sum(), counts.shape[0])
 
-    def _make_learner(self, posterior, counts, executor, goes_on):
+    def _make_learner(self, posterior, around, goes_on):
+        counts, visitor = around
         holdings = Holdings(counts.shape[0], 1.0)  # the start knows each once
         is_online = self.learning_method == "online"
         memory = RunningAverage if is_online else CollapsedMemory
@@ -466,7 +468,7 @@ class NestedHDP(CountModel):
             posterior,
             Corpus(counts),
             self._fit_schedule(posterior, counts),
-            self._visitor(executor),
+            visitor,
             memory(holdings),
         )
 
@@ -478,8 +480,12 @@ class NestedHDP(CountModel):
             return replace(schedule, reshuffle=False)
         return replace(schedule, n_forgetting=FORGETTING_PASSES)
 
-    def _learn_all(self, posterior, rows, executor, monitor, tasks, goes_on) -> bool:
-        found = super()._learn_all(posterior, rows, executor, monitor, tasks, goes_on)
+    def _learn_all(
+        self, posterior, rows, executor, monitor, tasks, goes_on, record
+    ) -> bool:
+        found = super()._learn_all(
+            posterior, rows, executor, monitor, tasks, goes_on, record
+        )
         self._learn_burstiness(posterior, rows, executor)
         return found
 

@@ -622,20 +622,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         """Topics at the start."""
         return getattr(self, self._size_name)
 
-    def _read(self, X, *, reset: bool, method: str, sample_weight=None):
-        if reset and self._is_given:
-            check_is_fitted(self.init)
-            check_names(self.init, X)
-        return super()._read(X, reset=reset, method=method, sample_weight=sample_weight)
-
-    def _accepter(self, goes_on: bool):
-        def accept(counts: sp.csr_array) -> sp.csr_array:
-            if self._is_given and not goes_on:
-                given_topics(self.init, counts.shape[1])
-            return counts
-
-        return accept
-
     def _learned(self) -> dict[str, Any]:
         """What is learned of the priors, and under which priors of their own."""
         return {
@@ -649,16 +635,23 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             ),
         }
 
-    def _read(self, X, *, reset: bool, method: str) -> sp.csr_array:
+    def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> sp.csr_array:
+        if reset and self._is_given:
+            check_is_fitted(self.init)
+            check_names(self.init, X)
         names = feature_names_of(X) if reset else None
         may_come = method == "partial_fit" and names is not None
 
         def accept(counts: sp.csr_array) -> sp.csr_array:
+            if reset and self._is_given:
+                given_topics(self.init, counts.shape[1])
             if reset:
                 self._known_topics(counts.shape[1], names, may_come=may_come)
             return counts
 
-        return self._read_counts(X, reset=reset, method=method, accept=accept)
+        return self._read_counts(
+            X, reset=reset, method=method, accept=accept, sample_weight=sample_weight
+        )
 
     def _known_topics(self, n_features, names, *, may_come) -> Resolved | None:
         """Return the topics that are known before a fit."""
