@@ -452,7 +452,8 @@ class NestedHDP(CountModel):
         return found
 
     def _visitor(self, executor: Executor) -> DocumentVisitor:
-        return DocumentVisitor(self._local_stop(), executor, NestedStep)
+        step: Any = NestedStep
+        return DocumentVisitor(self._local_stop(), executor, step)
 
     def _batch_size(self, counts) -> int:
         if not isinstance(self.batch_size, str):

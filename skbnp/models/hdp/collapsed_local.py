@@ -1,5 +1,6 @@
 """The collapsed document step over a batch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -202,7 +203,7 @@ def doc_topic_matrix(
 
 
 def sum_words(
-    part: Batch, found: list[_Found], shape: tuple[int, int], executor: Executor
+    part: Batch, found: Sequence[Any], shape: tuple[int, int], executor: Executor
 ) -> sp.csr_array:
     """Sum responsibilities over the documents of some blocks: (n_words, K)."""
     by_word = part.by_word()
