@@ -224,7 +224,8 @@ class Resolved:
         """Counts of some words in what each known topic starts from, (n_words, G).
 
         As others do from a document: a topic of seed words from those of the documents
-        where these are densest, others as a document of the mean length.
+        where these are densest, and from these words, half of each; others as a
+        document of the mean length.
         """
         n_docs = max(X.shape[0], 1)
         if self.is_whole:
@@ -241,7 +242,9 @@ class Resolved:
             counts = X[best] if len(best) else X
             own[:, topic] = np.asarray(counts.sum(axis=0)).ravel()[words]
             own[:, topic] /= max(len(best), 1)
-        return own
+        # As many tokens again of the seed words alone, in proportion to the corpus.
+        pull = seeds[words] * np.asarray(X.sum(axis=0)).ravel()[words][:, None]
+        return own + pull * (own.sum(axis=0) / np.maximum(pull.sum(axis=0), 1e-300))
 
 
 def resolve(
