@@ -94,7 +94,7 @@ def test_seeded_topics_outlast_all_moves(name):
     seeds = {f"topic {k}": np.argsort(-of_topic[k])[:3].tolist() for k in range(3)}
     idle = np.flatnonzero(X.sum(axis=0) == 0)
     seeds["no document"] = idle[:1].tolist() or [int(np.argmin(X.sum(axis=0)))]
-    fit = FITS[name](topic_word_prior=seeds).fit(X)
+    fit = FITS[name](topic_word_prior=KnownTopics(seeds, weight=0.1)).fit(X)
     assert_array_equal(fit.component_ids_[:4], np.arange(4))
     assert_array_equal(fit.get_feature_names_out()[:4], list(seeds))
     for _, kind, parents, children in fit.lineage_:
