@@ -67,7 +67,7 @@ class CountSurvey(NamedTuple):
     def of(cls, counts: sp.csr_array) -> "CountSurvey":
         """CountSurvey canonical counts; documents without tokens do not count."""
         used = np.diff(counts.indptr) > 0
-        idfs = _inverse_frequencies(counts)
+        n_given = counts.shape[0]
         counts = counts if used.all() else counts[used]
         return cls(
             counts.shape[0],
@@ -75,7 +75,7 @@ class CountSurvey(NamedTuple):
             counts.nnz,
             _different(counts),
             _labels(counts),
-            _form(counts, idfs),
+            _form(counts, n_given),
         )
 
     def plus(self, other: "CountSurvey") -> "CountSurvey":
@@ -154,7 +154,7 @@ def _are_labels(values: NDArray[np.float64]) -> bool:
     return bool(len(values) ** 2 > 40.0 * (np.ptp(values) + 1.0))
 
 
-def _form(counts: sp.csr_array, idfs: list[NDArray]) -> str | None:
+def _form(counts: sp.csr_array, n_given: int) -> str | None:
     """Tell counts, shares and multiples of these from what is made of counts."""
     if counts.nnz == 0:
         return None
@@ -163,7 +163,8 @@ def _form(counts: sp.csr_array, idfs: list[NDArray]) -> str | None:
     some = _sample(counts)
     if _are_proportional(some, some.data, 0.0):
         return ""
-    if (name := _scaled_form(some, idfs)) is not None:
+    name = _scaled_form(some, _idfs(counts, n_given))
+    if name is not None:
         return name
     if _are_proportional(some, some.data, SUM_RANGE):
         return ""
@@ -201,10 +202,12 @@ def _scaled_form(some: sp.csr_array, idfs: list[NDArray]) -> str | None:
     return None
 
 
-def _inverse_frequencies(counts: sp.csr_array) -> list[NDArray]:
-    """Weights of columns by scikit-learn's tf-idf, smoothed and not."""
-    n_docs, n_words = counts.shape
-    used = np.maximum(np.bincount(counts.indices, minlength=n_words), 1)
+def _idfs(counts: sp.csr_array, n_docs: int) -> list[NDArray]:
+    """Weights of columns by scikit-learn's tf-idf of all documents, smoothed and not.
+
+    Those without tokens are among its `n_docs`.
+    """
+    used = np.maximum(np.bincount(counts.indices, minlength=counts.shape[1]), 1)
     return [np.log((1 + n_docs) / (1 + used)) + 1.0, np.log(n_docs / used) + 1.0]
 
 
