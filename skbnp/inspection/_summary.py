@@ -125,18 +125,20 @@ def summary(
     >>> print(summary(hdp, ["rain", "snow", "sun"]))  # doctest: +ELLIPSIS
     HDP(n_components=2, random_state=0)
     <BLANKLINE>
-    vocabulary            3 terms
-    topics                2
-    fit                   28 passes, converged, ... seconds
-    moves                 10 births, 0 splits, 3 merges accepted
-    log probability       -0.83... nats per training token, each given all others
-    corpus_concentration  0.32...
-    doc_concentration     0.35...
-    topic_word_prior      0.001
+    vocabulary                3 terms
+    topics                    2
+    fit                       ... passes, converged, ... seconds
+    moves                     10 births, 0 splits, 3 merges accepted
+    log probability           -0.83... nats per training token, each given all others
+    a document repeats        none beyond what topics explain
+    corpus_concentration      0.32...
+    doc_concentration         0.35...
+    prediction_concentration  0.57...
+    topic_word_prior          0.046...
     <BLANKLINE>
     topic   weight  terms
-        1   56.3 %  rain, snow, sun
-       11   43.5 %  sun, rain, snow
+        1   56.1 %  rain, snow, sun
+       11   43.7 %  sun, rain, snow
     """
     model = fitted_model(estimator)
     weights, distr = topics(estimator)
