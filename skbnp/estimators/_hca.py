@@ -529,10 +529,13 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     def _visitor(self, executor) -> RowVisitor:
         return RowVisitor(executor)
 
+    def _around(self, posterior, rows, executor):
+        self._recent = RecentRows()
+        return super()._around(posterior, rows, executor)
+
     def _make_learner(self, posterior, around, goes_on):
         (rows, visitor), moves = around, self._moves()
         edits = NO_MOVES if moves is None else ComponentEdits(moves, self.tol)
-        self._recent = RecentRows()
         if goes_on:
             _put_in_frame(posterior, rows)
         self._warn_of_cost(*rows.shape)

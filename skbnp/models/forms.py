@@ -253,7 +253,10 @@ register("printed-moves/1", PrintedMoves, _any(*PRINTED))
 register("rejections/1", Rejections, _any("_waits"))
 register("tree-edits/1", TreeEdits, _any("moves", "rejections", "ends_idle"))
 register("online-tree-edits/1", OnlineTreeEdits, _any("moves", "_held"))
-EDITS = "moves rejections tol grows has_grown n_refused has_ended best has_begun rival"
+EDITS = (
+    "moves rejections tol grows has_grown n_refused has_ended best has_begun rival "
+    "groups_only"
+)
 register("component-edits/1", ComponentEdits, _any(*EDITS.split()))
 register("component-rival/1", Rival)
 register("component-proposal/1", ComponentProposal)
