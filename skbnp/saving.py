@@ -107,8 +107,12 @@ def load(path: str | os.PathLike) -> Any:
 def _classes() -> dict[str, type]:
     """Return the classes that files can be of, by name."""
     module = skbnp.estimators
-    found = {name: getattr(module, name) for name in module.__all__}
-    return {n: kind for n, kind in found.items() if issubclass(kind, BaseEstimator)}
+    names = {name: getattr(module, name) for name in module.__all__}
+    return {name: kind for name, kind in names.items() if _is_estimator(kind)}
+
+
+def _is_estimator(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseEstimator)
 
 
 def _kind_of(label: Any) -> type:

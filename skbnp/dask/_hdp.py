@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask.array import Array as DaskArray
 from dask.delayed import delayed
+from sklearn.base import BaseEstimator
 
 from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin, no_shares
 from skbnp.dask._checkpoints import Checkpoints, ShardRecord
@@ -20,6 +21,7 @@ from skbnp.dask._sessions import Session
 from skbnp.estimators import HDP as LocalHDP
 from skbnp.estimators._base import drop_empty
 from skbnp.estimators._hdp import REMEMBERED
+from skbnp.estimators._known_topics import TopicPriorLike
 from skbnp.inference.executor import Executor, Run
 from skbnp.inference.memory import NOTHING, RunningAverage
 from skbnp.inference.monitor import Account
@@ -228,7 +230,7 @@ class HDP(ShardedMixin, LocalHDP):
         learning_method="online",
         doc_concentration=1.0,
         corpus_concentration=1.0,
-        topic_word_prior=0.05,
+        topic_word_prior: TopicPriorLike = 0.05,
         burstiness: bool | str = "auto",
         learn_priors: bool | str = "auto",
         corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
@@ -243,7 +245,7 @@ class HDP(ShardedMixin, LocalHDP):
         max_doc_update_iter=100,
         mean_change_tol=1e-3,
         warm_up=5,
-        init="docs",
+        init: str | BaseEstimator = "docs",
         sparse_output=False,
         n_jobs=None,
         random_state=None,

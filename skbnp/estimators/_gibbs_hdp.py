@@ -16,7 +16,13 @@ from skbnp.estimators._base import (
     are_in_use,
 )
 from skbnp.estimators._given_topics import given_topics
-from skbnp.estimators._known_topics import base_prior, names_of, new_boosts, resolve
+from skbnp.estimators._known_topics import (
+    TopicPriorLike,
+    base_prior,
+    names_of,
+    new_boosts,
+    resolve,
+)
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler, evenly_spaced
 from skbnp.estimators._saved import (
     check_array,
@@ -319,7 +325,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         *,
         corpus_concentration=1.0,
         doc_concentration=1.0,
-        topic_word_prior=0.05,
+        topic_word_prior: TopicPriorLike = 0.05,
         burstiness: bool | str = "auto",
         learn_priors: bool | str = "concentrations",
         corpus_concentration_prior: Sequence[float] = (1.0, 1.0),

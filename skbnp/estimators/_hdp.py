@@ -7,12 +7,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._cautions import warn_if_many_topics
 from skbnp.estimators._given_topics import n_given
-from skbnp.estimators._known_topics import base_prior
+from skbnp.estimators._known_topics import TopicPriorLike, base_prior
 from skbnp.estimators._saved import (
     LARGE,
     check_array,
@@ -517,7 +518,7 @@ class HDP(VariationalTopicModel):
         learning_method="online",
         doc_concentration=1.0,
         corpus_concentration=1.0,
-        topic_word_prior=0.05,
+        topic_word_prior: TopicPriorLike = 0.05,
         burstiness: bool | str = "auto",
         learn_priors: bool | str = "auto",
         corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
@@ -532,7 +533,7 @@ class HDP(VariationalTopicModel):
         max_doc_update_iter=100,
         mean_change_tol=1e-3,
         warm_up=5,
-        init="docs",
+        init: str | BaseEstimator = "docs",
         sparse_output=False,
         n_jobs=None,
         random_state=None,

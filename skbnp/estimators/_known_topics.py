@@ -13,7 +13,16 @@ from skbnp.components import known_topics
 from skbnp.utils.plain import register
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["KnownTopics", "Resolved", "base_prior", "names_of", "new_boosts", "resolve"]
+__all__ = [
+    "DEFAULT_PRIOR",
+    "KnownTopics",
+    "Resolved",
+    "TopicPriorLike",
+    "base_prior",
+    "names_of",
+    "new_boosts",
+    "resolve",
+]
 
 Array = NDArray[np.float64]
 #: Range of the entries of a prior, and of that of all other topics.
@@ -181,6 +190,10 @@ def new_boosts(
         at = np.searchsorted(words, columns)
         values[at, topic] = np.maximum(known.weight * counts[columns], 1.0)
     return words, values
+
+
+#: What `topic_word_prior` takes: a number is of all topics alike.
+TopicPriorLike = ArrayLike | Mapping[str, Sequence[Any]] | KnownTopics
 
 
 @dataclass(frozen=True)

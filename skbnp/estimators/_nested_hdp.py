@@ -12,6 +12,7 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.components.statistics import WordTopics
 from skbnp.estimators._base import are_in_use
 from skbnp.estimators._hdp import HDP
+from skbnp.estimators._known_topics import DEFAULT_PRIOR
 from skbnp.estimators._saved import (
     LARGE,
     check_array,
@@ -376,7 +377,7 @@ class NestedHDP(CountModel):
             np.ones(1),
             np.full(1, float(self.doc_concentration)),
             float(self.child_concentration),
-            HDP().topic_word_prior if isinstance(eta, str) else float(eta),
+            DEFAULT_PRIOR if isinstance(eta, str) else float(eta),
         )
         return Posterior(
             model,

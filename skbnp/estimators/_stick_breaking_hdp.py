@@ -5,11 +5,12 @@ from numbers import Integral
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.distributions.stick_breaking import mean_weights
 from skbnp.estimators._given_topics import n_given
-from skbnp.estimators._known_topics import base_prior
+from skbnp.estimators._known_topics import TopicPriorLike, base_prior
 from skbnp.estimators._saved import check_number
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.engine import Learner
@@ -249,7 +250,7 @@ class StickBreakingHDP(VariationalTopicModel):
         learning_method="online",
         doc_concentration=1.0,
         corpus_concentration=1.0,
-        topic_word_prior=0.05,
+        topic_word_prior: TopicPriorLike = 0.05,
         learn_priors: bool | str = "concentrations",
         corpus_concentration_prior: Sequence[float] = (1.0, 1.0),
         doc_concentration_prior: Sequence[float] = (1.0, 1.0),
@@ -262,7 +263,7 @@ class StickBreakingHDP(VariationalTopicModel):
         max_doc_update_iter=100,
         mean_change_tol=1e-3,
         warm_up=5,
-        init="docs",
+        init: str | BaseEstimator = "docs",
         sparse_output=False,
         n_jobs=None,
         random_state=None,

@@ -260,7 +260,7 @@ def topic_shares(
     >>> hdp = HDP(n_components=2, random_state=0).fit(X)
     >>> shares = topic_shares(hdp, X, ["old", "old", "new", "new"] * 9)
     >>> shares.groups.tolist(), shares.mean.round(1).max(axis=1).tolist()
-    (['new', 'old'], [1.0, 0.9])
+    (['new', 'old'], [1.0, 1.0])
     """
     fitted(estimator, "transform")
     rng = check_random_state(random_state)
