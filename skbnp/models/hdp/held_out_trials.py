@@ -63,6 +63,8 @@ ALIKE, ALIKE_ERRORS = 0.002, 0.25
 #: Standard errors by which fewer topics may predict worse where documents explain their
 #: repeats: the rule of one standard error.
 FEWER_ERRORS = 1.0
+#: Standard errors within which half as many changes are tried after a rejection.
+WORSE_ERRORS = 2.0
 #: Standard errors by which a reduction must gain to be the posterior before the end.
 SURE_ERRORS = 2.0
 #: Steps of the topic prior before the model goes on, at the most.
@@ -282,8 +284,11 @@ class HeldOutTrials:
                 self.model, self.n_accepted = run, self.n_accepted + 1
             if gain.mean > 0.0:
                 self.best = run.logs
-            is_last = not accepted or run.n_changes < FEW * run.n_before
-            more = None if is_last else self._reduction(run)
+            most = None if accepted else run.n_changes // 2
+            n_next = run.n_changes if most is None else most
+            is_near = self.knows_repeats and gain.mean > -WORSE_ERRORS * gain.error
+            is_last = not (accepted or is_near) or n_next < FEW * run.n_before
+            more = None if is_last else self._reduction(self.model, most)
         elif run.kind == "continuation":
             if accepted:
                 self._adopted(run, monitor)
@@ -429,12 +434,16 @@ class HeldOutTrials:
         learner = run.learner.restart(posterior, run.learner.memory.empty())
         return self._new_run("births", learner, n_births)
 
-    def _reduction(self, run: Trial) -> Trial | None:
+    def _reduction(self, run: Trial, limit: int | None = None) -> Trial | None:
         """Begin without topics that prediction does not miss, if there are any.
 
         With one topic, if the frequencies of words predict as well as all topics.
+        `limit` is of the changes after a rejected reduction.
         """
         found, run.found = run.found, None
+        if found is None and limit is not None:
+            learner = run.learner
+            found = self.held.predict(learner.posterior, learner.visitor.executor)
         if found is None or run.n_topics < 2:
             return None
         kind: Kind = "reduction"
@@ -447,7 +456,7 @@ class HeldOutTrials:
             cheapest = held_out_moves.reductions(run.learner.posterior, *choosers)
             del choosers
             posterior = run.learner.posterior.copy()
-            n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET)
+            n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit)
         if n_changes == 0:
             return None
         # Steps of a model that has gone on go on, too: it would fall behind itself.

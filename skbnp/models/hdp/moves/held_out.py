@@ -194,14 +194,22 @@ def _nearest(topics: MeanTopics) -> NDArray[np.intp]:
     return np.unique(pairs, axis=0).reshape(-1, 2)
 
 
-def reduce(posterior: HDPPosterior, found: list[Reduction], budget: float) -> int:
+def reduce(
+    posterior: HDPPosterior,
+    found: list[Reduction],
+    budget: float,
+    limit: int | None = None,
+) -> int:
     """Do the cheapest reductions, at most half of the topics; return their number.
+
+    At most `limit` of them.
 
     No topic takes part in two. What they are predicted to cost adds up to no more than
     `budget`, gains not counted against it.
     """
     n_topics, busy, spent = posterior.state.n_components, set[int](), 0.0
     most, chosen = min(max(n_topics // 2, 1), n_topics - 1), list[Reduction]()
+    most = most if limit is None else min(most, limit)
     for candidate in found:
         cost = max(candidate.loss, 0.0)
         topics = {n for n in candidate[1:] if n is not None}
