@@ -63,6 +63,8 @@ SHARE = 0.2
 #: ...but no more than hold so many tokens: standard errors are then some thousandths
 #: of a nat.
 N_TOKENS = 40_000
+#: Tokens to predict that choose a few parameters as well as all would.
+ENOUGH_TOKENS = 5_000
 #: Documents that are held out at the least, but no more than a quarter.
 FEWEST_DOCS = 100
 #: So few judge nothing.
@@ -150,6 +152,18 @@ class HeldOut:
         observed, held = self.observed[rows], self.held[rows]
         some = replace(self, docs=self.docs[rows] // 2, observed=observed, held=held)
         return some, found.of(rows, self.held)
+
+    def sample(self) -> "HeldOut":
+        """Return one part of each document, if that is enough to choose parameters."""
+        first = np.unique(self.docs, return_index=True)[1]
+        if self.held[first].sum() < ENOUGH_TOKENS:
+            return self
+        return replace(
+            self,
+            docs=np.arange(len(first)),
+            observed=self.observed[first],
+            held=self.held[first],
+        )
 
     def predict(self, posterior: Posterior, executor: Executor) -> Prediction:
         """Fold in the observed counts."""
@@ -317,20 +331,18 @@ def suit_burstiness(
 
     starts = dict.fromkeys((None, state.burstiness))
     ends = (learn_burstiness(whole, seat, start) for start in starts)
-    predicted, logs = (
-        dict[Burstiness | None, Prediction](),
-        dict[Burstiness | None, Array](),
-    )
-    for burstiness in dict.fromkeys((*starts, *ends)):
-        some = held.predict_under(burstiness, posterior, executor)
-        predicted[burstiness], logs[burstiness] = some, held.log_probability(some)
-    best = max(logs, key=lambda burstiness: logs[burstiness].sum())
-    gain = compare(logs[best], logs[None], held.n_tokens)
+    some = held.sample()
+    logs = {
+        one: some.log_probability(some.predict_under(one, posterior, executor))
+        for one in dict.fromkeys((*starts, *ends))
+    }
+    best = max(logs, key=lambda one: logs[one].sum())
+    gain = compare(logs[best], logs[None], some.n_tokens)
     if gain.mean <= ERRORS * gain.error:
         best = None
     with commit():
         posterior.state = replace(posterior.state, burstiness=best)
-    return predicted[best]
+    return held.predict(posterior, executor)
 
 
 def _log_likelihoods(

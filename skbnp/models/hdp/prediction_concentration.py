@@ -42,6 +42,7 @@ def suit_prediction_concentration(
     held: HeldOut, posterior: Posterior, executor: Executor
 ) -> None:
     """Set the concentration that predicts held-out tokens best, topics as they are."""
+    held = held.sample()
     for _ in range(N_ROUNDS):
         state = posterior.state.for_prediction
         predicted = held.predict(posterior, executor)
