@@ -18,6 +18,8 @@ DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = DECLARED["project"]
 #: Distributions that have another name than their module.
 DISTRIBUTIONS = {
+    "arviz": "arviz-base",  # its module before ArviZ 1
+    "arviz_base": "arviz-base",
     "arviz_stats": "arviz-stats",
     "mpl_toolkits": "matplotlib",
     "sklearn": "scikit-learn",

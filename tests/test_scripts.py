@@ -46,6 +46,7 @@ LONG = {
         *("--starts", "10", "--seeds", "0"),
     ],
     "benchmarks/kernels.py": ["--runs", "1"],
+    "benchmarks/nested_hdp.py": ["jacm", "--seeds", "2"],
     "benchmarks/nested.py": ["fits", "--runs", "1", "--documents", "60"],
     "benchmarks/planted_trees.py": [
         *("--recipes", "gibbs", "--settings", "balanced-1"),

@@ -73,6 +73,10 @@ class TopicCounts:
         As in the fixed point of `CollapsedHDP`, b_k is proportional to expected tables.
         """
         counts = sp.csr_array(counts, dtype=np.float64)
+        indices, indptr = (
+            a.astype(np.int32, copy=False) for a in (counts.indices, counts.indptr)
+        )
+        counts = sp.csr_array((counts.data, indices, indptr), counts.shape)
         means, some = Moments.of(counts.data)
         totals = Moments.of(_row_sums(counts))
         weights = np.asarray(counts.sum(axis=0)).ravel()

@@ -982,14 +982,14 @@ class HDP(VariationalTopicModel):
         if posterior.reservoir is None:
             n_seen = posterior.n_seen
             posterior.reservoir = Reservoir.empty(counts.shape[1], n_seen)
-        if posterior.n_steps > 0:
-            some = counts[evenly(counts.shape[0], SCORED)]
-            scores = score_documents(posterior, some, executor)
-            posterior.reservoir = posterior.reservoir.scored(scores)
         begin, batch_size = 0, self._batch_size(counts)
         while begin < counts.shape[0]:
             n_left = counts.shape[0] - begin
             end = begin + self._next_part(posterior.reservoir, n_left, batch_size)
+            if posterior.n_steps > 0:
+                some = counts[begin:end][evenly(end - begin, SCORED)]
+                scores = score_documents(posterior, some, executor)
+                posterior.reservoir = posterior.reservoir.scored(scores)
             posterior.reservoir, learned = posterior.reservoir.add(
                 counts[begin:end], moves.reservoir_tokens, posterior.entropy
             )

@@ -147,6 +147,8 @@ class NestedHDP(CountModel):
     mean_change_tol : float, default=1e-3
         The iteration of a document ends when its expected counts change by less than
         this per token, or by less than 0.01.
+    sparse_output : bool, default=False
+        Whether `transform` returns a csr_array.
     n_jobs : int or None, default=None
         Threads of the document step, as in scikit-learn. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -308,6 +310,7 @@ class NestedHDP(CountModel):
         tol=1e-4,
         max_doc_update_iter=100,
         mean_change_tol=1e-3,
+        sparse_output=False,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -334,6 +337,7 @@ class NestedHDP(CountModel):
         self.tol = tol
         self.max_doc_update_iter = max_doc_update_iter
         self.mean_change_tol = mean_change_tol
+        self.sparse_output = sparse_output
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -620,7 +624,7 @@ class NestedHDP(CountModel):
         check_is_fitted(self)
         return NestedPredictor(self._posterior, self._local_stop())
 
-    def transform(self, X: MatrixLike) -> np.ndarray:
+    def transform(self, X: MatrixLike) -> np.ndarray | sp.csr_array:
         """Infer the proportions of nodes in documents.
 
         Parameters
@@ -630,7 +634,7 @@ class NestedHDP(CountModel):
 
         Returns
         -------
-        doc_topic_distr : ndarray of shape (n_samples, n_components_)
+        doc_topic_distr : ndarray or csr_array of shape (n_samples, n_components_)
             Expected shares of the nodes of `tree_`, each without those below it; rows
             sum to one, the mass of topics that are not in the tree left out. A document
             without tokens gets the prior shares. float32 if `X` is, otherwise float64.
@@ -639,7 +643,13 @@ class NestedHDP(CountModel):
         with Executor(self.n_jobs) as executor:
             shares, _ = self._predictor().infer(counts, executor)
         shares = shares / shares.sum(axis=1, keepdims=True)
-        return shares.astype(dtype, copy=False)
+        shares = shares.astype(dtype, copy=False)
+        return sp.csr_array(shares) if self.sparse_output else shares
+
+    def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
+        """Expected tokens of nodes in documents, (n_docs, n_components_), and words."""
+        with Executor(self.n_jobs) as executor:
+            return self._predictor().counts(counts, executor), counts.data
 
     def apply(self, X: MatrixLike) -> np.ndarray:
         """Find the main branch of each document.

@@ -264,7 +264,13 @@ def _fitted_tokens(model, topics, counts, shares):
         blocks.append(_fit_block(topics, counts, weights, wanted, slice(begin, end)))
         begin = end
     at, of, uses = (np.concatenate(part) for part in zip(*blocks, strict=True))
-    return at, of, uses, uses / (totals + prior)[rows_of(counts)[at]]
+    docs = rows_of(counts)[at]
+    if hasattr(model, "tree_"):  # shares of nodes are of their branches, no ratios
+        entry = docs * len(topics) + of
+        parts = uses / np.bincount(entry, uses)[entry] * shares[docs, of]
+    else:
+        parts = uses / (totals + prior)[docs]
+    return at, of, uses, parts
 
 
 def _fit_block(topics, counts, weights, wanted, docs):

@@ -154,6 +154,7 @@ def _are_labels(values: NDArray[np.float64]) -> bool:
     return bool(len(values) ** 2 > 40.0 * (np.ptp(values) + 1.0))
 
 
+@np.errstate(over="ignore")  # ratios of values; large ones are not examined
 def _form(counts: sp.csr_array, n_given: int) -> str | None:
     """Tell counts, shares and multiples of these from what is made of counts."""
     if counts.nnz == 0:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import (
     ConvergenceWarning,
     DataConversionWarning,
@@ -419,12 +418,6 @@ def test_names_stay_where_tables_are_served_anew():
     )
     hdp.fit(20 * np.eye(3) + 1)
     assert hdp.component_ids_.max() < 20
-
-
-def test_start_that_is_no_hdp_is_refused_by_name(docs):
-    lda = LatentDirichletAllocation(3, max_iter=1).fit(docs)
-    with pytest.raises(ValueError, match="init must be a fitted HDP; it has no"):
-        GibbsHDP(init=lda).fit(docs)
 
 
 def test_refused_start_leaves_a_fitted_model(docs):

@@ -48,7 +48,7 @@ TAKERS = {
         random_state=0,
     ),
     "StickBreakingHDP": Sticks(
-        70, 6, learning_method="batch", warm_up=0, max_iter=3, random_state=0
+        120, 6, learning_method="batch", warm_up=0, max_iter=3, random_state=0
     ),
     "GibbsHDP": GibbsHDP(max_iter=3, random_state=0),
 }

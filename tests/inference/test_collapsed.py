@@ -153,7 +153,7 @@ def test_documents_of_a_stream_are_held_by_nobody(X, monkeypatch):
     assert len(seen) == 6
     assert not np.concatenate(seen).any()
     seen.clear()
-    HDP(5, batch_size=30, random_state=0, max_iter=2).fit(X)
+    HDP(5, batch_size=30, burstiness=False, random_state=0, max_iter=2).fit(X)
     held = [(part > 0.0).all() for part in seen]
     assert held == [False] * 3 + [True] * 3
 
@@ -347,13 +347,13 @@ def test_large_minibatches_are_visited_in_parts(size, X, monkeypatch):
     posterior, visitor = start(X), VISITOR
     held = np.random.default_rng(0).random(N_DOCS)
     whole = visitor.visit(posterior, X, remembered=held)
-    calls, sum_words = [], collapsed._sum_words
+    calls, sum_words = [], collapsed.sum_words
 
     def note(part, *rest):
         calls.append(part.n_docs)
         return sum_words(part, *rest)
 
-    monkeypatch.setattr(collapsed, "_sum_words", note)
+    monkeypatch.setattr(collapsed, "sum_words", note)
     monkeypatch.setattr(collapsed, "PART_SIZE", size)
     parts = visitor.visit(posterior, X, remembered=held)
     assert len(calls) > 1

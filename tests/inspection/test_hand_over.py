@@ -125,14 +125,14 @@ def test_lda_is_fitted_and_works_on(name):
 
 
 def test_lda_gives_the_shares_and_scores_of_its_topics():
-    bars = make_bars(200, random_state=0).data
+    bars = make_bars(400, random_state=0).data
     model = HDP(random_state=0).fit(bars)
     lda, expected = to_lda(model), model.transform(bars)
     assert np.abs(lda.transform(bars) - expected).mean() < 0.01
     score = document_completion_score(lda, bars)
     assert score == pytest.approx(model.score(bars), abs=0.02)
     assert lda.doc_topic_prior_ == pytest.approx(
-        model.doc_concentration_ * model.topic_weights_.mean()
+        model.prediction_concentration_ * model.topic_weights_.mean()
     )
     # Negative control: topics of another fit.
     other = LatentDirichletAllocation(model.n_components_, random_state=0).fit(bars)

@@ -35,7 +35,9 @@ def expected_prior(model, X):
     """Shares of the prior alone, up to a factor of each document."""
     if hasattr(model, "doc_topic_prior_"):
         return np.ones(model.n_components)
-    return model.doc_concentration_ * model.topic_weights_
+    learned = model.doc_concentration_
+    concentration = getattr(model, "prediction_concentration_", learned)
+    return concentration * model.topic_weights_
 
 
 @pytest.mark.parametrize("name", KINDS)

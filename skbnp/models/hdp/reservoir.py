@@ -21,9 +21,9 @@ GROWTH, GROWTH_AFTER_REJECTION = 2.0, 4.0
 MARGIN = 1.1
 #: Documents that are kept at the least, however long.
 FEWEST_DOCS = 1000
-#: Documents of a call whose scores are recorded, at most, and those that a record needs
-#: before it tells what is usual.
-SCORED, FEWEST_SCORED = 200, 100
+#: Documents of a part of a call whose scores are recorded, at most, and those that a
+#: record needs before it tells what is usual.
+SCORED, FEWEST_SCORED = 50, 100
 #: Standard errors that a call may score below the record each time, and those beyond
 #: these that in all make other numbers of topics due.
 SLACK, SURPRISE = 0.5, 4.0
