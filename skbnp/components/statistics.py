@@ -151,6 +151,10 @@ class WordTopics:
         Counts summed over the vocabulary.
     """
 
+    _values: Array
+    seen: SeenWords
+    _scale: float
+    total: Array
     #: Factors of the table, one after the other, before `scale`; of a copy.
     _factors: tuple[float, ...] = ()
 
@@ -163,10 +167,12 @@ class WordTopics:
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is saved: with a table of its own."""
-        state = dict(vars(self))
-        if state.pop("_factors", ()) or self._is_shared:
-            state["_values"] = self._own_table()
-        return state
+        is_own = not self._factors and not self._is_shared
+        own = object.__new__(type(self))
+        vars(own).update(vars(self))
+        if not is_own:
+            own._values, own._factors = self._own_table(), ()
+        return vars(own)
 
     @property
     def scale(self) -> float:

@@ -26,7 +26,7 @@ def _made(kind: type, state: dict) -> Any:
 register(
     "frozen-estimator/1",
     FrozenEstimator,
-    {"estimator": object},
+    types={"estimator": object},
     make=FrozenEstimator,
     state=vars,
 )
@@ -37,4 +37,10 @@ for _tag, _kind in {
     "nested-crp-estimator/1": NestedCRP,
     "stick-breaking-hdp-estimator/1": StickBreakingHDP,
 }.items():
-    register(_tag, _kind, {"state": dict}, make=partial(_made, _kind), state=_state_of)
+    register(
+        _tag,
+        _kind,
+        types={"state": dict},
+        make=partial(_made, _kind),
+        state=_state_of,
+    )

@@ -100,7 +100,7 @@ class KnownTopics:
 register(
     "known-topics/1",
     KnownTopics,
-    dict.fromkeys(("topics", "frozen", "weight", "prior"), object),
+    types=dict.fromkeys(("topics", "frozen", "weight", "prior"), object),
     make=KnownTopics,
 )
 

@@ -46,6 +46,14 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
         Documents, of all passes together, that are first visited with mean weights.
     """
 
+    posterior: PosteriorT
+    corpus: CorpusT
+    schedule: Schedule
+    visitor: VisitorT
+    memory: MemoryT
+    moves: Moves
+    warm_up: float
+    n_passes: int
     has_ended = False
 
     def __init__(

@@ -49,8 +49,10 @@ NOTHING = DocumentMemory()
 class DocumentStarts(DocumentMemory):
     """Documents start from where they ended, and keep the better; parts stay."""
 
+    _starts: dict[int, object]
+
     def __init__(self) -> None:
-        self._starts: dict[int, object] = {}
+        self._starts = {}
 
     def recall(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
@@ -80,6 +82,7 @@ class RunningAverage(Memory):
     documents : DocumentMemory
     """
 
+    documents: DocumentMemory
     holds_corpus = False
 
     def __init__(self, documents: DocumentMemory = NOTHING):
@@ -125,9 +128,12 @@ class Remembered(Memory, Generic[FoundT, MemoT]):
         One of each part, with its statistics `stats`; never changed but replaced.
     """
 
+    n_forgetful: int
+    n_passes: int
+    memos: list[MemoT]
+
     def __init__(self, n_forgetful: int = 1):
-        self.n_forgetful, self.n_passes = n_forgetful, 0
-        self.memos: list[MemoT] = []
+        self.n_forgetful, self.n_passes, self.memos = n_forgetful, 0, []
 
     @property
     def is_complete(self) -> bool:

@@ -44,6 +44,9 @@ class Reporter:
         Passes between messages; 0 for none.
     """
 
+    verbose: int
+    _told: float  # seconds
+
     def __init__(self, verbose: int = 0):
         self.verbose = verbose
         self._told = time.perf_counter()
@@ -83,6 +86,18 @@ class Monitor(Reporter):
     size : float or None
         What changes of the bound are compared with, its own size by default.
     """
+
+    history: History
+    criterion: str
+    parts_name: str
+    unit: str
+    tol: float
+    size: float | None
+    least_change: float
+    change: float
+    n_passes: int
+    _last: float  # value of the criterion
+    _start: float  # seconds
 
     def __init__(
         self,

@@ -68,6 +68,8 @@ class Visitor(Protocol):
 class Corpus:
     """Documents by part: rows of a matrix of canonical counts, none of them empty."""
 
+    X: sp.csr_array
+
     def __init__(self, X: sp.csr_array):
         self.X = X
 
@@ -184,7 +186,7 @@ NO_MOVES: Moves = Moves()
 class CountingMoves(Moves[LearnerT]):
     """Moves that know for how many documents those of a pass stand in the totals."""
 
-    _held = 0.0
+    _held: float
 
     def begin_pass(self, learner: LearnerT) -> None:
         """Count documents afresh."""

@@ -52,6 +52,9 @@ class World:
         Tells it from all others; None makes one up.
     """
 
+    content: Any
+    name: str
+
     def __init__(self, content: Any, name: str | None = None):
         self.content = content
         self.name = uuid4().hex if name is None else name

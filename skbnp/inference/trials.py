@@ -107,8 +107,10 @@ class Kind(Generic[ContextT, ProposalT]):
 class Rejections:
     """How many passes rejected proposals wait: the more often, the longer."""
 
+    _waits: dict[tuple, tuple[int, int]]  # pass to wait for, how long
+
     def __init__(self) -> None:
-        self._waits: dict[tuple, tuple[int, int]] = {}  # pass to wait for, how long
+        self._waits = {}
 
     def is_over(self, key: tuple, n_passes: int) -> bool:
         """Whether a proposal may be tried in a pass."""
@@ -180,6 +182,9 @@ class EditMoves(Moves, Generic[ContextT, ProposalT]):
     ----------
     moves : TreeMoves
     """
+
+    moves: TreeMoves
+    rejections: Rejections
 
     def __init__(self, moves: TreeMoves):
         self.moves, self.rejections = moves, Rejections()

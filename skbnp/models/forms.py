@@ -1,7 +1,9 @@
 """The classes that files of estimators and checkpoints can hold: these, and no others.
 
-A tag says what is saved, whatever module its class is in. Where fields get other names,
-or another meaning, the version of the tag goes up.
+A tag says what is saved, whatever module its class is in, and lists the names of its
+fields in files, in the order of the attributes of the class. Renaming a class or an
+attribute changes nothing here. If fields are added, removed or get another meaning, the
+version of the tag goes up.
 """
 
 from typing import Any
@@ -45,7 +47,7 @@ from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.fold_in import MeanTopics
-from skbnp.models.hdp.held_out import HeldOut, Prediction, fold_words
+from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, Trial
 from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
 from skbnp.models.hdp.memory import Memo as MeanFieldMemo
@@ -92,11 +94,6 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 
-def _any(*names: str) -> dict[str, Any]:
-    """Fields of a class of its driver's process, of whatever types."""
-    return dict.fromkeys(names, object)
-
-
 def _csr(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
 ) -> sp.csr_array:
@@ -106,17 +103,6 @@ def _csr(
     if indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all():
         _ = made.has_canonical_format  # noted, so that evaluation does not write it
     return made
-
-
-def _state_of_trials(trials: HeldOutTrials) -> dict[str, Any]:
-    """Return trials without folds of words, which follow from held-out documents."""
-    return {**vars(trials), "folds_words": bool(trials.folds)}
-
-
-def _trials(*, folds_words: bool, **parts: Any) -> HeldOutTrials:
-    trials = object.__new__(HeldOutTrials)
-    vars(trials).update(parts, folds=fold_words(parts["held"]) if folds_words else [])
-    return trials
 
 
 def _state_of_corpus(corpus: TreeCorpus) -> dict[str, Any]:
@@ -149,11 +135,11 @@ CSR = {
     "indptr": NDArray[np.int64],
     "shape": tuple[int, int],
 }
-register("csr/1", sp.csr_array, CSR, make=_csr)
+register("csr/1", sp.csr_array, types=CSR, make=_csr)
 register(
     "random-state/1",
     np.random.RandomState,
-    _any("bit_generator", "state", "has_gauss", "gauss"),
+    types=dict.fromkeys(("bit_generator", "state", "has_gauss", "gauss"), object),
     make=_generator,
     state=_state_of_generator,
 )
@@ -161,168 +147,367 @@ register(
 # Trees, and settings of users: their constructors check them.
 TREE = {"ids": Ints, "depth": Ints, "next_id": int}
 VIEW = {"parent": Ints, "weight": Array, "ids": Ints, "in_use": NDArray[np.bool_]}
-register("tree/1", Tree, TREE, make=Tree)
-register("tree-view/1", TreeView, VIEW, make=TreeView)
+register("tree/1", Tree, types=TREE, make=Tree)
+register("tree-view/1", TreeView, types=VIEW, make=TreeView)
 register("split-merge/1", SplitMerge, make=SplitMerge)
 register("tree-moves/1", TreeMoves, make=TreeMoves)
 register("epoch-moves/1", EpochMoves, make=EpochMoves)
 
 # What models have learned.
-TABLE = {"_values": Array, "seen": SeenWords, "_scale": float, "total": Array}
-register("lineage/1", Lineage)
-register("posterior/1", Posterior)
-register("seen-words/1", SeenWords)
-register("word-topics/2", WordTopics, TABLE, state=WordTopics.__getstate__)
-register("topic-priors/1", TopicPriors)
+register("lineage/1", Lineage, "step kind parents children")
+register(
+    "posterior/1",
+    Posterior,
+    "model state global_stats ids lineage seed_entropy n_steps step_origin n_seen "
+    "is_warm init_fraction max_components",
+)
+register("seen-words/1", SeenWords, "words n_vocabulary")
+register(
+    "word-topics/2",
+    WordTopics,
+    "values seen scale total",
+    state=WordTopics.__getstate__,
+)
+register(
+    "topic-priors/1",
+    TopicPriors,
+    "columns words values is_fixed is_whole topic_word_prior fixed_stats",
+)
 register(
     "known-word-topics/1",
     KnownWordTopics,
-    TABLE | {"known": TopicPriors},
+    "values seen scale total known",
     state=KnownWordTopics.__getstate__,
 )
-register("level-priors/1", LevelPriors)
-register("hdp-posterior/1", HDPPosterior)
-register("hdp-burstiness/1", Burstiness)
-register("hdp-state/3", HDPState)
-register("hdp-collapsed/1", CollapsedHDP)
-register("hdp-collapsed-stats/1", CollapsedStats)
-register("hdp-mean-field/1", DirectHDP)
-register("hdp-mean-field-stats/1", HDPStats)
-register("hdp-reservoir/1", Reservoir)
-register("hdp-move-memory/1", MoveMemory)
-register("hdp-merge-evidence/1", Evidence)
-register("hdp-sticks/1", StickHDP)
-register("hdp-sticks-state/1", StickState)
-register("hdp-sticks-stats/1", StickStats)
-register("nested-crp/1", NestedModel)
-register("nested-crp-state/1", TopicTree)
-register("nested-crp-stats/1", PathStats)
-register("nested-hdp/1", NestedHDPModel)
-register("nested-hdp-state/1", MixedTree)
-register("nested-hdp-stats/1", NestedStats)
-register("hca/1", hca.Model)
-register("hca-frame/1", Frame)
-register("hca-recent-rows/1", RecentRows)
-register("hca-state/1", hca.State)
-register("hca-stats/1", hca.Stats)
-register("dependent-trees/1", EpochModel)
-register("dependent-trees-priors/1", TreePriors)
-register("dependent-trees-posterior/1", EpochPosterior)
-register("dependent-trees-state/1", EpochState)
-register("dependent-trees-stats/1", EpochStats)
-register("dependent-trees-closed-epoch/1", ClosedEpoch)
+register("level-priors/1", LevelPriors, "concentration level_prior topic_prior seen")
+register(
+    "hdp-posterior/1",
+    HDPPosterior,
+    "model state global_stats ids lineage seed_entropy n_steps step_origin n_seen "
+    "is_warm init_fraction max_components trials_ended move_records reservoir",
+)
+register("hdp-burstiness/1", Burstiness, "discount concentration")
+register(
+    "hdp-state/3",
+    HDPState,
+    "weights doc_concentration corpus_concentration topic_word_prior burstiness "
+    "by_tables prediction_concentration",
+)
+register(
+    "hdp-collapsed/1",
+    CollapsedHDP,
+    "learn_concentrations learn_topic_prior corpus_prior doc_prior",
+)
+register(
+    "hdp-collapsed-stats/1",
+    CollapsedStats,
+    "topic_words tables length_slope log_predictive n_tokens",
+)
+register(
+    "hdp-mean-field/1",
+    DirectHDP,
+    "learn_concentrations learn_topic_prior corpus_prior doc_prior",
+)
+register(
+    "hdp-mean-field-stats/1",
+    HDPStats,
+    "topic_words entropy n_docs_using weight_slope weight_offset length_slope "
+    "length_offset n_tokens",
+)
+register(
+    "hdp-reservoir/1",
+    Reservoir,
+    "keys counts last_key last_held_out_key n_before n_next n_last n_scored "
+    "mean_score score_spread surprise",
+)
+register("hdp-move-records/1", MoveMemory, "idle pairs pairs_on_hold waits credit")
+register("hdp-merge-evidence/1", Evidence, "n_docs gain square check_at")
+register(
+    "hdp-sticks/1",
+    StickHDP,
+    "n_tables learn_concentrations learn_topic_prior corpus_prior doc_prior",
+)
+register(
+    "hdp-sticks-state/1",
+    StickState,
+    "tables doc_concentration corpus_concentration topic_word_prior last",
+)
+register(
+    "hdp-sticks-stats/1",
+    StickStats,
+    "topic_words tables table_entropy entropy n_sticks log_left stick_offset n_tokens",
+)
+register(
+    "nested-crp/1",
+    NestedModel,
+    "priors learn_concentration learn_topic_prior concentration topic",
+)
+register("nested-crp-state/1", TopicTree, "tree word_counts stub_masses")
+register(
+    "nested-crp-stats/1",
+    PathStats,
+    "word_counts word_variances stub_masses stub_variances off_tree_tokens entropy",
+)
+register(
+    "nested-hdp/1",
+    NestedHDPModel,
+    "stop_prior go_prior learn_concentrations learn_topic_prior child_prior doc_prior",
+)
+register(
+    "nested-hdp-state/1",
+    MixedTree,
+    "tree weights concentrations child_concentration topic_word_prior burstiness",
+)
+register(
+    "nested-hdp-stats/1",
+    NestedStats,
+    "topic_words tables growth log_predictive n_tokens",
+)
+register(
+    "hca/1",
+    hca.Model,
+    "n_levels concentration loading_variance frame noise_shape noise_rate "
+    "centre_variance learn_loading_variance",
+)
+register("hca-frame/1", Frame, "shift scale")
+register("hca-recent-rows/1", RecentRows, "rows mass n_new n_last")
+register(
+    "hca-state/1",
+    hca.State,
+    "tree loadings loading_variances stub_masses centres centre_variances mean "
+    "mean_variance noise_shape noise_rate",
+)
+register(
+    "hca-stats/1",
+    hca.Stats,
+    "stub_masses moments coordinates products total square n_rows entropy",
+)
+register(
+    "dependent-trees/1",
+    EpochModel,
+    "priors learns_concentration learns_prior_concentration learns_past_weight "
+    "is_first",
+)
+register(
+    "dependent-trees-priors/1",
+    TreePriors,
+    "child_concentration stop_concentration parent_weight past_weight",
+)
+register(
+    "dependent-trees-posterior/1",
+    EpochPosterior,
+    "model state global_stats ids lineage seed_entropy n_steps step_origin n_seen "
+    "is_warm init_fraction max_components label first_step window n_open "
+    "unconverged seen closed",
+)
+register(
+    "dependent-trees-state/1",
+    EpochState,
+    "tree masses history means concentrations previous previous_rows above "
+    "centroid concentration prior_concentration previous_ids n_unseen",
+)
+register("dependent-trees-stats/1", EpochStats, "masses sums entropies")
+register(
+    "dependent-trees-closed-epoch/1",
+    ClosedEpoch,
+    "label state n_rows first_step n_records",
+)
 
 # Chains of samplers, and what they keep.
-register("franchise-chain/1", FranchiseState)
-register("franchise-tables/2", TableAssignments)
-register("franchise-concentrations/2", Concentrations)
-register("franchise-sample/2", FranchiseSample)
-register("nested-chain/1", NestedState)
-register("nested-paths/1", Paths)
-register("nested-sample/1", NestedSample)
-register("slice-chain/1", TreeChainState)
-register("slice-directions/1", Directions)
-register("slice-sample/1", TreeSample)
+register(
+    "franchise-chain/1",
+    FranchiseState,
+    "number step ids next_id lineage begin log_joint tables concentrations "
+    "n_splits n_merges",
+)
+register("franchise-tables/2", TableAssignments, "table n_tables size dish word_size")
+register(
+    "franchise-concentrations/2",
+    Concentrations,
+    "corpus doc topic_word_prior word_discount word_concentration",
+)
+register(
+    "franchise-sample/2",
+    FranchiseSample,
+    "topic_word_counts table_counts component_ids doc_concentration "
+    "corpus_concentration topic_word_prior log_joint chain step word_discount "
+    "word_concentration",
+)
+register(
+    "nested-chain/1",
+    NestedState,
+    "number step ids next_id lineage begin log_joint paths priors",
+)
+register("nested-paths/1", Paths, "node level")
+register(
+    "nested-sample/1",
+    NestedSample,
+    "component_ids depth topic_word_counts doc_counts child_concentration "
+    "level_prior topic_word_prior log_joint chain step",
+)
+register(
+    "slice-chain/1",
+    TreeChainState,
+    "number step ids next_id lineage begin log_joint number_of_epoch tree node "
+    "directions history previous_rows previous concentration prior_concentration "
+    "past_weight sums earlier_masses earlier_sums closed",
+)
+register("slice-directions/1", Directions, "drawn row n_unseen n_axes n_used")
+register("slice-sample/1", TreeSample, "epoch log_joint chain step past_weight")
 
-# What a fit that goes on has learned, and what its moves and trials wait for.
-LEARNER = "posterior schedule moves corpus visitor memory warm_up n_passes"
-TRIALS = (
-    "posterior held moves prior_limit length passes_left finish n_tokens "
-    "n_trials n_accepted final is_complete n_final n_final_passes model run best "
-    "learns_burstiness knows_repeats tries_tables"
-)
-MONITOR = (
-    "verbose _told history criterion parts_name unit tol change n_passes _last _start"
-)
-VALUES = {"_values": Array, "_scale": float}
-BLOCKS = {
-    "_times": Holdings,
-    "_times_of_newcomers": Holdings,
-    "_n_blocks": int,
-    "_newcomers": tuple[Ints, ...] | list[Ints],
-}
-register("learner/1", Learner, _any(*LEARNER.split()))
-register("monitor/1", Monitor, _any(*MONITOR.split()))
-register("no-moves/1", Moves, {})
-register("end-unused/1", EndUnused, {"moves": SplitMerge})
-register("learn-burstiness/1", LearnBurstiness, {"moves": Moves})
-register("bound-moves/1", ExactMoves, _any("moves", "pairs", "apart"))
-register("minibatch-moves/1", MinibatchMoves, _any("moves", "_has_looked"))
-PRINTED = ("moves", "_is_looking", "_columns", "_weights")
-register("printed-moves/1", PrintedMoves, _any(*PRINTED))
-register("rejections/1", Rejections, _any("_waits"))
-register("tree-edits/1", TreeEdits, _any("moves", "rejections", "ends_idle"))
-register("online-tree-edits/1", OnlineTreeEdits, _any("moves", "_held"))
-EDITS = (
-    "moves rejections tol grows has_grown n_refused has_ended best has_begun rival "
-    "groups_only"
-)
-register("component-edits/1", ComponentEdits, _any(*EDITS.split()))
-register("component-rival/1", Rival)
-register("component-proposal/1", ComponentProposal)
-register("no-memory/1", DocumentMemory, {})
-register("document-starts/1", DocumentStarts, {"_starts": dict[int, object]})
-register("hdp-tables/1", Tables)
-register("running-average/1", RunningAverage, {"documents": DocumentMemory})
-REMEMBERED = _any("n_forgetful", "n_passes", "memos")
-register("word-rows/1", WordRows)
-register("hdp-collapsed-memory/1", CollapsedMemory, REMEMBERED | _any("holdings"))
-register("hdp-collapsed-memo/1", CollapsedMemo)
-register("hdp-mean-field-memory/1", MeanFieldMemory, REMEMBERED)
-register("hdp-mean-field-memo/1", MeanFieldMemo)
-register("path-memory/1", PathMemory, _any("corpus", "others", "_is_exact"))
-register("path-memo/1", DocPaths)
-register("component-memory/1", RowMemory, _any("scale", "others", "memo"))
-register("component-memo/1", ComponentMemo)
-register("corpus/1", Corpus, {"X": object})
 TREE_CORPUS = {"X": object, "size": int | None, "scale": float, "memos": list[DocPaths]}
+# What a fit that goes on has learned, and what its moves and trials wait for.
+register(
+    "learner/1",
+    Learner,
+    "posterior corpus schedule local_step statistics_cache moves warm_up n_passes",
+    checked=False,
+)
+register(
+    "monitor/1",
+    Monitor,
+    "verbose last_message history criterion parts_name unit tol size least_change "
+    "change n_passes last start",
+    checked=False,
+)
+register("no-moves/1", Moves, "")
+register("prune-unused/1", EndUnused, "moves")
+register("learn-burstiness/1", LearnBurstiness, "moves")
+register("bound-moves/1", ExactMoves, "moves pairs pairs_on_hold", checked=False)
+register("minibatch-moves/1", MinibatchMoves, "moves compares_pairs", checked=False)
+register(
+    "printed-moves/1",
+    PrintedMoves,
+    "moves compares_pairs columns weights",
+    checked=False,
+)
+register("rejections/1", Rejections, "waits", checked=False)
+register("tree-edits/1", TreeEdits, "moves rejections ends_idle", checked=False)
+register("online-tree-edits/1", OnlineTreeEdits, "n_docs_counted moves", checked=False)
+register(
+    "component-edits/1",
+    ComponentEdits,
+    "moves rejections groups_only tol grows has_grown n_refused has_ended best "
+    "has_begun rival",
+    checked=False,
+)
+register(
+    "component-rival/1",
+    Rival,
+    "posterior assignments rest_stats proposal attempted",
+)
+register(
+    "component-proposal/1",
+    ComponentProposal,
+    "kind parents children state rows top merged_into new_node flipped_node",
+)
+register("no-cache/1", DocumentMemory, "")
+register("document-starts/1", DocumentStarts, "starts")
+register("hdp-tables/1", Tables, "limits tokens table_limits topics phi zeta")
+register("running-average/1", RunningAverage, "documents")
+register("word-rows/1", WordRows, "words values")
+register(
+    "hdp-collapsed-cache/1",
+    CollapsedMemory,
+    "n_forgetting n_passes parts document_weights",
+    checked=False,
+)
+register("hdp-collapsed-part/1", CollapsedMemo, "stats")
+register(
+    "hdp-mean-field-cache/1",
+    MeanFieldMemory,
+    "n_forgetting n_passes parts",
+    checked=False,
+)
+register("hdp-mean-field-part/1", MeanFieldMemo, "stats doc_topic n_tokens losses")
+register("path-cache/1", PathMemory, "corpus rest_stats is_exact", checked=False)
+register(
+    "path-assignments/1",
+    DocPaths,
+    "limits stubs shares levels pairs tokens entropies bounds",
+)
+register("component-cache/1", RowMemory, "scale rest_stats assignments", checked=False)
+register(
+    "component-assignments/1",
+    ComponentMemo,
+    "limits stubs shares means moments entropies bounds",
+)
+register("corpus/1", Corpus, "X", checked=False)
 register(
     "tree-corpus/1",
     TreeCorpus,
+    "X size scale assignments",
     TREE_CORPUS,
     make=_tree_corpus,
     state=_state_of_corpus,
 )
-register("batch-schedule/1", BatchSchedule)
-register("online-schedule/1", OnlineSchedule)
-register("block-schedule/1", BlockSchedule)
-register("whole-schedule/1", WholeSchedule)
-register("holdings/1", Holdings, VALUES)
-register("block-holdings/1", BlockHoldings, BLOCKS)
-register("cut/1", Cut)
-register("shard-corpus/1", ShardCorpus)
-register("sent/1", Sent, {}, make=Sent)
-register("held-out/1", HeldOut)
-register("held-out-prediction/2", Prediction)
-register("held-out-topics/1", MeanTopics)
+register("batch-schedule/1", BatchSchedule, "n_rows n_parts scale n_joint")
+register(
+    "online-schedule/1",
+    OnlineSchedule,
+    "n_rows batch_size offset decay seed_entropy first_step total_samples "
+    "least_samples n_seen reshuffle n_forgetting",
+)
+register("block-schedule/1", BlockSchedule, "sizes n_groups steps")
+register("whole-schedule/1", WholeSchedule, "sizes")
+register("document-weights/1", Holdings, "values scale")
+register(
+    "block-weights/1",
+    BlockHoldings,
+    "weights newcomer_weights n_blocks newcomers",
+)
+register("cut/1", Cut, "seed_entropy n_blocks")
+register("shard-corpus/1", ShardCorpus, "shards cut sizes words n_tokens left_out sent")
+register("last-sent/1", Sent, types={}, make=Sent)
+register("held-out/1", HeldOut, "train rows docs observed held_out")
+register(
+    "held-out-prediction/2",
+    Prediction,
+    "tokens prior total rest word_topic shown opens",
+)
+register("held-out-topics/1", MeanTopics, "counts eta norm")
 register(
     "held-out-trials/2",
     HeldOutTrials,
-    _any("folds_words", *TRIALS.split()),
-    make=_trials,
-    state=_state_of_trials,
+    "posterior held_out moves folds_words prior_limit length passes_left finish "
+    "n_tokens n_trials n_accepted final is_complete n_final n_final_passes model "
+    "run best learn_burstiness uses_burstiness tries_tables",
+    checked=False,
 )
-register("held-out-trial/1", Trial, _any(*Trial.__dataclass_fields__))
-BOUND_TRIALS = (
-    "run moves passes_left posterior candidate candidate_passes n_trials n_rejected"
+register(
+    "held-out-trial/1",
+    Trial,
+    "kind learner monitor n_started prior_started n_changes prior_falls n_passes "
+    "logs prediction",
+    checked=False,
 )
-register("bound-trials/1", BoundTrials, _any(*BOUND_TRIALS.split()))
-register("bound-trial/1", Run, _any(*Run.__dataclass_fields__))
-register("world/1", World, {"content": object, "name": str})
-register("row-visit/1", LastVisit)
-register("row-memo/1", Memo)
-register("row-edit/1", Edit)
-register("row-sight/1", Sight)
-register("row-drift/1", Drift)
-register("row-nodes/1", NodeTable)
-register("row-naturals/1", Naturals)
-for _record in (
-    records.Attach,
-    records.Birth,
-    records.Exchange,
-    records.Merge,
-    records.Remove,
-    records.Reverse,
-    records.Sort,
-):
-    register(f"row-edit-{_record.__name__.lower()}/1", _record)
+register(
+    "bound-trials/1",
+    BoundTrials,
+    "run moves passes_left posterior candidate candidate_passes n_trials n_rejected",
+    checked=False,
+)
+register("bound-trial/1", Run, "learner bound rise", checked=False)
+register("broadcast/1", World, "content name", checked=False)
+register("row-broadcast/1", LastVisit, "broadcast edits")
+register("row-assignments/1", Memo, "nodes weights scores rest step")
+register("row-edit/1", Edit, "records rows assignments")
+register("row-inputs/1", Sight, "table drift seen")
+register("row-drift/1", Drift, "step sums")
+register(
+    "row-nodes/1",
+    NodeTable,
+    "tree ids directions log_weights concentration naturals",
+)
+register(
+    "row-naturals/1",
+    Naturals,
+    "lengths mean_lengths shares spreads slopes dimension",
+)
+register("row-edit-attach/1", records.Attach, "node old parent")
+register("row-edit-birth/1", records.Birth, "target new ids change")
+register("row-edit-exchange/1", records.Exchange, "nodes names")
+register("row-edit-merge/1", records.Merge, "source target")
+register("row-edit-remove/1", records.Remove, "node")
+register("row-edit-reverse/1", records.Reverse, "node parent")
+register("row-edit-sort/1", records.Sort, "ids")

@@ -9,6 +9,7 @@ whoever loads it has one class to trust; the classes that it can make are those 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
+from inspect import get_annotations
 from typing import Any, get_type_hints
 
 from skbnp.utils.hints import fits
@@ -30,20 +31,19 @@ class Form:
     """How objects of a class are saved; see `register`."""
 
     kind: type
-    declared: Mapping[str, Any] | None
+    names: Sequence[str]  # of fields in files, in the order of `attributes`
+    attributes: Sequence[str]
+    is_listed: bool  # whether files have names of their own
+    declared: Mapping[str, Any] | None  # by attribute
     make: Callable[..., object] | None
     state: Callable[[Any], Mapping[str, object]] | None
 
     @cached_property
     def types(self) -> Mapping[str, Any]:
-        """Type hints of what is saved, by name."""
-        if self.declared is not None:
-            return self.declared
-        names: Sequence[str] = getattr(self.kind, "_fields", ())
-        if is_dataclass(self.kind):
-            names = [item.name for item in fields(self.kind)]
-        hints = get_type_hints(self.kind)
-        return {name: hints[name] for name in names}
+        """Type hints of what is saved, by name in files."""
+        hints = get_type_hints(self.kind) if self.declared is None else self.declared
+        pairs = zip(self.names, self.attributes, strict=True)
+        return {name: hints[attribute] for name, attribute in pairs}
 
     @property
     def is_record(self) -> bool:
@@ -51,14 +51,21 @@ class Form:
         return issubclass(self.kind, tuple)
 
     def fields_of(self, value: object) -> dict[str, object]:
-        """Return what is saved of an object."""
+        """Return what is saved of an object, by name in files."""
+        pairs = zip(self.names, self.attributes, strict=True)
         if self.state is not None:
             parts = self.state(value)
-            return {name: parts[name] for name in self.types}
-        return {name: getattr(value, name) for name in self.types}
+            return {name: parts[attribute] for name, attribute in pairs}
+        return {name: getattr(value, attribute) for name, attribute in pairs}
 
-    def check(self, parts: Mapping[str, object]) -> None:
-        """Raise ValueError unless fields have the right names and types."""
+    def attributes_of(self, parts: Mapping[str, object]) -> dict[str, object]:
+        """Return fields of a file by attribute.
+
+        Raises
+        ------
+        ValueError
+            Unless they have the right names and types.
+        """
         names = ", ".join(sorted(map(str, parts.keys() ^ self.types.keys())))
         if names:
             raise ValueError(f"{names}: missing, or unknown")
@@ -66,6 +73,8 @@ class Form:
             if not fits(parts[name], hint):
                 kind = type(parts[name]).__name__
                 raise ValueError(f"{name} is of a wrong type, {kind}")
+        pairs = zip(self.names, self.attributes, strict=True)
+        return {attribute: parts[name] for name, attribute in pairs}
 
 
 _FORMS: dict[str, Form] = {}
@@ -75,8 +84,10 @@ _TAGS: dict[type, str] = {}
 def register(
     tag: str,
     kind: type,
+    names: str | None = None,
     types: Mapping[str, Any] | None = None,
     *,
+    checked: bool = True,
     make: Callable[..., object] | None = None,
     state: Callable[[Any], Mapping[str, object]] | None = None,
 ) -> None:
@@ -87,22 +98,59 @@ def register(
     tag : str
         Name of the class in files, and the version of its fields: "name/version".
     kind : type
+    names : str or None
+        Names of the fields in files, separated by spaces, in the order in which the
+        class declares its attributes. They stay when an attribute is renamed. None:
+        the names of the attributes.
     types : mapping of str to type hint or None
-        Fields; None: those of a dataclass or a named tuple.
+        Attributes. None: fields of a dataclass or a named tuple; of another class, the
+        attributes that it and its bases annotate without a value.
+    checked : bool
+        Whether types are checked when a file is read; names always are.
     make : callable or None
-        Makes an object of its fields, by name, and checks them; it must not ask for
-        memory by the numbers among them. None: the fields are set, nothing is called.
+        Makes an object from its attributes, passed by keyword, and checks them; it
+        must not allocate by the numbers among them. None: the attributes are set,
+        nothing is called.
     state : callable or None
-        Returns what is saved of an object, by name; None: its attributes.
+        Returns what is saved of an object, by attribute; None: its attributes.
+
+    Raises
+    ------
+    ValueError
+        If the tag or the class is registered already, or if the number of names is
+        not that of the attributes.
     """
     if tag in _FORMS or kind in _TAGS:
         raise ValueError(f"{tag!r}, or {kind.__name__}, is registered already.")
-    _FORMS[tag], _TAGS[kind] = Form(kind, types, make, state), tag
+    attributes = _attributes(kind) if types is None else tuple(types)
+    in_files = attributes if names is None else tuple(names.split())
+    if len({*in_files}) != len(attributes):
+        raise ValueError(
+            f"{tag!r} names {len({*in_files})} fields, {kind.__name__} has "
+            f"{len(attributes)}: {' '.join(attributes)}."
+        )
+    if not checked:
+        types = dict.fromkeys(attributes, object)
+    _FORMS[tag] = Form(
+        kind, in_files, attributes, names is not None, types, make, state
+    )
+    _TAGS[kind] = tag
 
 
-def registered() -> dict[str, type]:
-    """Return the classes that files can hold, by tag."""
-    return {tag: form.kind for tag, form in _FORMS.items()}
+def _attributes(kind: type) -> tuple[str, ...]:
+    """Attributes of an object, in the order in which its class declares them."""
+    if is_dataclass(kind):
+        return tuple(item.name for item in fields(kind))
+    if issubclass(kind, tuple):
+        return getattr(kind, "_fields", ())
+    bases = reversed(kind.__mro__)
+    names = [name for base in bases for name in get_annotations(base)]
+    return tuple(name for name in dict.fromkeys(names) if not hasattr(kind, name))
+
+
+def registered() -> dict[str, Form]:
+    """Return how files hold each class, by tag."""
+    return dict(_FORMS)
 
 
 def to_plain(value: object, outside: Sequence[object] = ()) -> Any:
@@ -252,8 +300,7 @@ def _made(
         made = object.__new__(form.kind)
         if number is not None:
             numbered[number] = made
-    parts = walk(holds)
-    form.check(parts)
+    parts = form.attributes_of(walk(holds))
     if form.is_record:
         return form.kind(**parts)
     if form.make is not None:
@@ -266,6 +313,5 @@ def _made(
 def _record(form: Form, values: Any) -> object:
     if not form.is_record or not isinstance(values, (list, tuple)):
         raise ValueError("an entry is no record")
-    parts = dict(zip(form.types, values, strict=True))
-    form.check(parts)
-    return form.kind(**parts)
+    parts = dict(zip(form.names, values, strict=True))
+    return form.kind(**form.attributes_of(parts))

@@ -88,22 +88,26 @@ def test_moves_and_trials_go_on(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "tag", daily(1, ["holdings/1", "held-out-trial/1", "learner/1"])
+    "tag", daily(1, ["document-weights/1", "held-out-trial/1", "learner/1"])
 )
 def test_check_fails_where_something_is_left_out(tag, tmp_path, monkeypatch):
     X = make_bars(150, side=4, random_state=1).data
     estimator, path = HDP(40, random_state=0), tmp_path / "fit"
     whole = clone(estimator).fit(X)
     break_off(clone(estimator), X, path, 7)
-    lost = {"holdings/1": "_values", "held-out-trial/1": "logs"}.get(tag, "n_passes")
-    made = plain.Form.check
+    lost = {"document-weights/1": 0, "held-out-trial/1": 8}.get(tag, 7)
+    made = plain.Form.attributes_of
 
     def forget(form, parts):
-        made(form, parts)
+        attributes = made(form, parts)
         if plain._TAGS[form.kind] == tag:
-            parts[lost] = type(parts[lost])() if lost != "_values" else parts[lost] * 2
+            name = form.attributes[lost]
+            value = attributes[name]
+            is_array = isinstance(value, np.ndarray)
+            attributes[name] = 2 * value if is_array else type(value)()
+        return attributes
 
-    monkeypatch.setattr(plain.Form, "check", forget)
+    monkeypatch.setattr(plain.Form, "attributes_of", forget)
     try:
         other = skbnp.load(path).fit(X)
     except (KeyError, ValueError, IndexError):

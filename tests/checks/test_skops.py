@@ -101,6 +101,27 @@ class Knot:
 
 
 register("test-knot/1", Knot)
+
+
+@dataclass
+class Moved:
+    """Has an attribute of another name than files."""
+
+    ends: list[int]
+    weight: float
+
+
+register("test-moved/1", Moved, "ends strength")
+
+
+class Unnamed:
+    """Has attributes that are annotated."""
+
+    first: int
+    second: int
+    third = 3
+
+
 KNOT = {"ends": {}, "credit": 1.0, "kind": "loose"}
 
 
@@ -115,9 +136,9 @@ def saved(tag, holds, **more):
         saved("type", "subprocess.Popen"),
         saved("skbnp.components.statistics.np.load", []),
         saved("skbnp.models.hdp.memory.Holdings", [10**9]),
-        saved("holdings/1", [10**9]),
-        saved("holdings/1", {"n_docs": 10**9}),
-        saved("holdings/1", {"_values": 10**9, "_scale": 1.0}),
+        saved("document-weights/1", [10**9]),
+        saved("document-weights/1", {"n_docs": 10**9}),
+        saved("document-weights/1", {"values": 10**9, "scale": 1.0}),
         saved("tree/1", {"ids": 10**9, "depth": 10**9, "next_id": 1}),
         saved("test-knot/1", {"ends": {}, "credit": 1.0}),
         saved("test-knot/1", {**KNOT, "more": 1}),
@@ -168,8 +189,18 @@ def test_tags_and_classes_are_registered_once():
         with pytest.raises(ValueError, match="registered already"):
             register(tag, kind)
     tags = registered()
-    assert len(set(tags.values())) == len(tags)
+    assert len({form.kind for form in tags.values()}) == len(tags)
     assert all(re.fullmatch(r"[a-z-]+/[0-9]+", tag) for tag in tags)
+
+
+def test_names_in_files_stay_when_an_attribute_is_renamed():
+    file = saved("test-moved/1", {"strength": 2.0, "ends": [1]})
+    assert from_plain(file) == Moved([1], weight=2.0)
+    assert to_plain(Moved([1], weight=2.0)) == file
+    with pytest.raises(ValueError, match="strength, weight: missing, or unknown"):
+        from_plain(saved("test-moved/1", {"weight": 2.0, "ends": [1]}))
+    with pytest.raises(ValueError, match="names 1 fields, Unnamed has 2: first second"):
+        register("test-unnamed/1", Unnamed, "first")
 
 
 def test_plain_state_keeps_what_is_one_object_one():

@@ -97,9 +97,12 @@ class RowMemory(Memory):
         What rows said that are not visited again, by the present tree.
     """
 
+    scale: float
+    others: Stats | None
+    memo: Memo | None
+
     def __init__(self, scale: float = 1.0, others: Stats | None = None):
-        self.scale, self.others = scale, others
-        self.memo: Memo | None = None
+        self.scale, self.others, self.memo = scale, others, None
 
     def recall(self, part: Part) -> Memo | None:
         """Return what all rows said, if there are no others."""

@@ -63,13 +63,20 @@ class BoundTrials:
         Passes at hand; no trial begins that could not be completed.
     """
 
+    run: Run
+    moves: SplitMerge
+    passes_left: int
+    posterior: HDPPosterior
+    candidate: Run | None
+    candidate_passes: int
+    n_trials: int
+    n_rejected: int
     has_ended = False
 
     def __init__(self, learner: ExactLearner, moves: SplitMerge, n_passes: int):
         self.run, self.moves, self.passes_left = Run(learner), moves, n_passes
         self.posterior = learner.posterior
-        self.candidate: Run | None = None
-        self.candidate_passes = 0
+        self.candidate, self.candidate_passes = None, 0
         self.n_trials = self.n_rejected = 0
 
     @property

@@ -14,6 +14,7 @@ these documents are predicted best from their other words.
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -34,6 +35,7 @@ from skbnp.models.hdp.held_out import (
     Gain,
     HeldOut,
     Prediction,
+    WordFold,
     compare,
     fold_words,
     suit_burstiness,
@@ -138,6 +140,27 @@ class HeldOutTrials:
         Passes of a run; None for those that `moves` ask for.
     """
 
+    posterior: HDPPosterior
+    held: HeldOut
+    moves: SplitMerge
+    folds_words: bool
+    prior_limit: float
+    length: int
+    passes_left: int
+    finish: Callable[[HeldOut, HDPPosterior, OnlineLearner], PassLearner] | None
+    n_tokens: Array  # of each judge
+    n_trials: int
+    n_accepted: int
+    final: PassLearner | None  # over everything
+    is_complete: bool  # no trial is left
+    n_final: int
+    n_final_passes: int
+    model: Trial
+    run: Trial  # of the model or of a candidate
+    best: dict[int, Array]
+    learns_burstiness: bool
+    knows_repeats: bool
+    tries_tables: bool
     #: Whether nobody reads the posterior between trials.
     is_unseen = False
 
@@ -155,7 +178,7 @@ class HeldOutTrials:
         length: int | None = None,
     ):
         self.posterior, self.held, self.moves = learner.posterior, held, moves
-        self.folds = [] if prior_limit is None else fold_words(held)
+        self.folds_words = prior_limit is not None
         self.prior_limit = HIGHEST if prior_limit is None else prior_limit
         self.learns_burstiness, self.knows_repeats = learns_burstiness, False
         state = replace(
@@ -175,6 +198,11 @@ class HeldOutTrials:
         # Of the model itself; of what learns now, it or a candidate.
         self.model = self.run = self._new_run("start", learner, 0)
         self.best = self.model.logs  # of the reductions
+
+    @cached_property
+    def folds(self) -> list[WordFold]:
+        """Folds of words of the held-out documents, if the topic prior is learned."""
+        return fold_words(self.held) if self.folds_words else []
 
     @property
     def has_ended(self) -> bool:

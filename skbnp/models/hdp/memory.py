@@ -183,6 +183,9 @@ class Holdings(DocumentMemory):
     multiplies all by 1 - rho and adds rho * scale to its own.
     """
 
+    _values: NDArray[np.float64]
+    _scale: float
+
     def __init__(self, n_docs: int, start: float = 0.0):
         self._values, self._scale = np.full(n_docs, start), 1.0
 
@@ -232,6 +235,8 @@ class CollapsedMemory(Remembered[Collected, Statistics]):
     holdings : Holdings
         How often the totals hold the documents before the first pass.
     """
+
+    holdings: Holdings
 
     def __init__(self, holdings: Holdings):
         super().__init__()

@@ -533,12 +533,17 @@ class BlockHoldings(DocumentMemory):
     those that were held out at first.
     """
 
+    _times: Holdings
+    _times_of_newcomers: Holdings
+    _n_blocks: int
+    _newcomers: tuple[Rows, ...]
+
     def __init__(
         self, n_blocks: int, start: float = 0.0, newcomers: Sequence[Rows] = ()
     ):
         self._times = Holdings(n_blocks, start)
         self._times_of_newcomers = Holdings(n_blocks)
-        self._n_blocks, self._newcomers = n_blocks, newcomers
+        self._n_blocks, self._newcomers = n_blocks, tuple(newcomers)
 
     def empty(self) -> "BlockHoldings":
         """Return those of totals that hold none of the documents."""

@@ -238,9 +238,12 @@ class PathMemory(Memory):
         What documents said that are not visited again, by the present tree.
     """
 
+    corpus: TreeCorpus
+    others: PathStats | None
+    _is_exact: bool  # the totals are the sum
+
     def __init__(self, corpus: TreeCorpus, others: PathStats | None = None):
-        self.corpus, self.others = corpus, others
-        self._is_exact = True  # the totals are the sum
+        self.corpus, self.others, self._is_exact = corpus, others, True
 
     def recall(self, part: Part) -> DocPaths | None:
         """Return what the documents of a part said."""

@@ -78,15 +78,22 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         Whether a single path learns only if groups have a higher bound, from these.
     """
 
+    groups_only: bool
+    tol: float
+    grows: bool
+    has_grown: bool
+    n_refused: int
+    has_ended: bool
+    best: float  # bound where the last turn ended
+    has_begun: bool
+    rival: Rival | None
+
     def __init__(self, moves: TreeMoves, tol: float, *, groups_only: bool = False):
         super().__init__(moves)
-        self.groups_only = groups_only
-        self.tol = tol
+        self.groups_only, self.tol = groups_only, tol
         self.grows, self.has_grown, self.n_refused = True, False, 0
-        self.has_ended = False
-        self.best = -np.inf  # bound where the last turn ended
-        self.has_begun = False
-        self.rival: Rival | None = None
+        self.has_ended, self.best = False, -np.inf
+        self.has_begun, self.rival = False, None
 
     def end_pass(self, learner: ComponentLearner, monitor: Monitor) -> bool:
         """Try moves; whether they have ended, so that the bound can settle."""

@@ -38,10 +38,14 @@ class PrintedMoves(Moves):
     moves : SplitMerge
     """
 
+    moves: SplitMerge
+    _is_looking: bool
+    _columns: dict[int, list[int]]  # of each topic in the visit, by id
+    _weights: dict[int, float]  # of each topic before the update, by id
+
     def __init__(self, moves: SplitMerge):
         self.moves, self._is_looking = moves, False
-        self._columns: dict[int, list[int]] = {}  # of each topic in the visit, by id
-        self._weights: dict[int, float] = {}  # of each topic before the update, by id
+        self._columns, self._weights = {}, {}
 
     def look(self, learner: Learner) -> type["_Kept"]:
         """Keep what blocks say: pairs to compare follow from all of them."""

@@ -54,6 +54,8 @@ class LearnBurstiness(Moves):
     moves : Moves
     """
 
+    moves: Moves
+
     def __init__(self, moves: Moves):
         self.moves = moves
 

@@ -39,6 +39,8 @@ class EndUnused(Moves):
     moves : SplitMerge
     """
 
+    moves: SplitMerge
+
     def __init__(self, moves: SplitMerge):
         self.moves = moves
 
@@ -67,6 +69,9 @@ class MinibatchMoves(Moves):
     ----------
     moves : SplitMerge
     """
+
+    moves: SplitMerge
+    _has_looked: bool
 
     def __init__(self, moves: SplitMerge):
         self.moves, self._has_looked = moves, False
@@ -104,10 +109,12 @@ class ExactMoves(Moves):
         Pairs of ids that are not compared before a pass.
     """
 
+    moves: SplitMerge
+    pairs: list[tuple[int, int]]
+    apart: dict[tuple[int, int], int]
+
     def __init__(self, moves: SplitMerge):
-        self.moves = moves
-        self.pairs: list[tuple[int, int]] = []
-        self.apart: dict[tuple[int, int], int] = {}
+        self.moves, self.pairs, self.apart = moves, [], {}
 
     def begin_pass(self, learner: ExactLearner) -> None:
         """End the lightest topics before the last pass with mean weights."""

@@ -47,8 +47,10 @@ class OnlineTreeEdits(CountingMoves):
     moves : TreeMoves
     """
 
+    moves: TreeMoves
+
     def __init__(self, moves: TreeMoves):
-        self.moves = moves
+        self.moves, self._held = moves, 0.0
 
     def end_pass(self, learner: OnlineTreeLearner, monitor: Monitor) -> bool:
         """Change the tree when its turn has come; whether it has stayed."""

@@ -49,6 +49,8 @@ class TreeEdits(EditMoves[Context, Proposal]):
         End leaves that hardly any document visits, after passes without other moves.
     """
 
+    ends_idle: bool
+
     def __init__(self, moves: TreeMoves, *, ends_idle: bool = False):
         super().__init__(moves)
         self.ends_idle = ends_idle and moves.prune == "elbo"
