@@ -75,8 +75,8 @@ def main(figure_path="quickstart.png"):
         for repeats in (False, True)
     )
     show(
-        "\nLog likelihood of held-out tokens of the test documents, nats per token, by\n"
-        "topics alone, and by topics and the words that a document repeats:\n"
+        "\nLog likelihood of held-out tokens of the test documents, nats per token,\n"
+        "by topics alone, and by topics and the words that a document repeats:\n"
         f"  skbnp HDP          {hdp.score(X_test, repeats=False):.3f}   "
         f"{hdp.score(X_test):.3f}   ({hdp_seconds:.0f} s)\n"
         f"  scikit-learn LDA   {alone:.3f}   {repeated:.3f}   ({lda_seconds:.0f} s)"
