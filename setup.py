@@ -75,11 +75,11 @@ def headers_of(name, kernels=Path("skbnp/kernels")):
         if path in seen or not path.exists():
             continue
         seen.add(path)
-        for found in TAKEN.finditer(path.read_text(encoding="utf-8")):
-            if found["header"]:
-                waiting.append(kernels / "src" / found["header"])
+        for match in TAKEN.finditer(path.read_text(encoding="utf-8")):
+            if match["header"]:
+                waiting.append(kernels / "src" / match["header"])
             else:
-                waiting.append(kernels / f"{found['kernel']}.pxd")
+                waiting.append(kernels / f"{match['kernel']}.pxd")
     return sorted(path.as_posix() for path in seen if path.suffix == ".h")
 
 

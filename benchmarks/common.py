@@ -24,7 +24,7 @@ from skbnp.metrics import (
 )
 from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.rows.tokens import Tokens
-from skbnp.utils.random import draw_entropy
+from skbnp.utils.random import draw_seed_entropy
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -188,7 +188,7 @@ class GibbsRun:
     def __init__(self, hdp, counts):
         begin = time.process_time()
         corpus = TokenCorpus(counts, Tokens.from_counts(counts))
-        entropy = draw_entropy(hdp.random_state)
+        entropy = draw_seed_entropy(hdp.random_state)
         start = next(hdp._starts(corpus, entropy, False))
         self.chain = hdp._make_chain(corpus, entropy, start, 0, burn_in=hdp._burn_in())
         self.seconds = time.process_time() - begin
@@ -233,13 +233,13 @@ def medians(rows, by):
 
 def _versions(names):
     """Versions of those packages that are installed."""
-    found = {}
+    result = {}
     for name in names:
         try:
-            found[name] = version(name)
+            result[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return result
 
 
 def commit():
@@ -247,10 +247,10 @@ def commit():
     given = {"cwd": Path(__file__).parent, "capture_output": True, "text": True}
     command = ["git", "describe", "--always", "--abbrev=10", "--dirty=+"]
     try:
-        found = subprocess.run(command, **given)
+        result = subprocess.run(command, **given)
     except OSError:
         return "unknown"
-    return found.stdout.strip() or "unknown"
+    return result.stdout.strip() or "unknown"
 
 
 def environment(packages=()):

@@ -122,13 +122,13 @@ if __name__ == "__main__":
     sizes = [options.n_rows // 10, options.n_rows]
     for part in options.parts:
         if part == "planted":
-            found = [planted(seed) for seed in options.seeds]
+            result = [planted(seed) for seed in options.seeds]
         elif part == "noise":
-            found = [noise(seed) for seed in options.seeds]
+            result = [noise(seed) for seed in options.seeds]
         elif part == "rows":
-            found = [rows(n_rows) for n_rows in sizes]
+            result = [rows(n_rows) for n_rows in sizes]
         else:
-            found = stream(options.n_rows)
-        for row in found:
+            result = stream(options.n_rows)
+        for row in result:
             print(row, flush=True)
-        common.save(f"components_{part}", found, list(found[0]), READINGS[part])
+        common.save(f"components_{part}", result, list(result[0]), READINGS[part])

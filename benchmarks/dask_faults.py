@@ -77,13 +77,13 @@ def fit(name, pattern, client, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trees.fit(pattern)
-    found = hashlib.sha256()
+    result = hashlib.sha256()
     for epoch in trees.epochs_.values():
         for array in (epoch.component_ids, epoch.masses, epoch.tree.parent):
-            found.update(np.ascontiguousarray(array).tobytes())
-    found.update(trees.components_.tobytes())
-    found.update(repr((trees.elbo_, list(map(tuple, trees.lineage_)))).encode())
-    return found.hexdigest()[:16]
+            result.update(np.ascontiguousarray(array).tobytes())
+    result.update(trees.components_.tobytes())
+    result.update(repr((trees.elbo_, list(map(tuple, trees.lineage_)))).encode())
+    return result.hexdigest()[:16]
 
 
 def fit_topics(pattern, client, **settings):
@@ -93,10 +93,10 @@ def fit_topics(pattern, client, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         topics.fit(pattern)
-    found = hashlib.sha256(topics.components_.tobytes())
+    result = hashlib.sha256(topics.components_.tobytes())
     learned = topics.log_predictive_, list(map(tuple, topics.lineage_))
-    found.update(repr(learned).encode())
-    return found.hexdigest()[:16]
+    result.update(repr(learned).encode())
+    return result.hexdigest()[:16]
 
 
 def start_quickly():
@@ -170,7 +170,7 @@ def run_workers(kind, name, pattern, wanted, seconds, rng, n_fits, end_by):
             timer = threading.Timer(rng.uniform(0.0, seconds), strike)
             begin = time.perf_counter()
             timer.start()
-            found = fit(name, pattern, client)
+            result = fit(name, pattern, client)
             end = time.perf_counter()
             timer.cancel()
             timer.join()
@@ -179,9 +179,9 @@ def run_workers(kind, name, pattern, wanted, seconds, rng, n_fits, end_by):
             if not struck or struck[0] > end:
                 continue
             times.append(end - begin)
-            n_same += found == wanted
+            n_same += result == wanted
             print(
-                f"{kind} {len(times)}: {found} {found == wanted}, fault after "
+                f"{kind} {len(times)}: {result} {result == wanted}, fault after "
                 f"{struck[0] - begin:.2f} s of {times[-1]:.1f}",
                 flush=True,
             )
@@ -214,14 +214,14 @@ def run_drivers(name, pattern, wanted, seconds, rng, n_drivers, end_by):
             most = min(ENDED_PER_FIT, n_drivers - n_ended)
             ends = [*rng.uniform(0.0, seconds, most), None]
             for end in ends:
-                found = run_driver(name, pattern, folder, end)
-                if found is not None:
+                result = run_driver(name, pattern, folder, end)
+                if result is not None:
                     break
                 n_ended += 1
         n_fits += 1
-        n_same += found == wanted
+        n_same += result == wanted
         print(
-            f"driver {n_fits}: {found} {found == wanted}, {n_ended} ended so far",
+            f"driver {n_fits}: {result} {result == wanted}, {n_ended} ended so far",
             flush=True,
         )
     return n_ended, n_fits, n_same

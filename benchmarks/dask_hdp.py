@@ -93,11 +93,11 @@ class SitePool:
         """Answer at once."""
         self.n_down += sum(len(one) for one in args if isinstance(one, bytes))
         begin = time.process_time()
-        said = pickle.dumps(getattr(self.sites[worker], method)(*args), protocol=5)
+        stats = pickle.dumps(getattr(self.sites[worker], method)(*args), protocol=5)
         self.seconds[worker] += time.process_time() - begin
-        self.n_up += len(said)
+        self.n_up += len(stats)
         reply = Future()
-        reply.set_result(pickle.loads(said))
+        reply.set_result(pickle.loads(stats))
         return reply
 
     def send(self, content, workers):

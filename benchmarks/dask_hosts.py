@@ -116,16 +116,16 @@ def main():
         print(sorted(client.scheduler_info()["workers"]), flush=True)
         fit(options.estimator, pattern, client)
         begin = time.perf_counter()
-        found = fit(options.estimator, pattern, client)
+        result = fit(options.estimator, pattern, client)
         usual = time.perf_counter() - begin
-        print(f"undisturbed: {found} {found == wanted}, {usual:.1f} s", flush=True)
+        print(f"undisturbed: {result} {result == wanted}, {usual:.1f} s", flush=True)
         n_fits = n_same = 0
         while n_fits < options.fits:
             line, after = rng.choice(lines), rng.uniform(0.0, usual)
             cut = threading.Timer(after, ip, ("link", "set", line, "down"))
             begin = time.perf_counter()
             cut.start()
-            found = fit(options.estimator, pattern, client)
+            result = fit(options.estimator, pattern, client)
             seconds = time.perf_counter() - begin
             cut.join()
             ip("link", "set", line, "up")
@@ -133,9 +133,9 @@ def main():
             if seconds < after:  # it had ended before
                 continue
             n_fits += 1
-            n_same += found == wanted
+            n_same += result == wanted
             print(
-                f"{n_fits}: {found} {found == wanted}, {line} cut off after "
+                f"{n_fits}: {result} {result == wanted}, {line} cut off after "
                 f"{after:.2f} s of {seconds:.1f}",
                 flush=True,
             )

@@ -30,7 +30,7 @@ from distributed import Client, LocalCluster
 from skbnp.dask import DependentTrees, _sessions
 from skbnp.dask._inputs import blocks_of
 from skbnp.dask._shards import WorkerShards
-from skbnp.inference.shards import World
+from skbnp.inference.shards import Broadcast
 
 KINDS = ["bytes", "seconds", "memory", "model"]
 
@@ -126,7 +126,7 @@ def measure_bytes(X, folder, n_nodes):
         )
 
 
-def nothing(shard, world, argument):
+def nothing(shard, broadcast, argument):
     """Task that does nothing."""
     return Nothing()
 
@@ -197,9 +197,9 @@ def measure_messages():
                 call.append(time.perf_counter() - begin)
             size = 50_000_000
             for _ in range(3):
-                world = World(np.random.default_rng(0).bytes(size))
+                broadcast = Broadcast(np.random.default_rng(0).bytes(size))
                 begin = time.perf_counter()
-                shards.total(nothing, numbers, world)
+                shards.total(nothing, numbers, broadcast)
                 sent.append(time.perf_counter() - begin)
             session.close()
         milliseconds = 1e3 * np.median(call)

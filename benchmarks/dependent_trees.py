@@ -48,10 +48,10 @@ FLAT = ("sotu", "nips_abstracts", "arxiv2000")
 # Planted trees ------------------------------------------------------------------------
 
 
-def matched(target, found):
+def matched(target, result):
     """The node that has most rows of each planted one."""
     return {
-        int(node): int(np.bincount(found[target == node]).argmax())
+        int(node): int(np.bincount(result[target == node]).argmax())
         for node in np.unique(target)
     }
 
@@ -72,8 +72,8 @@ def planted(seeds):
                     corpus.data
                 )
             )
-            found, parent = trees.apply(corpus.data), corpus.tree.parent
-            match, directions = matched(corpus.target, found), corpus.directions[0]
+            result, parent = trees.apply(corpus.data), corpus.tree.parent
+            match, directions = matched(corpus.target, result), corpus.directions[0]
             cosines = directions @ directions.T
             close = [
                 node
@@ -94,7 +94,7 @@ def planted(seeds):
                 {
                     "features": n_features,
                     "seed": seed,
-                    "ARI": round(adjusted_rand_score(corpus.target, found), 3),
+                    "ARI": round(adjusted_rand_score(corpus.target, result), 3),
                     "nodes": trees.n_components_,
                     "edges": len(close),
                     "edges right": int(right),
@@ -202,9 +202,9 @@ def drift(seeds, past_weight):
         for epoch in range(6):
             of, record = corpus.epochs == epoch, trees.epochs_[epoch]
             nearest = (corpus.data[of] @ record.components.T).argmax(axis=1)
-            found = record.component_ids[nearest]
-            scores.append(adjusted_rand_score(corpus.target[of], found))
-            names.append(matched(corpus.target[of], found))
+            result = record.component_ids[nearest]
+            scores.append(adjusted_rand_score(corpus.target[of], result))
+            names.append(matched(corpus.target[of], result))
         always = [node for node in range(10) if node not in (6, 9)]
         kept = sum(len({names[t][node] for t in range(6)}) == 1 for node in always)
         born = next(
@@ -281,7 +281,7 @@ def drift_counts(rows):
                     "seeds": f"{first} to {first + 39}" + ", of choice" * (first == 0),
                     "draws": len(some),
                     "can be told": sum(row["can be told"] for row in some),
-                    **{kind: int(np.sum(found)) for kind, found in tests.items()},
+                    **{kind: int(np.sum(result)) for kind, result in tests.items()},
                     "edges, mean": float(np.mean([row["edges"] for row in some])),
                     "least ARI, median": float(
                         np.median([row["least ARI"] for row in some])
@@ -490,8 +490,8 @@ def large(minutes, n_jobs):
             has_ended = passed > minutes
             last = results[-1]["minutes"] if results else 0.0
             if has_ended or passed >= max(1.1 * last, last + 0.5):
-                found = trees._fitted_attributes(posterior, history, learner.n_passes)
-                trees._publish(found)
+                result = trees._fitted_attributes(posterior, history, learner.n_passes)
+                trees._publish(result)
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
                 moves = posterior.n_moves
                 results.append(

@@ -82,15 +82,15 @@ def measured(X, n_rows, n_nodes, n_words):
         learner.moves.end_pass = lambda *given: True
         monitor = Monitor(new_history())
         learner.one_pass(monitor)  # without memory: not as later ones
-        visit, visited = learner.visitor.visit, []
+        visit, visited = learner.local_step.update_local, []
 
         def timed(*given, **settings):
             begin = time.process_time()
-            found = visit(*given, **settings)
+            result = visit(*given, **settings)
             visited.append(time.process_time() - begin)
-            return found
+            return result
 
-        learner.visitor.visit = timed
+        learner.local_step.update_local = timed
         begin = time.process_time()
         for _ in range(N_TIMED):
             learner.one_pass(monitor)
@@ -98,8 +98,8 @@ def measured(X, n_rows, n_nodes, n_words):
         seconds["visits"] = sum(visited) / N_TIMED
         seconds["updates"] = passed - seconds["visits"]
         n_nodes = len(learner.posterior.state.tree)
-        pairs = learner.posterior.totals.sums.nnz
-        for name, kind in (("merges", moves._merge), ("births", moves._bear)):
+        pairs = learner.posterior.global_stats.sums.nnz
+        for name, kind in (("merges", moves._merge), ("births", moves._propose_births)):
             begin = time.process_time()
             kind(learner)
             seconds[name] = time.process_time() - begin
@@ -138,19 +138,19 @@ def fitted(cases):
     """Coefficients of each kind, and of the logarithm of pairs."""
     births = np.log([case["seconds"]["births"] for case in cases])
     powers = np.array([sizes(case) for case in cases])
-    found = {"births": np.linalg.lstsq(powers, births, rcond=None)[0]}
+    result = {"births": np.linalg.lstsq(powers, births, rcond=None)[0]}
     for kind in terms(cases[0]):
         A = np.array([terms(case)[kind] for case in cases])
         y = np.array([case["seconds"][kind] for case in cases])
-        found[kind] = nnls(A / y[:, None], np.ones(len(y)))[0]
+        result[kind] = nnls(A / y[:, None], np.ones(len(y)))[0]
     logs = np.log([[np.e, case["stored"], case["nodes"]] for case in cases])
     pairs = np.log([case["pairs"] for case in cases])
-    return found, np.linalg.lstsq(logs, pairs, rcond=None)[0]
+    return result, np.linalg.lstsq(logs, pairs, rcond=None)[0]
 
 
-def predicted(case, found):
-    seconds = {kind: float(np.dot(t, found[kind])) for kind, t in terms(case).items()}
-    return seconds | {"births": float(np.exp(sizes(case) @ found["births"]))}
+def predicted(case, result):
+    seconds = {kind: float(np.dot(t, result[kind])) for kind, t in terms(case).items()}
+    return seconds | {"births": float(np.exp(sizes(case) @ result["births"]))}
 
 
 def pairs_of(case, power):
@@ -159,7 +159,7 @@ def pairs_of(case, power):
     return float(min(np.exp(logs @ power), most))
 
 
-def reading(machines, found, power):
+def reading(machines, result, power):
     """What a pass over many documents takes on so many machines."""
     case = {
         "stored": DOCUMENTS * STORED,
@@ -171,12 +171,12 @@ def reading(machines, found, power):
     rows = []
     for n_machines in machines:
         local = {**case, "stored": case["stored"] / n_machines}
-        seconds = predicted(local, found)
+        seconds = predicted(local, result)
         alone = {**local, "rounds": 1}
-        births = predicted(case, found)["births"] / (n_machines * CORES)
+        births = predicted(case, result)["births"] / (n_machines * CORES)
         passed = (
             seconds["visits"] / CORES
-            + predicted(alone, found)["updates"]
+            + predicted(alone, result)["updates"]
             + seconds["merges"] / CORES
             + births
         )
@@ -210,10 +210,10 @@ def main():
     for case in CASES:
         cases.append(measured(X, *case))
         print(cases[-1], flush=True)
-    found, power = fitted(cases[:-1])
+    result, power = fitted(cases[:-1])
     rows = []
     for case in cases:
-        guess = predicted(case, found)
+        guess = predicted(case, result)
         row = {name: case[name] for name in ("rows", "nodes", "words")}
         for kind, seconds in case["seconds"].items():
             row[kind] = f"{seconds:.2f} ({guess[kind]:.2f})"
@@ -224,7 +224,7 @@ def main():
         row["pairs"] = f"{case['pairs']:,} ({round(pairs):,})"
         rows.append(row)
         print(row, flush=True)
-    text = ", ".join(f"{kind} {values.round(4)}" for kind, values in found.items())
+    text = ", ".join(f"{kind} {values.round(4)}" for kind, values in result.items())
     common.save(
         "dependent_trees_cost",
         rows,
@@ -234,7 +234,7 @@ def main():
         "its terms (`terms` in the script), of births powers of e, stored words, nodes "
         f"and words: {text}.",
     )
-    rows = reading(given.machines, found, power)
+    rows = reading(given.machines, result, power)
     common.save(
         "dependent_trees_cost_reading",
         rows,

@@ -370,13 +370,13 @@ class PassEnds:
 
 def curves(rows):
     """Sizes and seconds for each thing that grows and each model."""
-    found = {}
+    result = {}
     for row in rows:
         if "at" in row:
-            found.setdefault((row["against"], row["model"]), []).append(row)
+            result.setdefault((row["against"], row["model"]), []).append(row)
     return {
         key: ([row["at"] for row in same], [row["CPU s"] for row in same])
-        for key, same in found.items()
+        for key, same in result.items()
     }
 
 

@@ -68,9 +68,9 @@ def run(corpus, split, models, limit):
             held_out_log_likelihood(topics, prior, *part, repeats=False)
             for part in parts
         )
-        found = {"tokens": by_token, "types": by_type, "topics": n_topics}
+        result = {"tokens": by_token, "types": by_type, "topics": n_topics}
         where = {"corpus": corpus, "split": split, "documents": train.shape[0]}
-        return where | {"model": model} | found | {"CPU s": seconds}
+        return where | {"model": model} | result | {"CPU s": seconds}
 
     for name in filter(models.__contains__, OURS):
         hdp = HDP(random_state=split, **OURS[name])

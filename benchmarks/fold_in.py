@@ -84,9 +84,9 @@ def sample(topics, prior, X, rng):
             counts[rows, own] += 1.0
         if sweep > N_BURN_IN:
             total += counts
-    found = np.empty_like(total)
-    found[order] = total / (N_SWEEPS - N_BURN_IN)
-    return found
+    result = np.empty_like(total)
+    result[order] = total / (N_SWEEPS - N_BURN_IN)
+    return result
 
 
 def score(topics, prior, tokens, held):
@@ -108,12 +108,12 @@ def run(name, seed):
         observed = sp.csr_array(observed)
         by = topics.T.copy(), prior, observed
         with Executor(None) as executor:
-            found = {"collapsed": fold_in(*by, executor).toarray()}
-            found["mean field"] = fold_in_by_mean_field(*by, executor)
-        found["Gibbs"] = sample(topics, prior, observed, rng)
+            result = {"collapsed": fold_in(*by, executor).toarray()}
+            result["mean field"] = fold_in_by_mean_field(*by, executor)
+        result["Gibbs"] = sample(topics, prior, observed, rng)
         row |= {
             f"{split}, {how}": score(topics, prior, tokens, held)
-            for how, tokens in found.items()
+            for how, tokens in result.items()
         }
     return row
 

@@ -64,12 +64,12 @@ def sweeps(options):
             peer = HLDA(counts, priors, seed)
             rows.append(show(row | compare(peer, seed)))
     rows = common.medians(rows, ("corpus", "eta", "gamma")) + rows
-    found = [row for row in rows if row["seed"] == "median"]
+    result = [row for row in rows if row["seed"] == "median"]
     reading = SWEEPS.format(
         before=BEFORE,
         turns=TURNS,
         runs=n_runs,
-        ratios=", ".join(f"{row['equal ratio']:.2f}" for row in found),
+        ratios=", ".join(f"{row['equal ratio']:.2f}" for row in result),
     )
     common.save("nested_sweeps", rows, list(rows[-1]), reading, packages=("tomotopy",))
 
@@ -185,8 +185,8 @@ def fits(options):
             row |= dict(zip(("level 2", "leaves"), levels(crp), strict=True))
             rows.append(show(row))
     rows = common.medians(rows, ("corpus",)) + rows
-    found = [row for row in rows if row["seed"] == "median"]
-    texts = (f"{row['corpus']} {row['CPU s']:.0f} s" for row in found)
+    result = [row for row in rows if row["seed"] == "median"]
+    texts = (f"{row['corpus']} {row['CPU s']:.0f} s" for row in result)
     reading = FITS.format(
         some=options.documents, least=LEAST_DOCS, found=", ".join(texts)
     )
@@ -376,12 +376,12 @@ def follow(crp, chunks, size):
 def match(crp, test, path):
     """Adjusted Rand index of level 2 and of leaves."""
     steps = crp.decision_path(test).toarray().astype(bool)
-    found = {}
+    result = {}
     for level, name in ((1, "level 2"), (2, "leaf")):
         here = steps & (crp.tree_.depth <= level)
         ends = np.where(here, crp.tree_.depth, -1).argmax(axis=1)
-        found[name] = float(adjusted_rand_score(path[:, level], ends))
-    return found
+        result[name] = float(adjusted_rand_score(path[:, level], ends))
+    return result
 
 
 SECTIONS = {"sweeps": sweeps, "fits": fits, "passes": passes, "stream": stream}

@@ -308,14 +308,14 @@ def look_at(model, look, seconds):
 
 def at_times(points):
     """The latest look at each time, a twentieth late at the most."""
-    found = {}
+    result = {}
     for limit in TIMES:
         seen = [point for point in points if point[0] <= 1.05 * limit]
         if seen:
             _, score, by_type, n_topics = seen[-1]
-            found |= {f"{limit:g} s": score, f"types, {limit:g} s": by_type}
-            found["topics"] = n_topics
-    return found
+            result |= {f"{limit:g} s": score, f"types, {limit:g} s": by_type}
+            result["topics"] = n_topics
+    return result
 
 
 def fall(points):

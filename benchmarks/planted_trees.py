@@ -83,9 +83,9 @@ def run(setting, recipe, seed):
     paths, depth = model.decision_path(corpus.data), model.tree_.depth
     row = {"setting": setting, "recipe": recipe, "seed": seed}
     for level, name in ((1, "level 2"), (2, "leaf")):
-        found = nodes_at(paths, depth, level)
-        row[name] = float(adjusted_rand_score(corpus.path[:, level], found))
-        row[f"{name} nodes"] = int((depth[np.unique(found)] == level).sum())
+        result = nodes_at(paths, depth, level)
+        row[name] = float(adjusted_rand_score(corpus.path[:, level], result))
+        row[f"{name} nodes"] = int((depth[np.unique(result)] == level).sum())
     return row | {"CPU s": seconds}
 
 

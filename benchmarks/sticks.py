@@ -76,7 +76,7 @@ def gensim_iteration(model, n_words, sample):
     other.m_lambda_sum = other.m_lambda.sum(axis=1)
     other.m_Elogbeta = model._posterior.model.log_word_weights(
         model._posterior.state,
-        model._posterior.totals.topic_words,
+        model._posterior.global_stats.topic_words,
         np.arange(n_words),
         weighting=Weighting.EXPECTED_LOG,
     )[:, :N_TOPICS].T.astype(float)

@@ -94,14 +94,14 @@ def load(path: str | os.PathLike) -> Any:
         kinds[:] = [_kind_of(label)]
 
     file = FitFile(path, every=1)
-    found = file.read(lambda content: saved_in(content, kinds[0]), note_kind)
-    if found is None:
+    result = file.read(lambda content: saved_in(content, kinds[0]), note_kind)
+    if result is None:
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
-    if found.account is not None:
-        checkpoint = Checkpoint(path, every=found.every)
+    if result.account is not None:
+        checkpoint = Checkpoint(path, every=result.every)
         checkpoint.file.is_loaded = True
-        found.estimator.set_callbacks(checkpoint)
-    return found.estimator
+        result.estimator.set_callbacks(checkpoint)
+    return result.estimator
 
 
 def _classes() -> dict[str, type]:

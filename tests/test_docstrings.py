@@ -143,8 +143,8 @@ def entry(estimator, name):
     """Type and text of a parameter or attribute."""
     sections = NumpyDocString(inspect.cleandoc(estimator.__doc__))
     entries = sections["Parameters"] + sections["Attributes"]
-    (found,) = (item for item in entries if item.name == name)
-    return found
+    (result,) = (item for item in entries if item.name == name)
+    return result
 
 
 def check_documented_alike(estimators, name):

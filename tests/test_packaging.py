@@ -142,13 +142,13 @@ def test_every_kernel_is_built_from_its_headers_alone(setup, tmp_path):
     }.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
-    found = {
+    result = {
         name: {Path(path).stem for path in setup["headers_of"](name, tmp_path)}
         for name in ("_a", "_b", "_c")
     }
-    assert found["_a"] == {"one", "two", "deep"}
-    assert found["_b"] == {"two", "deep"}
-    assert found["_c"] == {"two", "three", "deep"}
+    assert result["_a"] == {"one", "two", "deep"}
+    assert result["_b"] == {"two", "deep"}
+    assert result["_c"] == {"two", "three", "deep"}
 
 
 def test_every_header_belongs_to_a_kernel_and_every_kernel_is_built(setup):

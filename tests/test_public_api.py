@@ -106,8 +106,8 @@ def test_public_names_exist(module):
 def test_every_module_imports_and_says_what_it_is():
     generated = "skbnp.kernels._memory_views"  # all of it by Cython
     for module in pkgutil.walk_packages(skbnp.__path__, "skbnp."):
-        found = importlib.import_module(module.name)
-        assert found.__doc__ or module.name == generated, module.name
+        result = importlib.import_module(module.name)
+        assert result.__doc__ or module.name == generated, module.name
 
 
 def test_version_is_that_of_the_distribution():

@@ -99,12 +99,12 @@ SHARED = {"benchmarks/common.py", "benchmarks/corpora.py", "benchmarks/hlda.py"}
 
 
 def test_every_script_is_known():
-    found = {
+    result = {
         path.relative_to(ROOT).as_posix()
         for folder in ("benchmarks", "examples")
         for path in (ROOT / folder).rglob("*.py")
     }
-    assert found == {*SCRIPTS, *LONG, *PEERS, *REGRESSIONS, *ELSEWHERE, *SHARED}
+    assert result == {*SCRIPTS, *LONG, *PEERS, *REGRESSIONS, *ELSEWHERE, *SHARED}
 
 
 @pytest.fixture(scope="module")

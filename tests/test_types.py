@@ -39,8 +39,8 @@ def undeclared_attributes(kind):
 
 
 def vars_of(kind, name):
-    found = inspect.getattr_static(kind, name, None)
-    return found.fget if isinstance(found, property) else found
+    result = inspect.getattr_static(kind, name, None)
+    return result.fget if isinstance(result, property) else result
 
 
 def untyped_methods(kind):

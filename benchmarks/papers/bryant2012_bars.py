@@ -148,7 +148,7 @@ Run by `python benchmarks/papers/bryant2012_bars.py`, in {cost:.0f} s of one cor
 
 def describe(rows, truth):
     """What the numbers say, in words."""
-    found = []
+    result = []
     for method in PASSES:
         for moves in MOVES:
             own = [
@@ -166,8 +166,8 @@ def describe(rows, truth):
             )
             text += f"{others}, all find {bars} bars at least, at most {gap:.3f} nats "
             text += "below the true topics."
-            found.append(fill(text, 88, subsequent_indent="  "))
-    return "\n".join(found)
+            result.append(fill(text, 88, subsequent_indent="  "))
+    return "\n".join(result)
 
 
 def describe_figure(rows):

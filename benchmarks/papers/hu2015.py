@@ -144,8 +144,8 @@ def table(options):
         columns = list(summary[0])
         limit = f"At most {options.rows} rows of each epoch." if options.rows else ""
         reading = TABLE.format(sweeps=options.sweeps, rows=limit)
-        found, title = [*summary, *rows], options.name("hu2015_table")
-        save(title, found, columns, reading, n_shown=len(summary))
+        result, title = [*summary, *rows], options.name("hu2015_table")
+        save(title, result, columns, reading, n_shown=len(summary))
 
 
 def summarised(rows):
@@ -343,8 +343,8 @@ def planted(options):
                 ("sampler", sampler(options.sweeps, seed)),
             ):
                 _, seconds = cpu_seconds(lambda trees=trees, X=X: trees.fit(X))
-                found = trees.apply(X)
-                ari = adjusted_rand_score(corpus.target[:400], found)
+                result = trees.apply(X)
+                ari = adjusted_rand_score(corpus.target[:400], result)
                 row |= {
                     f"{method}, ARI": float(ari),
                     f"{method}, gain": float(trees.score(X_test)),

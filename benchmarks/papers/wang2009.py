@@ -154,8 +154,8 @@ def assigned(model, X):
         begin = np.cumsum(sizes) - sizes
         place = np.arange(sizes.sum()) - begin[entry] + X.indptr[docs.doc][entry]
         nodes = reading.stub_nodes[docs.stubs][entry]
-        found = (docs.tokens * logs[X.indices[place][:, None], nodes]).sum(axis=1)
-        totals.append((docs.shares[entry] * found).sum())
+        result = (docs.tokens * logs[X.indices[place][:, None], nodes]).sum(axis=1)
+        totals.append((docs.shares[entry] * result).sum())
     return float(np.mean(totals) / X.sum())
 
 
@@ -219,8 +219,8 @@ def variational(name, train, test, seed, sampler):
         given["init"] = sampler
     crp = NestedCRP(**PRIORS, **given, random_state=seed)
     _, seconds = cpu_seconds(lambda: crp.fit(train))
-    found = scores(crp, train, test) | {"ELBO": crp.elbo_, "CPU s": seconds}
-    return found | {"passes": crp.n_iter_, "converged": crp.converged_}
+    result = scores(crp, train, test) | {"ELBO": crp.elbo_, "CPU s": seconds}
+    return result | {"passes": crp.n_iter_, "converged": crp.converged_}
 
 
 def one_fold(train, test, fold, options):
@@ -238,7 +238,7 @@ def one_fold(train, test, fold, options):
 def table(options):
     rows = []
     for corpus in options.corpora:
-        counts, found = corpus_of(corpus), {}
+        counts, result = corpus_of(corpus), {}
         folds = np.random.default_rng(0).permutation(counts.shape[0]) % N_FOLDS
         for fold in range(options.folds):
             train, test = counts[folds != fold], counts[folds == fold]
@@ -246,8 +246,8 @@ def table(options):
                 print(
                     {"corpus": corpus, "model": model, "fold": fold} | row, flush=True
                 )
-                found.setdefault(model, []).append({"fold": fold} | row)
-        for model, each in found.items():
+                result.setdefault(model, []).append({"fold": fold} | row)
+        for model, each in result.items():
             row = {"corpus": corpus, "model": model}
             for name in each[0].keys() - {"fold", "passes", "converged"}:
                 values = [one[name] for one in each]
@@ -348,11 +348,11 @@ def fit_digits(model, parts):
     """Fit to the training digits; errors on both parts."""
     _, seconds = cpu_seconds(lambda: model.fit(parts[0]))
     train, test = (reconstruction(model, X) for X in parts)
-    found = {"train": train, "test": test, "score": float(model.score(parts[1]))}
+    result = {"train": train, "test": test, "score": float(model.score(parts[1]))}
     if isinstance(model, PCA):
-        return found | {"CPU s": seconds}
-    found |= {"passes": model.n_iter_, "converged": model.converged_}
-    return {"nodes": model.n_components_} | found | {"CPU s": seconds}
+        return result | {"CPU s": seconds}
+    result |= {"passes": model.n_iter_, "converged": model.converged_}
+    return {"nodes": model.n_components_} | result | {"CPU s": seconds}
 
 
 def digits(options):

@@ -123,12 +123,12 @@ def topics(options):
             for seed in range(options.runs or 20):
                 counts = draw_corpus(truth, seed)
                 hdp = fit_topics(counts, method, seed, n_sweeps, truth)
-                found = [has_all_five(state, truth) for state in hdp.samples_[9::10]]
+                result = [has_all_five(state, truth) for state in hdp.samples_[9::10]]
                 joints = hdp.history_["log_joint"]
                 row = {"p2": p2, "method": method, "seed": seed}
                 row |= {"all five": has_all_five(hdp.samples_[-1], truth)}
-                row["share"] = float(np.mean(found[len(found) // 2 :]))
-                row["first"] = 10.0 * (1 + np.argmax(found)) if any(found) else np.inf
+                row["share"] = float(np.mean(result[len(result) // 2 :]))
+                row["first"] = 10.0 * (1 + np.argmax(result)) if any(result) else np.inf
                 row["K"] = len(large_dishes(hdp.samples_[-1]))
                 row |= {"log joint": joints[-1], "best": max(joints)}
                 for name in ("n_splits", "n_merges", "seconds"):
@@ -193,24 +193,24 @@ def starts(options):
     rows = []
     for name, (start, concentration) in FROM.items():
         for method in ("split-merge", "Gibbs"):
-            found = []
+            result = []
             for seed in range(n_runs):
                 counts = draw_corpus(truth, seed)
                 hdp = fit_topics(
                     counts, method, seed, n_sweeps, truth, start, concentration
                 )
                 states = hdp.samples_[4::5]
-                found.append([has_all_five(state, truth) for state in states])
-            found = np.array(found)
+                result.append([has_all_five(state, truth) for state in states])
+            result = np.array(result)
             first = np.where(
-                found.any(axis=1), 5 * (1.0 + found.argmax(axis=1)), np.inf
+                result.any(axis=1), 5 * (1.0 + result.argmax(axis=1)), np.inf
             )
             row = {"start": name, "method": method, "runs": n_runs}
             row["first"] = float(np.median(first))
             for span, (begin, end) in SPANS.items():
-                part = found[:, begin // 5 : end and end // 5]
+                part = result[:, begin // 5 : end and end // 5]
                 row[span] = float(part.mean()) if part.size else np.nan
-            rows.append(show(row | {"at the end": int(found[:, -1].sum())}))
+            rows.append(show(row | {"at the end": int(result[:, -1].sum())}))
     reading = STARTS.format(sweeps=n_sweeps, runs=n_runs)
     save("wang2012_starts", rows, list(rows[0]), reading)
 
@@ -338,9 +338,9 @@ def differences(times, runs, name):
         np.array([at(times, row[name]) for row in runs[moves]])
         for moves in (True, False)
     )
-    found = with_moves - without
-    error = found.std(axis=0) / np.sqrt(max(len(found) - 1, 1))
-    return found.mean(axis=0), error
+    result = with_moves - without
+    error = result.std(axis=0) / np.sqrt(max(len(result) - 1, 1))
+    return result.mean(axis=0), error
 
 
 def compare(runs, end):
@@ -417,9 +417,9 @@ def similarity(options):
             cosines = pairs(topics)
             row = {"corpus": corpus, "of": kind, "topics": len(topics)}
             row["pairs"] = len(cosines)
-            found = np.percentile(cosines, PERCENTILES)
+            result = np.percentile(cosines, PERCENTILES)
             names = [f"{p} %" for p in PERCENTILES]
-            row |= dict(zip(names, found.tolist(), strict=True))
+            row |= dict(zip(names, result.tolist(), strict=True))
             rows.append(show(row | {"most": float(cosines.max())}))
         one, other = np.triu_indices(len(expected), 1)
         colours = np.where(large[one] & large[other], "C0", "0.7")

@@ -61,13 +61,13 @@ hdp = HDP(
     topic_word_prior=0.5,
     random_state=0,
 ).fit(X)
-found = hdp.topic_word_distr_
+result = hdp.topic_word_distr_
 print(f"{hdp.n_components_} signatures")
 
 # %%
 # Below each true signature (filled) stands the one found that is most like it (line),
 # with the cosine of the two, as the field compares signatures.
-unit = found / np.linalg.norm(found, axis=1, keepdims=True)
+unit = result / np.linalg.norm(result, axis=1, keepdims=True)
 true_unit = signatures / np.linalg.norm(signatures, axis=1, keepdims=True)
 cosine = true_unit @ unit.T
 best = cosine.argmax(axis=1)
@@ -88,7 +88,7 @@ for number, ax in enumerate(axes):
                 color=f"C{block}",
                 transform=ax.get_xaxis_transform(),
             )
-    ax.step(np.arange(96), found[best[number]], where="mid", color="black", lw=0.8)
+    ax.step(np.arange(96), result[best[number]], where="mid", color="black", lw=0.8)
     name = hdp.get_feature_names_out()[best[number]]
     ax.set_title(
         f"{name}, cosine {cosine[number, best[number]]:.3f}", loc="right", y=0.7, size=9

@@ -62,5 +62,5 @@ member = np.equal.outer(groups.labels, np.arange(groups.n_groups))
 main = (hdp.transform(X) @ member).argmax(axis=1)
 for g in range(min(groups.n_groups, 6)):
     names, counts = np.unique(library[main == g], return_counts=True)
-    found = dict(zip(names.tolist(), counts.tolist(), strict=True))
-    print(g, groups.terms[g][:3], found)
+    result = dict(zip(names.tolist(), counts.tolist(), strict=True))
+    print(g, groups.terms[g][:3], result)

@@ -50,7 +50,7 @@ class TopicPriors:
     is_fixed: NDArray[np.bool_]  # (G,)
     is_whole: bool
     eta: float  # of all other topics
-    said: Array  # (2, G) tokens of fixed topics, and their log probability
+    fixed_stats: Array  # (2, G) tokens of fixed topics, and their log probability
 
     @property
     def parameters(self) -> Array:
@@ -84,12 +84,12 @@ class TopicPriors:
             columns=self.columns[kept],
             values=np.ascontiguousarray(self.values[:, kept]),
             is_fixed=self.is_fixed[kept],
-            said=np.ascontiguousarray(self.said[:, kept]),
+            fixed_stats=np.ascontiguousarray(self.fixed_stats[:, kept]),
         )
 
     def silent(self) -> "TopicPriors":
         """Return the same before any document."""
-        return replace(self, said=np.zeros_like(self.said))
+        return replace(self, fixed_stats=np.zeros_like(self.fixed_stats))
 
     def widened(self, n_before: int, n_words: int) -> "TopicPriors":
         """Return the same where further words follow, which have no boosts.
@@ -162,7 +162,7 @@ class KnownWordTopics(WordTopics):
         known, tokens = self.known, self.total.copy()
         tokens[known.columns] -= known.boosts.sum(axis=0)
         fixed = known.is_fixed
-        tokens[known.columns[fixed]] = known.said[0, fixed]
+        tokens[known.columns[fixed]] = known.fixed_stats[0, fixed]
         return np.maximum(tokens, 0.0)
 
     def _marked(self, columns: Ints) -> NDArray[np.bool_]:
@@ -204,28 +204,28 @@ class KnownWordTopics(WordTopics):
 
         Of fixed ones, the log probability of their tokens.
         """
-        known, found = self.known, np.zeros(len(self.known.columns))
+        known, result = self.known, np.zeros(len(self.known.columns))
         for place, topic in enumerate(known.columns.tolist()):
             if known.is_fixed[place]:
-                found[place] = known.said[1, place]
+                result[place] = known.fixed_stats[1, place]
                 continue
             prior, posterior = self.prior(topic), self._posterior(topic)
-            found[place] = (gammaln(posterior) - gammaln(prior)).sum()
-            found[place] -= gammaln(posterior.sum()) - gammaln(prior.sum())
-        return found
+            result[place] = (gammaln(posterior) - gammaln(prior)).sum()
+            result[place] -= gammaln(posterior.sum()) - gammaln(prior.sum())
+        return result
 
     def known_divergences(self) -> Array:
         """KL(q(phi) || p(phi)) of the known topics, (G,), in nats."""
-        known, found = self.known, np.zeros(len(self.known.columns))
+        known, result = self.known, np.zeros(len(self.known.columns))
         for place, topic in enumerate(known.columns.tolist()):
             if known.is_fixed[place]:
                 continue
             prior, posterior = self.prior(topic), self._posterior(topic)
             expected = psi(posterior) - psi(posterior.sum())
-            found[place] = ((posterior - prior) * expected).sum()
-            found[place] -= (gammaln(posterior) - gammaln(prior)).sum()
-            found[place] += gammaln(posterior.sum()) - gammaln(prior.sum())
-        return found
+            result[place] = ((posterior - prior) * expected).sum()
+            result[place] -= (gammaln(posterior) - gammaln(prior)).sum()
+            result[place] += gammaln(posterior.sum()) - gammaln(prior.sum())
+        return result
 
     def joint_growth(self, eta: float, one: int, other: int) -> float:
         """By how much growth is larger for two topics together; visits both."""
@@ -259,9 +259,9 @@ class KnownWordTopics(WordTopics):
         sums, known = boosts.sum(axis=0), self.known
         self.total[known.columns] += (1.0 - keep) * sums
         self.total[known.columns[known.is_fixed]] = sums[known.is_fixed]
-        self.known = replace(known, said=keep * known.said)
+        self.known = replace(known, fixed_stats=keep * known.fixed_stats)
 
-    def exchange(self, old: WordRows, new: WordRows) -> None:
+    def incremental_update(self, old: WordRows, new: WordRows) -> None:
         """Take the rows of some words away, and add others of the same words."""
         self._own()
         change = sp.csr_array(new.values - old.values)
@@ -285,11 +285,11 @@ class KnownWordTopics(WordTopics):
             parameters = known.parameters
             logs = psi(parameters) - psi(parameters.sum(axis=0))
             row, column = np.searchsorted(known.words, word), place[topics[at]]
-            said, n = known.said.copy(), len(known.columns)
+            result, n = known.fixed_stats.copy(), len(known.columns)
             data = gain * values.data[at]
-            said[0] += np.bincount(column, data, n)
-            said[1] += np.bincount(column, data * logs[row, column], n)
-            self.known = replace(known, said=said)
+            result[0] += np.bincount(column, data, n)
+            result[1] += np.bincount(column, data * logs[row, column], n)
+            self.known = replace(known, fixed_stats=result)
             left = values.data.copy()
             left[at] = 0.0
             parts = (left, values.indices, values.indptr)

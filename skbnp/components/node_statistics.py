@@ -53,7 +53,7 @@ class NodeStatistics:
         }
         return type(self)(**sums)
 
-    def carried(self, old: Tree, new: Tree) -> Self:
+    def reindex(self, old: Tree, new: Tree) -> Self:
         """Let nodes that stay stand as in another tree; others have nothing."""
         stays = np.isin(old.ids, new.ids)
         at = new.positions(old.ids[stays])
@@ -69,7 +69,7 @@ class NodeStatistics:
 
 
 def ended_nodes(
-    old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
+    old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
 ) -> Iterator[tuple[int, int, bool]]:
     """Yield where nodes stood that are gone, where what they had goes, if to an heir.
 
@@ -77,11 +77,11 @@ def ended_nodes(
     stayed. Positions are those of the old tree, and of the new.
     """
     for place in np.flatnonzero(~np.isin(old.ids, new.ids)).tolist():
-        heir: int | None = int(old.ids[place])
-        while heir is not None and heir not in new:
-            heir = (heirs or {}).get(heir)
-        is_heir = heir is not None
-        if heir is None:
+        target: int | None = int(old.ids[place])
+        while target is not None and target not in new:
+            target = (merged_into or {}).get(target)
+        is_heir = target is not None
+        if target is None:
             above = old.path_to(int(old.ids[place]))
-            heir = int(above[np.isin(above, new.ids)][-1])
-        yield place, int(new.positions(heir)), is_heir
+            target = int(above[np.isin(above, new.ids)][-1])
+        yield place, int(new.positions(target)), is_heir

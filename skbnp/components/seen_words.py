@@ -84,9 +84,9 @@ class SeenWords:
             return rows
         words = self.words[rows.indices].astype(rows.indices.dtype)
         shape = rows.shape[0], self.n_vocabulary
-        found = sp.csr_array((rows.data, words, rows.indptr), shape)
-        found.sort_indices()
-        return found
+        result = sp.csr_array((rows.data, words, rows.indptr), shape)
+        result.sort_indices()
+        return result
 
     def with_words(self, words: Words) -> "SeenWords":
         """Return one with further words, in their order, behind those it has."""

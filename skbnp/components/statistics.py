@@ -32,10 +32,10 @@ __all__ = [
     "WordRows",
     "WordStats",
     "WordTopics",
-    "absorb",
-    "exchange",
+    "incremental_update",
     "multiply",
     "remaining",
+    "stochastic_update",
     "weight_table",
 ]
 
@@ -106,10 +106,10 @@ class WordRows:
 
 def _spread(rows: WordRows, words: NDArray[np.intp]) -> sp.csr_array:
     """Counts of more words, which hold nothing."""
-    n_stored, held = np.zeros(len(words) + 1, np.int64), rows.values
-    n_stored[1 + np.searchsorted(words, rows.words)] = np.diff(held.indptr)
-    shape = (len(words), held.shape[1])
-    return sp.csr_array((held.data, held.indices, np.cumsum(n_stored)), shape)
+    n_stored, stored = np.zeros(len(words) + 1, np.int64), rows.values
+    n_stored[1 + np.searchsorted(words, rows.words)] = np.diff(stored.indptr)
+    shape = (len(words), stored.shape[1])
+    return sp.csr_array((stored.data, stored.indices, np.cumsum(n_stored)), shape)
 
 
 def remaining(n_topics: int, gone: Sequence[int]) -> NDArray[np.intp]:
@@ -208,14 +208,14 @@ class WordTopics:
             words = np.arange(self.shape[0])[words]
         return self._scaled(self._values[self.seen.rows_of(words), : len(self.total)])
 
-    def held(self) -> Array:
+    def seen_counts(self) -> Array:
         """Counts of the words that have been seen, (n_seen, n_topics)."""
         return self._scaled(self._seen_rows[:, : len(self.total)])
 
     def parts(self, size: int = ENTRIES_PER_PART) -> Iterator[Array]:
         """Yield the same, some words at a time; of others there is nothing."""
-        held = self._seen_rows[:, : len(self.total)]
-        return (self._scaled(held[rows]) for rows in row_parts(held.shape, size))
+        stored = self._seen_rows[:, : len(self.total)]
+        return (self._scaled(stored[rows]) for rows in row_parts(stored.shape, size))
 
     def column(self, topic: int) -> Array:
         """Counts of one topic, of the words that have been seen, (n_seen,)."""
@@ -293,7 +293,7 @@ class WordTopics:
         self._own()
         self._add(rows, gain, -np.inf)
 
-    def exchange(self, old: WordRows, new: WordRows) -> None:
+    def incremental_update(self, old: WordRows, new: WordRows) -> None:
         """Take the rows of some words away, and add others of the same words."""
         self._own()
         # What was added and taken away leaves rounding errors, of either sign.
@@ -516,33 +516,35 @@ def _move_to_front(values: Array, n_columns: int) -> None:
         flat[rows.start * n_columns : rows.stop * n_columns] = part.ravel()
 
 
-def exchange(totals: Record, old: Record, new: Record) -> None:
+def incremental_update(global_stats: Record, old: Record, new: Record) -> None:
     """Let totals = totals - old + new, in place, field by field."""
-    for item in fields(totals):
-        held = getattr(totals, item.name)
+    for item in fields(global_stats):
+        stored = getattr(global_stats, item.name)
         out, into = getattr(old, item.name), getattr(new, item.name)
-        if isinstance(held, WordTopics):
-            held.exchange(out, into)
+        if isinstance(stored, WordTopics):
+            stored.incremental_update(out, into)
         else:
-            setattr(totals, item.name, held - out + into)
+            setattr(global_stats, item.name, stored - out + into)
 
 
-def absorb(totals: Record, fresh: Record, *, keep: float, gain: float) -> None:
+def stochastic_update(
+    global_stats: Record, fresh: Record, *, keep: float, gain: float
+) -> None:
     """Let totals = keep * totals + gain * fresh, in place, field by field."""
-    for item in fields(totals):
-        old, new = getattr(totals, item.name), getattr(fresh, item.name)
+    for item in fields(global_stats):
+        old, new = getattr(global_stats, item.name), getattr(fresh, item.name)
         if isinstance(old, WordTopics):
             old.decay(keep)
             old.add(new, gain)
         else:
-            setattr(totals, item.name, keep * old + gain * new)
+            setattr(global_stats, item.name, keep * old + gain * new)
 
 
-def multiply(totals: Record, factor: float) -> None:
+def multiply(global_stats: Record, factor: float) -> None:
     """Multiply totals by a positive number, in place, field by field."""
-    for item in fields(totals):
-        value = getattr(totals, item.name)
+    for item in fields(global_stats):
+        value = getattr(global_stats, item.name)
         if isinstance(value, WordTopics):
             value.decay(factor)
         else:
-            setattr(totals, item.name, factor * value)
+            setattr(global_stats, item.name, factor * value)

@@ -194,8 +194,8 @@ class Groups:
 
         def compare(g):
             among = np.append(blocks == blocks[g], False)
-            found = self.gains(g, among)[: self.spare]
-            gains[g, g + 1 :], gains[:g, g] = found[g + 1 :], found[:g]
+            result = self.gains(g, among)[: self.spare]
+            gains[g, g + 1 :], gains[:g, g] = result[g + 1 :], result[:g]
 
         for g in self.present:
             compare(g)
@@ -329,9 +329,9 @@ def _follow(
     for _ in range(MAX_ROUNDS):
         groups = Groups(counts, best.outer, best.inner, best.labels)
         groups.regroup(keep_number=not free)
-        found = Evidence.of(counts, groups.labels)
-        gain = found.value - best.value
-        best = found if gain > 0.0 else best
+        result = Evidence.of(counts, groups.labels)
+        gain = result.value - best.value
+        best = result if gain > 0.0 else best
         if gain <= tol * counts.n_docs:
             break
     return best
@@ -372,8 +372,8 @@ def linkage(counts: TopicCounts, evidence: Evidence) -> tuple[Array, Array]:
     gains = np.array([gain for gain, *_ in steps])
     heights = np.maximum.accumulate(gains.max(initial=0.0) - gains)
     if 0 < len(within) < len(steps):  # a cut between has so many groups
-        apart = heights[len(within) - 1] * (1.0 + 1e-9) + 1e-9
-        heights[len(within) :] = np.maximum(heights[len(within) :], apart)
+        separate = heights[len(within) - 1] * (1.0 + 1e-9) + 1e-9
+        heights[len(within) :] = np.maximum(heights[len(within) :], separate)
     tree, names, sizes = np.zeros((n - 1, 4)), list(range(n)), np.ones(n)
     for row, (_, g, h) in enumerate(steps):
         sizes[g] += sizes[h]

@@ -19,8 +19,8 @@ from skbnp.components.statistics import (
     WordRows,
     WordStats,
     WordTopics,
-    absorb,
-    exchange,
+    incremental_update,
+    stochastic_update,
 )
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
@@ -68,10 +68,10 @@ def word_norm(topic_words: WordTopics, eta: float, weighting: Weighting) -> Arra
 def log_marginal(topic_words: WordTopics, eta: float) -> Array:
     """logB(eta + S_k) - logB(eta) of each topic, (K,), in nats; visits all words."""
     growth, _ = topic_words.growth(eta)
-    found = growth - log_growth(topic_words.shape[0] * eta, topic_words.total)
+    result = growth - log_growth(topic_words.shape[0] * eta, topic_words.total)
     if isinstance(topic_words, KnownWordTopics):
-        found[topic_words.known.columns] = topic_words.known_log_marginals()
-    return found
+        result[topic_words.known.columns] = topic_words.known_log_marginals()
+    return result
 
 
 def divergence(topic_words: WordTopics, eta: float) -> float:
@@ -79,19 +79,19 @@ def divergence(topic_words: WordTopics, eta: float) -> float:
     prior, total = topic_words.shape[0] * eta, topic_words.total
     growth, moment = topic_words.growth(eta)
     expected = moment - total * psi(prior + total)
-    found = expected - growth + log_growth(prior, total)
+    result = expected - growth + log_growth(prior, total)
     if isinstance(topic_words, KnownWordTopics):
-        found[topic_words.known.columns] = topic_words.known_divergences()
-    return float(found.sum())
+        result[topic_words.known.columns] = topic_words.known_divergences()
+    return float(result.sum())
 
 
 def expected_log(topic_words: WordTopics, eta: float, rows: WordRows) -> Array:
     """E[log p(words | topics)] of the counts in some rows, by topic, in nats."""
     values = rows.values
     norm = psi(topic_words.shape[0] * eta + topic_words.total)
-    held = eta + topic_words.entries(rows)
-    log_phi = np.empty_like(held)
-    log_gamma(held, np.empty_like(held), log_phi)
+    counts_and_prior = eta + topic_words.entries(rows)
+    log_phi = np.empty_like(counts_and_prior)
+    log_gamma(counts_and_prior, np.empty_like(counts_and_prior), log_phi)
     log_phi -= norm[values.indices]
     sums = np.bincount(values.indices, log_phi * values.data, values.shape[1])
     return sums.astype(np.float64)
@@ -153,28 +153,33 @@ class WordTopicModel(Generic[StateT, StatsT]):
     blend: Callable[..., StateT]
     _terms: Callable[..., dict[str, float]]  # of a bound, given those of the words
 
-    def absorb(
-        self, state: StateT, totals: StatsT, stats: StatsT, step: float, scale: float
+    def stochastic_update(
+        self,
+        state: StateT,
+        global_stats: StatsT,
+        stats: StatsT,
+        step: float,
+        scale: float,
     ) -> tuple[StateT, StatsT]:
         """Move globals by a step towards their optimum for scaled statistics.
 
         Eqs. (6) and (7) of Bryant and Sudderth (2012). Totals change in place.
         """
         optimum = self.update(state, stats, scale)
-        absorb(totals, stats, keep=1.0 - step, gain=step * scale)
-        return self.blend(state, optimum, step), totals
+        stochastic_update(global_stats, stats, keep=1.0 - step, gain=step * scale)
+        return self.blend(state, optimum, step), global_stats
 
-    def exchange(
-        self, state: StateT, totals: StatsT, old: StatsT, new: StatsT
+    def incremental_update(
+        self, state: StateT, global_stats: StatsT, old: StatsT, new: StatsT
     ) -> tuple[StateT, StatsT]:
         """Put new statistics in the place of old ones; totals change in place."""
-        exchange(totals, old, new)
-        return self.update(state, totals), totals
+        incremental_update(global_stats, old, new)
+        return self.update(state, global_stats), global_stats
 
-    def learn_priors(self, state: StateT, totals: StatsT) -> tuple[Self, StateT]:
+    def learn_priors(self, state: StateT, global_stats: StatsT) -> tuple[Self, StateT]:
         """Learn the topic prior, if it is learned; visits all words."""
         if self.learn_topic_prior:
-            eta = update_topic_prior(totals.topic_words, state.topic_word_prior)
+            eta = update_topic_prior(global_stats.topic_words, state.topic_word_prior)
             state = replace(state, topic_word_prior=eta)
         return self, state
 
@@ -198,10 +203,10 @@ class WordTopicModel(Generic[StateT, StatsT]):
         norm = word_norm(topic_words, eta, weighting)
         return topic_words.weights(words, norm, eta, weighting, run=run)
 
-    def objective(self, state: StateT, totals: StatsT) -> dict[str, float]:
+    def objective(self, state: StateT, global_stats: StatsT) -> dict[str, float]:
         """Named terms of the criterion, in nats."""
-        words = log_marginal(totals.topic_words, state.topic_word_prior)
-        return self._terms(state, totals, words)
+        words = log_marginal(global_stats.topic_words, state.topic_word_prior)
+        return self._terms(state, global_stats, words)
 
     def bound(
         self, state: StateT, topic_words: WordTopics, fresh: StatsT

@@ -21,7 +21,7 @@ from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session, sizes_by_label
 from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
 from skbnp.inference.schedules import ShardSchedule
-from skbnp.models.dependent_trees.memory import RowVisitor
+from skbnp.models.dependent_trees.memory import RowLocalStep
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.row_samples import (
     ROWS_PER_CLUSTER,
@@ -91,7 +91,7 @@ class SessionRows:
     @property
     def shape(self) -> tuple[int, int]:
         """Rows, those without a direction too, and features."""
-        n_rows = sum(held.n_rows for held in self.session.held)
+        n_rows = sum(description.n_rows for description in self.session.descriptions)
         return n_rows, self.session.n_features
 
     @property
@@ -406,8 +406,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
         is_lasting = self.checkpoint_dir is None
         return X.session.shards(X.label, run, is_lasting=is_lasting)
 
-    def _visitor(self, posterior, shards, n_rounds):
-        return RowVisitor(shards, n_rounds, posterior.seen)
+    def _local_step(self, posterior, shards, n_rounds):
+        return RowLocalStep(shards, n_rounds, posterior.seen)
 
     def _rounds(self, shards) -> ShardSchedule:
         n_shards = len(shards.n_rows)
@@ -618,5 +618,5 @@ def _score(local: BaseEstimator, X: MatrixLike, labels: Labels) -> tuple[float, 
 
 
 def _mean(parts: Iterable[tuple[float, int]]) -> np.float64:
-    totals, counts = zip(*parts, strict=True)
-    return np.float64(sum(totals) / max(sum(counts), 1))
+    global_stats, counts = zip(*parts, strict=True)
+    return np.float64(sum(global_stats) / max(sum(counts), 1))

@@ -30,7 +30,7 @@ from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.shards import (
-    BlockHoldings,
+    BlockDocumentWeights,
     BlockSchedule,
     ShardCorpus,
     Survey,
@@ -369,13 +369,13 @@ class HDP(ShardedMixin, LocalHDP):
             checkpoints.clear()
         return Documents(session, survey, checkpoints, account)
 
-    def _corpus(self, rows: Documents, entropy: int) -> ShardCorpus:
+    def _corpus(self, rows: Documents, seed_entropy: int) -> ShardCorpus:
         survey, (n_docs, _) = rows.survey, rows.shape
         fixed = None if isinstance(self.batch_size, str) else self.batch_size
         least = self._batch_size_of(survey.n_tokens, n_docs)
         n_groups = self._n_groups(len(survey.n_docs))
         cut = n_blocks(n_docs, fixed, least, n_groups)
-        return ShardCorpus.of(survey, entropy, cut)
+        return ShardCorpus.of(survey, seed_entropy, cut)
 
     def _n_groups(self, n_shards: int) -> int:
         """Rounds in which a block of each shard is visited."""
@@ -387,18 +387,18 @@ class HDP(ShardedMixin, LocalHDP):
 
     def _around(self, posterior, rows: Documents, executor):
         survey = replace(rows.survey, shards=_shards(rows.session, executor.map))
-        corpus = self._corpus(replace(rows, survey=survey), posterior.entropy)
+        corpus = self._corpus(replace(rows, survey=survey), posterior.seed_entropy)
         return (*super()._around_corpus(posterior, corpus, executor), survey.shards)
 
-    def _hold_out(self, corpus, entropy):
+    def _hold_out(self, corpus, seed_entropy):
         return corpus.hold_out(0)
 
     def _documents(self, corpus, goes_on):
         if self._is_collapsed:
-            return BlockHoldings(corpus.sizes.size, float(goes_on))
+            return BlockDocumentWeights(corpus.sizes.size, float(goes_on))
         return NOTHING
 
-    def _memory(self, warm_up, documents):
+    def _cache(self, warm_up, documents):
         return RunningAverage(documents)
 
     def _rounds(self, posterior, corpus, **changes):
@@ -406,7 +406,7 @@ class HDP(ShardedMixin, LocalHDP):
         settings = {
             "n_rows": n_groups * corpus.cut.n_blocks,
             "batch_size": 1,
-            "entropy": posterior.entropy,
+            "seed_entropy": posterior.seed_entropy,
             "first_step": posterior.n_steps - posterior.step_origin,
             "offset": self.learning_offset,
             "decay": self.learning_decay,
@@ -483,14 +483,14 @@ def _score(
     if X.shape[0] == 0:
         return 0.0, 0.0
     counts, _ = local._check_counts(X, "score")
-    observed, held = split_tokens(counts)
+    observed, held_out = split_tokens(counts)
     with Executor(1) as executor:
         predictor = local._predictor()
         predictor = replace(predictor, repeats=repeats)
-        total = predictor.log_likelihood(observed, held, executor)
-    return float(total), float(held.sum())
+        total = predictor.log_likelihood(observed, held_out, executor)
+    return float(total), float(held_out.sum())
 
 
 def _mean(parts: Iterable[tuple[float, float]]) -> np.float64:
-    totals, n_tokens = zip(*parts, strict=True)
-    return np.float64(sum(totals) / sum(n_tokens) if sum(n_tokens) else 0.0)
+    global_stats, n_tokens = zip(*parts, strict=True)
+    return np.float64(sum(global_stats) / sum(n_tokens) if sum(n_tokens) else 0.0)

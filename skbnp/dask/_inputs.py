@@ -225,7 +225,7 @@ def computed(blocks: Sequence[Block]) -> list[tuple[MatrixLike, Labels]]:
     pairs: list[Any] = [(block.rows, block.labels) for block in blocks]
     lazy = [delayed(_pair)(*pair) if _is_delayed(pair) else None for pair in pairs]
     try:
-        found = dask.compute(*lazy, scheduler="threads")
+        results = dask.compute(*lazy, scheduler="threads")
     except Exception:
         for number, one in enumerate(lazy):  # which one it is, Dask does not tell
             with in_block(number):
@@ -233,7 +233,7 @@ def computed(blocks: Sequence[Block]) -> list[tuple[MatrixLike, Labels]]:
         raise
     return [
         pair if one is None else result
-        for pair, one, result in zip(pairs, lazy, found, strict=True)
+        for pair, one, result in zip(pairs, lazy, results, strict=True)
     ]
 
 

@@ -77,16 +77,16 @@ class ClientPool:
         info = self.client.sync(
             self.client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER
         )
-        found = {}
+        result = {}
         for address, worker in info["workers"].items():
             counts = worker.get("metrics", {}).get("task_counts", {})
             n_running = int(counts.get("executing", 0))
             sign = worker["id"], worker["last_seen"]
             if worker.get("status", "running") != "running":
                 sign = worker["id"]  # short of memory, or about to leave
-            found[address] = Presence(worker["nthreads"], sign, n_running)
+            result[address] = Presence(worker["nthreads"], sign, n_running)
             self._n_threads[address] = worker["nthreads"]
-        return found
+        return result
 
     def call(self, worker: str, method: str, *args: object) -> "Future":
         """Let the site of a worker do something, without waiting."""
@@ -165,6 +165,6 @@ class _large_graphs(warnings.catch_warnings):
     """Say nothing of the size of what is sent: it is sent on purpose."""
 
     def __enter__(self) -> list[warnings.WarningMessage] | None:
-        found = super().__enter__()
+        result = super().__enter__()
         warnings.filterwarnings("ignore", message="Sending large graph")
-        return found
+        return result

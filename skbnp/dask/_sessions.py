@@ -10,7 +10,7 @@ from distributed import Client
 from skbnp.dask._inputs import Block, Reader, computed, in_block, read_block
 from skbnp.dask._pool import ClientPool
 from skbnp.dask._shards import DaskShards, Roster, WorkerShards
-from skbnp.dask._sites import Held
+from skbnp.dask._sites import BlockDescription
 from skbnp.inference.executor import Run
 from skbnp.inference.shards import LocalShards, Shards
 from skbnp.utils.archive import digest_of
@@ -23,7 +23,7 @@ class Session(Protocol):
     """The rows of one fit."""
 
     @property
-    def held(self) -> Sequence[Held]:
+    def descriptions(self) -> Sequence[BlockDescription]:
         """What blocks turned out to be."""
 
     @property
@@ -52,21 +52,21 @@ class LocalSession:
     """
 
     def __init__(self, blocks: Sequence[Block], read: Reader):
-        self.held: list[Held] = []
+        self.descriptions: list[BlockDescription] = []
         self._rows: list[dict[Label, sp.csr_array]] = []
         for number, (rows, labels) in enumerate(computed(blocks)):
             with in_block(number):
                 X, labels = read_block(rows, labels)
-                found = {} if X is None else read(X, labels)
-            self.held.append(Held.of(number, X, found))
-            self._rows.append(found)
-        self.n_features, self.order = _n_features(self.held), blocks[0].order
+                result = {} if X is None else read(X, labels)
+            self.descriptions.append(BlockDescription.of(number, X, result))
+            self._rows.append(result)
+        self.n_features, self.order = _n_features(self.descriptions), blocks[0].order
 
     def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
         """Return the rows of a label; `run` maps over rows in this process."""
-        found = [rows[label] for rows in self._rows if label in rows]
-        found = [X for X in found if X.shape[0]]
-        return LocalShards(found, self.n_features, run, is_lasting=is_lasting)
+        result = [rows[label] for rows in self._rows if label in rows]
+        result = [X for X in result if X.shape[0]]
+        return LocalShards(result, self.n_features, run, is_lasting=is_lasting)
 
     def close(self) -> None:
         """Let go of the rows."""
@@ -95,8 +95,10 @@ class WorkerSession:
         except BaseException:
             self.workers.close()
             raise
-        self.held = [self.workers.held[number] for number in range(len(blocks))]
-        self.n_features, self.order = _n_features(self.held), blocks[0].order
+        self.descriptions = [
+            self.workers.descriptions[number] for number in range(len(blocks))
+        ]
+        self.n_features, self.order = _n_features(self.descriptions), blocks[0].order
 
     def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
         """Return the rows of a label."""
@@ -123,25 +125,25 @@ def open_session(
 def sizes_by_label(session: Session) -> dict[Label, int]:
     """Rows of each label, in order."""
     sizes: dict[Label, int] = {}
-    for held in session.held:
-        for label, size in held.sizes.items():
+    for description in session.descriptions:
+        for label, size in description.sizes.items():
             sizes[label] = sizes.get(label, 0) + size
     return {label: sizes[label] for label in sort_labels(sizes, session.order)}
 
 
 def data_digest(session: Session) -> str:
     """Name the rows of a session by their content, cut as they are."""
-    return digest_of([held.digest for held in session.held])
+    return digest_of([description.digest for description in session.descriptions])
 
 
-def _n_features(held: Sequence[Held]) -> int:
-    found = {one.n_features: one.number for one in held if one.n_rows}
-    if not found:
+def _n_features(descriptions: Sequence[BlockDescription]) -> int:
+    result = {one.n_features: one.number for one in descriptions if one.n_rows}
+    if not result:
         raise ValueError("X has no rows in any of its blocks.")
-    if len(found) > 1:
-        (n, number), (m, other), *_ = sorted(found.items())
+    if len(result) > 1:
+        (n, number), (m, other), *_ = sorted(result.items())
         raise ValueError(
             f"Blocks of X must have the same columns: block {number} has {n}, block "
             f"{other} has {m}."
         )
-    return next(iter(found))
+    return next(iter(result))

@@ -19,9 +19,9 @@ import numpy as np
 
 from skbnp.dask._inputs import Block, Reader, block_error
 from skbnp.dask._pool import Pool, Presence
-from skbnp.dask._sites import Held, Missing, Order, Raised
+from skbnp.dask._sites import BlockDescription, Missing, Order, Raised
 from skbnp.inference.executor import T
-from skbnp.inference.shards import Task, World, add_up, first_rows, whole_sum
+from skbnp.inference.shards import Broadcast, Task, add_up, first_rows, whole_sum
 from skbnp.utils.epochs import Label
 
 __all__ = ["DaskShards", "WorkerShards", "WorkersLostError", "adopt", "rebalance"]
@@ -142,12 +142,12 @@ class WorkerShards:
         roster: Roster,
     ):
         self.pool, self.blocks, self.read, self.roster = pool, blocks, read, roster
-        self.held: dict[int, Held] = {}
+        self.descriptions: dict[int, BlockDescription] = {}
         self.n_bytes_sent = 0
         self._owners: dict[int, str] = {}
         self._loaded: set[tuple[int, str]] = set()
         self._given: set[tuple[str, str]] = set()  # worlds by name, workers
-        self._worlds: WeakValueDictionary[str, World] = WeakValueDictionary()
+        self._broadcasts: WeakValueDictionary[str, Broadcast] = WeakValueDictionary()
         self._balances = True
 
     def load(self) -> None:
@@ -164,22 +164,22 @@ class WorkerShards:
         label: Label,
         numbers: Sequence[int],
         shards: Mapping[int, tuple[int, int]],
-        world: World | None,
+        broadcast: Broadcast | None,
         argument: object,
         *,
         adds_up: bool,
     ) -> dict:
         """Return sums of nodes, or replies by place, of some blocks."""
         missing = {number: place for place, number in enumerate(numbers)}
-        found: dict = {}
+        result: dict = {}
         losses: Counter[int] = Counter()
-        if world is not None and world.name not in self._worlds:
-            self._worlds[world.name] = world
+        if broadcast is not None and broadcast.name not in self._broadcasts:
+            self._broadcasts[broadcast.name] = broadcast
             self._balances = True
         packed = pickle.dumps(argument, protocol=5)
         while missing:
             owners = self._ready(missing, losses)
-            messages = self._messages(world, packed, list(owners))
+            messages = self._messages(broadcast, packed, list(owners))
             calls = {}
             for worker, own in owners.items():
                 order = Order(
@@ -190,36 +190,36 @@ class WorkerShards:
                     tuple(shards[number] for number in own),
                     len(numbers),
                     adds_up,
-                    None if world is None else world.name,
-                    tuple(self._worlds),
+                    None if broadcast is None else broadcast.name,
+                    tuple(self._broadcasts),
                 )
                 args = order, *messages[worker]
                 calls[self.pool.call(worker, "perform", *args)] = worker, own
             for worker, own, reply in self._replies(calls):
                 if adds_up:
-                    add_up(found, len(numbers), reply)
+                    add_up(result, len(numbers), reply)
                 else:
-                    found.update(reply)
+                    result.update(reply)
                 for number in own:
                     del missing[number]
-                if world is not None:
-                    self._given.add((world.name, worker))
+                if broadcast is not None:
+                    self._given.add((broadcast.name, worker))
             self._count_losses(losses, missing)
-        return found
+        return result
 
     def _messages(
-        self, world: World | None, argument: bytes, workers: Sequence[str]
+        self, broadcast: Broadcast | None, argument: bytes, workers: Sequence[str]
     ) -> dict[str, tuple[object, object]]:
         """World, if a worker lacks it, and argument: what goes along with orders."""
         lacking = [
             worker
             for worker in workers
-            if world is not None and (world.name, worker) not in self._given
+            if broadcast is not None and (broadcast.name, worker) not in self._given
         ]
         sent: object = None
         small: object = argument
         if lacking:
-            content = pickle.dumps(world, protocol=5)
+            content = pickle.dumps(broadcast, protocol=5)
             sent = content  # whoever fetches it from another waits for the scheduler
             if len(content) > LARGE and len(lacking) > 1:
                 sent = self.pool.send(content, workers)
@@ -260,8 +260,8 @@ class WorkerShards:
                 block, worker = self.blocks[number], self._owners[number]
                 args = number, self.read, block.rows, block.labels
                 calls[self.pool.call(worker, "load", *args)] = worker, [number]
-            for worker, (number,), held in self._replies(calls, are_loads=True):
-                self._check(held)
+            for worker, (number,), description in self._replies(calls, are_loads=True):
+                self._check(description)
                 self._loaded.add((number, worker))
                 absent.remove(number)
             self._count_losses(losses, absent)
@@ -273,16 +273,17 @@ class WorkerShards:
     def _sizes(self) -> list[int]:
         """Rows of each block, as far as they are known; one more, for empty ones."""
         return [
-            1 + self.held[number].n_rows if number in self.held else 1
+            1 + self.descriptions[number].n_rows if number in self.descriptions else 1
             for number in range(len(self.blocks))
         ]
 
-    def _check(self, held: Held) -> None:
+    def _check(self, description: BlockDescription) -> None:
         """Refuse a block that is another one than before."""
-        known = self.held.setdefault(held.number, held)
-        if known != held:
+        known = self.descriptions.setdefault(description.number, description)
+        if known != description:
             raise ValueError(
-                f"Block {held.number} of X was read again, and holds other rows now."
+                f"Block {description.number} of X was read again, and holds other rows "
+                "now."
             )
 
     def _replies(
@@ -383,9 +384,11 @@ class DaskShards:
 
     def __init__(self, workers: WorkerShards, label: Label, n_features: int):
         self.workers, self.label, self.n_features = workers, label, n_features
-        held = [workers.held[number] for number in range(len(workers.blocks))]
-        self._blocks = [one.number for one in held if one.sizes.get(label, 0)]
-        sizes = [held[number].sizes[label] for number in self._blocks]
+        description = [
+            workers.descriptions[number] for number in range(len(workers.blocks))
+        ]
+        self._blocks = [one.number for one in description if one.sizes.get(label, 0)]
+        sizes = [description[number].sizes[label] for number in self._blocks]
         self.n_rows = np.array(sizes, dtype=np.intp)
         places = enumerate(first_rows(self.n_rows))
         self._shards = dict(zip(self._blocks, places, strict=True))
@@ -394,36 +397,36 @@ class DaskShards:
         self,
         task: Task[T],
         numbers: Sequence[int],
-        world: World | None = None,
+        broadcast: Broadcast | None = None,
         argument: object = None,
     ) -> list[T]:
         """Return the replies of some shards, in the order of their numbers."""
-        found = self._ask(task, numbers, world, argument, adds_up=False)
-        return [found[place] for place in range(len(numbers))]
+        result = self._ask(task, numbers, broadcast, argument, adds_up=False)
+        return [result[place] for place in range(len(numbers))]
 
     def total(
         self,
         task: Task[T],
         numbers: Sequence[int],
-        world: World | None = None,
+        broadcast: Broadcast | None = None,
         argument: object = None,
     ) -> T:
         """Add replies up, by their method `plus`, along a fixed binary tree."""
-        found = self._ask(task, numbers, world, argument, adds_up=True)
-        return whole_sum(found, len(numbers))
+        result = self._ask(task, numbers, broadcast, argument, adds_up=True)
+        return whole_sum(result, len(numbers))
 
     def _ask(
         self,
         task: Task,
         numbers: Sequence[int],
-        world: World | None,
+        broadcast: Broadcast | None,
         argument: object,
         *,
         adds_up: bool,
     ) -> dict:
         blocks = [self._blocks[number] for number in numbers]
         return self.workers.ask(
-            task, self.label, blocks, self._shards, world, argument, adds_up=adds_up
+            task, self.label, blocks, self._shards, broadcast, argument, adds_up=adds_up
         )
 
 

@@ -20,19 +20,27 @@ import scipy.sparse as sp
 from skbnp.dask._inputs import Reader, read_block
 from skbnp.dask._labels import Labels
 from skbnp.inference.executor import T
-from skbnp.inference.shards import Node, ProcessCache, Shard, Task, World, add_up
+from skbnp.inference.shards import Broadcast, Node, ProcessCache, Shard, Task, add_up
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import Label
 from skbnp.utils.typing import MatrixLike
 
-__all__ = ["Held", "Missing", "Order", "Raised", "Site", "answer", "digest_of"]
+__all__ = [
+    "BlockDescription",
+    "Missing",
+    "Order",
+    "Raised",
+    "Site",
+    "answer",
+    "digest_of",
+]
 
 #: Seconds after which a site is dropped that nobody calls.
 LEASE = 900.0
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class BlockDescription:
     """What a block turned out to be."""
 
     number: int
@@ -42,11 +50,13 @@ class Held:
     digest: str
 
     @classmethod
-    def of(cls, number: int, X: MatrixLike, found: dict[Label, sp.csr_array]) -> "Held":
+    def of(
+        cls, number: int, X: MatrixLike, result: dict[Label, sp.csr_array]
+    ) -> "BlockDescription":
         """Describe rows, None if there are none, and what was read of them."""
         n_rows, n_features = (0, 0) if X is None else X.shape
-        sizes = {label: one.shape[0] for label, one in found.items()}
-        return cls(number, sizes, n_rows, n_features, digest_of(found))
+        sizes = {label: one.shape[0] for label, one in result.items()}
+        return cls(number, sizes, n_rows, n_features, digest_of(result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +70,8 @@ class Order:
     shards: tuple[tuple[int, int], ...]  # number among those of the label, first row
     n_places: int
     adds_up: bool
-    world: str | None
-    worlds: tuple[str, ...]  # that may be asked for later
+    broadcast: str | None
+    broadcasts: tuple[str, ...]  # that may be asked for later
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +101,7 @@ class Site:
     n_threads: int
     blocks: dict[int, dict[Label, sp.csr_array]] = field(default_factory=dict)
     shards: dict[tuple[int, Label], Shard] = field(default_factory=dict)
-    worlds: dict[str, World] = field(default_factory=dict)
+    broadcasts: dict[str, Broadcast] = field(default_factory=dict)
     process: ProcessCache = field(default_factory=ProcessCache)
     last_call: float = field(default_factory=time.monotonic)
 
@@ -101,26 +111,26 @@ class Site:
         read: Reader,
         rows: MatrixLike,
         labels: Labels,
-    ) -> Held:
+    ) -> BlockDescription:
         """Read a block, and keep its rows by label."""
         X, labels = read_block(rows, labels)
         with one_blas_thread():
-            found = {} if X is None else read(X, labels)
-        self.blocks[number] = found
+            result = {} if X is None else read(X, labels)
+        self.blocks[number] = result
         for key in [key for key in self.shards if key[0] == number]:
             del self.shards[key]
-        return Held.of(number, X, found)
+        return BlockDescription.of(number, X, result)
 
-    def perform(self, order: Order, argument: bytes, world: bytes | None) -> object:
+    def perform(self, order: Order, argument: bytes, broadcast: bytes | None) -> object:
         """Return sums of nodes, or replies by place."""
-        for name in self.worlds.keys() - set(order.worlds):
-            self.worlds.pop(name, None)
-        if world is not None:
-            found: World = pickle.loads(world)
-            self.worlds.setdefault(found.name, found)
-        if order.world is not None and order.world not in self.worlds:
-            return Missing(f"world {order.world}")
-        content = None if order.world is None else self.worlds[order.world]
+        for name in self.broadcasts.keys() - set(order.broadcasts):
+            self.broadcasts.pop(name, None)
+        if broadcast is not None:
+            result: Broadcast = pickle.loads(broadcast)
+            self.broadcasts.setdefault(result.name, result)
+        if order.broadcast is not None and order.broadcast not in self.broadcasts:
+            return Missing(f"world {order.broadcast}")
+        content = None if order.broadcast is None else self.broadcasts[order.broadcast]
         absent = [number for number in order.numbers if number not in self.blocks]
         if absent:
             return Missing(f"blocks {absent}")
@@ -164,16 +174,16 @@ class Site:
 
 def digest_of(rows: dict[Label, sp.csr_array]) -> str:
     """Name rows by their content."""
-    found = hashlib.blake2b(digest_size=16)
+    result = hashlib.blake2b(digest_size=16)
     for label, X in rows.items():
-        found.update(repr((label, X.shape)).encode())
+        result.update(repr((label, X.shape)).encode())
         if sp.issparse(X):
             arrays = [X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data]
         else:
             arrays = [X]
         for array in arrays:
-            found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
+            result.update(np.ascontiguousarray(array).data)
+    return result.hexdigest()
 
 
 # The process of a worker --------------------------------------------------------------
@@ -186,9 +196,9 @@ def answer(fit: str, n_threads: int, method: str, *args: object) -> object:
     """Let the site of a fit do something; an error of its own making is a reply."""
     try:
         site = _site_of(fit, n_threads)
-        found = getattr(site, method)(*args)
+        result = getattr(site, method)(*args)
         site.last_call = time.monotonic()
-        return found
+        return result
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))

@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 from skbnp.datasets._generators import _paths
 from skbnp.distributions.von_mises_fisher import draw
 from skbnp.trees import TreeView
-from skbnp.utils.random import Purpose, draw_entropy, stream
+from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.typing import RandomStateLike
 from skbnp.utils.validation import Interval, validate_params
 
@@ -136,7 +136,7 @@ def make_dependent_trees(
     >>> corpus.data.shape, corpus.directions.shape
     ((150, 40), (3, 10, 40))
     """
-    entropy = draw_entropy(random_state)
+    entropy = draw_seed_entropy(random_state)
     paths = _paths(branching)
     parent = np.full(paths[-1, -1] + 1, -1)
     parent[paths[:, 1:]] = paths[:, :-1]

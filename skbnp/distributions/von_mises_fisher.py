@@ -230,7 +230,7 @@ def _polynomials() -> Array:
     whole numbers:
     u_(j+1)(p) = p^2 (1 - p^2) u_j'(p) / 2 + (1/8) integral_0^p (1 - 5 t^2) u_j(t) dt.
     """
-    u, found = {0: Fraction(1)}, np.zeros((2, N_TERMS, N_TERMS + 1, 1))
+    u, result = {0: Fraction(1)}, np.zeros((2, N_TERMS, N_TERMS + 1, 1))
     for j in range(1, N_TERMS + 1):
         new: dict[int, Fraction] = {}
         for power, c in u.items():
@@ -241,8 +241,8 @@ def _polynomials() -> Array:
                 new[at] = new.get(at, Fraction(0)) + value
         u = new
         for power, c in u.items():  # j, j + 2, .., 3j
-            found[:, j - 1, (power - j) // 2, 0] = float(c), float(power * c)
-    return found
+            result[:, j - 1, (power - j) // 2, 0] = float(c), float(power * c)
+    return result
 
 
 def _series(scaled: Array, p2: Array) -> tuple[Array, Array]:

@@ -345,11 +345,11 @@ class TopicModelMixin(ComponentModelMixin):
             distr /= distr.sum(axis=1, keepdims=True)
             return distr[:, columns].astype(dtype, order="C", copy=False)
         counts = sp.csr_array(counts)
-        totals = np.asarray(counts.sum(axis=1)).ravel()
-        empty = np.flatnonzero(totals <= 0.0)
+        global_stats = np.asarray(counts.sum(axis=1)).ravel()
+        empty = np.flatnonzero(global_stats <= 0.0)
         at, topics = counts.nonzero()
         values = (counts.data[counts.data != 0.0] + prior[topics]) / (
-            totals[at] + prior.sum()
+            global_stats[at] + prior.sum()
         )
         k, number = len(columns), np.empty(len(prior), dtype=np.intp)
         number[columns] = np.arange(k)
@@ -358,9 +358,9 @@ class TopicModelMixin(ComponentModelMixin):
         at = np.concatenate([at, np.repeat(empty, k)])
         topics = np.concatenate([number[topics], np.tile(np.arange(k), len(empty))])
         shape = counts.shape[0], k
-        found = sp.csr_array((values.astype(dtype), (at, topics)), shape=shape)
-        found.sort_indices()
-        return found
+        result = sp.csr_array((values.astype(dtype), (at, topics)), shape=shape)
+        result.sort_indices()
+        return result
 
     @property
     def topic_word_distr_(self) -> np.ndarray:

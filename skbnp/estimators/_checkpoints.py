@@ -141,8 +141,8 @@ class FitRecord:
 def files_of(estimator: BaseEstimator) -> list[FitFile]:
     """Return the files that callbacks of an estimator ask for."""
     callbacks = getattr(estimator, "_skl_callbacks", ())
-    found = [getattr(callback, "file", None) for callback in callbacks]
-    return [file for file in found if isinstance(file, FitFile)]
+    result = [getattr(callback, "file", None) for callback in callbacks]
+    return [file for file in result if isinstance(file, FitFile)]
 
 
 def save_chunk(estimator: BaseEstimator, n_calls: int) -> None:
@@ -160,19 +160,19 @@ def content_of(
     every: int,
 ) -> Any:
     """Return what a file holds of an estimator in some state, as plain data."""
-    found = object.__new__(type(estimator))
-    vars(found).update(
+    result = object.__new__(type(estimator))
+    vars(result).update(
         {n: value for n, value in state.items() if not n.startswith(OF_CALLBACKS)}
     )
-    return to_plain({"estimator": found._state(), "account": account, "every": every})
+    return to_plain({"estimator": result._state(), "account": account, "every": every})
 
 
 def saved_in(content: Any, kind: type[BaseEstimator]) -> Saved:
     """Put together what a file holds of an estimator of a class; checks it."""
-    found = from_plain(content)
+    result = from_plain(content)
     estimator = object.__new__(kind)
-    estimator.__setstate__(found["estimator"])
-    every, account = found["every"], found["account"]
+    estimator.__setstate__(result["estimator"])
+    every, account = result["every"], result["account"]
     if not (isinstance(every, int) and every >= 1):
         raise ValueError(f"it has every={every!r}")
     return Saved(estimator, account, every)

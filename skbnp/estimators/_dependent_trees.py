@@ -47,11 +47,11 @@ from skbnp.models.dependent_trees.epoch import (
     EpochPosterior,
     close_epoch,
 )
-from skbnp.models.dependent_trees.local import NodeTable, visit
+from skbnp.models.dependent_trees.local import NodeTable, update_local
 from skbnp.models.dependent_trees.memory import (
+    EpochCache,
     EpochLearner,
-    EpochMemory,
-    RowVisitor,
+    RowLocalStep,
     ShardCorpus,
 )
 from skbnp.models.dependent_trees.model import (
@@ -541,10 +541,10 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             self.past_weight == "auto",
         )
 
-    def _start(self, model, rows, entropy, n_rows) -> EpochPosterior:
+    def _start(self, model, rows, seed_entropy, n_rows) -> EpochPosterior:
         """Clusters of the first epoch, below a root."""
         label, X = next(iter(rows))
-        state, stats = self._first_tree(model, X, entropy)
+        state, stats = self._first_tree(model, X, seed_entropy)
         ids = state.tree.ids
         return EpochPosterior(
             model,
@@ -552,16 +552,16 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             stats,
             ids,
             [Lineage(0, "init", (), tuple(np.sort(ids).tolist()))],
-            entropy=entropy,
+            seed_entropy=seed_entropy,
             max_components=self._limit(),
             label=label,
             window=self.window,
             seen=rows.seen,
         )
 
-    def _first_tree(self, model, X, entropy) -> tuple[EpochState, EpochStats]:
+    def _first_tree(self, model, X, seed_entropy) -> tuple[EpochState, EpochStats]:
         """Clusters below a root, from which rows then choose their nodes."""
-        rng, limit = stream(entropy, Purpose.START), self._limit()
+        rng, limit = stream(seed_entropy, Purpose.START), self._limit()
         rows = self._rows_at_hand(X, rng)
         labels = spherical_kmeans(rows, self._n_clusters(X.shape[0]), rng)
         n_unseen = self.n_features_in_ - rows.shape[1]
@@ -571,8 +571,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         if not (model.learns_concentration and model.learns_prior_concentration):
             state = update_means(self._given(state), stats, model.priors)
         none = EpochStats.zero(len(state.tree), state.width)
-        found = assign_rows(model, state, none, rows, self._moves(), limit, rng)
-        return found.state, found.stats
+        result = assign_rows(model, state, none, rows, self._moves(), limit, rng)
+        return result.state, result.stats
 
     def _rows_at_hand(self, X, rng) -> sp.csr_array:
         """Return rows that choose their nodes one by one."""
@@ -611,14 +611,14 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             posterior,
             ShardCorpus(shards),
             schedule,
-            self._visitor(posterior, shards, schedule.n_rounds),
-            EpochMemory(shards, others, run),
+            self._local_step(posterior, shards, schedule.n_rounds),
+            EpochCache(shards, others, run),
             NO_MOVES if moves is None else TreeEdits(moves),
         )
 
-    def _visitor(self, posterior, shards, n_rounds) -> RowVisitor:
+    def _local_step(self, posterior, shards, n_rounds) -> RowLocalStep:
         """Have rows visited that are by columns of the state."""
-        return RowVisitor(shards, n_rounds)
+        return RowLocalStep(shards, n_rounds)
 
     def _shards(self, X, executor) -> Shards:
         """Cut the rows of an epoch into parts, each followed by an update."""
@@ -688,8 +688,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         around = self._shards(X, executor), executor.map
         learner = self._make_learner(posterior, around, goes_on=False)
         learner.n_passes = account["n_passes"]
-        learner.memory.resume(account["memory"])
-        learner.visitor.resume(learner.memory)
+        learner.cache.resume(account["memory"])
+        learner.local_step.resume(learner.cache)
         if account["moves"] is not None:
             learner.moves.resume(account["moves"])
         return learner
@@ -701,29 +701,29 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             close_epoch(posterior, label)
         if X.shape[0] == 0:
             return None
-        goes_on, found = posterior.n_open > 0, None
+        goes_on, result = posterior.n_open > 0, None
         if posterior.n_steps == 0 and posterior.closed:
             self._start_late(posterior, X)
         elif is_late or goes_on:
-            found = self._assign(posterior, X, executor.map)
+            result = self._assign(posterior, X, executor.map)
         step, tree = posterior.n_steps, posterior.state.tree
         with commit():
-            if found is not None:
-                posterior.model = found.model
-                posterior.replace_globals(found.state, found.stats)
-                lineage = found.lineage_since(tree, step)
+            if result is not None:
+                posterior.model = result.model
+                posterior.replace_globals(result.state, result.stats)
+                lineage = result.lineage_since(tree, step)
                 posterior.lineage = [*posterior.lineage, *lineage]
             posterior.n_open += X.shape[0]
             posterior.unsettled = (*posterior.unsettled, label)
-        others = None if found is None else found.others
+        others = None if result is None else result.others
         around = shards, executor.map
         return self._make_learner(posterior, around, goes_on, others)
 
     def _assign(self, posterior, X, run) -> Assigned:
         """Let rows choose their nodes."""
-        rng = stream(posterior.entropy, Purpose.START, posterior.n_steps)
+        rng = stream(posterior.seed_entropy, Purpose.START, posterior.n_steps)
         rows = self._rows_at_hand(X, rng)
-        given = posterior.model, posterior.state, posterior.totals, rows
+        given = posterior.model, posterior.state, posterior.global_stats, rows
         return assign_rows(*given, self._moves(), self._limit(), rng, run)
 
     def _learn_epoch(self, learner, monitor, n_passes, **passes) -> None:
@@ -735,7 +735,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     def _start_late(self, posterior, X) -> None:
         """Begin with clusters where no epoch has had rows so far."""
         model = replace(posterior.model, is_first=True)
-        state, stats = self._first_tree(model, X, posterior.entropy)
+        state, stats = self._first_tree(model, X, posterior.seed_entropy)
         first = Lineage(0, "init", (), tuple(np.sort(state.tree.ids).tolist()))
         with commit():
             posterior.model = model
@@ -776,7 +776,11 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     # -- loading ----------------------------------------------------------------------
 
-    _saved_parts = {"model": EpochModel, "state": EpochState, "totals": EpochStats}
+    _saved_parts = {
+        "model": EpochModel,
+        "state": EpochState,
+        "global_stats": EpochStats,
+    }
 
     def _check_saved(self) -> None:
         posterior, n_features = self._posterior, self.n_features_in_
@@ -786,7 +790,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         n_seen = check_seen_words(posterior.seen, n_features)
         for epoch in posterior.closed:
             check_state(epoch.state, n_features, n_seen)
-        state, totals = posterior.state, posterior.totals
+        state, global_stats = posterior.state, posterior.global_stats
         width = check_state(state, n_features, n_seen)
         check_number("seen words", n_seen, least=width, most=width)
         priors = posterior.model.priors
@@ -798,9 +802,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         check_number("window", posterior.window, least=1, most=MOST_STEPS)
         n = len(state.tree)
         check_number("n_components_", self.n_components_, least=n, most=n)
-        check_array("masses", totals.masses, (n,))
-        check_array("entropies", totals.entropies, (n,), least=-LARGE)
-        check_signed("sums", totals.sums, (n, width))
+        check_array("masses", global_stats.masses, (n,))
+        check_array("entropies", global_stats.entropies, (n,), least=-LARGE)
+        check_signed("sums", global_stats.sums, (n, width))
         if not np.array_equal(posterior.ids, state.tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")
 
@@ -861,7 +865,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         state = self._posterior.state.with_columns(rows.shape[1])
         with Executor(self.n_jobs) as executor, one_blas_thread():
             table = NodeTable.of(state, model.priors)
-            _, fresh = visit(table, rows, run=executor.map)
+            _, fresh = update_local(table, rows, run=executor.map)
         return per_token(model.objective(state, fresh), fresh.n_tokens)
 
 
@@ -878,7 +882,7 @@ def _saver(
                 "posterior": learner.posterior,
                 "monitor": monitor.account(),
                 "n_passes": learner.n_passes,
-                "memory": learner.memory.account(),
+                "memory": learner.cache.account(),
                 "moves": moves.account() if isinstance(moves, TreeEdits) else None,
                 "has_ended": has_ended,
                 "has_converged": has_converged,

@@ -15,7 +15,7 @@ from skbnp.estimators._narrow_nodes import warn_of_narrow_nodes
 from skbnp.estimators._saved import LARGE, check_array, check_number
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, rows_by_epoch
-from skbnp.models.dependent_trees.local import Memo, NodeTable, log_gain, visit
+from skbnp.models.dependent_trees.local import Memo, NodeTable, log_gain, update_local
 from skbnp.models.dependent_trees.model import EpochState, TreePriors
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
@@ -170,11 +170,11 @@ class EpochTreeMixin(TransformerMixin, ABC):
         if sample_weight is None:
             return rows, groups
         copies = check_copies(sample_weight, rows)
-        found = [
+        result = [
             (label, np.flatnonzero(np.isin(copies, numbers)))
             for label, numbers in groups
         ]
-        return rows[copies], [group for group in found if len(group[1])]
+        return rows[copies], [group for group in result if len(group[1])]
 
     @property
     def _topic_numbers(self) -> np.ndarray:
@@ -188,9 +188,9 @@ class EpochTreeMixin(TransformerMixin, ABC):
         directions = _directions(self._known_epochs()[-1].state)
         if seen.is_whole:
             return directions
-        found = np.zeros((len(directions), seen.n_vocabulary))
-        found[:, seen.words] = directions
-        return found
+        result = np.zeros((len(directions), seen.n_vocabulary))
+        result[:, seen.words] = directions
+        return result
 
     @property
     def _n_enough_docs(self) -> int:
@@ -214,12 +214,12 @@ class EpochTreeMixin(TransformerMixin, ABC):
     def epochs_(self) -> dict[Any, EpochRecord]:
         """What was learned of each epoch, in order."""
         check_is_fitted(self)
-        found, seen = {}, self._seen_columns()
+        result, seen = {}, self._seen_columns()
         for epoch in self._known_epochs():
             directions = _directions(epoch.state)
             directions[np.abs(directions) < SHOWN] = 0.0
             tree = epoch.state.tree
-            found[epoch.label] = EpochRecord(
+            result[epoch.label] = EpochRecord(
                 view_of(epoch.state),
                 seen.spread(sp.csr_array(directions)),
                 tree.ids.copy(),
@@ -228,7 +228,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
                 epoch.first_step,
                 epoch.n_records,
             )
-        return found
+        return result
 
     def transform(self, X: MatrixLike, epochs: Any = None) -> np.ndarray | sp.csr_array:
         """Infer the proportions of nodes in rows.
@@ -274,8 +274,8 @@ class EpochTreeMixin(TransformerMixin, ABC):
             )
         )
         at, nodes, values = (np.concatenate(part) for part in zip(*parts, strict=True))
-        found = sp.csr_array((values, (at, nodes)), shape=(n, k)).astype(dtype)
-        return found if self.sparse_output else found.toarray()
+        result = sp.csr_array((values, (at, nodes)), shape=(n, k)).astype(dtype)
+        return result if self.sparse_output else result.toarray()
 
     def apply(self, X: MatrixLike, epochs: Any = None) -> np.ndarray:
         """Find the most probable node of each row.
@@ -415,7 +415,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         with Executor(self.n_jobs) as executor, one_blas_thread():
             for epoch, number in rows_by_epoch(known, epochs, rows.shape[0]):
                 table = NodeTable.of(epoch.state, priors)
-                memo, _ = visit(table, rows[number], run=executor.map)
+                memo, _ = update_local(table, rows[number], run=executor.map)
                 tree = epoch.state.tree
                 living = np.isin(tree.ids, newest.ids)
                 places = np.zeros(len(tree), dtype=np.intp)

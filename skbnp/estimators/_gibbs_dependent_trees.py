@@ -39,7 +39,7 @@ from skbnp.models.dependent_slices.chain import (
 from skbnp.models.dependent_slices.model import Rows
 from skbnp.models.dependent_slices.sample import TreeSample
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
-from skbnp.models.dependent_trees.local import NodeTable, log_gain, visit
+from skbnp.models.dependent_trees.local import NodeTable, log_gain, update_local
 from skbnp.models.dependent_trees.model import TreePriors
 from skbnp.models.dependent_trees.start import (
     n_clusters_for,
@@ -548,16 +548,18 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             self.max_iter,
         )
 
-    def _make_chain(self, data, entropy, start, number, *, burn_in=None, before=None):
+    def _make_chain(
+        self, data, seed_entropy, start, number, *, burn_in=None, before=None
+    ):
         epochs = data.epochs
         if start is None:  # the first chunk
-            (start,) = islice(self._starts(data, entropy, False), 1)
+            (start,) = islice(self._starts(data, seed_entropy, False), 1)
         elif before is not None and epochs[0].label != before.label:
             nobody = EpochRows(before.label, epochs[0].rows.none())
             epochs = [nobody, *epochs]
         settings = self._settings()
         return SliceChain(
-            epochs, settings, entropy, start, number=number, seen=data.seen
+            epochs, settings, seed_entropy, start, number=number, seen=data.seen
         )
 
     def _start(self, goes_on: bool) -> TreeChainState | None:
@@ -569,14 +571,14 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         return replace(self._given(state), next_id=self._next_id).without_rows()
 
     def _starts(
-        self, data: _EpochCorpus, entropy: int, goes_on: bool
+        self, data: _EpochCorpus, seed_entropy: int, goes_on: bool
     ) -> Iterator[TreeStart]:
         """Yield clusters below a root, or nodes of the present tree."""
         rows = data.epochs[0].rows
         if goes_on:
             state = self._best().epoch.state.with_columns(rows.X.shape[1])
             state = self._given(state)
-            memo, _ = visit(NodeTable.of(state, self._tree_priors()), rows.X)
+            memo, _ = update_local(NodeTable.of(state, self._tree_priors()), rows.X)
             start = TreeStart(
                 state=replace(state, history=np.zeros(len(state.tree))),
                 place=state.tree.positions(np.maximum(memo.nodes[:, 0], 0)).astype(
@@ -590,7 +592,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             return
         for number in range(self.n_chains):
             name = (number,) if number else ()
-            rng = stream(entropy, Purpose.START, *name)
+            rng = stream(seed_entropy, Purpose.START, *name)
             with Executor(self.n_jobs) as executor:
                 run, priors = executor.run, self._tree_priors()
                 labels = spherical_kmeans(
@@ -613,9 +615,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         newest = self._best().label
         return [s for s in self._kept if s.label != newest or s.step > before]
 
-    def _fitted_attributes(self, chains, kept, history, before, entropy):
+    def _fitted_attributes(self, chains, kept, history, before, seed_entropy):
         return {
-            **super()._fitted_attributes(chains, kept, history, before, entropy),
+            **super()._fitted_attributes(chains, kept, history, before, seed_entropy),
             "_last": tuple(chain.saved_state() for chain in chains),
             "_seen": chains[0].seen,
         }

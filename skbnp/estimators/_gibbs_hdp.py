@@ -392,7 +392,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             ),
         )
 
-    def _make_chain(self, data, entropy, start, number, *, burn_in=None, before=None):
+    def _make_chain(
+        self, data, seed_entropy, start, number, *, burn_in=None, before=None
+    ):
         may_repeat = self.burstiness == "auto"
         if (
             isinstance(start, FranchiseState)
@@ -412,7 +414,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return FranchiseChain(
             data.tokens,
             self._priors(),
-            entropy,
+            seed_entropy,
             start,
             number=number,
             n_proposals=self.n_split_merge if moves else 0,
@@ -531,7 +533,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         )
 
     def _starts(
-        self, data: TokenCorpus, entropy: int, goes_on: bool
+        self, data: TokenCorpus, seed_entropy: int, goes_on: bool
     ) -> Iterator[FranchiseStart]:
         """Yield where each chain starts on new documents."""
         topics: FixedTopics | FranchiseSample | None = None
@@ -549,7 +551,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             yield from [start] * self.n_chains
             return
         for number in range(self.n_chains):
-            rng = stream(entropy, Purpose.START, number)
+            rng = stream(seed_entropy, Purpose.START, number)
             if topics is None:
                 dish = rng.integers(0, self.n_components, len(tokens), dtype=np.int32)
             else:
@@ -785,9 +787,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         """
         (counts, dtype), best = self._check_counts(X, "transform"), self._best()
         with Executor(self.n_jobs) as executor:
-            found = self._predictor().infer_counts(best, counts, executor)
+            result = self._predictor().infer_counts(best, counts, executor)
         rows = rows_by_id(best.component_ids)
-        return self._proportions(found, best.doc_prior[:-1], rows, dtype)
+        return self._proportions(result, best.doc_prior[:-1], rows, dtype)
 
     def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
         """Expected uses of topics in documents, (n_docs, n_components_), and of words.
@@ -796,8 +798,8 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         """
         best = self._best()
         with Executor(self.n_jobs) as executor:
-            found, uses = self._predictor().infer_uses(best, counts, executor)
-        return found[:, rows_by_id(best.component_ids)], uses
+            result, uses = self._predictor().infer_uses(best, counts, executor)
+        return result[:, rows_by_id(best.component_ids)], uses
 
     def _sample_uses(
         self, counts: sp.csr_array, n_samples: int

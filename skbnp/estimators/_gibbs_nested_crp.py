@@ -315,9 +315,16 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
             return
         check_tree(self.init, n_features, self.max_depth)
 
-    def _make_chain(self, data, entropy, start, number, *, burn_in=None, before=None):
+    def _make_chain(
+        self, data, seed_entropy, start, number, *, burn_in=None, before=None
+    ):
         return NestedChain(
-            data.tokens, self._priors(), entropy, start, number=number, before=before
+            data.tokens,
+            self._priors(),
+            seed_entropy,
+            start,
+            number=number,
+            before=before,
         )
 
     def _start(self, goes_on: bool) -> NestedStart:
@@ -333,7 +340,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         )
 
     def _starts(
-        self, data: TokenCorpus, entropy: int, goes_on: bool
+        self, data: TokenCorpus, seed_entropy: int, goes_on: bool
     ) -> Iterator[NestedStart]:
         """Yield where each chain starts on new documents."""
         start = self._start(goes_on)
@@ -402,13 +409,13 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 
         At most so many samples, evenly spaced.
         """
-        totals = np.asarray(counts.sum(axis=1)).reshape(-1, 1)
+        global_stats = np.asarray(counts.sum(axis=1)).reshape(-1, 1)
         with Executor(self.n_jobs) as executor:
             predictor = self._predictor()
             for sample in evenly_spaced(self.samples_, n_samples):
                 tree = sample.reading()
                 docs = predictor.infer(tree, counts, executor)
-                uses = docs.proportions(tree.stub_nodes) * totals
+                uses = docs.proportions(tree.stub_nodes) * global_stats
                 yield sample.topic_word_counts, sample.depth, uses
 
 

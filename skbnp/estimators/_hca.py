@@ -29,8 +29,8 @@ from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hca.cloud import directions_of_one_cloud
 from skbnp.models.hca.frame import FARTHEST, Frame
-from skbnp.models.hca.local import Memo, coordinates, log_density, visit
-from skbnp.models.hca.memory import FramedAverage, RowMemory, RowVisitor
+from skbnp.models.hca.local import Memo, coordinates, log_density, update_local
+from skbnp.models.hca.memory import FramedAverage, RowCache, RowLocalStep
 from skbnp.models.hca.model import (
     Model,
     Paths,
@@ -491,7 +491,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             learn_loading_variance=is_auto,
         )
 
-    def _start(self, model, rows, entropy, n_rows) -> Posterior:
+    def _start(self, model, rows, seed_entropy, n_rows) -> Posterior:
         """One path of principal directions."""
         frame = Frame.of_rows(rows)
         row, left = frame.heaviest(rows)
@@ -502,7 +502,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
                 "sklearn.preprocessing.RobustScaler."
             )
         model = replace(model, frame=frame)
-        state = path_of_directions(model, rows, stream(entropy, Purpose.START))
+        state = path_of_directions(model, rows, stream(seed_entropy, Purpose.START))
         ids = state.tree.ids
         return Posterior(
             model,
@@ -510,7 +510,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             Stats.zero(len(ids), self.max_depth, rows.shape[1]),
             ids,
             [Lineage(0, "init", (), tuple(ids.tolist()))],
-            entropy=entropy,
+            seed_entropy=seed_entropy,
             max_components=self._limit(),
         )
 
@@ -526,21 +526,21 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             model = replace(model, loading_variance=learned.loading_variance)
         return replace(self._posterior, model=model, max_components=self._limit())
 
-    def _visitor(self, executor) -> RowVisitor:
-        return RowVisitor(executor)
+    def _local_step(self, executor) -> RowLocalStep:
+        return RowLocalStep(executor)
 
     def _around(self, posterior, rows, executor):
         self._recent = RecentRows()
         return super()._around(posterior, rows, executor)
 
     def _make_learner(self, posterior, around, goes_on):
-        (rows, visitor), moves = around, self._moves()
+        (rows, local_step), moves = around, self._moves()
         edits = NO_MOVES if moves is None else ComponentEdits(moves, self.tol)
         if goes_on:
             _put_in_frame(posterior, rows)
         self._warn_of_cost(*rows.shape)
         schedule, corpus = BatchSchedule(len(rows)), Corpus(rows)
-        return Learner(posterior, corpus, schedule, visitor, RowMemory(), edits)
+        return Learner(posterior, corpus, schedule, local_step, RowCache(), edits)
 
     def _warn_of_cost(self, n_rows: int, n_features: int) -> None:
         """Name the parameter, or the step before, that saves minutes."""
@@ -566,9 +566,9 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         recent, n_steps = getattr(self, "_recent", RecentRows()), posterior.n_steps
         edits = NO_MOVES if moves is None else StreamEdits(moves, self.tol, recent)
         schedule = self._stream_schedule(posterior, rows)
-        corpus, visitor = Corpus(rows), RowVisitor(executor)
-        memory = FramedAverage()
-        learner = StreamLearner(posterior, corpus, schedule, visitor, memory, edits)
+        corpus, local_step = Corpus(rows), RowLocalStep(executor)
+        cache = FramedAverage()
+        learner = StreamLearner(posterior, corpus, schedule, local_step, cache, edits)
         try:
             learner.one_pass(monitor)
         finally:
@@ -586,11 +586,11 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
 
     def _warn_of_one_cloud(self, posterior, rows, executor) -> None:
         """Warn of leaves that are parts of one cloud, not groups."""
-        tree, masses = posterior.state.tree, posterior.totals.stub_masses
+        tree, masses = posterior.state.tree, posterior.global_stats.stub_masses
         n_leaves = np.count_nonzero(masses[tree.leaves] >= 1.0)
         if n_leaves < 2:
             return
-        n_long = directions_of_one_cloud(posterior, RowVisitor(executor), rows)
+        n_long = directions_of_one_cloud(posterior, RowLocalStep(executor), rows)
         if n_long is not None:
             depth = max(self.max_depth + 1, n_long)
             warn_caller(
@@ -618,7 +618,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         super()._warn_if_not_converged(monitor)
         if not self._is_bare:
             return
-        n_rows, varies = self._posterior.totals.n_rows, self.scale_ > 0.0
+        n_rows, varies = self._posterior.global_stats.n_rows, self.scale_ > 0.0
         warn_caller(
             "The tree is a single path: apply gives one node for all rows. "
             + (
@@ -634,8 +634,11 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         model, state = posterior.model, posterior.state
-        tree, through = state.tree, state.tree.accumulate(posterior.totals.stub_masses)
-        in_use = through >= max(1.0, 1e-4 * posterior.totals.n_rows)
+        tree, through = (
+            state.tree,
+            state.tree.accumulate(posterior.global_stats.stub_masses),
+        )
+        in_use = through >= max(1.0, 1e-4 * posterior.global_stats.n_rows)
         unit, signs = model.frame.unit, _signs(state.loadings)
         return {
             "_posterior": posterior,
@@ -657,14 +660,18 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
 
     # -- loading ----------------------------------------------------------------------
 
-    _saved_parts = {"model": Model, "state": State, "totals": Stats}
+    _saved_parts = {"model": Model, "state": State, "global_stats": Stats}
 
     _saved_most = LARGE_SQUARE
 
     def _check_saved(self) -> None:
         super()._check_saved()
         posterior = self._posterior
-        model, state, totals = posterior.model, posterior.state, posterior.totals
+        model, state, global_stats = (
+            posterior.model,
+            posterior.state,
+            posterior.global_stats,
+        )
         n_levels, n_features = model.n_levels, self.n_features_in_
         check_number("max_depth", n_levels, least=1, most=MOST_LEVELS)
         state.tree.check()
@@ -685,7 +692,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             "shift": (n_features,),
         }
         squares = ("moments", "products", "loading_variances")
-        for part in (model.frame, state, totals):
+        for part in (model.frame, state, global_stats):
             for item in fields(part):
                 if item.name in shapes:
                     value = getattr(part, item.name)
@@ -695,13 +702,13 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
                     check_array(item.name, value, shape, least=least, most=most)
         variances = state.centre_variances[1:]  # 0 at the root, which has no centre
         check_array("centre_variances", variances, variances.shape, least=1e-300)
-        moments = totals.moments
+        moments = global_stats.moments
         skewed = np.abs(moments - moments.transpose(0, 2, 1)).max(axis=(1, 2))
         roots, traces = np.linalg.eigvalsh(moments), np.trace(moments, axis1=1, axis2=2)
         if (np.maximum(skewed, -roots[:, 0]) > 1e-6 * (1.0 + traces)).any():
             raise ValueError("The saved moments is damaged: it is no sum of squares.")
         # The mean coordinates of the rows that pass; the root has no centre.
-        sums = equations(state.tree, totals)
+        sums = equations(state.tree, global_stats)
         means = np.abs(state.centre_variances * sums.left[:-1, -1])
         beyond = np.abs(state.centres[1:]) > 1.0 + 10.0 * means[1:]
         if state.centres[0] != 0.0 or beyond.any():
@@ -736,7 +743,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     def topic_weights_(self) -> np.ndarray:
         """Expected shares of the rows whose paths end at the nodes."""
         check_is_fitted(self)
-        masses = self._posterior.totals.stub_masses
+        masses = self._posterior.global_stats.stub_masses
         return masses / max(float(masses.sum()), 1e-300)
 
     @property
@@ -762,15 +769,15 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         rows, memo, given = self._visited(X, "transform")
         state, model = self._posterior.state, self._posterior.model
         with Executor(self.n_jobs) as executor, one_blas_thread():
-            best, found = coordinates(
+            best, result = coordinates(
                 given, memo, rows, state.tree, model.frame, executor
             )
         nodes = given.stub_nodes[best]
         known = nodes >= 0
-        found = (found * _signs(state.loadings)[nodes])[known].astype(rows.dtype)
+        result = (result * _signs(state.loadings)[nodes])[known].astype(rows.dtype)
         limits = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
         shape = (len(rows), self.n_components_)
-        sparse = sp.csr_array((found, nodes[known], limits), shape=shape)
+        sparse = sp.csr_array((result, nodes[known], limits), shape=shape)
         return sparse if self.sparse_output else sparse.toarray()
 
     def inverse_transform(self, X: MatrixLike) -> np.ndarray:
@@ -939,7 +946,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         rows = self._read(X, reset=False, method="elbo")
         model, state = self._posterior.model, self._posterior.state
         with Executor(self.n_jobs) as executor, one_blas_thread():
-            _, fresh = RowVisitor(executor).visit_rows(model, state, rows)
+            _, fresh = RowLocalStep(executor).update_rows(model, state, rows)
         return per_token(model.objective(state, fresh), fresh.n_rows)
 
     def _visited(self, X, method: str) -> tuple[np.ndarray, Memo, Paths]:
@@ -949,7 +956,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         model, state = self._posterior.model, self._posterior.state
         given = paths(model, state)
         with Executor(self.n_jobs) as executor, one_blas_thread():
-            memo = visit(given, state.tree, rows, model.frame, executor)
+            memo = update_local(given, state.tree, rows, model.frame, executor)
         return rows, memo, given
 
     def _places(self, ids: np.ndarray) -> np.ndarray:
@@ -959,16 +966,16 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
 def _put_in_frame(posterior: Posterior, rows: np.ndarray) -> None:
     """Let priors be relative to the variance of some rows."""
     old = posterior.model
-    model, state, totals = old.in_frame(
+    model, state, global_stats = old.in_frame(
         replace(old.frame, scale=old.frame.spread(rows)),
         posterior.state,
-        posterior.totals,
+        posterior.global_stats,
     )
     if old.frame.scale == 0.0:  # directions of length zero would stay so
-        rng = stream(posterior.entropy, Purpose.START)
+        rng = stream(posterior.seed_entropy, Purpose.START)
         state = path_of_directions(model, rows, rng)
     posterior.model = model
-    posterior.replace_globals(state, totals)
+    posterior.replace_globals(state, global_stats)
 
 
 def _signs(loadings: np.ndarray) -> np.ndarray:

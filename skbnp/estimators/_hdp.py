@@ -24,7 +24,7 @@ from skbnp.estimators._saved import (
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import NOTHING, DocumentMemory, RunningAverage
+from skbnp.inference.memory import NOTHING, DocumentCache, RunningAverage
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
 from skbnp.models.hdp.bound_trials import BoundTrials
@@ -41,7 +41,7 @@ from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_docume
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
+from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights, MeanFieldCache
 from skbnp.models.hdp.model import (
     SMALLEST_WEIGHT,
     DirectHDP,
@@ -50,7 +50,7 @@ from skbnp.models.hdp.model import (
     HDPStats,
 )
 from skbnp.models.hdp.moves.held_out import blur
-from skbnp.models.hdp.moves.memory import MoveMemory
+from skbnp.models.hdp.moves.memory import MoveRecords
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
 from skbnp.models.hdp.moves.settings import SplitMerge
@@ -604,29 +604,31 @@ class HDP(VariationalTopicModel):
         return fold_in_posterior(posterior, counts, executor)
 
     def _expected_uses(self, counts):
-        found, uses = super()._expected_uses(counts)
+        result, uses = super()._expected_uses(counts)
         if self._is_collapsed and self._posterior.state.burstiness is not None:
             with Executor(self.n_jobs) as executor:
                 uses = first_uses(self._posterior, counts, executor)
-        return found, uses
+        return result, uses
 
-    def _start(self, model, counts, entropy, n_docs):
+    def _start(self, model, counts, seed_entropy, n_docs):
         """Start from documents that do not judge trials: no topic starts from one."""
-        corpus = self._corpus(counts, entropy)
+        corpus = self._corpus(counts, seed_entropy)
         seen = SeenWords.of(corpus.word_counts())
-        held = self._hold_out(corpus, entropy) if self._has_time_for_trials else None
-        train = corpus if held is None else held.train
-        return self._start_from(train, seen, model, entropy, n_docs)
+        held_out = (
+            self._hold_out(corpus, seed_entropy) if self._has_time_for_trials else None
+        )
+        train = corpus if held_out is None else held_out.train
+        return self._start_from(train, seen, model, seed_entropy, n_docs)
 
-    def _start_stream(self, model, counts, entropy, n_docs):
+    def _start_stream(self, model, counts, seed_entropy, n_docs):
         """Start from documents that will not be held out."""
         seen = SeenWords.of(Corpus(counts).word_counts())
         if self._reservoir_moves() is not None:
             reservoir = Reservoir.empty(counts.shape[1], n_seen=0)
-            learned = reservoir.select_learned(counts, entropy)
+            learned = reservoir.select_learned(counts, seed_entropy)
             counts = learned if learned.shape[0] > 0 else counts
-        corpus = self._corpus(counts, entropy)
-        return self._start_from(corpus, seen, model, entropy, n_docs)
+        corpus = self._corpus(counts, seed_entropy)
+        return self._start_from(corpus, seen, model, seed_entropy, n_docs)
 
     def _start_topics(self, corpus, words, n_components, rng):
         """Mixtures of a document each, and of the corpus with noise, (n_words, K).
@@ -657,7 +659,7 @@ class HDP(VariationalTopicModel):
         posterior.state = replace(state, burstiness=burstiness, by_tables=by_tables)
         if in_fit:
             posterior.reservoir = None  # a fit learns what was held out
-            posterior.move_memory = MoveMemory()  # of the topics before it
+            posterior.move_records = MoveRecords()  # of the topics before it
         return posterior
 
     def _widened(self, posterior, rows, vocabulary):
@@ -668,13 +670,13 @@ class HDP(VariationalTopicModel):
         return posterior
 
     def _publish_edits(self):
-        self._posterior.move_memory = MoveMemory()  # it is about other topics
+        self._posterior.move_records = MoveRecords()  # it is about other topics
         super()._publish_edits()
 
     _saved_parts = {
         "model": (DirectHDP, CollapsedHDP),
         "state": HDPState,
-        "totals": (HDPStats, CollapsedStats),
+        "global_stats": (HDPStats, CollapsedStats),
     }
 
     def _check_saved(self):
@@ -682,7 +684,7 @@ class HDP(VariationalTopicModel):
         super()._check_saved()
         posterior = self._posterior
         stats = HDPStats if isinstance(posterior.model, DirectHDP) else CollapsedStats
-        check_kinds(posterior, totals=stats)
+        check_kinds(posterior, global_stats=stats)
         weights = posterior.state.weights
         check_array("weights", weights, weights.shape, least=1e-300, most=1.0)
         self._check_prediction(posterior.state)
@@ -691,8 +693,8 @@ class HDP(VariationalTopicModel):
 
     def _check_prediction(self, state: HDPState) -> None:
         most = 2.0 * max(HIGHEST, state.doc_concentration)
-        found = state.prediction_concentration
-        check_number("prediction_concentration_", found, least=0.0, most=most)
+        result = state.prediction_concentration
+        check_number("prediction_concentration_", result, least=0.0, most=most)
         burstiness = state.burstiness
         if burstiness is not None:
             check_kinds(state, burstiness=Burstiness)
@@ -814,33 +816,33 @@ class HDP(VariationalTopicModel):
         return max(LEAST_DOCS, int(np.ceil(LEAST_TOKENS / n_tokens)))
 
     def _around(self, posterior, counts, executor):
-        corpus = self._corpus(counts, posterior.entropy)
+        corpus = self._corpus(counts, posterior.seed_entropy)
         return self._around_corpus(posterior, corpus, executor)
 
     def _around_corpus(self, posterior, corpus, executor):
-        visitor, held = self._visitor(executor), None
+        local_step, held_out = self._local_step(executor), None
         if self._held_out_moves() is not None:
-            held = self._hold_out(corpus, posterior.entropy)
-        train = None if held is None else held.train
+            held_out = self._hold_out(corpus, posterior.seed_entropy)
+        train = None if held_out is None else held_out.train
         return (
             corpus,
-            visitor,
-            held,
+            local_step,
+            held_out,
             train,
-            partial(self._final_learner, corpus, visitor),
+            partial(self._final_learner, corpus, local_step),
         )
 
     def _make_learner(self, posterior, around, goes_on):
         """Trials of other numbers of topics where they are due, and what follows."""
-        corpus, visitor, held, _, finish, *_ = around
+        corpus, local_step, held_out, _, finish, *_ = around
         moves = self._held_out_moves()
         if moves is not None and not posterior.trials_ended:
-            if held is None:
+            if held_out is None:
                 posterior.trials_ended = True  # there is nothing to judge by
             elif self._has_time_for_trials:
                 return HeldOutTrials(
-                    self._trial_learner(posterior, held, visitor, goes_on),
-                    held,
+                    self._trial_learner(posterior, held_out, local_step, goes_on),
+                    held_out,
                     moves,
                     self.max_iter,
                     finish,
@@ -850,28 +852,28 @@ class HDP(VariationalTopicModel):
                 )
         warm_up = 0 if goes_on else self._warm_up
         documents = self._documents(corpus, goes_on)
-        learner = self._learner(posterior, corpus, visitor, warm_up, documents)
+        learner = self._learner(posterior, corpus, local_step, warm_up, documents)
         if self._learns_burstiness and posterior.state.burstiness is None:
             learner.moves = LearnBurstiness(learner.moves)
         return learner
 
-    def _hold_out(self, corpus, entropy):
+    def _hold_out(self, corpus, seed_entropy):
         """Hold documents out that judge trials; None if there are too few.
 
         The same ones in a fit that goes on: after an interrupt during trials nothing
         has learned from them.
         """
-        return hold_out(corpus.X, stream(entropy, Purpose.SPLIT_TOKENS, 0))
+        return hold_out(corpus.X, stream(seed_entropy, Purpose.SPLIT_TOKENS, 0))
 
-    def _final_learner(self, corpus, visitor, held, posterior, last):
+    def _final_learner(self, corpus, local_step, held_out, posterior, last):
         """Return what learns from everything after trials; `last` learned before."""
-        documents = last.memory.documents
+        documents = last.cache.documents
         if hasattr(documents, "spread"):
-            documents = documents.spread(held.rows, corpus.n_docs)
+            documents = documents.spread(held_out.rows, corpus.n_docs)
         warm_up = min(self._warm_up, self._final_passes - FINAL_EXACT_PASSES)
         n_forgetting = self._final_passes // 2 if self._is_collapsed else np.inf
         return self._learner(
-            posterior, corpus, visitor, warm_up, documents, n_forgetting
+            posterior, corpus, local_step, warm_up, documents, n_forgetting
         )
 
     @property
@@ -879,10 +881,10 @@ class HDP(VariationalTopicModel):
         """First passes with mean weights."""
         return 0 if self._is_collapsed else self.warm_up
 
-    def _documents(self, corpus, goes_on) -> DocumentMemory:
+    def _documents(self, corpus, goes_on) -> DocumentCache:
         """What documents are remembered by in running averages."""
         if self._is_collapsed:  # the document step takes out what totals hold of them
-            return Holdings(corpus.n_docs, float(goes_on))
+            return DocumentWeights(corpus.n_docs, float(goes_on))
         return NOTHING
 
     def _round_moves(self) -> Moves:
@@ -895,42 +897,42 @@ class HDP(VariationalTopicModel):
         return PrintedMoves(moves) if is_printed else MinibatchMoves(moves)
 
     def _learner(
-        self, posterior, corpus, visitor, warm_up, documents, n_forgetting=np.inf
+        self, posterior, corpus, local_step, warm_up, documents, n_forgetting=np.inf
     ):
         """What learns from all documents, as the parameters say."""
         moves: Any = self._moves()
-        memory: Any = self._memory(warm_up, documents)
+        cache: Any = self._cache(warm_up, documents)
         by_bound = moves is not None and moves.criterion == "bound"
-        exact = ExactMoves(moves) if by_bound and memory.holds_corpus else None
+        exact = ExactMoves(moves) if by_bound and cache.holds_corpus else None
         learner = Learner(
             posterior,
             corpus,
             self._fit_schedule(posterior, corpus, n_forgetting),
-            visitor,
-            memory,
+            local_step,
+            cache,
             exact or self._round_moves(),
             warm_up=warm_up * corpus.n_docs,
         )
         return learner if exact is None else BoundTrials(learner, moves, self.max_iter)
 
-    def _memory(self, warm_up, documents):
+    def _cache(self, warm_up, documents):
         """Return what a fit remembers of parts."""
         if self.learning_method == "online":
             return RunningAverage(documents)
         if self._is_collapsed:
-            return CollapsedMemory(documents)
-        return MeanFieldMemory(max(warm_up, 1))
+            return CollapsedCache(documents)
+        return MeanFieldCache(max(warm_up, 1))
 
-    def _trial_learner(self, posterior, held, visitor, goes_on) -> Learner:
+    def _trial_learner(self, posterior, held_out, local_step, goes_on) -> Learner:
         """Learn from the documents that are not held out."""
         return Learner(
             posterior,
-            held.train,
-            self._rounds(posterior, held.train, first_step=0),
-            visitor,
-            RunningAverage(self._documents(held.train, goes_on)),
+            held_out.train,
+            self._rounds(posterior, held_out.train, first_step=0),
+            local_step,
+            RunningAverage(self._documents(held_out.train, goes_on)),
             self._round_moves(),
-            warm_up=self._warm_up * held.train.n_docs,
+            warm_up=self._warm_up * held_out.train.n_docs,
         )
 
     def _rounds(self, posterior, corpus, **changes) -> OnlineSchedule:
@@ -991,7 +993,7 @@ class HDP(VariationalTopicModel):
                 scores = score_documents(posterior, some, executor)
                 posterior.reservoir = posterior.reservoir.scored(scores)
             posterior.reservoir, learned = posterior.reservoir.add(
-                counts[begin:end], moves.reservoir_tokens, posterior.entropy
+                counts[begin:end], moves.reservoir_tokens, posterior.seed_entropy
             )
             if learned.shape[0] == 0 and posterior.n_steps == 0:
                 learned = counts[begin:end]  # there is nothing else yet
@@ -1011,21 +1013,21 @@ class HDP(VariationalTopicModel):
         reservoir = posterior.reservoir
         if not reservoir.is_due:
             return
-        rng = stream(posterior.entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
-        held = reservoir.held_out(rng)
-        if held is None:
+        rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
+        held_out = reservoir.held_out(rng)
+        if held_out is None:
             return
-        visitor = self._visitor(executor)
+        local_step = self._local_step(executor)
 
         def learner(posterior):
-            return self._trial_learner(posterior, held, visitor, goes_on=True)
+            return self._trial_learner(posterior, held_out, local_step, goes_on=True)
 
-        least = self._least_samples(posterior, held.train.X)
+        least = self._least_samples(posterior, held_out.train.X)
         n_docs = max(self.total_samples or posterior.n_seen, least)
         n_accepted = try_on_sample(
             posterior,
             learner,
-            held,
+            held_out,
             moves,
             self._prior_limit,
             self._learns_burstiness,
@@ -1035,13 +1037,13 @@ class HDP(VariationalTopicModel):
         posterior.reservoir = reservoir.tried(n_accepted)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
-        found = super()._fitted_attributes(posterior, history, n_iter, converged)
+        result = super()._fitted_attributes(posterior, history, n_iter, converged)
         burstiness = posterior.state.burstiness or NO_BURSTINESS
         state = posterior.state.for_prediction
-        found["prediction_concentration_"] = state.doc_concentration
-        found["word_discount_"] = burstiness.discount
-        found["word_concentration_"] = burstiness.concentration
-        return found
+        result["prediction_concentration_"] = state.doc_concentration
+        result["word_discount_"] = burstiness.discount
+        result["word_concentration_"] = burstiness.concentration
+        return result
 
     @property
     def _prediction_state(self):

@@ -140,7 +140,7 @@ def seed_columns(
     """Columns of the seed words of each topic among some, and missing words."""
     known = _as_known(prior)
     assert known is not None
-    found: list[list[int]] = []
+    result: list[list[int]] = []
     missing: list[list[Any]] = []
     place = None
     if names is not None:
@@ -166,12 +166,12 @@ def seed_columns(
                         f"topic_word_prior: the seed word {term} of {name!r} is no "
                         f"column of X, which has {columns.stop}."
                     )
-            found.append(sorted({int(term) for term in terms} & set(columns)))
+            result.append(sorted({int(term) for term in terms} & set(columns)))
             missing.append([])
         else:
-            found.append(sorted({place[term] for term in terms if term in place}))
+            result.append(sorted({place[term] for term in terms if term in place}))
             missing.append([term for term in terms if term not in place])
-    return found, missing
+    return result, missing
 
 
 def new_boosts(
@@ -181,12 +181,12 @@ def new_boosts(
     known = _as_known(prior)
     if known is None or not isinstance(known.topics, Mapping):
         return None
-    found, _ = seed_columns(known, names, range(n_before, len(names)))
-    words = np.unique(np.concatenate([np.zeros(0, int), *found]).astype(np.intp))
+    result, _ = seed_columns(known, names, range(n_before, len(names)))
+    words = np.unique(np.concatenate([np.zeros(0, int), *result]).astype(np.intp))
     if len(words) == 0:
         return None
-    values = np.zeros((len(words), len(found)))
-    for topic, columns in enumerate(found):
+    values = np.zeros((len(words), len(result)))
+    for topic, columns in enumerate(result):
         at = np.searchsorted(words, columns)
         values[at, topic] = np.maximum(known.weight * counts[columns], 1.0)
     return words, values
@@ -295,13 +295,13 @@ def resolve(
     if known is None:
         return None
     if isinstance(known.topics, Mapping):
-        found, missing = seed_columns(known, names, range(n_features))
-        n_known = len(found)
+        result, missing = seed_columns(known, names, range(n_features))
+        n_known = len(result)
         _check_size(n_known, n_components)
-        _refuse_missing(known, found, missing, may_come)
-        words = np.unique(np.concatenate([np.zeros(0, int), *found]).astype(np.intp))
+        _refuse_missing(known, result, missing, may_come)
+        words = np.unique(np.concatenate([np.zeros(0, int), *result]).astype(np.intp))
         values = np.zeros((len(words), n_known))
-        for topic, columns in enumerate(found):
+        for topic, columns in enumerate(result):
             values[np.searchsorted(words, columns), topic] = 1.0
         is_fixed = is_whole = False
     else:
@@ -324,12 +324,12 @@ def _check_size(n_known: int, n_components: int | None) -> None:
 
 def _refuse_missing(
     known: KnownTopics,
-    found: list[list[int]],
+    result: list[list[int]],
     missing: list[list[Any]],
     may_come: bool,
 ) -> None:
     topics: Mapping[str, Sequence] = known.topics  # type: ignore[assignment]
-    for name, columns, terms in zip(topics, found, missing, strict=True):
+    for name, columns, terms in zip(topics, result, missing, strict=True):
         if not columns and not may_come:
             raise ValueError(
                 f"topic_word_prior: none of the seed words of {name!r} is a feature of "

@@ -112,8 +112,8 @@ def merge_fits(
     vocabulary, columns = _joint_vocabulary(estimators)
     merged = clone(estimators[0])
     merge = _merge_samples if isinstance(merged, GibbsHDP) else _merge_posteriors
-    found, places = merge(merged, estimators, columns, min_similarity)
-    merged._publish(found | vocabulary)
+    result, places = merge(merged, estimators, columns, min_similarity)
+    merged._publish(result | vocabulary)
     names: dict[int, str] = {}
     for estimator, place in zip(estimators, places, strict=True):
         for topic, name in getattr(estimator, "topic_names_", {}).items():
@@ -136,7 +136,7 @@ def _check_kinds(estimators: Sequence[Any]) -> None:
     if isinstance(estimators[0], HDP):
         families = {type(e._posterior.model) for e in estimators}
         known = [
-            isinstance(e._posterior.totals.topic_words, KnownWordTopics)
+            isinstance(e._posterior.global_stats.topic_words, KnownWordTopics)
             for e in estimators
         ]
         if len(families) > 1:
@@ -202,12 +202,12 @@ def _merge_posteriors(
     """Add totals of topics that are the same; weights follow."""
     n_words = 1 + max(int(words.max()) for words in columns)
     posteriors = [e._posterior for e in estimators]
-    tokens = np.array([max(p.totals.n_tokens, 1e-300) for p in posteriors])
+    tokens = np.array([max(p.global_stats.n_tokens, 1e-300) for p in posteriors])
     eta = _geometric([p.state.topic_word_prior for p in posteriors], tokens)
     total, places = np.zeros((n_words, 0)), list[Ints]()
     for posterior, words in zip(posteriors, columns, strict=True):
         counts = np.zeros((n_words, posterior.state.n_components))
-        counts[words] = posterior.totals.topic_words.dense()
+        counts[words] = posterior.global_stats.topic_words.dense()
         if places:
             place = _aligned(total + eta, counts + eta, least)
         else:  # in the order in which users see them
@@ -224,11 +224,11 @@ def _merge_posteriors(
         share /= tokens.sum()
         weights[place] += share * posterior.state.topic_weights
         weights[-1] += share * posterior.state.weights[-1]
-        for item in fields(posterior.totals):
+        for item in fields(posterior.global_stats):
             if item.name == "topic_words":
                 continue
-            value = getattr(posterior.totals, item.name)
-            if item.name in posterior.totals.columns:
+            value = getattr(posterior.global_stats, item.name)
+            if item.name in posterior.global_stats.columns:
                 spread = np.zeros(n_topics)
                 spread[place] = value
                 value = spread
@@ -248,22 +248,22 @@ def _merge_posteriors(
         burstiness=_joint_burstiness(posteriors, tokens),
         by_tables=all(p.state.by_tables for p in posteriors),
     )
-    totals = type(first.totals)(**sums)
+    global_stats = type(first.global_stats)(**sums)
     for _ in range(N_ROUNDS):
-        state = model.update(state, totals)
+        state = model.update(state, global_stats)
     ids = np.arange(n_topics)
     posterior = HDPPosterior(
         model,
         state,
-        totals,
+        global_stats,
         ids,
         [Lineage(0, "init", (), tuple(ids.tolist()))],
-        entropy=first.entropy,
+        seed_entropy=first.seed_entropy,
         n_steps=sum(p.n_steps for p in posteriors),
         step_origin=sum(p.step_origin for p in posteriors),
         n_seen=sum(p.n_seen for p in posteriors),
         is_warm=all(p.is_warm for p in posteriors),
-        stale=max(p.stale for p in posteriors),
+        init_fraction=max(p.init_fraction for p in posteriors),
         max_components=max(merged._limit(), n_topics),
         trials_ended=True,
         reservoir=Reservoir.silent(n_words, sum(p.n_seen for p in posteriors)),
@@ -279,17 +279,17 @@ def _merge_posteriors(
 
 def _joint_prediction(posteriors: Sequence[Any], tokens: Array) -> float:
     """Mean of what documents are predicted by; 0.0 unless all fits have learned it."""
-    found = [p.state.prediction_concentration for p in posteriors]
-    return _geometric(found, tokens) if min(found) > 0.0 else 0.0
+    result = [p.state.prediction_concentration for p in posteriors]
+    return _geometric(result, tokens) if min(result) > 0.0 else 0.0
 
 
 def _joint_burstiness(posteriors: Sequence[Any], tokens: Array) -> Burstiness | None:
     """Mean of what documents repeat; None unless those of all fits do."""
-    found = [p.state.burstiness for p in posteriors]
-    if any(burstiness is None for burstiness in found):
+    result = [p.state.burstiness for p in posteriors]
+    if any(burstiness is None for burstiness in result):
         return None
-    discount = float(np.average([b.discount for b in found], weights=tokens))
-    return Burstiness(discount, _geometric([b.concentration for b in found], tokens))
+    discount = float(np.average([b.discount for b in result], weights=tokens))
+    return Burstiness(discount, _geometric([b.concentration for b in result], tokens))
 
 
 def _merge_samples(
@@ -345,12 +345,12 @@ def _merge_samples(
         else NONE[1],
     )
     n_topics = len(tables)
-    found = {
+    result = {
         "samples_": [sample],
         "_kept": [],
         "_chains": None,
         "_data": None,
-        "_entropy": estimators[0]._entropy,
+        "_seed_entropy": estimators[0]._seed_entropy,
         "_next_id": n_topics,
         "lineage_": [Lineage(0, "init", (), tuple(range(n_topics)))],
         "history_": {name: [] for name in merged._columns},
@@ -362,4 +362,4 @@ def _merge_samples(
         dict(zip(s.component_ids.tolist(), place.tolist(), strict=True))
         for s, place in zip(samples, places, strict=True)
     ]
-    return found, names
+    return result, names

@@ -36,8 +36,8 @@ from skbnp.inference.memory import RunningAverage
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.models.nested_crp.memory import (
-    PathMemory,
-    PathVisitor,
+    PathCache,
+    PathLocalStep,
     TreeCorpus,
     sum_documents,
 )
@@ -371,8 +371,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
     # -- learning ---------------------------------------------------------------------
 
-    def _visitor(self, executor: Executor) -> PathVisitor:
-        return PathVisitor(self._local_stop(), executor, self.local_family)
+    def _local_step(self, executor: Executor) -> PathLocalStep:
+        return PathLocalStep(self._local_stop(), executor, self.local_family)
 
     def _moves(self) -> TreeMoves | None:
         if isinstance(self.structure_moves, TreeMoves):
@@ -396,11 +396,11 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _limit(self) -> float:
         return np.inf if self.max_components is None else self.max_components
 
-    def _start(self, model, counts, entropy, n_docs) -> Posterior:
+    def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
         root = TopicTree(Tree(), np.zeros((1, 0)), np.zeros(1))
         nothing = SeenWords(np.empty(0, np.intp), counts.shape[1])
         model = _with_seen(model, nothing)
-        return start_posterior(model, root, entropy, self._limit())
+        return start_posterior(model, root, seed_entropy, self._limit())
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         self._check_depth(self._posterior.model.priors.n_levels)
@@ -439,22 +439,24 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
         return accept
 
-    def _begin(self, posterior, counts, visitor, monitor, *, keep_best: bool) -> None:
+    def _begin(
+        self, posterior, counts, local_step, monitor, *, keep_best: bool
+    ) -> None:
         """Choose a start."""
         init = self.init
         if not isinstance(init, str):
             best = max(init.samples_, key=lambda sample: sample.log_joint)
-            held = best.topic_word_counts
+            topic_counts = best.topic_word_counts
             seen = _learn_words(
-                posterior, np.concatenate([held.indices, counts.indices])
+                posterior, np.concatenate([topic_counts.indices, counts.indices])
             )
-            words = held[:, seen.words].toarray()
+            words = topic_counts[:, seen.words].toarray()
             init = topics_of_paths(best.depth, words, best.doc_counts)
         counts = _compact(posterior, counts)
         choose_start(
             posterior,
             counts,
-            visitor,
+            local_step,
             init=init,
             n_leaves=self.init_n_leaves,
             moves=self._moves(),
@@ -465,8 +467,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _warn_if_not_converged(self, monitor) -> None:
         super()._warn_if_not_converged(monitor)
         posterior = self._posterior
-        n_docs = max(posterior.totals.stub_masses.sum(), 1e-300)
-        n_tokens = posterior.totals.n_tokens / n_docs  # of a document
+        n_docs = max(posterior.global_stats.stub_masses.sum(), 1e-300)
+        n_tokens = posterior.global_stats.n_tokens / n_docs  # of a document
         prior = float(posterior.model.priors.level_prior.sum())
         if is_bare_path(self) and 0.0 < n_tokens < prior:
             warn_caller(
@@ -480,44 +482,46 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return posterior.n_steps == 0
 
     def _find_start(self, posterior, counts, executor, monitor) -> None:
-        visitor = self._visitor(executor)
-        self._begin(posterior, counts, visitor, monitor, keep_best=True)
+        local_step = self._local_step(executor)
+        self._begin(posterior, counts, local_step, monitor, keep_best=True)
 
     def _around(self, posterior, counts, executor):
         return super()._around(posterior, _compact(posterior, counts), executor)
 
     def _make_learner(self, posterior, around, goes_on):
-        (counts, visitor), moves = around, self._moves()
+        (counts, local_step), moves = around, self._moves()
         if self.learning_method == "online":
             schedule = self._schedule(posterior, counts)
-            return self._online_learner(Learner, posterior, counts, schedule, visitor)
+            return self._online_learner(
+                Learner, posterior, counts, schedule, local_step
+            )
         memoized = self.learning_method == "memoized"
         corpus = TreeCorpus(counts, self.batch_size if memoized else None)
         parts = corpus.schedule(n_joint=1 if memoized else np.inf)
         edits = NO_MOVES if moves is None else TreeEdits(moves, ends_idle=True)
-        memory = PathMemory(corpus)
-        return Learner(posterior, corpus, parts, visitor, memory, edits)
+        cache = PathCache(corpus)
+        return Learner(posterior, corpus, parts, local_step, cache, edits)
 
-    def _online_learner(self, kind, posterior, counts, schedule, visitor):
+    def _online_learner(self, kind, posterior, counts, schedule, local_step):
         moves, corpus = self._moves(), Corpus(counts)
         edits = NO_MOVES if moves is None else OnlineTreeEdits(moves)
-        return kind(posterior, corpus, schedule, visitor, RunningAverage(), edits)
+        return kind(posterior, corpus, schedule, local_step, RunningAverage(), edits)
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
-        visitor = self._visitor(executor)
+        local_step = self._local_step(executor)
         if posterior.n_steps == 0:
-            self._begin(posterior, counts, visitor, monitor, keep_best=False)
+            self._begin(posterior, counts, local_step, monitor, keep_best=False)
         counts = _compact(posterior, counts)
         schedule = self._stream_schedule(posterior, counts)
         self._online_learner(
-            StreamLearner, posterior, counts, schedule, visitor
+            StreamLearner, posterior, counts, schedule, local_step
         ).one_pass(monitor)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         topics, priors = posterior.state, posterior.model.priors
         tree = topics.tree
-        eta, tokens = priors.topic_prior, posterior.totals.word_counts.sum(axis=1)
-        n_tokens = posterior.totals.n_tokens
+        eta, tokens = priors.topic_prior, posterior.global_stats.word_counts.sum(axis=1)
+        n_tokens = posterior.global_stats.n_tokens
         return {
             "_posterior": posterior,
             "tree_": TreeView(
@@ -539,12 +543,12 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
     # -- loading ----------------------------------------------------------------------
 
-    _saved_parts = {"model": NestedModel, "state": TopicTree, "totals": PathStats}
+    _saved_parts = {"model": NestedModel, "state": TopicTree, "global_stats": PathStats}
 
     def _check_saved(self) -> None:
         super()._check_saved()
         posterior = self._posterior
-        topics, totals = posterior.state, posterior.totals
+        topics, global_stats = posterior.state, posterior.global_stats
         priors, tree = posterior.model.priors, topics.tree
         n_levels = check_level_priors(priors)
         check_kinds(priors, seen=SeenWords)
@@ -552,7 +556,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         tree.check()
         n = len(tree)
         check_number("tree_", tree.max_depth, least=0, most=n_levels - 1)
-        for stats in (topics, totals):
+        for stats in (topics, global_stats):
             for item in fields(stats):
                 value, name = getattr(stats, item.name), item.name
                 if name.startswith("word_"):
@@ -563,7 +567,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         parameters = topics.word_counts + priors.topic_prior[tree.depth][:, None]
         check_array("word_counts", parameters, (n, n_seen), least=-1e-6)
         check_array(
-            "off_tree_tokens", totals.off_tree_tokens, (n_levels,), least=-LARGE
+            "off_tree_tokens", global_stats.off_tree_tokens, (n_levels,), least=-LARGE
         )
         check_array("component_ids_", self.component_ids_, (n,), kind="i")
         if not np.array_equal(posterior.ids, tree.ids):
@@ -585,7 +589,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def n_active_components_(self) -> int:
         """Nodes with at least max(1, 1e-4 of all) expected tokens."""
         check_is_fitted(self)
-        tokens = self._posterior.totals.word_counts.sum(axis=1)
+        tokens = self._posterior.global_stats.word_counts.sum(axis=1)
         return int(are_in_use(tokens).sum())
 
     def _predictor(self) -> PathPredictor:
@@ -620,8 +624,10 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         model, topics = posterior.model, posterior.state
         with Executor(self.n_jobs) as executor:
             counts = drop_empty(counts)
-            found = self._visitor(executor).visit_paths(topics, model.priors, counts)
-        fresh = sum_documents(found, counts, topics.tree, model.priors.n_levels)
+            result = self._local_step(executor).update_paths(
+                topics, model.priors, counts
+            )
+        fresh = sum_documents(result, counts, topics.tree, model.priors.n_levels)
         terms = model.objective(topics, fresh)
         return per_token(terms, fresh.n_tokens)
 
@@ -635,10 +641,10 @@ def _learn_words(posterior: Posterior, words: np.ndarray) -> SeenWords:
     model, tree = posterior.model, posterior.state.tree
     seen = model.priors.seen.with_words(np.unique(words).astype(np.intp))
     if seen is not model.priors.seen:
-        totals = posterior.totals.with_words(len(seen))
+        global_stats = posterior.global_stats.with_words(len(seen))
         with commit():
             posterior.model = _with_seen(model, seen)
-            posterior.replace_globals(totals.held(tree), totals)
+            posterior.replace_globals(global_stats.globals_on(tree), global_stats)
     return seen
 
 

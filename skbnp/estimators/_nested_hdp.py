@@ -26,7 +26,7 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner, StreamLearner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import DocumentVisitor
+from skbnp.inference.local import DocumentLocalStep
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Posterior
@@ -39,7 +39,7 @@ from skbnp.models.hdp.burstiness import (
     Burstiness,
 )
 from skbnp.models.hdp.fold_in import fold_in_posterior
-from skbnp.models.hdp.memory import CollapsedMemory, Holdings
+from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights
 from skbnp.models.nested_hdp.local import NestedStep
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
 from skbnp.models.nested_hdp.prediction import NestedPredictor
@@ -372,7 +372,7 @@ class NestedHDP(CountModel):
 
         return accept
 
-    def _start(self, model, counts, entropy, n_docs) -> Posterior:
+    def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
         """A root without words: the tree is found by `_find_start`."""
         nothing = SeenWords(np.empty(0, np.intp), counts.shape[1])
         eta = self.topic_word_prior
@@ -389,12 +389,12 @@ class NestedHDP(CountModel):
             model.start(state, WordTopics(np.zeros((0, 1)), nothing)),
             state.ids,
             [Lineage(0, "init", (), (0,))],
-            entropy=entropy,
+            seed_entropy=seed_entropy,
             max_components=self._limit(),
         )
 
     def _has_started(self) -> bool:
-        return len(self._posterior.totals.topic_words.seen) > 0
+        return len(self._posterior.global_stats.topic_words.seen) > 0
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         depth = self._posterior.state.tree.max_depth
@@ -406,7 +406,7 @@ class NestedHDP(CountModel):
         return replace(self._posterior, model=model, max_components=self._limit())
 
     def _needs_start(self, posterior) -> bool:
-        return len(posterior.totals.topic_words.seen) == 0
+        return len(posterior.global_stats.topic_words.seen) == 0
 
     def _find_start(self, posterior, counts, executor, monitor) -> None:
         if counts.shape[0] == 0:
@@ -418,7 +418,7 @@ class NestedHDP(CountModel):
             eta = PRIOR_SHARE * flat.state.topic_word_prior
         start = grouped_start(
             posterior.model,
-            flat.totals.topic_words,
+            flat.global_stats.topic_words,
             doc_topic,
             float(eta),
             self.max_depth,
@@ -445,20 +445,20 @@ class NestedHDP(CountModel):
             max_components=most,
             burstiness=False,  # nodes explain all tokens
         )
-        found = flat._start(
-            flat._make_model(), counts, posterior.entropy, counts.shape[0]
+        result = flat._start(
+            flat._make_model(), counts, posterior.seed_entropy, counts.shape[0]
         )
-        around = flat._around(found, counts, executor)
-        learner = flat._make_learner(found, around, False)
+        around = flat._around(result, counts, executor)
+        learner = flat._make_learner(result, around, False)
         monitor.report("start: learns topics without a tree")
         trace = discarding("log_predictive")
         trace.tol = flat.tol
         learn(learner, trace, n_passes=flat.max_iter)
-        return found
+        return result
 
-    def _visitor(self, executor: Executor) -> DocumentVisitor:
+    def _local_step(self, executor: Executor) -> DocumentLocalStep:
         step: Any = NestedStep
-        return DocumentVisitor(self._local_stop(), executor, step)
+        return DocumentLocalStep(self._local_stop(), executor, step)
 
     def _batch_size(self, counts) -> int:
         if not isinstance(self.batch_size, str):
@@ -466,16 +466,18 @@ class NestedHDP(CountModel):
         return HDP._batch_size_of(counts.sum(), counts.shape[0])
 
     def _make_learner(self, posterior, around, goes_on):
-        counts, visitor = around
-        holdings = Holdings(counts.shape[0], 1.0)  # the start knows each once
+        counts, local_step = around
+        document_weights = DocumentWeights(
+            counts.shape[0], 1.0
+        )  # the start knows each once
         is_online = self.learning_method == "online"
-        memory = RunningAverage if is_online else CollapsedMemory
+        cache = RunningAverage if is_online else CollapsedCache
         return Learner(
             posterior,
             Corpus(counts),
             self._fit_schedule(posterior, counts),
-            visitor,
-            memory(holdings),
+            local_step,
+            cache(document_weights),
         )
 
     def _fit_schedule(self, posterior, counts) -> Schedule:
@@ -489,11 +491,11 @@ class NestedHDP(CountModel):
     def _learn_all(
         self, posterior, rows, executor, monitor, tasks, goes_on, record
     ) -> bool:
-        found = super()._learn_all(
+        result = super()._learn_all(
             posterior, rows, executor, monitor, tasks, goes_on, record
         )
         self._learn_burstiness(posterior, rows, executor)
-        return found
+        return result
 
     def _learn_burstiness(self, posterior, counts, executor) -> None:
         """Learn how documents repeat words, of which predictions know."""
@@ -510,7 +512,7 @@ class NestedHDP(CountModel):
             posterior,
             Corpus(counts),
             self._stream_schedule(posterior, counts),
-            self._visitor(executor),
+            self._local_step(executor),
             RunningAverage(),
         ).one_pass(monitor)
         self._learn_burstiness(posterior, counts, executor)
@@ -527,7 +529,7 @@ class NestedHDP(CountModel):
         return np.arange(self.n_components_)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
-        state, tokens = posterior.state, posterior.totals.topic_words.total
+        state, tokens = posterior.state, posterior.global_stats.topic_words.total
         tokens = np.maximum(tokens, 0.0)
         weights = tokens / max(tokens.sum(), 1e-300)
         if not weights.any():
@@ -554,16 +556,20 @@ class NestedHDP(CountModel):
 
     # -- loading ----------------------------------------------------------------------
 
-    _saved_parts = {"model": NestedHDPModel, "state": MixedTree, "totals": NestedStats}
+    _saved_parts = {
+        "model": NestedHDPModel,
+        "state": MixedTree,
+        "global_stats": NestedStats,
+    }
 
     def _check_saved(self) -> None:
         super()._check_saved()
         posterior = self._posterior
-        state, totals = posterior.state, posterior.totals
+        state, global_stats = posterior.state, posterior.global_stats
         check_kinds(state, tree=Tree)
         state.tree.check()
-        n, words = len(state.tree), totals.topic_words
-        check_kinds(totals, topic_words=WordTopics)
+        n, words = len(state.tree), global_stats.topic_words
+        check_kinds(global_stats, topic_words=WordTopics)
         check_kinds(words, seen=SeenWords)
         n_seen = check_seen_words(words.seen, self.n_features_in_)
         n_rows, width = np.shape(words._values)
@@ -577,8 +583,8 @@ class NestedHDP(CountModel):
         most = words._values.max(initial=0.0) * words._scale
         check_number("topic_words", most, least=0.0, most=LARGE)
         check_array("topic_words", words.total, (n,), least=-LARGE)
-        for name in totals.columns:
-            check_array(name, getattr(totals, name), (n,), least=-LARGE)
+        for name in global_stats.columns:
+            check_array(name, getattr(global_stats, name), (n,), least=-LARGE)
         check_array("weights", state.weights, (n,), most=1.0 + 1e-6)
         n_levels = max(state.tree.max_depth, 1)
         check_array(
@@ -610,7 +616,7 @@ class NestedHDP(CountModel):
     def components_(self) -> np.ndarray:
         """Dirichlet parameters of the topics, (n_components_, V)."""
         check_is_fitted(self)
-        held = self._posterior.totals.topic_words.dense()
+        held = self._posterior.global_stats.topic_words.dense()
         held += self.topic_word_prior_
         return np.ascontiguousarray(held.T)
 
@@ -618,7 +624,7 @@ class NestedHDP(CountModel):
     def n_active_components_(self) -> int:
         """Nodes with at least max(1, 1e-4 of all) expected tokens."""
         check_is_fitted(self)
-        return int(are_in_use(self._posterior.totals.topic_words.total).sum())
+        return int(are_in_use(self._posterior.global_stats.topic_words.total).sum())
 
     def _predictor(self) -> NestedPredictor:
         check_is_fitted(self)

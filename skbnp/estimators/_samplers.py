@@ -44,8 +44,8 @@ from skbnp.inference.chains import (
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import shown
 from skbnp.rows.tokens import Tokens
-from skbnp.utils.mixing import mixing, settled
-from skbnp.utils.random import draw_entropy
+from skbnp.utils.mixing import has_mixed, mixing
+from skbnp.utils.random import draw_seed_entropy
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
@@ -93,7 +93,7 @@ class Sampler(
     # Fitted
     samples_: list[Any]
     n_components_posterior_: dict[int, float]
-    _entropy: int
+    _seed_entropy: int
     _next_id: int  # of components
     _chains: tuple[ChainState, ...] | None  # None: no chain can go on
     _kept: list[Any]
@@ -126,7 +126,7 @@ class Sampler(
         """Where a chain starts on data of which nothing is known; None asks these."""
 
     @abstractmethod
-    def _starts(self, data, entropy: int, goes_on: bool) -> Iterable[ChainStart]:
+    def _starts(self, data, seed_entropy: int, goes_on: bool) -> Iterable[ChainStart]:
         """Where each chain starts on new data."""
 
     def _extended(self, X) -> Vocabulary | None:
@@ -143,7 +143,7 @@ class Sampler(
     def _make_chain(
         self,
         data,
-        entropy: int,
+        seed_entropy: int,
         start: ChainStart | ChainState | None,
         number: int,
         *,
@@ -188,12 +188,12 @@ class Sampler(
         resumed: tuple[ChainState, ...] = ()
         n_before = 0
         if account is not None:
-            history, entropy = before.history_, before._entropy
+            history, seed_entropy = before.history_, before._seed_entropy
             resumed, kept, burn_in = before._chains, before._kept, before._burnt
             n_before = before.n_iter_
             self._take_names(before)
         elif goes_on:
-            history, entropy = self.history_, self._entropy
+            history, seed_entropy = self.history_, self._seed_entropy
             self._check_warm_start()
             if self._chains is not None and digest == self._data:
                 resumed = self._chains
@@ -202,7 +202,7 @@ class Sampler(
         else:
             self.__dict__.pop("samples_", None)  # its vocabulary is gone
             history = {name: [] for name in self._columns}
-            entropy = draw_entropy(self.random_state)
+            seed_entropy = draw_seed_entropy(self.random_state)
         monitor = ChainMonitor(history, verbose=self.verbose)
         monitor.n_sweeps = n_before
         chains: list[Any] = []
@@ -211,7 +211,7 @@ class Sampler(
             return {
                 "_chains": tuple(chain.saved_state(executor.run) for chain in chains),
                 **self._fitted_attributes(
-                    chains, kept, history, chains[0].state.begin + burn_in, entropy
+                    chains, kept, history, chains[0].state.begin + burn_in, seed_entropy
                 ),
                 "_data": digest,
                 "_burnt": burn_in,
@@ -222,7 +222,9 @@ class Sampler(
         def begin(starts: Iterable[ChainStart | ChainState]) -> None:
             for number, start in enumerate(starts):
                 monitor.remind(f"starts chain {number}")
-                chain = self._make_chain(data, entropy, start, number, burn_in=burn_in)
+                chain = self._make_chain(
+                    data, seed_entropy, start, number, burn_in=burn_in
+                )
                 chains.append(chain)
 
         def keep() -> None:
@@ -250,7 +252,7 @@ class Sampler(
                 begin(resumed)
             else:
                 with tasks.start():
-                    begin(self._starts(data, entropy, goes_on))
+                    begin(self._starts(data, seed_entropy, goes_on))
             try:
                 run_chains(
                     chains,
@@ -283,10 +285,14 @@ class Sampler(
         if vocabulary is not None and vocabulary.size > self.n_features_in_:
             before, features = self._widened(before, data, vocabulary)
         if before is not None:
-            number, history, entropy = before.chain, self.history_, self._entropy
+            number, history, seed_entropy = (
+                before.chain,
+                self.history_,
+                self._seed_entropy,
+            )
         else:
             number, history = 0, {name: [] for name in self._columns}
-            entropy = draw_entropy(self.random_state)
+            seed_entropy = draw_seed_entropy(self.random_state)
         monitor = ChainMonitor(history)
         n_before = self._seen_before() if goes_on else 0
         n_iter = (self.n_iter_ if goes_on else 0) + 1
@@ -296,7 +302,7 @@ class Sampler(
         def attributes() -> dict[str, Any]:
             return {
                 **features,
-                **self._fitted_attributes([chain], [], history, np.inf, entropy),
+                **self._fitted_attributes([chain], [], history, np.inf, seed_entropy),
                 "_chains": None,
                 "_data": None,
                 "n_iter_": n_iter,
@@ -306,7 +312,7 @@ class Sampler(
         try:
             tasks = FitTasks(self, X, y, attributes, n_sweeps, "partial_fit")
             start = self._start(goes_on)
-            chain = self._make_chain(data, entropy, start, number, before=before)
+            chain = self._make_chain(data, seed_entropy, start, number, before=before)
             run_chains(
                 [chain],
                 n_sweeps,
@@ -329,7 +335,7 @@ class Sampler(
         """Warn where the last sweeps are no draws from one posterior."""
         r_hats = {}
         for name, what in COMPARED.items():
-            traces = settled(self, name)
+            traces = has_mixed(self, name)
             r_hat = 0.0 if traces is None else mixing(traces)[0]
             if r_hat > MOST_R_HAT:  # not of nan, where nothing ever changes
                 r_hats[what] = r_hat
@@ -338,11 +344,11 @@ class Sampler(
         who = (
             "halves of the chain disagree" if self.n_chains == 1 else "chains disagree"
         )
-        found = ", ".join(
+        result = ", ".join(
             f"{value:.2f} of the {name}" for name, value in r_hats.items()
         )
         warn_caller(
-            f"The {who} after burn-in: R-hat is {found}, and should be near 1. "
+            f"The {who} after burn-in: R-hat is {result}, and should be near 1. "
             "Increase max_iter.",
             ConvergenceWarning,
         )
@@ -371,7 +377,7 @@ class Sampler(
                 f"with {len(self._chains)}."
             )
 
-    def _fitted_attributes(self, chains, kept, history, before, entropy):
+    def _fitted_attributes(self, chains, kept, history, before, seed_entropy):
         samples = self._shown(list(kept), chains)
         samples = samples or [chain.sample() for chain in chains]
         best = _best_of(samples)
@@ -379,7 +385,7 @@ class Sampler(
         return {
             "samples_": samples,
             "_kept": list(kept),
-            "_entropy": entropy,
+            "_seed_entropy": seed_entropy,
             "_next_id": state.next_id,
             "lineage_": [entry for entry in state.lineage if entry.step <= best.step],
             "history_": history,
@@ -392,7 +398,9 @@ class Sampler(
         return kept
 
     def _check_saved(self) -> None:
-        check_needed(vars(self), ("_chains", "_data", "_entropy", "_kept", "_next_id"))
+        check_needed(
+            vars(self), ("_chains", "_data", "_seed_entropy", "_kept", "_next_id")
+        )
         if not self.samples_:
             raise ValueError("The saved samples_ are damaged: there is none.")
         check_history(self.history_, self._columns)
@@ -622,6 +630,6 @@ def _best_of(samples: list[Any]) -> Any:
 def _shares(history: dict[str, list], before: float, n_chains: int) -> dict[int, float]:
     """Share of sweeps after one, or of the last ones, by number of topics."""
     sweeps = zip(history["n_components"], history["step"], strict=True)
-    found = [k for k, step in sweeps if step > before]
-    found = found or history["n_components"][-n_chains:] or [1]
-    return {k: n / len(found) for k, n in sorted(Counter(found).items())}
+    result = [k for k, step in sweeps if step > before]
+    result = result or history["n_components"][-n_chains:] or [1]
+    return {k: n / len(result) for k, n in sorted(Counter(result).items())}

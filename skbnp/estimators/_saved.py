@@ -73,7 +73,7 @@ PRIVATE = {
     "_next_id": "_next_id",
     "_posterior": "_posterior",
     "_recent_rows": "_recent",
-    "_seed_entropy": "_entropy",
+    "_seed_entropy": "_seed_entropy",
     "_seen_words": "_seen",
 }
 #: Types of what `fit` leaves, by name; no name means two things.
@@ -81,7 +81,7 @@ FITTED: dict[str, Any] = {
     "_burnt": int,
     "_chains": tuple[ChainState, ...] | None,
     "_data": bytes | None,
-    "_entropy": int,
+    "_seed_entropy": int,
     "_kept": list[object],
     "_last": tuple[ChainState, ...],
     "_n_seen": int,
@@ -134,7 +134,9 @@ def check_fitted(attributes: Mapping[str, Any]) -> None:
         check_number(name, attributes[name], least=1, most=MOST)
     for name in ("n_iter_", "_burnt", "_n_seen", "_next_id"):
         check_number(name, attributes.get(name, 0), least=0, most=MOST_STEPS)
-    check_number("_entropy", attributes.get("_entropy", 0), least=0, most=MOST_ENTROPY)
+    check_number(
+        "_seed_entropy", attributes.get("_seed_entropy", 0), least=0, most=MOST_ENTROPY
+    )
     if not attributes["lineage_"]:
         raise _damaged("lineage_", "is empty")
     for name in FITTED.keys() & attributes.keys():
@@ -182,17 +184,17 @@ def check_posterior(
     `most` is the largest of the model and of totals.
     """
     check_kinds(posterior, **kinds)
-    check_number("entropy", posterior.entropy, least=0, most=MOST_ENTROPY)
+    check_number("seed_entropy", posterior.seed_entropy, least=0, most=MOST_ENTROPY)
     for name in ("n_steps", "n_seen"):
         check_number(name, getattr(posterior, name), least=0, most=MOST_STEPS)
     origin = posterior.step_origin
     check_number("step_origin", origin, least=-MOST_STEPS, most=posterior.n_steps)
-    check_number("stale", posterior.stale, least=0, most=1)
+    check_number("init_fraction", posterior.init_fraction, least=0, most=1)
     check_number("max_components", posterior.max_components, least=1, most=np.inf)
     if not posterior.lineage:
         raise _damaged("lineage", "is empty")
     check_numbers(posterior.model, most)
-    check_numbers(posterior.totals, most)
+    check_numbers(posterior.global_stats, most)
 
 
 def check_numbers(owner: Any, most: float = LARGE) -> None:
@@ -311,7 +313,7 @@ def check_known_topics(known: Any, n_topics: int, n_features: int, eta: float) -
     if len(np.unique(columns)) < len(columns) or (np.diff(words) <= 0).any():
         raise _damaged("known topics", "names a topic or a word twice")
     check_array("known topics", known.values, (len(words), len(columns)))
-    check_array("known topics", known.said, (2, len(columns)), least=-LARGE)
+    check_array("known topics", known.fixed_stats, (2, len(columns)), least=-LARGE)
     fixed = known.is_fixed
     is_mask = isinstance(fixed, np.ndarray) and fixed.dtype == bool
     if not is_mask or fixed.shape != columns.shape or known.eta != eta:

@@ -346,13 +346,13 @@ class StickBreakingHDP(VariationalTopicModel):
         return super()._resumed(model, in_fit=in_fit)
 
     def _make_learner(self, posterior, around, goes_on):
-        counts, visitor = around
+        counts, local_step = around
         is_batch, n_docs = self.learning_method == "batch", counts.shape[0]
         return Learner(
             posterior,
             Corpus(counts),
             BatchSchedule(n_docs) if is_batch else self._schedule(posterior, counts),
-            visitor,
+            local_step,
             RunningAverage(DocumentStarts() if is_batch else NOTHING),
             warm_up=0 if goes_on else self.warm_up * n_docs,
         )
@@ -374,7 +374,7 @@ class StickBreakingHDP(VariationalTopicModel):
 
     # -- loading ----------------------------------------------------------------------
 
-    _saved_parts = {"model": StickHDP, "state": StickState, "totals": StickStats}
+    _saved_parts = {"model": StickHDP, "state": StickState, "global_stats": StickStats}
 
     def _check_saved(self):
         super()._check_saved()

@@ -45,7 +45,7 @@ from skbnp.estimators._saved import (
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.engine import StreamLearner, learn
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history, shown
 from skbnp.inference.posterior import Posterior, per_token
@@ -57,7 +57,7 @@ from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.rows.batch import Batch
 from skbnp.utils.parts import row_parts
-from skbnp.utils.random import Purpose, draw_entropy, gamma_noise, stream
+from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
@@ -126,12 +126,12 @@ class VariationalEstimator(
         return np.inf
 
     @abstractmethod
-    def _start(self, model, rows, entropy, n_rows) -> Posterior:
+    def _start(self, model, rows, seed_entropy, n_rows) -> Posterior:
         """Return the posterior before the first update, for `n_rows` rows in all."""
 
-    def _start_stream(self, model, rows, entropy, n_rows) -> Posterior:
+    def _start_stream(self, model, rows, seed_entropy, n_rows) -> Posterior:
         """Return that of a stream, of which `rows` are the first."""
-        return self._start(model, rows, entropy, n_rows)
+        return self._start(model, rows, seed_entropy, n_rows)
 
     @abstractmethod
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
@@ -161,7 +161,7 @@ class VariationalEstimator(
 
         They follow from rows and from a posterior at any moment of the fit.
         """
-        return rows, self._visitor(executor)
+        return rows, self._local_step(executor)
 
     @abstractmethod
     def _make_learner(self, posterior, around, goes_on) -> Any:
@@ -231,7 +231,7 @@ class VariationalEstimator(
         self._limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         rows = self._read(X, reset=not goes_on, method="fit", **spoken(given))
-        entropy = draw_entropy(self.random_state)
+        seed_entropy = draw_seed_entropy(self.random_state)
         goes_on = goes_on and self._has_started()
         record = self._record(rows, goes_on)
         if record.account is not None:
@@ -245,7 +245,7 @@ class VariationalEstimator(
         else:
             self.__dict__.pop("_posterior", None)  # its vocabulary is gone
             self._forget_names()
-            posterior = self._start(model, rows, entropy, rows.shape[0])
+            posterior = self._start(model, rows, seed_entropy, rows.shape[0])
             history = new_history(model.criterion)
         posterior.n_seen = max(posterior.n_seen, rows.shape[0])
         posterior.is_warm = True  # once the first passes are made
@@ -294,16 +294,16 @@ class VariationalEstimator(
             history, n_iter = self.history_, self.n_iter_
         else:
             total = self.total_samples or rows.shape[0]
-            entropy = draw_entropy(self.random_state)
-            posterior = self._start_stream(model, rows, entropy, total)
+            seed_entropy = draw_seed_entropy(self.random_state)
+            posterior = self._start_stream(model, rows, seed_entropy, total)
             history, n_iter = new_history(model.criterion), 0
         n_steps = posterior.n_steps
         monitor = self._monitor(model, history)
         features = {} if vocabulary is None else features_of(vocabulary)
 
         def fitted() -> dict[str, Any]:
-            found = self._fitted_attributes(posterior, history, n_iter + 1)
-            return found | features
+            result = self._fitted_attributes(posterior, history, n_iter + 1)
+            return result | features
 
         try:
             n_tasks = self._n_chunk_passes(rows)
@@ -335,7 +335,7 @@ class VariationalEstimator(
     def _schedule(self, posterior, rows, **changes) -> OnlineSchedule:
         """Minibatches of some rows, from the present step on."""
         settings = {
-            "entropy": posterior.entropy,
+            "seed_entropy": posterior.seed_entropy,
             "total_samples": rows.shape[0],
             "first_step": posterior.n_steps - posterior.step_origin,
         }
@@ -352,7 +352,7 @@ class VariationalEstimator(
         return self._schedule(
             posterior,
             rows,
-            entropy=None,
+            seed_entropy=None,
             total_samples=self.total_samples,
             n_seen=posterior.n_seen,
             **changes,
@@ -598,8 +598,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         """Return the moves of online learning."""
         return NO_MOVES
 
-    def _visitor(self, executor: Executor) -> DocumentVisitor:
-        return DocumentVisitor(self._local_stop(), executor, self._learning_step())
+    def _local_step(self, executor: Executor) -> DocumentLocalStep:
+        return DocumentLocalStep(self._local_stop(), executor, self._learning_step())
 
     def _learning_step(self) -> Any:
         """Return the document step that learns."""
@@ -659,18 +659,18 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         prior = self.topic_word_prior
         return resolve(prior, n_features, names, n_components, may_come=may_come)
 
-    def _start(self, model, counts, entropy, n_docs) -> Posterior:
-        corpus = self._corpus(counts, entropy)
+    def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
+        corpus = self._corpus(counts, seed_entropy)
         seen = SeenWords.of(corpus.word_counts())
-        return self._start_from(corpus, seen, model, entropy, n_docs)
+        return self._start_from(corpus, seen, model, seed_entropy, n_docs)
 
-    def _start_from(self, corpus, seen, model, entropy, n_docs) -> Posterior:
+    def _start_from(self, corpus, seen, model, seed_entropy, n_docs) -> Posterior:
         """Globals before the first update: topics of equal size, for `n_docs`.
 
         Topics hold some of the words that are `seen`, no others.
         """
         n_components = self._n_started()
-        rng, shares = stream(entropy, Purpose.START), None
+        rng, shares = stream(seed_entropy, Purpose.START), None
         n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs
         names = getattr(self, "feature_names_in_", None)
         known = self._known_topics(seen.n_vocabulary, names, may_come=True)
@@ -705,7 +705,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             model.start(state, words),
             ids,
             [Lineage(0, "init", (), tuple(ids.tolist()))],
-            entropy=entropy,
+            seed_entropy=seed_entropy,
             max_components=self._limit(),
         )
 
@@ -713,7 +713,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         """Return given topics, and others if fits need more, with their shares."""
         return topics, weights
 
-    def _corpus(self, rows, entropy: int) -> Any:
+    def _corpus(self, rows, seed_entropy: int) -> Any:
         """Return the rows that teach as what learns reads them, see `Corpus`."""
         return Corpus(rows)
 
@@ -730,7 +730,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return 0.1 * gamma_noise(documents.shape, rng) + documents
 
     def _has_started(self) -> bool:
-        return len(self._posterior.totals.topic_words.seen) > 0
+        return len(self._posterior.global_stats.topic_words.seen) > 0
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         if in_fit:
@@ -739,7 +739,10 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return replace(self._posterior, model=model, max_components=limit)
 
     def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
-        words, totals = posterior.totals.topic_words.copy(), posterior.totals
+        words, global_stats = (
+            posterior.global_stats.topic_words.copy(),
+            posterior.global_stats,
+        )
         n_before, names = words.shape[0], vocabulary.names
         words.widen(len(names))
         if isinstance(words, KnownWordTopics):
@@ -748,7 +751,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             boosts = new_boosts(self.topic_word_prior, names, n_before, counts)
             if boosts is not None and len(words.known.columns) == boosts[1].shape[1]:
                 words.add_boosts(*boosts)
-        return replace(posterior, totals=replace(totals, topic_words=words))
+        return replace(posterior, global_stats=replace(global_stats, topic_words=words))
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         """One online update per minibatch of a chunk, in the order of its rows."""
@@ -759,7 +762,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             posterior,
             Corpus(counts),
             schedule,
-            self._visitor(executor),
+            self._local_step(executor),
             RunningAverage(),
             self._round_moves(),
             warm_up=self._stream_warm_up(posterior),
@@ -808,7 +811,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             for topic, name in enumerate(names_of(self.topic_word_prior))
             if topic in living
         }
-        is_known = isinstance(posterior.totals.topic_words, KnownWordTopics)
+        is_known = isinstance(posterior.global_stats.topic_words, KnownWordTopics)
         if not (names and is_known):
             return {}
         return {"topic_names_": names | getattr(self, "topic_names_", {})}
@@ -826,7 +829,10 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     # -- editing ----------------------------------------------------------------------
 
     def _merge(self, target: int, sources: list[int]) -> None:
-        columns, words = self._posterior.columns, self._posterior.totals.topic_words
+        columns, words = (
+            self._posterior.columns,
+            self._posterior.global_stats.topic_words,
+        )
         fixed = [n for n in [target, *sources] if words.is_fixed[columns[n]]]
         if fixed:
             raise ValueError(f"ids must name no frozen topic, got {fixed}: drop them.")
@@ -850,30 +856,30 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def _check_saved(self) -> None:
         super()._check_saved()
         posterior = self._posterior
-        state, totals = posterior.state, posterior.totals
-        check_kinds(totals, topic_words=WordTopics)
-        n, held = state.n_components, totals.topic_words
+        state, global_stats = posterior.state, posterior.global_stats
+        check_kinds(global_stats, topic_words=WordTopics)
+        n, topic_counts = state.n_components, global_stats.topic_words
         check_number("n_components_", self.n_components_, least=0, most=n)
-        check_kinds(held, seen=SeenWords)
-        n_seen = check_seen_words(held.seen, self.n_features_in_)
+        check_kinds(topic_counts, seen=SeenWords)
+        n_seen = check_seen_words(topic_counts.seen, self.n_features_in_)
         # The table has rows and columns in reserve; those of rows are empty.
-        n_rows, width = np.shape(held._values)
+        n_rows, width = np.shape(topic_counts._values)
         least = n_seen + (n_seen < self.n_features_in_)
         check_number("topic_words", n_rows, least=least, most=self.n_features_in_)
         check_number("topic_words", width, least=max(n, 1), most=np.inf)
         lowest = 0.0
-        if isinstance(held, KnownWordTopics):
+        if isinstance(topic_counts, KnownWordTopics):
             eta = state.topic_word_prior
-            check_known_topics(held.known, n, self.n_features_in_, eta)
-            lowest = -eta / max(held._scale, 1e-300)
-        check_array("topic_words", held._values, (n_rows, width), least=lowest)
-        reserve = held._values[n_seen:]
+            check_known_topics(topic_counts.known, n, self.n_features_in_, eta)
+            lowest = -eta / max(topic_counts._scale, 1e-300)
+        check_array("topic_words", topic_counts._values, (n_rows, width), least=lowest)
+        reserve = topic_counts._values[n_seen:]
         check_array("topic_words", reserve, reserve.shape, most=0.0)
-        check_number("topic_words", held._scale, least=1e-300, most=LARGE)
+        check_number("topic_words", topic_counts._scale, least=1e-300, most=LARGE)
         # Counts are entries times the scale.
-        most = held._values.max(initial=0.0) * held._scale
+        most = topic_counts._values.max(initial=0.0) * topic_counts._scale
         check_number("topic_words", most, least=0.0, most=LARGE)
-        check_array("topic_words", held.total, (n,), least=-LARGE)
+        check_array("topic_words", topic_counts.total, (n,), least=-LARGE)
         check_array("component_ids_", posterior.ids, (len(posterior.ids),), kind="i")
         # Moves find columns by ids.
         check_number("component_ids_", len(posterior.ids), least=0, most=n)
@@ -884,8 +890,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             value = getattr(state, item.name)
             if isinstance(value, np.ndarray):
                 check_array(item.name, value, value.shape)
-        for name in totals.columns:
-            check_array(name, getattr(totals, name), (n,), least=-LARGE)
+        for name in global_stats.columns:
+            check_array(name, getattr(global_stats, name), (n,), least=-LARGE)
 
     # -- evaluation: reads the posterior, writes nothing, draws nothing ----------------
 
@@ -893,18 +899,18 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def components_(self) -> np.ndarray:
         """Variational Dirichlet parameters of the topics, (n_components_, V)."""
         check_is_fitted(self)
-        words = self._posterior.totals.topic_words
-        held = words.dense()
-        held += self._posterior.state.topic_word_prior
+        words = self._posterior.global_stats.topic_words
+        topic_counts = words.dense()
+        topic_counts += self._posterior.state.topic_word_prior
         if isinstance(words, KnownWordTopics):
-            words.put_given(held)
-        return np.ascontiguousarray(held.T[self._posterior.rows])
+            words.put_given(topic_counts)
+        return np.ascontiguousarray(topic_counts.T[self._posterior.rows])
 
     @property
     def n_active_components_(self) -> int:
         """Topics with at least max(1, 1e-4 of all) expected tokens."""
         check_is_fitted(self)
-        tokens = self._posterior.totals.topic_words.tokens
+        tokens = self._posterior.global_stats.topic_words.tokens
         return int(are_in_use(tokens).sum())
 
     @property
@@ -917,7 +923,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         prior = doc_prior_of(
             self._prediction_state.doc_concentration, self.topic_weights_
         )
-        words, rows = self._posterior.totals.topic_words, self._posterior.rows
+        words, rows = self._posterior.global_stats.topic_words, self._posterior.rows
         topics = MeanTopics.of(words, self._posterior.state.topic_word_prior)
         burstiness = getattr(self._posterior.state, "burstiness", None)
         return MixturePredictor.of_mean_topics(topics, rows, prior, burstiness)
@@ -941,9 +947,9 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         counts, dtype = self._check_counts(X, "transform")
         posterior = self._posterior
         with Executor(self.n_jobs) as executor:
-            found = self._infer_counts(posterior, counts, executor)
+            result = self._infer_counts(posterior, counts, executor)
         prior = self._prediction_state.doc_prior
-        return self._proportions(found, prior, posterior.rows, dtype)
+        return self._proportions(result, prior, posterior.rows, dtype)
 
     def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
         """Expected uses of topics in documents, (n_docs, n_components_), and of words.
@@ -952,8 +958,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         """
         posterior = self._posterior
         with Executor(self.n_jobs) as executor:
-            found = self._infer_counts(posterior, counts, executor)
-        return found[:, posterior.rows], counts.data
+            result = self._infer_counts(posterior, counts, executor)
+        return result[:, posterior.rows], counts.data
 
     def _infer_counts(self, posterior, counts, executor) -> sp.csr_array:
         """Expected tokens of each topic in each document, (n_docs, K)."""
@@ -965,17 +971,17 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         counts, _ = self._check_counts(X, "elbo")
         with Executor(self.n_jobs) as executor:
             stop, posterior = self._local_stop(), self._posterior
-            visitor = DocumentVisitor(stop, executor, self._evaluation_step)
-            fresh = visitor.visit(posterior, counts).stats
+            local_step = DocumentLocalStep(stop, executor, self._evaluation_step)
+            fresh = local_step.update_local(posterior, counts).stats
         terms = posterior.model.bound(
-            posterior.state, posterior.totals.topic_words, fresh
+            posterior.state, posterior.global_stats.topic_words, fresh
         )
         return per_token(terms, fresh.n_tokens)
 
 
 def _prior_of(posterior: Posterior) -> float | np.ndarray:
     """Dirichlet parameter of topics, or those of each, (n_components_, V)."""
-    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
+    words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
     if not isinstance(words, KnownWordTopics):
         return eta
     return np.ascontiguousarray(words.priors().T[posterior.rows])

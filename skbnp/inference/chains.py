@@ -90,7 +90,7 @@ class GibbsChain(ABC, Generic[State]):
     on nothing but the state before: a chain goes on alike from a copy of its state.
     """
 
-    entropy: int  # of the fit
+    seed_entropy: int  # of the fit
     pieces: list[tuple[int, int]]  # ranges of documents
     state: State
     _staged: tuple[State, list[Lineage]]
@@ -120,7 +120,7 @@ class GibbsChain(ABC, Generic[State]):
         """Run one piece; the last ends the sweep."""
         if piece == 0:
             place = self.state.number, self.state.step + 1
-            self._rng = stream(self.entropy, Purpose.SWEEP, *place)
+            self._rng = stream(self.seed_entropy, Purpose.SWEEP, *place)
         self._sweep(*self.pieces[piece], self._rng)
         if piece == len(self.pieces) - 1:
             self._staged = self._end(self._rng)

@@ -62,25 +62,29 @@ Edit = Merge | Remove | Split
 def apply(edit: Edit, posterior: "Posterior") -> None:
     """Change state, totals, ids and log of a posterior, all at once or not at all."""
     columns, ids = posterior.columns, posterior.ids
-    model, state, totals = posterior.model, posterior.state, posterior.totals
+    model, state, global_stats = (
+        posterior.model,
+        posterior.state,
+        posterior.global_stats,
+    )
     entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
     if isinstance(edit, Split):
-        state, totals = model.split(
-            state, totals, columns[edit.id], edit.halves, edit.shares
+        state, global_stats = model.split(
+            state, global_stats, columns[edit.id], edit.halves, edit.shares
         )
         ids = np.append(ids, edit.child)
         entries = [("split", (edit.id,), (edit.id, edit.child))]
     elif isinstance(edit, Merge):
         pairs = [(columns[source], columns[target]) for source, target in edit.pairs]
-        state, totals = model.merge(state, totals, pairs)
+        state, global_stats = model.merge(state, global_stats, pairs)
         ids = ids[remaining(len(ids), [source for source, _ in pairs])]
         entries = [("merge", (t, s), (t,)) for s, t in edit.pairs]
     else:
         gone = [columns[name] for name in edit.ids]
-        state, totals = model.remove(state, totals, gone)
+        state, global_stats = model.remove(state, global_stats, gone)
         ids = ids[remaining(len(ids), gone)]
         entries = [("prune", (name,), ()) for name in edit.ids]
-    posterior.state, posterior.totals = state, totals
+    posterior.state, posterior.global_stats = state, global_stats
     posterior.ids = ids
     log = [Lineage(posterior.n_steps, *entry) for entry in entries]
     posterior.lineage = [*posterior.lineage, *log]

@@ -11,10 +11,17 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import Look
+from skbnp.inference.local import BlockHook
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import NO_MOVES, AllFound, Corpus, Memory, Moves, Visitor
+from skbnp.inference.protocols import (
+    NO_MOVES,
+    Corpus,
+    LocalResults,
+    LocalStep,
+    Moves,
+    StatisticsCache,
+)
 from skbnp.inference.schedules import Round, Schedule
 
 __all__ = ["Learner", "PassLearner", "StreamLearner", "learn"]
@@ -24,11 +31,11 @@ DOCS_PER_COMPONENT = 10
 
 PosteriorT = TypeVar("PosteriorT", bound=Posterior)
 CorpusT = TypeVar("CorpusT", bound=Corpus)
-VisitorT = TypeVar("VisitorT", bound=Visitor)
-MemoryT = TypeVar("MemoryT", bound=Memory)
+LocalStepT = TypeVar("LocalStepT", bound=LocalStep)
+StatisticsCacheT = TypeVar("StatisticsCacheT", bound=StatisticsCache)
 
 
-class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
+class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     """Passes over a corpus.
 
     Parameters
@@ -38,8 +45,8 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
     corpus : Corpus
         Documents by part.
     schedule : Schedule
-    visitor : Visitor
-    memory : Memory
+    local_step : Visitor
+    cache : Memory
         What parts are remembered by, and how the totals take in a visit.
     moves : Moves
     warm_up : float
@@ -49,8 +56,8 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
     posterior: PosteriorT
     corpus: CorpusT
     schedule: Schedule
-    visitor: VisitorT
-    memory: MemoryT
+    local_step: LocalStepT
+    cache: StatisticsCacheT
     moves: Moves
     warm_up: float
     n_passes: int
@@ -61,26 +68,26 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
         posterior: PosteriorT,
         corpus: CorpusT,
         schedule: Schedule,
-        visitor: VisitorT,
-        memory: MemoryT,
+        local_step: LocalStepT,
+        cache: StatisticsCacheT,
         moves: Moves = NO_MOVES,
         *,
         warm_up: float = 0.0,
     ):
         self.posterior, self.schedule, self.moves = posterior, schedule, moves
-        self.corpus, self.visitor, self.memory = corpus, visitor, memory
+        self.corpus, self.local_step, self.cache = corpus, local_step, cache
         self.warm_up, self.n_passes = warm_up, 0
 
-    def restart(self, posterior: PosteriorT, memory: MemoryT) -> Self:
+    def restart(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
         """Return one that learns another posterior, with steps as from the start."""
-        learner = self.fork(posterior, memory)
-        learner.schedule, learner.n_passes = self.schedule.afresh(), 0
+        learner = self.fork(posterior, cache)
+        learner.schedule, learner.n_passes = self.schedule.reset(), 0
         return learner
 
-    def fork(self, posterior: PosteriorT, memory: MemoryT) -> Self:
+    def fork(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
         """Return one that goes on from here with these; all else is shared."""
         learner = copy(self)
-        learner.posterior, learner.memory = posterior, memory
+        learner.posterior, learner.cache = posterior, cache
         return learner
 
     @property
@@ -103,12 +110,12 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
         if self.corpus.n_docs == 0:
             self.n_passes += 1
             return True
-        is_exact = self.memory.is_complete and not self.is_warming_up
+        is_exact = self.cache.is_complete and not self.is_warming_up
         self.moves.begin_pass(self)
         for round in self.schedule.one_pass(self.n_passes):
             self.learn_round(round, monitor)
         self.n_passes += 1
-        self.memory.end_pass(self.posterior)
+        self.cache.end_pass(self.posterior)
         n_logged = len(self.posterior.lineage)
         has_stayed = self.moves.end_pass(self, monitor)
         self._recount(n_logged, monitor)
@@ -120,34 +127,38 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
         Nothing is written before all have been visited, and then everything, but for
         moves: each is written by itself.
         """
-        posterior, weighting, look = self.posterior, Weighting.EXPECTED_LOG, None
-        blurred = 0.0
+        posterior, weighting, block_hook = self.posterior, Weighting.EXPECTED_LOG, None
+        mean_weight_fraction = 0.0
         if self.is_warming_up:
-            weighting, blurred = Weighting.MEAN, round.step
+            weighting, mean_weight_fraction = Weighting.MEAN, round.step
         else:
-            look = self.moves.look(self)
-        found = self.visit(round, weighting, look)
-        found = self.moves.end_visit(self, round, found)
-        change = self.memory.prepare(posterior, round, found)
+            block_hook = self.moves.block_hook(self)
+        result = self.update_local(round, weighting, block_hook)
+        result = self.moves.end_local_step(self, round, result)
+        change = self.cache.prepare(posterior, round, result)
         with commit():
-            self.memory.absorb(posterior, round, change)
-            posterior.stale = (1.0 - round.step) * posterior.stale + blurred
+            self.cache.stochastic_update(posterior, round, change)
+            posterior.init_fraction = (
+                1.0 - round.step
+            ) * posterior.init_fraction + mean_weight_fraction
             posterior.n_steps += 1
             self._count(round.n_docs)
             posterior.record(monitor)
         n_logged = len(posterior.lineage)
-        self.moves.end_round(self, round, found)
+        self.moves.end_round(self, round, result)
         self._recount(n_logged, monitor)
 
-    def visit(self, round: Round, weighting: Weighting, look: Look | None) -> AllFound:
+    def update_local(
+        self, round: Round, weighting: Weighting, block_hook: BlockHook | None
+    ) -> LocalResults:
         """Return what the documents of a round say."""
-        return self.corpus.visit(
-            self.visitor,
+        return self.corpus.update_local(
+            self.local_step,
             self.posterior,
             round,
             weighting=weighting,
-            remembered=[self.memory.recall(part) for part in round.parts],
-            look=look,
+            remembered=[self.cache.initial_local(part) for part in round.parts],
+            block_hook=block_hook,
         )
 
     def _count(self, n_docs: int) -> None:
@@ -159,7 +170,7 @@ class Learner(Generic[PosteriorT, CorpusT, VisitorT, MemoryT]):
             self.posterior.recount(monitor)
 
 
-class StreamLearner(Learner[PosteriorT, CorpusT, VisitorT, MemoryT]):
+class StreamLearner(Learner[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     """One pass over documents that are seen for the first time."""
 
     @property
@@ -211,12 +222,12 @@ def learn(
     """
     for _ in range(n_passes):
         begin_pass()
-        settling = learner.one_pass(monitor)
+        is_exact_pass = learner.one_pass(monitor)
         if not monitor.history["step"]:  # no round to record
             learner.posterior.record(monitor)
         value = sum(learner.posterior.objective().values())
         converged = monitor.end_pass(
-            value, settling=settling, has_ended=learner.has_ended
+            value, is_exact_pass=is_exact_pass, has_ended=learner.has_ended
         )
         has_ended = end_pass() or converged
         save(has_ended, converged)

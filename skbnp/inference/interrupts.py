@@ -18,15 +18,15 @@ def commit() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    held: list[tuple[int, FrameType | None]] = []
+    pending: list[tuple[int, FrameType | None]] = []
     previous = signal.getsignal(signal.SIGINT)
     if not callable(previous):
         yield
         return
-    signal.signal(signal.SIGINT, lambda *args: held.append(args))
+    signal.signal(signal.SIGINT, lambda *args: pending.append(args))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
-        if held:
-            previous(*held[0])
+        if pending:
+            previous(*pending[0])

@@ -13,10 +13,10 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.rows.batch import Batch
 
-__all__ = ["Collected", "DocumentVisitor", "LocalStop", "Look", "Step"]
+__all__ = ["BlockHook", "Collected", "DocumentLocalStep", "LocalStop", "Step"]
 
 #: Looks at what a block says while its responsibilities are at hand, on its thread.
-Look = Callable[..., object]
+BlockHook = Callable[..., object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Collected(Generic[StatsT]):
     n_tokens: NDArray[np.float64]  # (n_docs,)
     seen: list  # by the look, block by block; None if there was none
     doc_topic: sp.csr_array | None = None  # (n_docs, K) N of a direct assignment
-    memory: object = None  # what the documents may start from the next time
+    cache: object = None  # what the documents may start from the next time
 
 
 class Step(Protocol):
@@ -44,27 +44,31 @@ class Step(Protocol):
     prepare: Callable[..., "Step"]  # for a batch, under the globals of a posterior
 
     def collect(
-        self, posterior: Posterior, batch: Batch, executor: Executor, look: Look | None
+        self,
+        posterior: Posterior,
+        batch: Batch,
+        executor: Executor,
+        block_hook: BlockHook | None,
     ) -> Collected:
         """Visit a batch."""
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentVisitor:
+class DocumentLocalStep:
     """Visits documents: when their iteration ends, on which threads, and how."""
 
     stop: LocalStop
     executor: Executor
     step: type[Step]
 
-    def visit(
+    def update_local(
         self,
         posterior: Posterior,
         X: sp.csr_array,
         *,
         weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: object = None,
-        look: Look | None = None,
+        block_hook: BlockHook | None = None,
     ) -> Collected:
         """Visit documents under the present globals of a posterior."""
         batch = Batch.from_counts(X, posterior.state.n_components)
@@ -76,7 +80,7 @@ class DocumentVisitor:
             weighting=weighting,
             remembered=remembered,
         )
-        found = step.collect(posterior, batch, self.executor, look)
+        result = step.collect(posterior, batch, self.executor, block_hook)
         if weighting is Weighting.MEAN:
-            found.memory = None  # a later start would have to climb the bound
-        return found
+            result.cache = None  # a later start would have to climb the bound
+        return result

@@ -8,12 +8,12 @@ from typing import Generic, Self, TypeVar
 
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Found, Memory, Summed
+from skbnp.inference.protocols import LocalResult, StatisticsCache, Summed
 from skbnp.inference.schedules import Part, Round
 
 __all__ = [
     "NOTHING",
-    "DocumentMemory",
+    "DocumentCache",
     "DocumentStarts",
     "Remembered",
     "RunningAverage",
@@ -21,17 +21,17 @@ __all__ = [
 ]
 
 
-class DocumentMemory:
+class DocumentCache:
     """What documents are remembered by in running averages; as it stands, nothing."""
 
-    def recall(self, part: Part) -> object:
+    def initial_local(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
         return None
 
-    def keep(self, round: Round, found: Sequence[Found]) -> None:
+    def keep(self, round: Round, results: Sequence[LocalResult]) -> None:
         """Remember a visit."""
 
-    def empty(self) -> "DocumentMemory":
+    def empty(self) -> "DocumentCache":
         """Return one that remembers nothing yet."""
         return self
 
@@ -40,13 +40,13 @@ class DocumentMemory:
         return deepcopy(self)
 
 
-FoundT = TypeVar("FoundT", bound=Found)
+LocalResultT = TypeVar("LocalResultT", bound=LocalResult)
 MemoT = TypeVar("MemoT", bound=Summed)
 
-NOTHING = DocumentMemory()
+NOTHING = DocumentCache()
 
 
-class DocumentStarts(DocumentMemory):
+class DocumentStarts(DocumentCache):
     """Documents start from where they ended, and keep the better; parts stay."""
 
     _starts: dict[int, object]
@@ -54,14 +54,14 @@ class DocumentStarts(DocumentMemory):
     def __init__(self) -> None:
         self._starts = {}
 
-    def recall(self, part: Part) -> object:
+    def initial_local(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
         return self._starts.get(part.number)
 
-    def keep(self, round: Round, found: Sequence[Found]) -> None:
+    def keep(self, round: Round, results: Sequence[LocalResult]) -> None:
         """Remember a visit."""
-        for part, said in zip(round.parts, found, strict=True):
-            self._starts[part.number] = said.memory
+        for part, result in zip(round.parts, results, strict=True):
+            self._starts[part.number] = result.cache
 
     def empty(self) -> "DocumentStarts":
         """Return one that remembers nothing yet."""
@@ -74,7 +74,7 @@ class DocumentStarts(DocumentMemory):
         return other
 
 
-class RunningAverage(Memory):
+class RunningAverage(StatisticsCache):
     """Totals are running averages of what visits say (online learning).
 
     Parameters
@@ -82,10 +82,10 @@ class RunningAverage(Memory):
     documents : DocumentMemory
     """
 
-    documents: DocumentMemory
+    documents: DocumentCache
     holds_corpus = False
 
-    def __init__(self, documents: DocumentMemory = NOTHING):
+    def __init__(self, documents: DocumentCache = NOTHING):
         self.documents = documents
 
     def empty(self) -> "RunningAverage":
@@ -96,12 +96,12 @@ class RunningAverage(Memory):
         """Return one for totals that hold the documents as often."""
         return RunningAverage(self.documents.copy())
 
-    def recall(self, part: Part) -> object:
+    def initial_local(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
-        return self.documents.recall(part)
+        return self.documents.initial_local(part)
 
-    def absorb(
-        self, posterior: Posterior, round: Round, change: Sequence[Found]
+    def stochastic_update(
+        self, posterior: Posterior, round: Round, change: Sequence[LocalResult]
     ) -> None:
         """Move totals and globals by a step towards what the round says."""
         blend(posterior, round, change)
@@ -112,7 +112,7 @@ class RunningAverage(Memory):
         learn_priors(posterior)
 
 
-class Remembered(Memory, Generic[FoundT, MemoT]):
+class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
     """Totals hold each document once: its new statistics replace the old ones.
 
     Passes before there is something to remember are those of online learning.
@@ -141,27 +141,29 @@ class Remembered(Memory, Generic[FoundT, MemoT]):
         return self.n_passes >= self.n_forgetful
 
     @abstractmethod
-    def recall(self, part: Part) -> object:
+    def initial_local(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
 
     @abstractmethod
-    def _memo(self, found: FoundT) -> MemoT:
+    def _memo(self, results: LocalResultT) -> MemoT:
         """Return what a part is remembered by."""
 
     @abstractmethod
-    def _sum_afresh(self, posterior: Posterior) -> None:
+    def _recompute_sums(self, posterior: Posterior) -> None:
         """Let totals be the sum of what is remembered; rounding errors are gone."""
 
-    def absorb(
-        self, posterior: Posterior, round: Round, change: Sequence[FoundT]
+    def stochastic_update(
+        self, posterior: Posterior, round: Round, change: Sequence[LocalResultT]
     ) -> None:
         """Exchange what parts say, or move by a step where nothing is remembered."""
         if not self.is_complete:
             blend(posterior, round, change)
-        for part, said in zip(round.parts, change, strict=True):
-            memo = self._memo(said)
+        for part, result in zip(round.parts, change, strict=True):
+            memo = self._memo(result)
             if self.is_complete:
-                exchange(posterior, self.memos[part.number].stats, said.stats)
+                incremental_update(
+                    posterior, self.memos[part.number].stats, result.stats
+                )
                 self.memos[part.number] = memo
             elif self.n_passes + 1 == self.n_forgetful:
                 self.memos.append(memo)
@@ -170,31 +172,35 @@ class Remembered(Memory, Generic[FoundT, MemoT]):
         """Sum the totals afresh once everything is remembered, and learn priors."""
         self.n_passes += 1
         if self.is_complete:
-            self._sum_afresh(posterior)
-            posterior.stale = 0.0  # nothing is left of the start
+            self._recompute_sums(posterior)
+            posterior.init_fraction = 0.0  # nothing is left of the start
             learn_priors(posterior)
 
 
-def blend(posterior: Posterior, round: Round, found: Sequence[Found]) -> None:
+def blend(posterior: Posterior, round: Round, results: Sequence[LocalResult]) -> None:
     """Move totals and globals by a step, Eqs. (6) and (7) of Bryant and Sudderth."""
-    stats = reduce(lambda one, other: one.plus(other), (said.stats for said in found))
+    stats = reduce(
+        lambda one, other: one.plus(other), (result.stats for result in results)
+    )
     posterior.replace_globals(
-        *posterior.model.absorb(
-            posterior.state, posterior.totals, stats, round.step, round.scale
+        *posterior.model.stochastic_update(
+            posterior.state, posterior.global_stats, stats, round.step, round.scale
         )
     )
 
 
-def exchange(posterior: Posterior, old: object, new: object) -> None:
+def incremental_update(posterior: Posterior, old: object, new: object) -> None:
     """Let documents say something else, and the globals follow."""
     posterior.replace_globals(
-        *posterior.model.exchange(posterior.state, posterior.totals, old, new)
+        *posterior.model.incremental_update(
+            posterior.state, posterior.global_stats, old, new
+        )
     )
 
 
 def learn_priors(posterior: Posterior) -> None:
     """Learn the hyperparameters that are learned once in a pass."""
-    model, state = posterior.model.learn_priors(posterior.state, posterior.totals)
+    model, state = posterior.model.learn_priors(posterior.state, posterior.global_stats)
     with commit():
         posterior.model, posterior.state = model, state
         posterior.follow_prior()

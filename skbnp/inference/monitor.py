@@ -45,21 +45,21 @@ class Reporter:
     """
 
     verbose: int
-    _told: float  # seconds
+    _last_message: float  # seconds
 
     def __init__(self, verbose: int = 0):
         self.verbose = verbose
-        self._told = time.perf_counter()
+        self._last_message = time.perf_counter()
 
     def report(self, text: str) -> None:
         """Show a message about what goes on inside a fit."""
         if self.verbose:
             logger.info(text)
-            self._told = time.perf_counter()
+            self._last_message = time.perf_counter()
 
     def remind(self, text: str) -> None:
         """Show a message where there was none for some seconds."""
-        if self.verbose and time.perf_counter() - self._told > SILENCE:
+        if self.verbose and time.perf_counter() - self._last_message > SILENCE:
             self.report(text)
 
 
@@ -158,11 +158,11 @@ class Monitor(Reporter):
         self.change = self._last = nan
 
     def end_pass(
-        self, value: float, *, settling: bool, has_ended: bool = False
+        self, value: float, *, is_exact_pass: bool, has_ended: bool = False
     ) -> bool:
         """Note the criterion after the last update of a pass; whether it has converged.
 
-        `settling` says that the pass was an exact one: one of a warm-up or a trial
+        `is_exact_pass` says that the pass was an exact one: one of a warm-up or a trial
         neither converges nor serves as the value to compare with. `has_ended` says that
         the learner has nothing left to do, which converges unless `tol` is zero.
         """
@@ -172,13 +172,13 @@ class Monitor(Reporter):
             trace[-1] = value
         difference = abs(value - self._last)
         size = abs(value) if self.size is None else self.size
-        self.change = difference / max(size, 1e-300) if settling else nan
-        settled = isfinite(self.change) and (
+        self.change = difference / max(size, 1e-300) if is_exact_pass else nan
+        is_small = isfinite(self.change) and (
             self.change < self.tol
             or (self.tol > 0.0 and difference < self.least_change)
         )
-        converged = settled or (has_ended and self.tol > 0.0)
-        self._last = value if settling else nan
+        converged = is_small or (has_ended and self.tol > 0.0)
+        self._last = value if is_exact_pass else nan
         if self.verbose and self.n_passes % self.verbose == 0:
             n_components = self.history["n_components"][-1]
             seconds = self.history["seconds"][-1]

@@ -26,20 +26,25 @@ class Model(Protocol[StateT, StatsT]):
     parts_name: ClassVar[str]  # what messages call components
     unit: ClassVar[str]  # of the data, for which the criterion is told
 
-    def absorb(
-        self, state: StateT, totals: StatsT, stats: StatsT, step: float, scale: float
+    def stochastic_update(
+        self,
+        state: StateT,
+        global_stats: StatsT,
+        stats: StatsT,
+        step: float,
+        scale: float,
     ) -> tuple[StateT, StatsT]:
         """Move globals by a step towards their optimum for scaled statistics."""
 
-    def exchange(
-        self, state: StateT, totals: StatsT, old: StatsT, new: StatsT
+    def incremental_update(
+        self, state: StateT, global_stats: StatsT, old: StatsT, new: StatsT
     ) -> tuple[StateT, StatsT]:
         """Put new statistics in the place of old ones, and let globals follow."""
 
-    def learn_priors(self, state: StateT, totals: StatsT) -> tuple[Self, StateT]:
+    def learn_priors(self, state: StateT, global_stats: StatsT) -> tuple[Self, StateT]:
         """Learn the hyperparameters that are learned once in a pass."""
 
-    def objective(self, state: StateT, totals: StatsT) -> dict[str, float]:
+    def objective(self, state: StateT, global_stats: StatsT) -> dict[str, float]:
         """Named terms of the criterion, in nats."""
 
 
@@ -52,15 +57,15 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
 
     model: ModelT
     state: StateT
-    totals: StatsT
+    global_stats: StatsT
     ids: NDArray[np.intp]  # (K,) stable name of each component
     lineage: list[Lineage]  # where each id came from
-    entropy: int = 0  # of its random streams
+    seed_entropy: int = 0  # of its random streams
     n_steps: int = 0  # updates
     step_origin: int = 0  # `n_steps` from which step sizes decrease
     n_seen: int = 0  # documents learned from, by a stream as often as they come
     is_warm: bool = False  # the warm-up lies behind
-    stale: float = 1.0  # share of the totals from the start and the warm-up
+    init_fraction: float = 1.0  # share of the totals from the start and the warm-up
     max_components: float = np.inf  # that moves may reach
 
     @property
@@ -79,15 +84,15 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         """Column of each living id."""
         return {int(name): column for column, name in enumerate(self.ids)}
 
-    def replace_globals(self, state: StateT, totals: StatsT) -> None:
+    def replace_globals(self, state: StateT, global_stats: StatsT) -> None:
         """Set state and totals; nodes of a tree may have another order then."""
-        self.state, self.totals = state, totals
+        self.state, self.global_stats = state, global_stats
         self.ids = getattr(state, "ids", self.ids)
 
     def follow_prior(self) -> None:
         """Let topics with a prior of their own follow that of all others."""
-        if isinstance(self.totals, WordStats):
-            self.totals.topic_words.rebase(self.state.topic_word_prior)
+        if isinstance(self.global_stats, WordStats):
+            self.global_stats.topic_words.rebase(self.state.topic_word_prior)
 
     @property
     def rows(self) -> NDArray[np.intp]:
@@ -104,8 +109,8 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
 
     def objective(self) -> dict[str, float]:
         """Named terms of the bound of what the totals hold, in nats per token."""
-        terms = self.model.objective(self.state, self.totals)
-        return per_token(terms, self.totals.n_tokens)
+        terms = self.model.objective(self.state, self.global_stats)
+        return per_token(terms, self.global_stats.n_tokens)
 
 
 def per_token(terms: dict[str, float], n_tokens: float) -> dict[str, float]:

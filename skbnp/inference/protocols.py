@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import Stats, Weighting
-from skbnp.inference.local import Look
+from skbnp.inference.local import BlockHook
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
@@ -18,16 +18,16 @@ __all__ = [
     "NO_MOVES",
     "Corpus",
     "CountingMoves",
-    "Found",
-    "Memory",
+    "LocalResult",
+    "LocalStep",
     "Moves",
+    "StatisticsCache",
     "Summed",
-    "Visitor",
 ]
 
 LearnerT = TypeVar("LearnerT")
-#: What the parts of a round say, see `Found`, as it is of a model.
-AllFound = Sequence[Any]
+#: What the parts of a round say, see `LocalResult`, as it is of a model.
+LocalResults = Sequence[Any]
 
 
 class Summed(Protocol):
@@ -38,30 +38,30 @@ class Summed(Protocol):
         """Sums over the documents."""
 
 
-class Found(Summed, Protocol):
+class LocalResult(Summed, Protocol):
     """What the documents of a part say under one set of globals."""
 
     @property
-    def memory(self) -> object:
+    def cache(self) -> object:
         """What the documents may start from the next time."""
 
 
-class Visitor(Protocol):
+class LocalStep(Protocol):
     """Visits documents: how, when their iteration ends, on which threads."""
 
-    def visit(
+    def update_local(
         self,
         posterior: Posterior,
         X: sp.csr_array,
         *,
         weighting: Weighting,
         remembered: Any,
-        look: Look | None,
-    ) -> Found:
-        """Return what documents say under the globals of a posterior, see `Found`.
+        block_hook: BlockHook | None,
+    ) -> LocalResult:
+        """Return the statistics of documents under a posterior, see `LocalResult`.
 
         `weighting` says by what components weigh words; `remembered` is what the memory
-        recalls, and `look` sees blocks while responsibilities are at hand.
+        recalls, and `block_hook` sees blocks while responsibilities are at hand.
         """
 
 
@@ -105,33 +105,33 @@ class Corpus:
             return self.X
         return self.X[rows[0] : rows[-1] + 1]
 
-    def visit(
+    def update_local(
         self,
-        visitor: Visitor,
+        local_step: LocalStep,
         posterior: Posterior,
         round: Round,
         *,
         weighting: Weighting,
         remembered: Sequence[object],
-        look: Look | None,
-    ) -> AllFound:
+        block_hook: BlockHook | None,
+    ) -> LocalResults:
         """Let a visitor visit the parts of a round, in their order.
 
         The learner asks for nothing else of documents, wherever they are.
         """
         return [
-            visitor.visit(
+            local_step.update_local(
                 posterior,
                 self.documents(part),
                 weighting=weighting,
-                remembered=memory,
-                look=look,
+                remembered=cache,
+                block_hook=block_hook,
             )
-            for part, memory in zip(round.parts, remembered, strict=True)
+            for part, cache in zip(round.parts, remembered, strict=True)
         ]
 
 
-class Memory(ABC):
+class StatisticsCache(ABC):
     """What parts are remembered by, and how totals take in what they say."""
 
     holds_corpus: ClassVar[bool] = True  # complete totals count each document once
@@ -142,15 +142,17 @@ class Memory(ABC):
         return True
 
     @abstractmethod
-    def recall(self, part: Part) -> object:
+    def initial_local(self, part: Part) -> object:
         """Return what a visit of a part starts from."""
 
-    def prepare(self, posterior: Posterior, round: Round, found: AllFound) -> Any:
-        """Return what `absorb` needs of a round, by default all; writes nothing."""
-        return found
+    def prepare(self, posterior: Posterior, round: Round, results: LocalResults) -> Any:
+        """Return what `stochastic_update` needs of a round, by default all results."""
+        return results
 
     @abstractmethod
-    def absorb(self, posterior: Posterior, round: Round, change: Any) -> None:
+    def stochastic_update(
+        self, posterior: Posterior, round: Round, change: Any
+    ) -> None:
         """Change totals and globals after a round."""
 
     @abstractmethod
@@ -164,15 +166,17 @@ class Moves(Generic[LearnerT]):
     def begin_pass(self, learner: LearnerT) -> None:
         """Change components before a pass."""
 
-    def look(self, learner: LearnerT) -> Look | None:
+    def block_hook(self, learner: LearnerT) -> BlockHook | None:
         """Return what to look at while blocks are visited, if anything."""
         return None
 
-    def end_visit(self, learner: LearnerT, round: Round, found: AllFound) -> AllFound:
+    def end_local_step(
+        self, learner: LearnerT, round: Round, results: LocalResults
+    ) -> LocalResults:
         """Change components before the update, and what is found of them."""
-        return found
+        return results
 
-    def end_round(self, learner: LearnerT, round: Round, found: AllFound) -> None:
+    def end_round(self, learner: LearnerT, round: Round, results: LocalResults) -> None:
         """Change components after a round."""
 
     def end_pass(self, learner: LearnerT, monitor: Monitor) -> bool:
@@ -192,7 +196,7 @@ class CountingMoves(Moves[LearnerT]):
         """Count documents afresh."""
         self._held = 0.0
 
-    def end_round(self, learner: LearnerT, round: Round, found: AllFound) -> None:
+    def end_round(self, learner: LearnerT, round: Round, results: LocalResults) -> None:
         """Count as the totals take documents in."""
         keep, gain = 1.0 - round.step, round.step * round.scale
         self._held = keep * self._held + gain * round.n_docs

@@ -80,7 +80,7 @@ class Schedule(ABC):
         """Updates by which steps have decreased after so many passes."""
         return n_passes
 
-    def afresh(self) -> "Schedule":
+    def reset(self) -> "Schedule":
         """Return the same for a posterior that has made no updates."""
         return self
 
@@ -155,7 +155,7 @@ class OnlineSchedule(Schedule):
         Documents at hand; documents of a minibatch at the most.
     offset, decay : float
         tau and kappa.
-    entropy : int or None
+    seed_entropy : int or None
         Names the random order of documents; None keeps the order of the rows.
     first_step : int
         Updates made so far; the next one has t = first_step + 1.
@@ -176,7 +176,7 @@ class OnlineSchedule(Schedule):
     batch_size: int
     offset: float
     decay: float
-    entropy: int | None
+    seed_entropy: int | None
     first_step: int = 0
     total_samples: float | None = None
     least_samples: float = 0.0
@@ -192,9 +192,9 @@ class OnlineSchedule(Schedule):
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
         order = np.arange(self.n_rows)
-        if self.entropy is not None:
+        if self.seed_entropy is not None:
             place = number if self.reshuffle else 0
-            order = stream(self.entropy, Purpose.ORDER, place).permutation(order)
+            order = stream(self.seed_entropy, Purpose.ORDER, place).permutation(order)
         n_batches = self.n_batches
         for position, (begin, end) in enumerate(
             pairwise(even_limits(self.n_rows, n_batches))
@@ -230,7 +230,7 @@ class OnlineSchedule(Schedule):
         """Updates by which steps have decreased after so many passes."""
         return self.first_step + n_passes * self.n_batches
 
-    def afresh(self) -> "OnlineSchedule":
+    def reset(self) -> "OnlineSchedule":
         """Return the same for a posterior that has made no updates."""
         return replace(self, first_step=0)
 

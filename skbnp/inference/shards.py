@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from skbnp.inference.executor import Run, T
 
 __all__ = [
+    "Broadcast",
     "LocalShards",
     "Node",
     "ProcessCache",
     "Shard",
     "Shards",
     "Task",
-    "World",
     "add_up",
     "whole_sum",
 ]
@@ -41,7 +41,7 @@ class Additive(Protocol):
 SumT = TypeVar("SumT", bound=Additive)
 
 
-class World:
+class Broadcast:
     """What tasks read: sent once to each process, and known by its name from then on.
 
     Parameters
@@ -59,9 +59,9 @@ class World:
         self.content = content
         self.name = uuid4().hex if name is None else name
 
-    def emptied(self) -> "World":
+    def emptied(self) -> "Broadcast":
         """Return its name alone, for shards whose caches last."""
-        return World(None, self.name)
+        return Broadcast(None, self.name)
 
 
 class ProcessCache:
@@ -71,16 +71,19 @@ class ProcessCache:
         self._kept: dict[str, tuple[str, Any]] = {}
         self._lock = Lock()
 
-    def once(self, kind: str, world: World, make: Callable[[], T]) -> T:
+    def once(self, kind: str, broadcast: Broadcast, make: Callable[[], T]) -> T:
         """Return what is made of a world, by the first shard that asks."""
         with self._lock:
-            if self._kept.get(kind, ("",))[0] != world.name:
+            if self._kept.get(kind, ("",))[0] != broadcast.name:
                 self._kept.pop(kind, None)  # not two of them at a time
-                self._kept[kind] = world.name, make()
+                self._kept[kind] = broadcast.name, make()
             return self._kept[kind][1]
 
     def follow(
-        self, kind: str, world: World, make: Callable[[str | None, T | None], T | None]
+        self,
+        kind: str,
+        broadcast: Broadcast,
+        make: Callable[[str | None, T | None], T | None],
     ) -> T | None:
         """Return what the first shard that asks makes of the value of another world.
 
@@ -89,10 +92,10 @@ class ProcessCache:
         """
         with self._lock:
             name, value = self._kept.get(kind, (None, None))
-            if name != world.name:
+            if name != broadcast.name:
                 value = make(name, value)
                 if value is not None:
-                    self._kept[kind] = world.name, value
+                    self._kept[kind] = broadcast.name, value
             return value
 
 
@@ -123,7 +126,7 @@ class Shards(Protocol):
         self,
         task: Task[T],
         numbers: Sequence[int],
-        world: World | None = None,
+        broadcast: Broadcast | None = None,
         argument: object = None,
     ) -> list[T]:
         """Return the replies of some shards, in the order of their numbers."""
@@ -132,13 +135,13 @@ class Shards(Protocol):
         self,
         task: Task[SumT],
         numbers: Sequence[int],
-        world: World | None = None,
+        broadcast: Broadcast | None = None,
         argument: object = None,
     ) -> SumT:
         """Add replies up, by their method `plus`, along a fixed binary tree."""
         sums: dict[Node, SumT] = {}
         for place, number in enumerate(numbers):
-            (reply,) = self.map(task, [number], world, argument)
+            (reply,) = self.map(task, [number], broadcast, argument)
             add_up(sums, len(numbers), {(0, place): reply})
         return whole_sum(sums, len(numbers))
 
@@ -179,11 +182,11 @@ class LocalShards(Shards):
         self,
         task: Task[T],
         numbers: Sequence[int],
-        world: World | None = None,
+        broadcast: Broadcast | None = None,
         argument: object = None,
     ) -> list[T]:
         """Return the replies of some shards, in the order of their numbers."""
-        return [task(self._shards[at], world, argument) for at in numbers]
+        return [task(self._shards[at], broadcast, argument) for at in numbers]
 
 
 def first_rows(n_rows: NDArray[np.intp]) -> list[int]:

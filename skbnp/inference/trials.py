@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 Ids = tuple[int, ...]
-FoundT = TypeVar("FoundT")
+LocalResultT = TypeVar("LocalResultT")
 
 #: Nats by which a move must raise the bound that adds components.
 LEAST_GAIN = 1.0
@@ -132,18 +132,18 @@ class Rejections:
     @classmethod
     def resumed(cls, account: Iterable[tuple[tuple, int, int]]) -> "Rejections":
         """Make those that wait like others."""
-        found = cls()
-        found._waits = {tuple(key): (until, wait) for key, until, wait in account}
-        return found
+        result = cls()
+        result._waits = {tuple(key): (until, wait) for key, until, wait in account}
+        return result
 
 
 def follow(
-    rounds: Iterator[tuple[float, FoundT]],
+    rounds: Iterator[tuple[float, LocalResultT]],
     bound: float,
     least: float,
     n_rounds: int,
     n_at_most: int | None = None,
-) -> tuple[float, FoundT]:
+) -> tuple[float, LocalResultT]:
     """Follow a candidate round by round while there is hope.
 
     Parameters
@@ -161,18 +161,18 @@ def follow(
     -------
     value : float
         The bound after the last round.
-    found : object
+    result : object
         What was found then.
     """
     value = -np.inf
     for n_done in range(1, max(n_rounds, n_at_most or 0) + 1):
-        before, (value, found) = value, next(rounds)
+        before, (value, result) = value, next(rounds)
         is_ahead = value > bound + least
         if value - before < LEAST_RISE * (bound + least - value):
             break
         if is_ahead and n_done >= n_rounds:
             break
-    return value, found
+    return value, result
 
 
 class EditMoves(Moves, Generic[ContextT, ProposalT]):
@@ -224,7 +224,7 @@ def accept(
     posterior: Posterior,
     proposal: Proposal,
     state: object,
-    totals: object,
+    global_stats: object,
     remember: Callable[[], None],
 ) -> None:
     """Let an edit change globals, what is remembered, and the log in one commit."""
@@ -233,5 +233,5 @@ def accept(
     )
     with commit():
         remember()
-        posterior.replace_globals(state, totals)
+        posterior.replace_globals(state, global_stats)
         posterior.lineage = [*posterior.lineage, entry]

@@ -172,9 +172,9 @@ def align_components(
     similarity = cosines(phi_a, phi_b)
     rows, others = matched(similarity[used_a][:, used_b], min_similarity)
     pairs = np.column_stack([used_a[rows], used_b[others]])
-    found = similarity[pairs[:, 0], pairs[:, 1]]
-    order = np.argsort(-found, kind="stable")
-    pairs, found = pairs[order], found[order]
+    result = similarity[pairs[:, 0], pairs[:, 1]]
+    order = np.argsort(-result, kind="stable")
+    pairs, result = pairs[order], result[order]
     left_a, left_b = (
         np.setdiff1d(used_a, pairs[:, 0]),
         np.setdiff1d(used_b, pairs[:, 1]),
@@ -189,7 +189,7 @@ def align_components(
     of_merges = [i for parts in merges.values() for i in parts]
     return Alignment(
         pairs=pairs,
-        similarity=found,
+        similarity=result,
         splits=splits,
         merges=merges,
         unmatched_a=np.setdiff1d(left_a, [*of_merges, *splits]),
@@ -214,7 +214,7 @@ def _parts(whole, other, weights, pairs, left, similarity, used, least):
     near: dict[int, list[int]] = {}
     for j in left.tolist():
         near.setdefault(int(used[similarity[used, j].argmax()]), []).append(j)
-    found = {}
+    result = {}
     for i, candidates in near.items():
         parts = [partner[i]] if i in partner else []
         total, best = np.zeros(whole.shape[1]), -1.0
@@ -227,8 +227,8 @@ def _parts(whole, other, weights, pairs, left, similarity, used, least):
             if similarity[i, j] >= least or is_part:
                 total, best, parts = more, max(best, value), [*parts, j]
         if len(parts) > 1:
-            found[i] = parts
-    return dict(sorted(found.items()))
+            result[i] = parts
+    return dict(sorted(result.items()))
 
 
 def matched(similarity: Array, least: float) -> tuple[Ints, Ints]:

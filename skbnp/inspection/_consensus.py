@@ -19,7 +19,7 @@ from skbnp.inspection._terms import (
     terms_of,
 )
 from skbnp.utils.fitted import GivenTopics, are_named
-from skbnp.utils.random import Purpose, draw_entropy, stream
+from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.validation import Interval, check_counts, validate_params
 from skbnp.utils.warnings import warn_caller
 
@@ -285,19 +285,19 @@ def consensus_of(
         ]
     )
     places = places[:, np.argsort(-weights, kind="stable")]
-    entropy = draw_entropy(random_state)
-    rng = stream(entropy, Purpose.INTERVALS, 0)
-    found = _summarised(draws, places, confidence, n_draws, rng)
-    found.topic_weights_ = -np.sort(-weights)
-    found.n_draws_ = len(draws)
+    seed_entropy = draw_seed_entropy(random_state)
+    rng = stream(seed_entropy, Purpose.INTERVALS, 0)
+    result = _summarised(draws, places, confidence, n_draws, rng)
+    result.topic_weights_ = -np.sort(-weights)
+    result.n_draws_ = len(draws)
     if all(map(are_named, models)):
         names = np.empty(n_features, dtype=object)
         for model, of in zip(models, columns, strict=True):
             names[of] = column_names(model, len(of))
-        found.feature_names_in_ = names
+        result.feature_names_in_ = names
     if X is not None:
         _add_documents(
-            found,
+            result,
             models,
             X,
             columns,
@@ -306,9 +306,9 @@ def consensus_of(
             places,
             confidence,
             n_draws,
-            entropy,
+            seed_entropy,
         )
-    return found
+    return result
 
 
 def duplicates(draw: Draw, least: float) -> Ints:
@@ -428,15 +428,15 @@ def _summarised(draws, places, confidence, n_draws, rng) -> Consensus:
         similarity[k] = cosines(distr, means[[k]]).mean()
         drawn = [row.drawn(rng) for row in rows for _ in range(each)]
         ends[:, k] = _ends(np.concatenate(drawn), confidence)
-    found = Consensus(means)
-    found.recurrence_ = (places >= 0).mean(axis=0)
-    found.similarity_ = similarity
-    found.components_interval_ = ends
-    return found
+    result = Consensus(means)
+    result.recurrence_ = (places >= 0).mean(axis=0)
+    result.similarity_ = similarity
+    result.components_interval_ = ends
+    return result
 
 
 def _add_documents(
-    found, models, X, columns, draws, owners, places, confidence, n_draws, entropy
+    result, models, X, columns, draws, owners, places, confidence, n_draws, seed_entropy
 ) -> None:
     """Draw the shares of documents, block by block."""
     for draw, owner in zip(draws, owners, strict=True):
@@ -449,15 +449,15 @@ def _add_documents(
     counts = [check_counts(model_rows(model, X), whom="X") for model in models]
     n_docs, n_topics = counts[0].shape[0], places.shape[1]
     each = -(-n_draws // len(draws))
-    found.doc_topic_distr_ = np.zeros((n_docs, n_topics))
-    found.doc_topic_interval_ = np.zeros((2, n_docs, n_topics))
-    rng = stream(entropy, Purpose.INTERVALS, 1)
+    result.doc_topic_distr_ = np.zeros((n_docs, n_topics))
+    result.doc_topic_interval_ = np.zeros((2, n_docs, n_topics))
+    rng = stream(seed_entropy, Purpose.INTERVALS, 1)
     topics = [
         draw.drawn(rng)[:, columns[owner]]
         for draw, owner in zip(draws, owners, strict=True)
     ]
     for number, block in enumerate(blocks(n_docs)):
-        rng = stream(entropy, Purpose.INTERVALS, 2, number)
+        rng = stream(seed_entropy, Purpose.INTERVALS, 2, number)
         drawn = np.zeros((len(draws) * each, block.stop - block.start, n_topics))
         documents: dict[int, DocumentDraws] = {}
         before: Array | None = None  # shares of the consensus in the last draw
@@ -478,5 +478,5 @@ def _add_documents(
         is_there = np.repeat(places >= 0, each, axis=0)
         for k in range(n_topics):
             of = drawn[is_there[:, k], :, k]
-            found.doc_topic_distr_[block, k] = of.mean(axis=0)
-            found.doc_topic_interval_[:, block, k] = _ends(of, confidence)
+            result.doc_topic_distr_[block, k] = of.mean(axis=0)
+            result.doc_topic_interval_[:, block, k] = _ends(of, confidence)

@@ -188,8 +188,8 @@ class EpochTreeDisplay:
         names = column_names(estimator, first.components.shape[1], feature_names)
         terms: dict[int, list] = {}
         for record in epochs.values():
-            found = terms_of(record.components, names, n_terms)
-            for node, words in zip(record.component_ids.tolist(), found, strict=True):
+            result = terms_of(record.components, names, n_terms)
+            for node, words in zip(record.component_ids.tolist(), result, strict=True):
                 terms.setdefault(node, []).append(words)
         given = getattr(fitted_model(estimator), "topic_names_", {})
         return cls(epochs=epochs, terms=terms, names=given)
@@ -304,13 +304,13 @@ class EpochTreeDisplay:
     def _shares(self):
         """Share of rows at each topic by epoch; nan where it is not in the tree."""
         ids = sorted(self.terms)
-        found = {node: [np.nan] * len(self.epochs) for node in ids}
+        result = {node: [np.nan] * len(self.epochs) for node in ids}
         for place, record in enumerate(self.epochs.values()):
             total = max(float(record.masses.sum()), 1e-300)
             names = record.component_ids.tolist()
             for node, mass in zip(names, record.masses.tolist(), strict=True):
-                found[node][place] = mass / total
-        return {node: np.array(row) for node, row in found.items()}
+                result[node][place] = mass / total
+        return {node: np.array(row) for node, row in result.items()}
 
     def _lines(self):
         """Return one tree of all topics, each where it stood last."""

@@ -14,7 +14,7 @@ from skbnp.inspection._terms import (
     topics,
 )
 from skbnp.utils.fitted import topic_names
-from skbnp.utils.mixing import FEWEST, settled
+from skbnp.utils.mixing import FEWEST, has_mixed
 
 __all__ = ["to_anndata", "to_arviz"]
 
@@ -178,7 +178,7 @@ def chain_arrays(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what was drawn and how in sweeps of chains, (n_chains, n_draws, ...)."""
     fitted(estimator, "samples_")
     model = fitted_model(estimator)
-    traces = {name: settled(model, name) for name in model.history_}
+    traces = {name: has_mixed(model, name) for name in model.history_}
     if traces["log_joint"] is None:
         raise ValueError(
             f"estimator must have chains of {FEWEST} sweeps or more after burn-in: "

@@ -277,12 +277,12 @@ def topic_groups(
             f"got {n_groups}."
         )
     counts = sp.csr_array(counts[:, used])
-    found = group_topics(TopicCounts.of(counts[np.diff(counts.indptr) > 0]), n_groups)
+    result = group_topics(TopicCounts.of(counts[np.diff(counts.indptr) > 0]), n_groups)
     weights = tokens / tokens.sum() if model is None else weights_of(model, components)
     n_rows = int((np.diff(counts.indptr) > 0).sum())
-    message = _message(found, n_rows, unit, n_groups, len(tokens) - len(used))
-    one = n_groups is None and not found.is_worth_it
-    labels = _ordered(found.labels * (not one), weights[used])
+    message = _message(result, n_rows, unit, n_groups, len(tokens) - len(used))
+    one = n_groups is None and not result.is_worth_it
+    labels = _ordered(result.labels * (not one), weights[used])
     n_found, n = int(labels.max()) + 1, len(tokens)
     whole = np.full(n, -1)
     whole[used] = labels
@@ -292,8 +292,8 @@ def topic_groups(
     np.add.at(sums, labels, weights[used])
     means /= means.sum(axis=1, keepdims=True)
     names = _names(estimator, model, distr.shape[1], feature_names)
-    tree = _with_unused(found.merges, used, n)
-    gains = np.append(found.gains, np.zeros(n - len(used)))
+    tree = _with_unused(result.merges, used, n)
+    gains = np.append(result.gains, np.zeros(n - len(used)))
     return TopicGroups(
         labels=whole,
         n_groups=n_found,
@@ -302,8 +302,8 @@ def topic_groups(
         terms=_relevant(means, sums, names, n_terms),
         linkage=tree * [1.0, 1.0, 1.0 / n_rows, 1.0],
         gains=gains / n_rows,
-        gain=0.0 if one else found.gain / n_rows,
-        concentrations=(found.outer, found.inner),
+        gain=0.0 if one else result.gain / n_rows,
+        concentrations=(result.outer, result.inner),
         message=message,
         topic_weights=weights,
         topic_ids=np.arange(n) if model is None else topic_numbers(model, n),
@@ -435,18 +435,18 @@ def _without_traces(counts: sp.csr_array) -> sp.csr_array:
     return counts
 
 
-def _message(found: Grouping, n_rows, unit, n_groups, n_unused) -> str:
+def _message(result: Grouping, n_rows, unit, n_groups, n_unused) -> str:
     noun = f"{n_rows:,} {unit}" + ("" if n_rows == 1 else "s")
     parts = []
-    if not found.is_worth_it:
+    if not result.is_worth_it:
         what = "any groups" if n_groups is None else f"these {n_groups} groups"
         text = f"The {noun} give no evidence for {what} of topics"
-        if found.gain > 0.0:
+        if result.gain > 0.0:
             text += (
-                f": a gain of {found.gain:.1f} nats in all, where "
-                f"{found.cost:.1f} are the price of choosing among partitions"
+                f": a gain of {result.gain:.1f} nats in all, where "
+                f"{result.cost:.1f} are the price of choosing among partitions"
             )
-        is_flat = n_groups is not None and n_groups in (1, len(found.labels))
+        is_flat = n_groups is not None and n_groups in (1, len(result.labels))
         if not is_flat:
             parts.append(text + ".")
         if n_groups is None:

@@ -162,8 +162,10 @@ class TopicGroupsDisplay:
     def _lines(self, n_lines):
         """List what stands below each other: text, color, topic."""
         groups, sections = self.groups, fold(self.groups, n_lines)
-        said = textwrap.wrap(groups.message, WIDTH) if groups.message else []
-        lines = [Line(part, [], GREY, -1, False) for part in said]
+        lines_of_message = (
+            textwrap.wrap(groups.message, WIDTH) if groups.message else []
+        )
+        lines = [Line(part, [], GREY, -1, False) for part in lines_of_message]
         _, order = self._merges([section.group for section in sections])
         sections.sort(key=lambda section: [*order, -1].index(section.group))
         for i, section in enumerate(sections):
@@ -211,8 +213,8 @@ class TopicGroupsDisplay:
         ends = [line.start]
         for i, term in enumerate(line.terms):
             ends.append(ends[-1] + (", " if i else ": ") + term)
-        found = widths(self.ax_, ends, size)[1:]
-        fits = [text for text, wide in zip(ends, found, strict=True) if wide <= room]
+        result = widths(self.ax_, ends, size)[1:]
+        fits = [text for text, wide in zip(ends, result, strict=True) if wide <= room]
         return fits[-1] if fits else ends[0]
 
     def _merges(self, groups):

@@ -85,20 +85,20 @@ def lanes_of(lineage):
 
 def ancestors(lineage, ids):
     """Return the ids with all that they came from."""
-    found = set(ids)
+    result = set(ids)
     for entry in reversed(lineage):
-        if found.intersection(entry.children):
-            found.update(entry.parents)
-    return found
+        if result.intersection(entry.children):
+            result.update(entry.parents)
+    return result
 
 
 def descendants(lineage, ids):
     """Return the ids with all that came of them."""
-    found = set(ids)
+    result = set(ids)
     for entry in lineage:
-        if found.intersection(entry.parents):
-            found.update(entry.children)
-    return found
+        if result.intersection(entry.parents):
+            result.update(entry.children)
+    return result
 
 
 def arranged(lanes):
@@ -615,9 +615,9 @@ def extent(ax):
 def widths(ax, texts, size):
     """Widths of texts in points, and 0."""
     probe = ax.figure.text(0, 0, "", size=size, parse_math=False)
-    found = [0.0]
+    result = [0.0]
     for text in texts:
         probe.set_text(text)
-        found.append(probe.get_window_extent().width * 72 / ax.figure.dpi)
+        result.append(probe.get_window_extent().width * 72 / ax.figure.dpi)
     probe.remove()
-    return found
+    return result

@@ -49,13 +49,13 @@ def parent_ids(record):
 
 def terms_of(directions, names, n_terms):
     """Terms of the largest entries of each direction; none of entries that are zero."""
-    found = []
+    result = []
     for row in range(directions.shape[0]):
         part = directions[[row]]
         best = largest(part.data, n_terms).tolist() if part.nnz else []
         chosen = [place for place in best if part.data[place] > 0.0]
-        found.append([str(names[part.indices[place]]) for place in chosen])
-    return found
+        result.append([str(names[part.indices[place]]) for place in chosen])
+    return result
 
 
 def _is_native(estimator):
@@ -339,20 +339,20 @@ def emerging_topics(
     records = fitted(estimator, "epochs_")
     first = next(iter(records))
     is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
-    found = _ranked(frame[is_new & (frame["epoch"] != first)], list(records))
-    found = found[["epoch", "topic", "parent", "share", "terms"]]
-    documents: list[list[int]] = [[] for _ in range(len(found))]
+    result = _ranked(frame[is_new & (frame["epoch"] != first)], list(records))
+    result = result[["epoch", "topic", "parent", "share", "terms"]]
+    documents: list[list[int]] = [[] for _ in range(len(result))]
     if X is not None:
         rows = sp.csr_array(model_rows(estimator, X))
         labels = check_epochs(epochs, rows.shape[0])
         rows_of = dict(zip(labels.kinds, labels.rows(), strict=True))
-        for label in found["epoch"].unique():
+        for label in result["epoch"].unique():
             of = rows_of.get(label, np.zeros(0, dtype=np.intp))
             near = _nearest(rows[of], records[label])
-            for at in np.flatnonzero(found["epoch"] == label):
-                chosen = near[int(found["topic"].iloc[at])][:n_documents]
+            for at in np.flatnonzero(result["epoch"] == label):
+                chosen = near[int(result["topic"].iloc[at])][:n_documents]
                 documents[at] = of[chosen].tolist()
-    return found.assign(documents=documents)
+    return result.assign(documents=documents)
 
 
 def _ranked(frame, epochs):
@@ -369,16 +369,16 @@ def _beginnings(estimator, X, epochs, feature_names, n_terms, n_documents, min_s
         estimator, X, epochs, feature_names, n_terms
     )
     is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
-    found = _ranked(frame[is_new & (frame["epoch"] != labels.kinds[0])], labels.kinds)
+    result = _ranked(frame[is_new & (frame["epoch"] != labels.kinds[0])], labels.kinds)
     place = {topic: at for at, topic in enumerate(frame["topic"][: tokens.shape[1]])}
     rows_of = dict(zip(labels.kinds, labels.rows(), strict=True))
     documents = []
-    for label, topic in zip(found["epoch"], found["topic"], strict=True):
+    for label, topic in zip(result["epoch"], result["topic"], strict=True):
         own = tokens[rows_of[label], place[topic]]
         best = largest(own, n_documents)
         documents.append(rows_of[label][best[own[best] > 0.0]].tolist())
-    found = found[["epoch", "topic", "share", "terms"]]
-    return found.assign(documents=documents)
+    result = result[["epoch", "topic", "share", "terms"]]
+    return result.assign(documents=documents)
 
 
 def _nearest(rows, record):
@@ -392,8 +392,8 @@ def _nearest(rows, record):
     products = (rows @ record.components.T).toarray()
     cosines = products / np.maximum(lengths, 1e-300)[:, None]
     best = cosines.argmax(axis=1)
-    found = {}
+    result = {}
     for place, node in enumerate(record.component_ids.tolist()):
         own = np.flatnonzero((best == place) & (lengths > 0.0))
-        found[node] = own[np.argsort(-cosines[own, place], kind="stable")]
-    return found
+        result[node] = own[np.argsort(-cosines[own, place], kind="stable")]
+    return result

@@ -8,7 +8,7 @@ import numpy as np
 from skbnp.inspection._chains import best_sample, is_sampler
 from skbnp.inspection._displays import BLUE, GREY, _pyplot, round_ticks, shades
 from skbnp.inspection._terms import POSITIVE, fitted, fitted_model, unit_of
-from skbnp.utils.mixing import mixing, settled
+from skbnp.utils.mixing import has_mixed, mixing
 from skbnp.utils.validation import validate_params
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class ComponentsPosteriorDisplay:
         numbers = np.array(list(posterior), dtype=int)
         shares, r_hat = np.array([list(posterior.values())], dtype=float), None
         model = fitted_model(estimator)
-        traces = settled(model, "n_components") if is_sampler(model) else None
+        traces = has_mixed(model, "n_components") if is_sampler(model) else None
         if traces is not None and len(traces) > 1:
             r_hat, _ = mixing(traces)
             shares = (traces[:, :, None] == numbers).sum(axis=1) / traces.size
@@ -381,9 +381,9 @@ class TopicTraceDisplay:
 def shares_of(sample):
     """Shares of the topics of a sample, largest first."""
     counts = getattr(sample, "topic_word_counts", None)
-    held = sample.masses if counts is None else counts.sum(axis=1)
-    held = np.asarray(held, dtype=float).ravel()
-    return np.sort(held)[::-1] / max(held.sum(), 1.0)
+    masses = sample.masses if counts is None else counts.sum(axis=1)
+    masses = np.asarray(masses, dtype=float).ravel()
+    return np.sort(masses)[::-1] / max(masses.sum(), 1.0)
 
 
 def cumulative(shares, n_components):

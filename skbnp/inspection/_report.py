@@ -217,17 +217,17 @@ class _Account:
 
     def warnings(self) -> list[str]:
         """Return what tells that a fit is not to be trusted as it is."""
-        found = []
+        result = []
         if getattr(self.model, "converged_", True) is False:
-            found.append("The fit has not converged: increase max_iter.")
+            result.append("The fit has not converged: increase max_iter.")
         for text in re.findall(r"[\d.]+|inf", self.of_fit.get("R-hat", "")):
             if float(text) > 1.1:
-                found.append(
+                result.append(
                     f"The chains disagree: R-hat is {text}, and should be near 1. "
                     "Increase max_iter."
                 )
                 break
-        return [f'<p class="warning">{escape(text)}</p>' for text in found]
+        return [f'<p class="warning">{escape(text)}</p>' for text in result]
 
     def themes(self) -> list[str]:
         parts = []
@@ -425,8 +425,8 @@ def _described(model) -> tuple[str, str]:
     kind = text.splitlines()[0].rstrip(".")
     kind = kind[:1].lower() + kind[1:] if not kind[:2].isupper() else kind
     reference = re.search(r"\.\. \[1\] (.*?)(?:\n\.\. \[2\]|\n\n|\Z)", text, re.S)
-    found = " ".join(reference[1].split()) if reference else type(model).__name__
-    return kind, found
+    result = " ".join(reference[1].split()) if reference else type(model).__name__
+    return kind, result
 
 
 def _changed(model) -> str:

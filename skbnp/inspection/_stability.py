@@ -185,8 +185,8 @@ def _agreement(fits, min_similarity) -> Array:
     agreement = np.eye(len(fits))
     for i in range(len(fits)):
         for j in range(i):
-            found = align_components(fits[i], fits[j], min_similarity=min_similarity)
-            rows, others = found.pairs.T
+            result = align_components(fits[i], fits[j], min_similarity=min_similarity)
+            rows, others = result.pairs.T
             shared = 0.5 * (weights[i][rows] + weights[j][others])
-            agreement[i, j] = agreement[j, i] = shared @ found.similarity
+            agreement[i, j] = agreement[j, i] = shared @ result.similarity
     return agreement

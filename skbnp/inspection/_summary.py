@@ -27,7 +27,7 @@ from skbnp.inspection._terms import (
 )
 from skbnp.metrics import document_completion_score
 from skbnp.utils.fitted import topic_names
-from skbnp.utils.mixing import mixing, settled
+from skbnp.utils.mixing import has_mixed, mixing
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import check_counts, validate_params
 
@@ -229,26 +229,26 @@ def _found(model, n_active, n_components):
     has_idle, noun = n_active != n_components, noun_of(model)
     posterior = getattr(model, "n_components_posterior_", None)
     if not posterior:
-        found = f"{n_active:,} in use of {n_components:,} represented"
-        return {f"{noun}s": found if has_idle else f"{n_components:,}"}
+        result = f"{n_active:,} in use of {n_components:,} represented"
+        return {f"{noun}s": result if has_idle else f"{n_components:,}"}
     low, median, high = quantiles(posterior, (0.05, 0.5, 0.95))
     interval = f"median {median:,}, 90 % interval {low:,} to {high:,}"
     if len(posterior) == 1:
         interval = f"{median:,} in every sweep after burn-in"
     best = best_sample(model)
-    found = _count(n_components, noun) + f", {n_active:,} in use" * has_idle
-    found += f"; sweep {best.step:,}"
+    result = _count(n_components, noun) + f", {n_active:,} in use" * has_idle
+    result += f"; sweep {best.step:,}"
     if len(set(model.history_.get("chain", []))) > 1:
-        found += f" of chain {best.chain}"
-    return {f"{noun}s": interval, "sample shown": found}
+        result += f" of chain {best.chain}"
+    return {f"{noun}s": interval, "sample shown": result}
 
 
 def quantiles(posterior, levels):
     """Smallest values that hold these shares of a posterior {value: share}."""
     values = np.array(sorted(posterior))
-    held = np.cumsum([posterior[value] for value in values])
+    masses = np.cumsum([posterior[value] for value in values])
     # Sums of shares are off by some roundings.
-    at = np.searchsorted(held, np.asarray(levels) * held[-1] * (1.0 - 1e-12))
+    at = np.searchsorted(masses, np.asarray(levels) * masses[-1] * (1.0 - 1e-12))
     return values[at].tolist()
 
 
@@ -310,7 +310,7 @@ def _mixing(model):
     r_hats, sizes = [], []
     topics = f"{noun_of(model)}s"
     for name, what in (("n_components", topics), ("log_joint", "log joint")):
-        traces = settled(model, name)
+        traces = has_mixed(model, name)
         if traces is None:
             return {}
         n_sweeps = traces.size
@@ -332,10 +332,10 @@ def _repeats(model):
     if getattr(model, "burstiness", False) is False:
         return {}
     n = repeated(SAMPLE_LENGTH, model.word_discount_, model.word_concentration_)
-    found = "none beyond what topics explain"
+    result = "none beyond what topics explain"
     if n >= 0.5:
-        found = f"{n:.0f} of the first {SAMPLE_LENGTH} tokens, beyond its topics"
-    return {"a document repeats": found}
+        result = f"{n:.0f} of the first {SAMPLE_LENGTH} tokens, beyond its topics"
+    return {"a document repeats": result}
 
 
 def repeated(n_tokens, discount, concentration):

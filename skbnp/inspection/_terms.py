@@ -263,8 +263,8 @@ def top_documents(
     given = {} if epochs is None else {"epochs": epochs}
     shares = in_memory(model.transform(X, **given)).astype(np.float64, copy=False)
     tokens = _tokens_of_topics(model, X, shares)
-    documents, found = _ranked(shares if by == "share" else tokens, tokens, shares, n)
-    return (documents, found) if return_shares else documents
+    documents, result = _ranked(shares if by == "share" else tokens, tokens, shares, n)
+    return (documents, result) if return_shares else documents
 
 
 def _tokens_of_topics(model, X, shares):
@@ -289,12 +289,12 @@ def doc_counts(model, X, shares):
     prior = doc_prior(model, shares.shape[1])
     whole = totals + prior.sum()
     if getattr(model, "word_concentration_", np.inf) < NOT_BURSTY:
-        found = np.divide(prior, shares, out=np.zeros_like(shares), where=shares > 0.0)
+        result = np.divide(prior, shares, out=np.zeros_like(shares), where=shares > 0.0)
         # Topics without tokens may be left out of sparse shares.
         left_out = (shares == 0.0) @ prior
         rest = np.maximum(1.0 - shares.sum(axis=1), 1e-300)
-        found = np.where(left_out > 0.0, left_out / rest, found.max(axis=1))
-        whole = np.minimum(found, whole)
+        result = np.where(left_out > 0.0, left_out / rest, result.max(axis=1))
+        whole = np.minimum(result, whole)
     counts = np.maximum(shares * whole[:, None] - prior, 0.0)
     return counts * (totals > 0.0)[:, None], totals
 
@@ -310,13 +310,13 @@ def _ranked(values, tokens, shares, n):
     """Rank the documents that have tokens of a topic, and add their shares."""
     n = min(n, len(shares))
     documents = np.full((shares.shape[1], n), -1)
-    found = np.full(documents.shape, np.nan)
+    result = np.full(documents.shape, np.nan)
     for k in range(len(documents)):
         has_tokens = np.flatnonzero(tokens[:, k])
         best = has_tokens[largest(values[has_tokens, k], n)]
         documents[k, : len(best)] = best
-        found[k, : len(best)] = shares[best, k]
-    return documents, found
+        result[k, : len(best)] = shares[best, k]
+    return documents, result
 
 
 def terms_of(values, names, n):

@@ -254,11 +254,11 @@ def _windows(
     """Yield which terms are in which windows, (n_windows, n_terms), in parts."""
     number = {term: j for j, term in enumerate(terms)}
     rows: list[NDArray] = []
-    found: list[NDArray] = []
+    result: list[NDArray] = []
     n_rows, n_marks = 0, 0
 
     def made() -> sp.csr_array:
-        at = (np.concatenate(rows), np.concatenate(found))
+        at = (np.concatenate(rows), np.concatenate(result))
         part = sp.csr_array((np.ones(len(at[0])), at), shape=(n_rows, len(terms)))
         part.data = np.ones_like(part.data)  # entries of one place are summed
         return part
@@ -276,11 +276,11 @@ def _windows(
             np.cumsum(n_starts) - n_starts, n_starts
         )
         rows.append(n_rows + np.repeat(first, n_starts) + offset)
-        found.append(np.repeat(ids[place], n_starts))
+        result.append(np.repeat(ids[place], n_starts))
         n_rows, n_marks = n_rows + last + 1, n_marks + len(offset)
         if n_marks >= MARKS_AT_ONCE:
             yield made()
-            rows, found, n_rows, n_marks = [], [], 0, 0
+            rows, result, n_rows, n_marks = [], [], 0, 0
     if n_rows > 0:
         yield made()
 

@@ -83,7 +83,7 @@ def plug_in_gain(
     known = estimator._known_epochs()
     with Executor(estimator.n_jobs) as executor, one_blas_thread():
         for epoch, of in rows_by_epoch(known, epochs, len(gains)):
-            found = local.plug_in_gain(epoch.state, priors, rows[of], run=executor.map)
-            gains[of] = found
+            result = local.plug_in_gain(epoch.state, priors, rows[of], run=executor.map)
+            gains[of] = result
     used = np.diff(rows.indptr) > 0
     return float(gains[used].mean()) if used.any() else 0.0

@@ -144,9 +144,9 @@ def topic_exclusivity(
     exclusive = rankdata(distr / np.where(total > 0.0, total, 1.0), axis=1)
     frequent = rankdata(distr, axis=1)
     frex = 1.0 / (weight / exclusive + (1.0 - weight) / frequent) / distr.shape[1]
-    found = np.full(len(used), np.nan)
-    found[used] = [
+    result = np.full(len(used), np.nan)
+    result[used] = [
         values[largest(row, n_terms)].mean()
         for values, row in zip(frex, distr, strict=True)
     ]
-    return found
+    return result

@@ -143,17 +143,19 @@ def fitting_rounds(
     step = DocumentStep.prepare(posterior, batch, stop, executor)
     sticks, last = None, -np.inf
     for _ in range(MAX_ROUNDS):
-        found = step.collect(posterior, batch, executor)
-        doc_topic: sp.csr_array = found.doc_topic
-        lengths = found.n_tokens
+        result = step.collect(posterior, batch, executor)
+        doc_topic: sp.csr_array = result.doc_topic
+        lengths = result.n_tokens
         if sticks is None:
-            held = posterior.totals.topic_words.total
-            order = np.lexsort((-held, -doc_topic.sum(axis=0)))
+            topic_counts = posterior.global_stats.topic_words.total
+            order = np.lexsort((-topic_counts, -doc_topic.sum(axis=0)))
             weights = state.weights[np.append(order, -1)]
             sticks = Sticks.around(weights, len(lengths))
         documents = Assignments.of(doc_topic, lengths, order)
         sticks = fit_sticks(sticks, documents, alpha, gamma)
-        topics = posterior.model.bound(state, posterior.totals.topic_words, found.stats)
+        topics = posterior.model.bound(
+            state, posterior.global_stats.topic_words, result.stats
+        )
         bound = topics["words"] + topics["entropy"]
         bound += sum(terms(sticks, documents, alpha, gamma).values())
         bound /= n_tokens

@@ -19,19 +19,19 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
-from skbnp.inference.memory import DocumentMemory, DocumentStarts, RunningAverage
+from skbnp.inference.memory import DocumentCache, DocumentStarts, RunningAverage
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Moves
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
-from skbnp.inference.shards import World
+from skbnp.inference.shards import Broadcast
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_slices.chain import TreeChainState
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.sample import TreeSample
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.local import Drift, Memo, Naturals, NodeTable
-from skbnp.models.dependent_trees.memory import LastVisit
+from skbnp.models.dependent_trees.memory import LastBroadcast
 from skbnp.models.dependent_trees.model import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.moves import records
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
@@ -39,7 +39,7 @@ from skbnp.models.dependent_trees.shard_tasks import Edit, Sight
 from skbnp.models.hca import model as hca
 from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.local import Memo as ComponentMemo
-from skbnp.models.hca.memory import RowMemory
+from skbnp.models.hca.memory import RowCache
 from skbnp.models.hca.moves.online import RecentRows
 from skbnp.models.hca.moves.proposals import Proposal as ComponentProposal
 from skbnp.models.hca.moves.structure import ComponentEdits, Rival
@@ -49,11 +49,11 @@ from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, Trial
-from skbnp.models.hdp.memory import CollapsedMemory, Holdings, MeanFieldMemory
+from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights, MeanFieldCache
 from skbnp.models.hdp.memory import Memo as MeanFieldMemo
 from skbnp.models.hdp.memory import Statistics as CollapsedMemo
 from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
-from skbnp.models.hdp.moves.memory import Evidence, MoveMemory
+from skbnp.models.hdp.moves.memory import Evidence, MoveRecords
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness
 from skbnp.models.hdp.moves.settings import SplitMerge
@@ -61,7 +61,7 @@ from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMov
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.models.hdp.shards import (
-    BlockHoldings,
+    BlockDocumentWeights,
     BlockSchedule,
     Cut,
     Sent,
@@ -77,7 +77,7 @@ from skbnp.models.hdp_franchise.model import (
 from skbnp.models.hdp_sticks.local import Tables
 from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
 from skbnp.models.nested_crp.local import DocPaths
-from skbnp.models.nested_crp.memory import PathMemory, TreeCorpus
+from skbnp.models.nested_crp.memory import PathCache, TreeCorpus
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
 from skbnp.models.nested_crp.moves.online import OnlineTreeEdits
 from skbnp.models.nested_crp.moves.structure import TreeEdits
@@ -220,7 +220,7 @@ register(
     "keys counts last_key last_held_out_key n_before n_next n_last n_scored "
     "mean_score score_spread surprise",
 )
-register("hdp-move-records/1", MoveMemory, "idle pairs pairs_on_hold waits credit")
+register("hdp-move-records/1", MoveRecords, "idle pairs pairs_on_hold waits credit")
 register("hdp-merge-evidence/1", Evidence, "n_docs gain square check_at")
 register(
     "hdp-sticks/1",
@@ -401,32 +401,32 @@ register(
     ComponentProposal,
     "kind parents children state rows top merged_into new_node flipped_node",
 )
-register("no-cache/1", DocumentMemory, "")
+register("no-cache/1", DocumentCache, "")
 register("document-starts/1", DocumentStarts, "starts")
 register("hdp-tables/1", Tables, "limits tokens table_limits topics phi zeta")
 register("running-average/1", RunningAverage, "documents")
 register("word-rows/1", WordRows, "words values")
 register(
     "hdp-collapsed-cache/1",
-    CollapsedMemory,
+    CollapsedCache,
     "n_forgetting n_passes parts document_weights",
     checked=False,
 )
 register("hdp-collapsed-part/1", CollapsedMemo, "stats")
 register(
     "hdp-mean-field-cache/1",
-    MeanFieldMemory,
+    MeanFieldCache,
     "n_forgetting n_passes parts",
     checked=False,
 )
 register("hdp-mean-field-part/1", MeanFieldMemo, "stats doc_topic n_tokens losses")
-register("path-cache/1", PathMemory, "corpus rest_stats is_exact", checked=False)
+register("path-cache/1", PathCache, "corpus rest_stats is_exact", checked=False)
 register(
     "path-assignments/1",
     DocPaths,
     "limits stubs shares levels pairs tokens entropies bounds",
 )
-register("component-cache/1", RowMemory, "scale rest_stats assignments", checked=False)
+register("component-cache/1", RowCache, "scale rest_stats assignments", checked=False)
 register(
     "component-assignments/1",
     ComponentMemo,
@@ -450,10 +450,10 @@ register(
 )
 register("block-schedule/1", BlockSchedule, "sizes n_groups steps")
 register("whole-schedule/1", WholeSchedule, "sizes")
-register("document-weights/1", Holdings, "values scale")
+register("document-weights/1", DocumentWeights, "values scale")
 register(
     "block-weights/1",
-    BlockHoldings,
+    BlockDocumentWeights,
     "weights newcomer_weights n_blocks newcomers",
 )
 register("cut/1", Cut, "seed_entropy n_blocks")
@@ -488,8 +488,8 @@ register(
     checked=False,
 )
 register("bound-trial/1", Run, "learner bound rise", checked=False)
-register("broadcast/1", World, "content name", checked=False)
-register("row-broadcast/1", LastVisit, "broadcast edits")
+register("broadcast/1", Broadcast, "content name", checked=False)
+register("row-broadcast/1", LastBroadcast, "broadcast edits")
 register("row-assignments/1", Memo, "nodes weights scores rest step")
 register("row-edit/1", Edit, "records rows assignments")
 register("row-inputs/1", Sight, "table drift seen")

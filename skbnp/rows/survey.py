@@ -128,7 +128,7 @@ def _labels(counts: sp.csr_array) -> frozenset[int] | None:
     if n_rows < FEWEST_ROWS or n_words < 2:
         return None
     stored = np.bincount(counts.indices, minlength=n_words)
-    found = set()
+    result = set()
     columns = np.flatnonzero(stored >= n_rows - 1)
     head = counts[:FEWEST_ROWS][:, columns].toarray()
     totals = np.asarray(counts.sum(axis=1)).ravel()
@@ -139,8 +139,8 @@ def _labels(counts: sp.csr_array) -> frozenset[int] | None:
     for column in columns[may_be].tolist():
         values = counts[:, [column]].toarray().ravel()
         if _are_labels(values) or np.allclose(2.0 * values, totals, rtol=1e-9):
-            found.add(column)
-    return frozenset(found)
+            result.add(column)
+    return frozenset(result)
 
 
 def _are_labels(values: NDArray[np.float64]) -> bool:
@@ -171,8 +171,8 @@ def _form(counts: sp.csr_array, n_given: int) -> str | None:
         return ""
     for name, (inverse, sum_range) in INVERSES.items():
         if name == "np.sqrt(x)" or some.data.max() < LARGEST_LOG:
-            found = inverse(some.data)
-            if found.min() > ROUNDING and _are_proportional(some, found, sum_range):
+            result = inverse(some.data)
+            if result.min() > ROUNDING and _are_proportional(some, result, sum_range):
                 return name
     if _are_repeated(some):
         return "some transformation"
@@ -185,9 +185,9 @@ def _scaled_form(some: sp.csr_array, idfs: list[NDArray]) -> str | None:
     Counts in units by column are words that are weighted, "". None: none of these.
     """
     rows = np.repeat(np.arange(some.shape[0]), np.diff(some.indptr))
-    found = [(some.data / idf[some.indices], rows, "tf-idf") for idf in idfs]
-    found += [(some.data, some.indices, ""), (some.data, rows, "")]
-    for values, groups, name in found:
+    result = [(some.data / idf[some.indices], rows, "tf-idf") for idf in idfs]
+    result += [(some.data, some.indices, ""), (some.data, rows, "")]
+    for values, groups, name in result:
         scaled = values / _least(values, groups)
         scaled = scaled[scaled > 1.0 + ROUNDING]
         if len(scaled) < max(FEWEST_ROWS, (1.0 - MOST) * len(values)):

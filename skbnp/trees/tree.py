@@ -250,16 +250,16 @@ class Tree:
     def positions(self, ids: ArrayLike) -> Ints:
         """Find nodes, in an array of any shape."""
         ids = np.asarray(ids, dtype=np.intp)
-        is_there, found = self.find(ids)
+        is_there, result = self.find(ids)
         if not is_there.all():
             raise ValueError(f"The tree has no node {ids[~is_there].tolist()}.")
-        return found
+        return result
 
     def find(self, ids: Ints) -> tuple[NDArray[np.bool_], Ints]:
         """Tell which nodes there are, and their positions; any others do not count."""
         place = np.searchsorted(self.ids, ids, sorter=self._by_id)
-        found = self._by_id[np.minimum(place, len(self) - 1)]
-        return self.ids[found] == ids, found
+        result = self._by_id[np.minimum(place, len(self) - 1)]
+        return self.ids[result] == ids, result
 
     # Single nodes, by id --------------------------------------------------------------
 
@@ -443,10 +443,10 @@ class Tree:
         return self._edited(self.ids[order], depth[order])
 
     def _position(self, node: int) -> int:
-        found = np.flatnonzero(self.ids == node)
-        if len(found) == 0:
+        result = np.flatnonzero(self.ids == node)
+        if len(result) == 0:
             raise ValueError(f"The tree has no node {node}.")
-        return int(found[0])
+        return int(result[0])
 
     def _movable(self, node: int) -> int:
         place = self._position(node)

@@ -254,10 +254,10 @@ def _members(path: Path) -> dict[str, bytes]:
             raise ValueError("it is compressed")  # to whatever size
         members = {name: archive.read(name) for name in archive.namelist()}
     digest = _Digest()
-    found = members.pop(DIGEST)
+    result = members.pop(DIGEST)
     for name in sorted(members):
         digest.add(name, members[name])
-    if found != digest.text.encode():
+    if result != digest.text.encode():
         raise ValueError("its content is not that of its digest")
     return members
 
@@ -316,12 +316,12 @@ def encode(value: object, arrays: dict[str, np.ndarray]) -> Any:
             items = {name: walk(one) for name, one in value.items()}
             return {KIND: "dict", "n": number, "of": items}
         if type(value) in (list, tuple):
-            found: dict[str, Any] = {KIND: type(value).__name__, "n": number}
+            result: dict[str, Any] = {KIND: type(value).__name__, "n": number}
             if _are_numbers(value):
-                return found | {"of": put_aside(np.array(value))}
+                return result | {"of": put_aside(np.array(value))}
             if _is_log(value):
-                return found | {KIND: "log", "of": value}
-            return found | {"of": [walk(one) for one in value]}
+                return result | {KIND: "log", "of": value}
+            return result | {"of": [walk(one) for one in value]}
         if isinstance(value, bytes):
             return {KIND: "bytes", "n": number, "of": value.hex()}
         if isinstance(value, np.generic):
@@ -355,16 +355,16 @@ def decode(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
         kind, of = value[KIND], value["of"]
         if kind == "again":
             return seen[of]
-        seen[value["n"]] = found = made(kind, of)
-        return found
+        seen[value["n"]] = result = made(kind, of)
+        return result
 
     def made(kind: str, of: Any) -> Any:
         if kind == "dict":
             return {name: walk(one) for name, one in of.items()}
         if kind in ("list", "tuple"):
             is_aside = isinstance(of, str)
-            found = arrays[of].tolist() if is_aside else [walk(one) for one in of]
-            return found if kind == "list" else tuple(found)
+            result = arrays[of].tolist() if is_aside else [walk(one) for one in of]
+            return result if kind == "list" else tuple(result)
         if kind == "log":
             return [tuple(map(_entry, record)) for record in of]
         if kind == "texts":

@@ -289,11 +289,11 @@ def leading_columns(
     if not is_term_lists(estimator):
         distr, used = distributions(estimator), in_use(estimator)
         names = column_names(estimator, distr.shape[1], feature_names)
-        found = [
+        result = [
             largest(row, n_terms) if is_used else np.zeros(0, dtype=np.intp)
             for row, is_used in zip(distr, used, strict=True)
         ]
-        return [of[distr[k, of] > 0.0] for k, of in enumerate(found)], names
+        return [of[distr[k, of] > 0.0] for k, of in enumerate(result)], names
     lists = [list(dict.fromkeys(terms[:n_terms])) for terms in estimator]
     if feature_names is None:
         feature_names = getattr(X, "columns", None)

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-__all__ = ["FEWEST", "mixing", "settled"]
+__all__ = ["FEWEST", "has_mixed", "mixing"]
 
 #: Sweeps below which nothing is said of mixing: halves of chains need four each.
 FEWEST = 8
 
 
-def settled(model: BaseEstimator, name: str) -> NDArray | None:
+def has_mixed(model: BaseEstimator, name: str) -> NDArray | None:
     """Read a column of the history after burn-in, (n_chains, n_sweeps), or None.
 
     Of the last `fit` alone, and behind its own first sweeps: those before may have been

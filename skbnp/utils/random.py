@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from skbnp.utils.parts import row_parts
 
-__all__ = ["Purpose", "draw_entropy", "gamma_noise", "stream"]
+__all__ = ["Purpose", "draw_seed_entropy", "gamma_noise", "stream"]
 
 #: Numbers that are drawn at a time.
 PART_SIZE = 1 << 17
@@ -32,7 +32,7 @@ class Purpose(IntEnum):
     INTERVALS = 7
 
 
-def draw_entropy(random_state: int | np.random.RandomState | None) -> int:
+def draw_seed_entropy(random_state: int | np.random.RandomState | None) -> int:
     """Draw 128 bits from what scikit-learn accepts as `random_state`."""
     words = check_random_state(random_state).randint(0, 2**32, size=4, dtype=np.uint32)
     return int.from_bytes(words.astype("<u4").tobytes(), "little")

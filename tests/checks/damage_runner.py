@@ -217,7 +217,7 @@ def main(name, first, last):
     with warnings.catch_warnings(action="ignore"):
         fits = [clone(estimator).fit(rows) for _ in range(2)]
         fits[1].partial_fit(later[:30])
-    parameters, found = fits[0].get_params(deep=False), Counter()
+    parameters, result = fits[0].get_params(deep=False), Counter()
     for seed in range(first, last):
         state = fits[seed % 2].__getstate__()
         learned = {key: state[key] for key in state.keys() - parameters.keys()}
@@ -227,9 +227,9 @@ def main(name, first, last):
         print(name, seed, *what, flush=True, file=sys.stderr)
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         fixed = {key: state[key] for key in parameters}
-        found[use({**fixed, **mutant}, type(fits[0]), rows)] += 1
+        result[use({**fixed, **mutant}, type(fits[0]), rows)] += 1
         faulthandler.cancel_dump_traceback_later()
-    print(name, *(found[outcome] for outcome in OUTCOMES), flush=True)
+    print(name, *(result[outcome] for outcome in OUTCOMES), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ from unittest import mock
 from skbnp import NestedHDP
 from skbnp.inference.chains import GibbsChain
 from skbnp.inference.engine import Learner
-from skbnp.inference.local import DocumentVisitor
+from skbnp.inference.local import DocumentLocalStep
 from skbnp.models.dependent_slices.chain import SliceChain
 from skbnp.models.dependent_trees import memory as dependent_trees
-from skbnp.models.hca.memory import RowVisitor
-from skbnp.models.nested_crp.memory import PathVisitor
+from skbnp.models.hca.memory import RowLocalStep
+from skbnp.models.nested_crp.memory import PathLocalStep
 
 __all__ = ["Failure", "failing_visit", "fit_updates"]
 
@@ -22,9 +22,9 @@ class Failure(Exception):
 #: Methods by which trees visit rows, in rounds and in trials of moves alike, and the
 #: place of what a visit starts from among their arguments.
 TREE_VISITS = [
-    (PathVisitor, "visit_paths", 0),
-    (RowVisitor, "visit_rows", 1),
-    (dependent_trees.RowVisitor, "visit", 0),
+    (PathLocalStep, "update_paths", 0),
+    (RowLocalStep, "update_rows", 1),
+    (dependent_trees.RowLocalStep, "update_local", 0),
 ]
 
 
@@ -36,7 +36,7 @@ def failing_visit(number, error=Failure, visited=None):
     since they are one update. What visits start from, posteriors or globals of trees,
     is handed to `visited`. Of a nested HDP those of its flat start do not count.
     """
-    visit_batch, run_piece, calls = DocumentVisitor.visit, GibbsChain.run, []
+    visit_batch, run_piece, calls = DocumentLocalStep.update_local, GibbsChain.run, []
     learn_round, quiet = Learner.learn_round, []
     end_sweep = SliceChain._learn
     flat_posterior, starting = NestedHDP._flat_posterior, []
@@ -92,7 +92,7 @@ def failing_visit(number, error=Failure, visited=None):
 
     with ExitStack() as patches:
         for kind, name, new in [
-            (DocumentVisitor, "visit", visit),
+            (DocumentLocalStep, "update_local", visit),
             (GibbsChain, "run", run),
             (SliceChain, "_learn", end),
             (Learner, "learn_round", begin_round),

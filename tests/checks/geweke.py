@@ -32,12 +32,12 @@ def check_joint_distribution(draw, statistics, move, n_draws, seed, least=LEAST)
     """
     rng = np.random.default_rng(seed)
     prior = np.array([list(statistics(draw(rng)).values()) for _ in range(n_draws)])
-    world, chain = draw(rng), []
+    state, chain = draw(rng), []
     for _ in range(n_draws):
-        world = move(world, rng)
-        chain.append(list(statistics(world).values()))
-        world.draw_words(rng)
-    names = list(statistics(world))
+        state = move(state, rng)
+        chain.append(list(statistics(state).values()))
+        state.draw_words(rng)
+    names = list(statistics(state))
     batches = np.array(chain).reshape(N_BATCHES, -1, len(names)).mean(axis=1)
     variance = prior.var(axis=0) / n_draws + batches.var(axis=0, ddof=1) / N_BATCHES
     error = np.sqrt(variance)

@@ -78,8 +78,8 @@ def report(estimator, X, reference, sound=None):
 
     Twins that are in `sound` have been found usable: what is equal to one is so, too.
     """
-    found = list(differences(comparable(estimator), comparable(reference)))
-    known = not found and sound is not None
+    result = list(differences(comparable(estimator), comparable(reference)))
+    known = not result and sound is not None
     if known and id(reference) in sound:
         usable = True
     else:
@@ -94,16 +94,16 @@ def report(estimator, X, reference, sound=None):
         "history_lengths": sorted({len(t) / n_chains for t in history.values()}),
         "n_components": estimator.n_components_,
         "usable": usable,
-        "differences": found[:3],
+        "differences": result[:3],
     }
 
 
 def is_usable(estimator, X):
     """Whether `transform` gives proportions, or numbers, and `score` a number."""
-    found = estimator.transform(X)
-    if gives_proportions(estimator) and not np.allclose(found.sum(axis=1), 1.0):
+    result = estimator.transform(X)
+    if gives_proportions(estimator) and not np.allclose(result.sum(axis=1), 1.0):
         return False
-    return bool(np.isfinite(found).all() and np.isfinite(estimator.score(X)))
+    return bool(np.isfinite(result).all() and np.isfinite(estimator.score(X)))
 
 
 def n_complete(estimator):
@@ -161,13 +161,13 @@ def interrupt_every_line(estimator, n_jobs, *, method):
     estimator = fresh(still(estimator), n_jobs=n_jobs, max_iter=3)
     if method == "partial_fit":
         estimator.partial_fit(X)
-    twins, found, sound = {}, [], set()
+    twins, result, sound = {}, [], set()
     places = by_turns(list_lines(estimator, method, X))
     for place in places:
         victim = again(estimator, method, X)
         raised = run_until(place, lambda: getattr(victim, method)(X))  # noqa: B023
         if not victim.__sklearn_is_fitted__():
-            found.append([*place[:2], "not fitted"])
+            result.append([*place[:2], "not fitted"])
             continue
         n_updates = victim._posterior.n_steps
         if n_updates not in twins:
@@ -175,14 +175,16 @@ def interrupt_every_line(estimator, n_jobs, *, method):
         seen = report(victim, X, twins[n_updates], sound)
         lengths = [len(seen["history_steps"])]
         if seen["history_steps"] != list(range(1, n_updates + 1)):
-            found.append([*place[:2], f"{n_updates} updates, {lengths} in the history"])
+            result.append(
+                [*place[:2], f"{n_updates} updates, {lengths} in the history"]
+            )
         elif seen["history_lengths"] != lengths:
-            found.append([*place[:2], "traces of several lengths"])
+            result.append([*place[:2], "traces of several lengths"])
         elif seen["differences"] or not seen["usable"]:
-            found.append([*place[:2], *seen["differences"]])
+            result.append([*place[:2], *seen["differences"]])
         elif not raised:
-            found.append([*place[:2], "no KeyboardInterrupt"])
-    return {"n_places": len(places), "found": found}
+            result.append([*place[:2], "no KeyboardInterrupt"])
+    return {"n_places": len(places), "found": result}
 
 
 def interrupt_moves(estimator, n_jobs):
@@ -190,8 +192,8 @@ def interrupt_moves(estimator, n_jobs):
 
     Each is a complete step by itself, so there is no twin to compare with.
     """
-    X, found = rows_of(estimator, topic_counts(24, 12)), []
-    hdp_moves.STALE = 0.9
+    X, result = rows_of(estimator, topic_counts(24, 12)), []
+    hdp_moves.MOST_INIT = 0.9
     moves = SplitMerge(
         criterion="bound", trial_warm_up=1, trial_passes=1, prune_mass=5.0
     )
@@ -209,8 +211,8 @@ def interrupt_moves(estimator, n_jobs):
             check_usable(victim, X)
             check_usable(victim.partial_fit(X), X)
         except Exception as error:
-            found.append([*place, type(error).__name__, str(error)[:300]])
-    return {"n_places": len(places), "found": found}
+            result.append([*place, type(error).__name__, str(error)[:300]])
+    return {"n_places": len(places), "found": result}
 
 
 def again(estimator, method, X):
@@ -235,18 +237,19 @@ WATCHED = {
     ("engine.py", "learn"),
     ("engine.py", "one_pass"),
     ("engine.py", "learn_round"),
-    ("memory.py", "absorb"),
+    ("memory.py", "stochastic_update"),
+    ("memory.py", "decay_and_add"),
     ("memory.py", "blend"),
-    ("memory.py", "exchange"),
+    ("memory.py", "incremental_update"),
     ("memory.py", "end_pass"),
     ("memory.py", "learn_priors"),
-    ("memory.py", "_sum_afresh"),
+    ("memory.py", "_recompute_sums"),
     ("memory.py", "refresh"),
     ("local.py", "collect"),
     ("posterior.py", "record"),
     ("monitor.py", "record"),
     ("monitor.py", "end_pass"),
-    ("statistics.py", "absorb"),
+    ("statistics.py", "stochastic_update"),
     ("statistics.py", "add"),
     ("statistics.py", "decay"),
     ("schedules.py", "one_pass"),
@@ -276,10 +279,10 @@ MOVING = {
     ("minibatch.py", "prune"),
     ("minibatch.py", "split"),
     ("edits.py", "apply"),
-    ("memory.py", "absorb"),
+    ("memory.py", "stochastic_update"),
     ("memory.py", "_updated"),
     ("structure.py", "_grow"),
-    ("structure.py", "_visit_touched"),
+    ("structure.py", "_update_touched"),
     ("structure.py", "attempt"),
     ("trials.py", "accept"),
 }

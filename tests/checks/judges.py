@@ -21,7 +21,7 @@ def note_trials(monkeypatch):
 
     class Noted(HeldOutTrials):
         def __init__(self, learner, held, *given, **named):
-            start = learner.posterior.totals.topic_words.dense().copy()
+            start = learner.posterior.global_stats.topic_words.dense().copy()
             begun.append((start, held))
             super().__init__(learner, held, *given, **named)
 

@@ -58,9 +58,9 @@ def fit(name, path):
     """Fit from where the file is, as users do in either way."""
     estimator, X = ESTIMATORS[name]
     if path.exists() and time.time_ns() % 2:
-        found = skbnp.load(path)
-        goes_on = hasattr(found, "_skl_callbacks")
-        return found.fit(X) if goes_on else found
+        result = skbnp.load(path)
+        goes_on = hasattr(result, "_skl_callbacks")
+        return result.fit(X) if goes_on else result
     return clone(estimator).set_callbacks(Checkpoint(path)).fit(X)
 
 
@@ -88,7 +88,7 @@ def kill(name, n_kills):
     wanted = learned(clone(estimator).fit(X))
     whole = time.monotonic() - begun
     n_killed = n_resumed = n_ended = 0
-    found = []
+    result = []
     while n_killed < n_kills or not n_ended:
         with tempfile.TemporaryDirectory() as name_of_folder:
             folder = Path(name_of_folder)
@@ -100,9 +100,9 @@ def kill(name, n_kills):
                     break
                 n_killed += 1
             content = (folder / "ended").read_bytes()
-            found += differences(wanted, pickle.loads(content), ignore=TIMES | NOTES)
+            result += differences(wanted, pickle.loads(content), ignore=TIMES | NOTES)
             n_ended += 1
-    return {"n_killed": n_killed, "n_resumed": n_resumed, "found": found[:5]}
+    return {"n_killed": n_killed, "n_resumed": n_resumed, "found": result[:5]}
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ def assert_same(left, right, ignore=TIMES | NOTES):
 
     Entries of dicts and attributes named in `ignore` are left out.
     """
-    found = list(differences(left, right, ignore))
-    assert not found, "; ".join(found[:5])
+    result = list(differences(left, right, ignore))
+    assert not result, "; ".join(result[:5])
 
 
 def check_leaves_global_random_state(run):

@@ -127,7 +127,7 @@ def _negated(fitted):
 
 
 def _moment(fitted):
-    _posterior(fitted).totals.moments[0, 0, 1] = 2.0**31
+    _posterior(fitted).global_stats.moments[0, 0, 1] = 2.0**31
 
 
 def _centre(fitted):

@@ -80,12 +80,12 @@ def test_interrupt_leaves_the_last_complete_update(names):
 
 @pytest.mark.long
 def test_interrupt_at_any_line_leaves_the_last_complete_update():
-    found = run(
+    result = run(
         "lines-fit:HDP-online:1",
         "lines-partial_fit:HDP-mean-field-online:1",
         "lines-fit:HierarchicalComponentAnalysis:1",
     )
-    for case, seen in found.items():
+    for case, seen in result.items():
         assert seen["n_places"] > 50, case
         assert not seen["found"], (case, seen["found"][:10])
 

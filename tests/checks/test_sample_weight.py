@@ -45,8 +45,8 @@ def test_rows_of_epochs_count_as_copies(estimator, rows):
     weighted = clone(estimator).fit(rows, epochs=labels, sample_weight=weights)
     copied = clone(estimator).fit(rows[copies], epochs=labels[copies])
     assert_same(learned(copied), learned(weighted))
-    found = clone(estimator).fit_transform(rows, epochs=labels, sample_weight=weights)
-    assert_same(found, weighted.transform(rows, epochs=labels))
+    result = clone(estimator).fit_transform(rows, epochs=labels, sample_weight=weights)
+    assert_same(result, weighted.transform(rows, epochs=labels))
 
 
 WRONG = {

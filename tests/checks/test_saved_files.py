@@ -63,7 +63,7 @@ def test_a_checkpoint_is_read(name, tmp_path):
     assert account["posterior"].state.n_components > 0
     if name == "hdp-shards":
         assert learner.posterior.state.burstiness is not None
-        assert learner.run.monitor.end_pass(1.0, settling=True) is False
+        assert learner.run.monitor.end_pass(1.0, is_exact_pass=True) is False
 
 
 def test_there_is_a_file_of_every_estimator():

@@ -115,11 +115,11 @@ class ScriptedPool:
 
     def finish(self, reply, worker, method, args):
         try:
-            found = getattr(self.sites[worker], method)(*args)
+            result = getattr(self.sites[worker], method)(*args)
         except Exception as error:
-            found = Raised(error)
+            result = Raised(error)
         if reply.set_running_or_notify_cancel():
-            reply.set_result(found)
+            reply.set_result(result)
 
     def send(self, content, workers):
         return content

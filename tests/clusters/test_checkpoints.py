@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.inference.edits import Lineage
-from skbnp.inference.shards import World
+from skbnp.inference.shards import Broadcast
 from skbnp.models.dependent_trees.model import EpochStats
 from skbnp.models.forms import to_plain
 from skbnp.trees import Tree
@@ -40,17 +40,17 @@ def test_values_come_back_as_they_were():
         "short": [[(1, "birth", (), (2, 3)), (2, "merge", (2, 3), (2,))], [()], [(1,)]],
         "texts": [b"bytes", np.array(["a", "bc"], dtype=object)],
     }
-    found = through(value)
-    assert found["numbers"] == value["numbers"]
-    assert list(map(type, found["numbers"])) == list(map(type, value["numbers"]))
-    assert found["nested"] == value["nested"]
-    assert found["shared"][0] is found["shared"][1]
-    assert found["scalars"] == value["scalars"]
-    assert isinstance(found["scalars"][1], np.datetime64)
-    assert repr(found["long"]) == repr(value["long"])
-    assert found["log"] == value["log"]
-    assert found["short"] == value["short"]
-    assert repr(found["texts"]) == repr(value["texts"])
+    result = through(value)
+    assert result["numbers"] == value["numbers"]
+    assert list(map(type, result["numbers"])) == list(map(type, value["numbers"]))
+    assert result["nested"] == value["nested"]
+    assert result["shared"][0] is result["shared"][1]
+    assert result["scalars"] == value["scalars"]
+    assert isinstance(result["scalars"][1], np.datetime64)
+    assert repr(result["long"]) == repr(value["long"])
+    assert result["log"] == value["log"]
+    assert result["short"] == value["short"]
+    assert repr(result["texts"]) == repr(value["texts"])
 
 
 @pytest.mark.parametrize(
@@ -64,18 +64,18 @@ def test_what_is_no_data_is_refused(value):
 def test_objects_of_the_package_come_back(tmp_path):
     tree = Tree.from_parents([-1, 0, 0, 1])
     stats = EpochStats.zero(4, 6)
-    account = {"tree": tree, "stats": [stats, stats], "world": World(stats)}
+    account = {"tree": tree, "stats": [stats, stats], "broadcast": Broadcast(stats)}
     account["matrix"] = sp.csr_array(np.eye(3)[[0, 2, 1]])
     account["log"] = [Lineage(0, "init", (), (1, 2))]
     checkpoints = Checkpoints(tmp_path, ORIGIN)
     checkpoints.write(3, account)
-    found = checkpoints.read()
-    assert found["tree"] == tree
-    assert found["stats"][0] is found["stats"][1]
-    assert found["world"].name == account["world"].name
-    assert found["world"].content is found["stats"][0]
-    assert_array_equal(found["matrix"].toarray(), np.eye(3)[[0, 2, 1]])
-    assert found["log"] == account["log"]
+    result = checkpoints.read()
+    assert result["tree"] == tree
+    assert result["stats"][0] is result["stats"][1]
+    assert result["broadcast"].name == account["broadcast"].name
+    assert result["broadcast"].content is result["stats"][0]
+    assert_array_equal(result["matrix"].toarray(), np.eye(3)[[0, 2, 1]])
+    assert result["log"] == account["log"]
 
 
 @dataclass

@@ -124,10 +124,10 @@ def test_bits_do_not_depend_on_workers(shards_per_round, n_workers):
     alone = fitted(shards_per_round=shards_per_round)
     pool = ScriptedPool(n_workers, n_threads=n_workers)
     with scripted_workers(pool) as client:
-        found = fitted(shards_per_round=shards_per_round, client=client)
-    assert_same_fit(found, alone)
+        result = fitted(shards_per_round=shards_per_round, client=client)
+    assert_same_fit(result, alone)
     assert pool.is_closed
-    assert {entry.kind for entry in found.lineage_} & {"merge", "birth"}
+    assert {entry.kind for entry in result.lineage_} & {"merge", "birth"}
 
 
 @pytest.mark.long
@@ -167,8 +167,8 @@ def test_a_fault_at_any_call_changes_no_bit(fault, shards_per_round):
     for number in numbers_of_calls(fault, shards_per_round):
         pool = ScriptedPool(3, {number: fault})
         with scripted_workers(pool) as client:
-            found = fitted(client=client, shards_per_round=shards_per_round)
-        assert_same_fit(found, alone)
+            result = fitted(client=client, shards_per_round=shards_per_round)
+        assert_same_fit(result, alone)
         if pool.script:
             break
     assert number > 50
@@ -191,10 +191,10 @@ def test_columns_that_rows_show_are_found_on_workers():
     assert alone._posterior.state.means.shape[1] == 12
     pool = ScriptedPool(3, {6: "dies", 8: "restarts"})
     with scripted_workers(pool) as client:
-        found = DependentTrees(client=client, **SETTINGS)
-        found.fit(chunked(rows), epochs=EPOCHS)
+        result = DependentTrees(client=client, **SETTINGS)
+        result.fit(chunked(rows), epochs=EPOCHS)
     assert not pool.script
-    assert_same_fit(found, alone)
+    assert_same_fit(result, alone)
 
 
 # Checkpoints --------------------------------------------------------------------------
@@ -233,11 +233,11 @@ def test_a_fit_goes_on_from_any_checkpoint(tmp_path, shards_per_round, moves, nu
             with pytest.raises(KilledError):
                 fitted(**settings)
         if number % 2:
-            found = fitted(**settings, resume=True)
+            result = fitted(**settings, resume=True)
         else:
             with scripted_workers(ScriptedPool(2)) as client:
-                found = fitted(**settings, resume=True, client=client)
-        assert_same_fit(found, alone)
+                result = fitted(**settings, resume=True, client=client)
+        assert_same_fit(result, alone)
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -277,19 +277,19 @@ def test_other_rows_are_refused(tmp_path):
 def test_evaluation_of_blocks_is_lazy(undisturbed):
     trees, data, epochs = undisturbed, CORPUS.data, CORPUS.epochs
     for name in ("transform", "apply", "score_samples"):
-        found = getattr(trees, name)(X, epochs=EPOCHS)
-        assert isinstance(found, da.Array)
-        assert found.chunks[0] == tuple(filter(None, CHUNKS))
+        result = getattr(trees, name)(X, epochs=EPOCHS)
+        assert isinstance(result, da.Array)
+        assert result.chunks[0] == tuple(filter(None, CHUNKS))
         wanted = getattr(trees, name)(data, epochs=epochs)
-        assert_allclose(found.compute(), wanted, rtol=1e-12)
-        assert found.dtype == wanted.dtype
+        assert_allclose(result.compute(), wanted, rtol=1e-12)
+        assert result.dtype == wanted.dtype
     score = trees.score(X, epochs=EPOCHS)
     assert isinstance(score, da.Array)
     assert_allclose(float(score), trees.score(data, epochs=epochs), rtol=1e-12)
     paths = trees.decision_path(X, epochs=EPOCHS).to_delayed().ravel()
     wanted = trees.decision_path(data, epochs=epochs).toarray()
-    found = np.vstack([part.compute().toarray() for part in paths])
-    assert_array_equal(found, wanted)
+    result = np.vstack([part.compute().toarray() for part in paths])
+    assert_array_equal(result, wanted)
 
 
 def test_sparse_shares_of_blocks(undisturbed):
@@ -323,9 +323,9 @@ def test_weights_of_blocks_are_refused(undisturbed):
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_s_checks_pass():
     trees = DependentTrees(max_iter=2, structure_moves=False)
-    found = check_estimator(trees, on_fail=None)
-    assert len(found) > 40
-    assert not [one for one in found if one["status"] == "failed"]
+    result = check_estimator(trees, on_fail=None)
+    assert len(result) > 40
+    assert not [one for one in result if one["status"] == "failed"]
 
 
 def test_copies_share_the_client():
@@ -407,9 +407,9 @@ def test_blocks_of_other_epochs_are_explained_with_a_warning(undisturbed):
         ([2] * 120, "2 by 1"),
     ):
         with pytest.warns(UserWarning, match=message) as caught:
-            found = undisturbed.apply(X, epochs=labels).compute()
+            result = undisturbed.apply(X, epochs=labels).compute()
         assert len(caught) == 1
-        assert_array_equal(found, newest)
+        assert_array_equal(result, newest)
     with pytest.raises(ValueError, match="first fitted epoch, 0"):
         undisturbed.apply(X, epochs=-1)
 

@@ -27,7 +27,7 @@ from skbnp.dask import HDP
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.datasets import make_bars
 from skbnp.estimators._hdp import SplitMerge
-from skbnp.models.hdp.shards import Said
+from skbnp.models.hdp.shards import ShardStats
 
 BARS = make_bars(120, n_words=16, random_state=0).data
 EMPTY = [3, 70]
@@ -135,14 +135,14 @@ def test_bits_do_not_depend_on_workers(n_workers, settings, fit, family):
 def test_batches_have_the_same_bits_too(fit, family):
     alone = fit(learning_method="batch", **family)
     with scripted_workers(ScriptedPool(2)) as client:
-        found = fit(learning_method="batch", **family, client=client)
-    assert_same_fit(found, alone)
+        result = fit(learning_method="batch", **family, client=client)
+    assert_same_fit(result, alone)
 
 
 @pytest.mark.long
 def test_rounds_of_some_shards_are_other_rounds(fit, undisturbed, family):
-    found = fit(shards_per_round=1, **family)
-    assert len(found.history_["step"]) > len(undisturbed.history_["step"])
+    result = fit(shards_per_round=1, **family)
+    assert len(result.history_["step"]) > len(undisturbed.history_["step"])
     assert_same_fit(fit(shards_per_round=9, **family), undisturbed)
 
 
@@ -160,8 +160,8 @@ def test_a_batch_of_one_pass_is_that_of_the_local_estimator(counts, family):
 def test_no_topic_starts_from_a_document_that_judges(counts, fit, monkeypatch):
     begun, own = note_trials(monkeypatch), with_own_words(counts)
     HDP(**SETTINGS | {"n_components": 100}).fit(blocks_of(own))
-    ((topics, held),) = begun
-    judges = np.unique((held.observed + held.held).indices)
+    ((topics, description),) = begun
+    judges = np.unique((description.observed + description.held_out).indices)
     judges = judges[judges >= counts.shape[1]]
     assert len(judges) == 30
     assert (topics[judges] == 0.0).all()
@@ -283,9 +283,9 @@ def test_what_is_not_there_is_no_sum():
         def plus(self, other):
             return self
 
-    assert Said(Stats()).plus(Said(Stats())).stats is not None
-    assert Said(Stats()).plus(Said(None)).stats is None
-    assert Said(None).plus(Said(Stats())).stats is None
+    assert ShardStats(Stats()).plus(ShardStats(Stats())).stats is not None
+    assert ShardStats(Stats()).plus(ShardStats(None)).stats is None
+    assert ShardStats(None).plus(ShardStats(Stats())).stats is None
 
 
 def test_errors_of_the_data_are_raised_at_once():
@@ -338,11 +338,11 @@ def test_a_fit_goes_on_from_any_checkpoint(tmp_path, family, method, fit):
         if not stopped_after(number, fit, **settings):
             break
         if place % 2:
-            found = fit(**settings, resume=True)
+            result = fit(**settings, resume=True)
         else:
             with scripted_workers(ScriptedPool(2)) as client:
-                found = fit(**settings, resume=True, client=client)
-        assert_same_fit(found, alone)
+                result = fit(**settings, resume=True, client=client)
+        assert_same_fit(result, alone)
     assert number > alone.n_iter_ >= 8
 
 
@@ -368,10 +368,10 @@ def test_checkpoints_of_other_fits_are_refused(tmp_path, fit, counts):
 
 def test_evaluation_is_lazy_where_rows_are(undisturbed, counts):
     blocks = da.from_array(counts.toarray(), chunks=(CHUNKS, (counts.shape[1],)))
-    found = undisturbed.transform(blocks)
-    assert isinstance(found, da.Array)
-    assert found.shape == (120, undisturbed.n_components_)
-    assert_array_equal(found.compute(), undisturbed.transform(counts))
+    result = undisturbed.transform(blocks)
+    assert isinstance(result, da.Array)
+    assert result.shape == (120, undisturbed.n_components_)
+    assert_array_equal(result.compute(), undisturbed.transform(counts))
     score = undisturbed.score(blocks)
     assert isinstance(score, da.Array)
     assert_allclose(score.compute(), undisturbed.score(counts), rtol=1e-12)

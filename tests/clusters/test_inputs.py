@@ -42,9 +42,9 @@ def dense(rows):
 
 def read_all(rows, epochs=None):
     """Rows and labels of all blocks that have any."""
-    found = [read_block(*pair) for pair in computed(blocks_of(rows, epochs))]
-    assert len(found) >= 3
-    kept = [pair for pair in found if pair[0] is not None]
+    result = [read_block(*pair) for pair in computed(blocks_of(rows, epochs))]
+    assert len(result) >= 3
+    kept = [pair for pair in result if pair[0] is not None]
     assert all(rows.shape[0] for rows, _ in kept)
     together = np.vstack([dense(rows) for rows, _ in kept])
     if kept[0][1] is None:
@@ -76,8 +76,8 @@ def lists():
 @pytest.mark.parametrize(("rows", "labels"), [*arrays(), *lists()])
 def test_blocks_are_read(rows, labels):
     assert is_lazy(rows)
-    found, kinds = read_all(rows, labels)
-    assert_array_equal(found, X)
+    result, kinds = read_all(rows, labels)
+    assert_array_equal(result, X)
     if labels is not None:
         assert_array_equal(kinds, LABELS)
 
@@ -85,8 +85,8 @@ def test_blocks_are_read(rows, labels):
 def test_files_are_read_by_name_and_by_pattern(tmp_path):
     names = save(tmp_path)
     for given in (names, list(map(str, names)), str(tmp_path / "part-*.npz")):
-        found, labels = read_all(given)
-        assert_array_equal(found, X)
+        result, labels = read_all(given)
+        assert_array_equal(result, X)
         assert_array_equal(labels, LABELS)
     # Labels that are given come first.
     assert_array_equal(
@@ -175,9 +175,9 @@ def test_inputs_lead_to_the_same_trees(tmp_path):
         ([sp.csr_array(part) for part in rows], [delayed(own) for own in labels]),
     ]
     trees = DependentTrees(max_iter=2, tol=0.0, random_state=0, structure_moves=False)
-    found = [trees.fit(X, epochs=epochs).components_ for X, epochs in given]
-    for one in found[1:]:
-        assert_array_equal(one, found[0])
+    result = [trees.fit(X, epochs=epochs).components_ for X, epochs in given]
+    for one in result[1:]:
+        assert_array_equal(one, result[0])
 
 
 def vars_of(matrix):

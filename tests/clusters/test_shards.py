@@ -18,7 +18,7 @@ from skbnp.dask._shards import (
     adopt,
     rebalance,
 )
-from skbnp.inference.shards import LocalShards, World
+from skbnp.inference.shards import Broadcast, LocalShards
 
 RNG = np.random.default_rng(0)
 ROWS = [RNG.standard_normal((n, 3)) for n in (4, 0, 7, 1, 5)]
@@ -38,17 +38,17 @@ def read(X, labels):
     return {"all": X, "some": X[:2]}
 
 
-def add(shard, world, argument):
+def add(shard, broadcast, argument):
     """Task: remembers what can be made again."""
-    scale = shard.cache.setdefault(world.name, world.content)
+    scale = shard.cache.setdefault(broadcast.name, broadcast.content)
     return Sum(scale * shard.X.sum(axis=0) + argument)
 
 
-def describe(shard, world, argument):
+def describe(shard, broadcast, argument):
     return shard.number, shard.first_row, float(shard.X.sum())
 
 
-def refuse(shard, world, argument):
+def refuse(shard, broadcast, argument):
     raise ValueError(f"shard {shard.number} is refused")
 
 
@@ -68,13 +68,13 @@ def shards_on(pool, blocks=ROWS, timeout=5.0, label="all"):
 def conversation(shards):
     """Some calls, in two worlds."""
     numbers = range(len(shards.n_rows))
-    found = []
+    result = []
     for scale in (0.1, 0.7):
-        world = World(scale)
-        found.append(shards.total(add, numbers, world, 0.3).value)
-        found.append(shards.map(describe, [0, 2]))
-        found.append(shards.total(add, [1, 2, 3], world, np.arange(3) / 7).value)
-    return found
+        broadcast = Broadcast(scale)
+        result.append(shards.total(add, numbers, broadcast, 0.3).value)
+        result.append(shards.map(describe, [0, 2]))
+        result.append(shards.total(add, [1, 2, 3], broadcast, np.arange(3) / 7).value)
+    return result
 
 
 def wanted():
@@ -92,14 +92,14 @@ def test_bits_do_not_depend_on_workers(n_workers, n_threads):
     assert shards.n_rows.tolist() == [4, 7, 1, 5]
     # Blocks keep their numbers, and shards count those that have rows.
     local = wanted()
-    found = conversation(shards)
-    assert [one[1:] for one in found[1]] == [one[1:] for one in local[1]]
-    assert same(found[::3] + found[2::3], local[::3] + local[2::3])
+    result = conversation(shards)
+    assert [one[1:] for one in result[1]] == [one[1:] for one in local[1]]
+    assert same(result[::3] + result[2::3], local[::3] + local[2::3])
 
 
-def without_numbers(found):
+def without_numbers(result):
     return [
-        [one[1:] for one in part] if isinstance(part, list) else part for part in found
+        [one[1:] for one in part] if isinstance(part, list) else part for part in result
     ]
 
 
@@ -108,8 +108,8 @@ def test_a_fault_at_any_call_changes_no_bit(fault):
     local = without_numbers(wanted())
     for number in count(1):
         pool = ScriptedPool(3, {number: fault})
-        found = without_numbers(conversation(shards_on(pool)))
-        assert same(found, local), (fault, number)
+        result = without_numbers(conversation(shards_on(pool)))
+        assert same(result, local), (fault, number)
         if pool.script:  # there were fewer calls
             break
     assert number > 15
@@ -122,11 +122,11 @@ def test_many_faults_change_no_bit(seed):
     script = {int(n): str(rng.choice(FAULTS)) for n in rng.choice(60, 12) + 1}
     pool = ScriptedPool(4, script)
     try:
-        found = without_numbers(conversation(shards_on(pool)))
+        result = without_numbers(conversation(shards_on(pool)))
     except WorkersLostError:
         assert set(pool.sites) <= pool.silent  # who is left has stopped
     else:
-        assert same(found, local)
+        assert same(result, local)
 
 
 def test_no_worker_left_is_an_error():
@@ -216,30 +216,30 @@ def test_a_reply_that_comes_twice_counts_once():
     """A sum that listens to late replies is another one."""
     pool = ScriptedPool(3, {7: "wakes"})
     shards = shards_on(pool)
-    world = World(1.0)
-    found = shards.total(add, range(4), world, 0.0).value
+    broadcast = Broadcast(1.0)
+    result = shards.total(add, range(4), broadcast, 0.0).value
     assert not pool.waiting  # it woke up
     local = LocalShards([X for X in ROWS if len(X)], 3).total(
-        add, range(4), World(1.0), 0.0
+        add, range(4), Broadcast(1.0), 0.0
     )
-    assert np.array_equal(found, local.value)
-    assert not np.array_equal(found + ROWS[0].sum(axis=0), local.value)
+    assert np.array_equal(result, local.value)
+    assert not np.array_equal(result + ROWS[0].sum(axis=0), local.value)
 
 
 def test_worlds_are_sent_once_and_dropped_with_the_driver_s():
     pool = ScriptedPool(2)
-    shards, world = shards_on(pool), World(np.zeros(10**5))
+    shards, broadcast = shards_on(pool), Broadcast(np.zeros(10**5))
     for _ in range(3):
-        shards.total(add_nothing, range(4), world)
+        shards.total(add_nothing, range(4), broadcast)
     n_bytes = shards.workers.n_bytes_sent
-    assert 2 * world.content.nbytes < n_bytes < 2 * world.content.nbytes + 1e4
-    del world
-    other = World(0.0)
+    assert 2 * broadcast.content.nbytes < n_bytes < 2 * broadcast.content.nbytes + 1e4
+    del broadcast
+    other = Broadcast(0.0)
     shards.total(add_nothing, range(4), other)
-    assert [list(site.worlds) for site in pool.sites.values()] == [[other.name]] * 2
+    assert [list(site.broadcasts) for site in pool.sites.values()] == [[other.name]] * 2
 
 
-def add_nothing(shard, world, argument):
+def add_nothing(shard, broadcast, argument):
     return Sum(np.zeros(1))
 
 

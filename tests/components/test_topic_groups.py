@@ -47,15 +47,15 @@ def counts_of(tokens):
 def test_evidence_is_that_of_the_twin_at_its_maximum(seed):
     tokens, labels = planted(np.random.default_rng(seed), 2, 3, 30)
     counts = counts_of(tokens)
-    found = Evidence.of(counts, labels)
+    result = Evidence.of(counts, labels)
 
     def value(outer, inner):
         return evidence(tokens, counts.weights, labels, outer, inner)
 
-    assert_allclose(found.value, value(found.outer, found.inner), rtol=1e-10)
+    assert_allclose(result.value, value(result.outer, result.inner), rtol=1e-10)
     for factor in (0.99, 1.01):
-        assert value(found.outer * factor, found.inner) < found.value
-        assert value(found.outer, found.inner * factor) < found.value
+        assert value(result.outer * factor, result.inner) < result.value
+        assert value(result.outer, result.inner * factor) < result.value
 
 
 def test_one_group_and_a_group_for_each_topic_are_the_same_model(seed):
@@ -81,10 +81,10 @@ def test_best_of_all_partitions_is_found(shape):
     counts = counts_of(tokens)
     values = [Evidence.of(counts, np.array(p)).value for p in partitions(len(labels))]
     flat = Evidence.of(counts, np.arange(len(labels))).value
-    found = group_topics(counts)
-    assert_allclose(found.gain, max(values) - flat, rtol=1e-6)
-    assert found.is_worth_it
-    assert adjusted_rand_score(found.labels, labels) == 1.0
+    result = group_topics(counts)
+    assert_allclose(result.gain, max(values) - flat, rtol=1e-6)
+    assert result.is_worth_it
+    assert adjusted_rand_score(result.labels, labels) == 1.0
 
 
 @pytest.mark.parametrize("n_groups", [2, 3, 4])
@@ -97,16 +97,16 @@ def test_best_partition_of_so_many_groups_is_found(n_groups):
         if max(p) + 1 == n_groups
     ]
     flat = Evidence.of(counts, np.arange(6)).value
-    found = group_topics(counts, n_groups)
-    assert found.labels.max() + 1 == n_groups
-    assert_allclose(found.gain, max(values) - flat, rtol=1e-6)
+    result = group_topics(counts, n_groups)
+    assert result.labels.max() + 1 == n_groups
+    assert_allclose(result.gain, max(values) - flat, rtol=1e-6)
 
 
 def test_planted_groups_are_found(seed):
     tokens, labels = planted(np.random.default_rng(seed))
-    found = group_topics(counts_of(tokens))
-    assert found.is_worth_it
-    assert adjusted_rand_score(found.labels, labels) >= 0.95
+    result = group_topics(counts_of(tokens))
+    assert result.is_worth_it
+    assert adjusted_rand_score(result.labels, labels) >= 0.95
 
 
 def test_independent_topics_are_not_worth_groups(seed):
@@ -135,12 +135,12 @@ def test_moves_raise_the_evidence_by_what_they_say(seed):
 
 def test_merges_are_a_tree_that_cuts_into_the_groups(seed):
     tokens, _ = planted(np.random.default_rng(seed), 4, 3, 120)
-    found = group_topics(counts_of(tokens))
-    assert is_valid_linkage(found.merges)
-    assert (np.diff(found.merges[:, 2]) >= 0.0).all()
-    n_groups = int(found.labels.max()) + 1
-    leaves = fcluster(found.merges, n_groups, "maxclust")
-    assert adjusted_rand_score(leaves, found.labels) == 1.0
+    result = group_topics(counts_of(tokens))
+    assert is_valid_linkage(result.merges)
+    assert (np.diff(result.merges[:, 2]) >= 0.0).all()
+    n_groups = int(result.labels.max()) + 1
+    leaves = fcluster(result.merges, n_groups, "maxclust")
+    assert adjusted_rand_score(leaves, result.labels) == 1.0
 
 
 def test_order_of_documents_does_not_matter():
@@ -160,9 +160,9 @@ def test_evidence_is_above_that_of_groups_by_correlation(seed):
 
 @pytest.mark.parametrize("n_topics", [1, 2])
 def test_one_or_two_topics(n_topics):
-    found = group_topics(counts_of(independent(np.random.default_rng(0), n_topics)))
-    assert found.merges.shape == (n_topics - 1, 4)
-    assert not found.is_worth_it
+    result = group_topics(counts_of(independent(np.random.default_rng(0), n_topics)))
+    assert result.merges.shape == (n_topics - 1, 4)
+    assert not result.is_worth_it
 
 
 # -- negative control ------------------------------------------------------------------

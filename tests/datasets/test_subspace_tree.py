@@ -50,9 +50,9 @@ def test_coordinates_are_standard_normal(drawn):
 
 
 def test_directions_have_the_given_size():
-    found = make_subspace_tree(1, n_features=5000, loading_std=2.0, random_state=0)
-    n = found.components.size
-    assert abs(found.components.std() - 2.0) < 5 * 2.0 / np.sqrt(2 * n)
+    result = make_subspace_tree(1, n_features=5000, loading_std=2.0, random_state=0)
+    n = result.components.size
+    assert abs(result.components.std() - 2.0) < 5 * 2.0 / np.sqrt(2 * n)
 
 
 def test_first_rows_do_not_depend_on_how_many_follow():

@@ -21,8 +21,8 @@ def check_inverts_digamma(inverse, x):
     value = psi(x)
     cost = np.maximum(np.abs(value) / (x * polygamma(1, x)), 1.0)
     with np.errstate(all="raise", under="ignore"):
-        found = inverse(value)
-    assert (np.abs(found / x - 1) <= 4 * EPSILON * cost).all()
+        result = inverse(value)
+    assert (np.abs(result / x - 1) <= 4 * EPSILON * cost).all()
 
 
 RANGES = {
@@ -75,16 +75,16 @@ def test_inverse_digamma_of_far_negative_values_is_minus_the_reciprocal(value):
 @pytest.mark.parametrize("value", [50.0, 400.0, 709.0])
 def test_inverse_digamma_of_large_values_is_the_exponential(value):
     """psi(x) = log x - 1 / (2 x) + ..., and log x has an error of value * epsilon."""
-    found = inverse_digamma(np.array([value]))
-    np.testing.assert_allclose(found, np.exp(value), rtol=4 * EPSILON * value)
+    result = inverse_digamma(np.array([value]))
+    np.testing.assert_allclose(result, np.exp(value), rtol=4 * EPSILON * value)
 
 
 @pytest.mark.parametrize("switch", [-1e8, -2.22])
 def test_inverse_digamma_does_not_jump_where_the_method_changes(switch):
     around = switch * (1 + np.array([1e-13, 0.0, -1e-13]))
-    found = inverse_digamma(around)
-    assert (np.diff(found) >= 0).all()
-    np.testing.assert_allclose(found, found[1], rtol=1e-12)
+    result = inverse_digamma(around)
+    assert (np.diff(result) >= 0).all()
+    np.testing.assert_allclose(result, result[1], rtol=1e-12)
 
 
 def test_inverse_digamma_rises():
@@ -95,10 +95,10 @@ def test_inverse_digamma_rises():
 def test_inverse_digamma_keeps_shape_and_input():
     value = np.array([[-5.0, 0.0, 2.0], [-1e9, 1.0, 7.0]])
     before = value.copy()
-    found = inverse_digamma(value)
-    assert found.shape == value.shape
+    result = inverse_digamma(value)
+    assert result.shape == value.shape
     np.testing.assert_array_equal(value, before)
-    assert found[1, 2] == inverse_digamma(value[1, 2])
+    assert result[1, 2] == inverse_digamma(value[1, 2])
 
 
 def test_inverse_digamma_of_nothing_is_nothing():
@@ -112,8 +112,8 @@ def test_inverse_digamma_of_nothing_is_nothing():
 @pytest.mark.parametrize("count", [0, 1, 2, 17, 200])
 def test_log_growth_is_the_log_of_a_rising_factorial(prior, count):
     expected = np.log(prior + np.arange(count)).sum()
-    found = log_growth(np.float64(prior), np.float64(count))
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    result = log_growth(np.float64(prior), np.float64(count))
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_log_growth_by_nothing_is_exactly_zero():

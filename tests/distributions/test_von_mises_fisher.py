@@ -127,8 +127,8 @@ def relative_error(value, exact):
 
 def check_digits(function, column, given):
     for row in ROWS:
-        found = float(function(np.float64(row[given]), int(row[0])))
-        assert relative_error(found, row[column]) < 1e-12, row
+        result = float(function(np.float64(row[given]), int(row[0])))
+        assert relative_error(result, row[column]) < 1e-12, row
 
 
 def test_log_normaliser_has_its_digits():
@@ -290,16 +290,16 @@ def test_draws_along_few_axes_have_the_products_of_those_along_all(seed):
     whole = np.array([products(12, None) for _ in range(n)]).T
     few = np.array([products(6, (3, 4, 5)) for _ in range(n)]).T
     one = np.array([products(4, (3, 3, 4)) for _ in range(n)]).T
-    for found, expected in zip(few, whole, strict=True):
-        assert kstest(found, expected).pvalue > 1e-6
+    for result, expected in zip(few, whole, strict=True):
+        assert kstest(result, expected).pvalue > 1e-6
     assert kstest(one[0], whole[0]).pvalue < 1e-6  # both along the same axis
 
 
 def test_cosines_of_each_are_those_of_one(seed):
     rng = np.random.default_rng(seed)
     k = np.tile([0.0, 3.0, 200.0], 7000)
-    found = _draw_cosine_of_each(30, k, rng)
+    result = _draw_cosine_of_each(30, k, rng)
     for one in (0.0, 3.0, 200.0):
         others = _draw_cosines(30, one, 7000, rng)
-        assert kstest(found[k == one], others).pvalue > 1e-6
-    assert kstest(found[k == 3.0], found[k == 200.0]).pvalue < 1e-6
+        assert kstest(result[k == one], others).pvalue > 1e-6
+    assert kstest(result[k == 3.0], result[k == 200.0]).pvalue < 1e-6

@@ -76,11 +76,11 @@ def test_topics_keep_their_names_and_begin_and_end(fitted, drawn):
         assert record.n_samples == 300
         # Nearest direction of the epoch: the names of its nodes.
         cosines = drawn.data[rows] @ record.components.toarray().T
-        found = record.component_ids[cosines.argmax(axis=1)]
+        result = record.component_ids[cosines.argmax(axis=1)]
         target = drawn.target[rows]
-        assert adjusted_rand_score(target, found) > 0.85
+        assert adjusted_rand_score(target, result) > 0.85
         for node in np.unique(target):
-            most = np.bincount(found[target == node]).argmax()
+            most = np.bincount(result[target == node]).argmax()
             names.setdefault(node, []).append(int(most))
     for node in (0, 1, 2, 3, 4, 5, 7, 8):
         assert len(set(names[node])) == 1, node
@@ -220,10 +220,10 @@ def test_too_few_passes_are_told(drawn):
 def test_messages_speak_of_nodes_and_rows(drawn, capsys):
     X, epochs = small(drawn)
     DependentTrees(verbose=1, max_iter=2, tol=0.0).fit(X, epochs=epochs)
-    told = capsys.readouterr().out
-    assert "learns from 240 rows of 40 features in 4 epochs" in told
-    assert re.search(r"pass 2: \d+ nodes, -?\d+\.\d+ nats per row, ", told)
-    assert "topics" not in told
+    text = capsys.readouterr().out
+    assert "learns from 240 rows of 40 features in 4 epochs" in text
+    assert re.search(r"pass 2: \d+ nodes, -?\d+\.\d+ nats per row, ", text)
+    assert "topics" not in text
 
 
 @pytest.mark.long
@@ -250,9 +250,9 @@ def test_rows_are_explained_by_the_tree_of_their_epoch(fitted, drawn):
     assert own[epochs == 0].mean() > newest[epochs == 0].mean() + 1.0
     assert_array_equal(own[epochs == 3], newest[epochs == 3])
     assert_array_equal(newest, fitted.score_samples(X, epochs=7))
-    found = fitted.transform(X, epochs=epochs)
-    assert_allclose(found.sum(axis=1), 1.0)
-    assert found.shape == (1200, fitted.n_components_)
+    result = fitted.transform(X, epochs=epochs)
+    assert_allclose(result.sum(axis=1), 1.0)
+    assert result.shape == (1200, fitted.n_components_)
     # Rows of the topic that has ended are above it.
     ended = fitted.transform(X[drawn.target == 6], epochs=epochs[drawn.target == 6])
     assert np.isin(ended.argmax(axis=1), fitted.tree_.parent).mean() > 0.9
@@ -299,8 +299,8 @@ def test_bound_of_the_training_data_is_that_of_the_fit(fitted, drawn):
 
 def test_nodes_paths_and_proportions_agree(fitted, drawn):
     X = drawn.data[:50]
-    nodes, found = fitted.apply(X), fitted.transform(X)
-    assert_array_equal(nodes, found.argmax(axis=1))
+    nodes, result = fitted.apply(X), fitted.transform(X)
+    assert_array_equal(nodes, result.argmax(axis=1))
     paths = fitted.decision_path(X).toarray().astype(bool)
     for node, path in zip(nodes, paths, strict=True):
         assert_array_equal(np.flatnonzero(path), fitted.tree_.path(node))
@@ -308,7 +308,7 @@ def test_nodes_paths_and_proportions_agree(fitted, drawn):
     assert names[0] == "dependenttrees0"
     sparse = fitted.set_params(sparse_output=True).transform(X)
     assert sp.issparse(sparse)
-    assert_array_equal(sparse.toarray(), found)
+    assert_array_equal(sparse.toarray(), result)
 
 
 def test_length_of_rows_does_not_matter(fitted, drawn):
@@ -562,8 +562,8 @@ def test_epochs_are_routed(drawn):
         search = GridSearchCV(trees, grid, cv=folds).fit(X, epochs=epochs)
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
         assert set(search.best_estimator_.epochs_) == {0, 1, 2, 3}
-        found = clone(trees).fit_transform(X, epochs=epochs)
-        assert_array_equal(found, direct.transform(X, epochs=epochs))
+        result = clone(trees).fit_transform(X, epochs=epochs)
+        assert_array_equal(result, direct.transform(X, epochs=epochs))
 
 
 def test_a_first_epoch_without_rows_changes_nothing(drawn):

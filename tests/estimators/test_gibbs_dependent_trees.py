@@ -148,7 +148,7 @@ def test_directions_whose_children_have_a_past_are_drawn_anew():
 
 @pytest.mark.long
 def test_directions_at_their_modes_are_found(monkeypatch):
-    monkeypatch.setattr(chain, "draw_all", lambda world, rng: world)
+    monkeypatch.setattr(chain, "draw_all", lambda broadcast, rng: broadcast)
     with pytest.raises(AssertionError):
         check_directions_are_drawn_anew()
 
@@ -187,8 +187,8 @@ def test_densities_are_averaged_over_the_samples_of_an_epoch(fitted, drawn):
             if sample.label == label
         ]
         expected = logsumexp(gains, axis=0) - np.log(3)
-        found = fitted.score_samples(X, epochs=label)
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        result = fitted.score_samples(X, epochs=label)
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
         assert np.ptp(gains, axis=0).max() > 1e-3
     later = fitted.score_samples(X, epochs=7)
     np.testing.assert_allclose(later, fitted.score_samples(X, epochs=2))
@@ -340,10 +340,10 @@ def test_an_interrupt_after_an_epoch_without_rows_leaves_the_last_sweep(
     with pytest.raises(KeyboardInterrupt):
         trees.fit(X, epochs=epochs)
     assert list(trees.epochs_) == [0]
-    (last,), (found,) = alone._last, trees._last
-    np.testing.assert_array_equal(found.tree.ids, last.tree.ids)
+    (last,), (result,) = alone._last, trees._last
+    np.testing.assert_array_equal(result.tree.ids, last.tree.ids)
     np.testing.assert_array_equal(
-        found.directions.gathered(), last.directions.gathered()
+        result.directions.gathered(), last.directions.gathered()
     )
 
 

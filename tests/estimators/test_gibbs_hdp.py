@@ -53,8 +53,8 @@ def plain(model, docs):
 def test_bars_are_found_from_any_start(n_components, bars, X, X_test):
     hdp = GibbsHDP(n_components, topic_word_prior=0.1, max_iter=100, random_state=0)
     hdp.fit(X)
-    truth, found = bars.topic_word_distr, hdp.topic_word_distr_
-    distance = np.abs(truth[:, None] - found[None]).sum(axis=2)
+    truth, result = bars.topic_word_distr, hdp.topic_word_distr_
+    distance = np.abs(truth[:, None] - result[None]).sum(axis=2)
     assert (distance.min(axis=1) / 2 < 0.3).all()
     parts = split_tokens(X_test, random_state=0)
     best = held_out_log_likelihood(truth, 0.1, *parts, repeats=True)
@@ -158,9 +158,9 @@ def test_log_joint_of_samples_is_that_of_the_history(model):
         model.history_["log_joint"],
         strict=True,
     )
-    found = {(step, chain): value for step, chain, value in history}
+    result = {(step, chain): value for step, chain, value in history}
     for sample in model.samples_:
-        assert sample.log_joint == found[sample.step, sample.chain]
+        assert sample.log_joint == result[sample.step, sample.chain]
     assert model.log_joint_ == model.history_["log_joint"][-1]
 
 

@@ -98,8 +98,8 @@ def test_proportions_are_those_of_first_uses(docs, model):
     once.data[:] = 1.0
     topics, rows = MixturePredictor([best]), rows_by_id(best.component_ids)
     with Executor(1) as executor:
-        found = [topics.infer(best, X, executor)[:, rows] for X in (once, docs)]
-    by_types, by_tokens = (x / x.sum(axis=1, keepdims=True) for x in found)
+        result = [topics.infer(best, X, executor)[:, rows] for X in (once, docs)]
+    by_types, by_tokens = (x / x.sum(axis=1, keepdims=True) for x in result)
     far = np.abs(by_tokens - by_types).mean()
     assert np.abs(hdp.transform(docs) - by_types).mean() < 0.2 * far
 

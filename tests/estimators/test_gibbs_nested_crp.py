@@ -258,9 +258,9 @@ def test_log_joint_of_samples_is_that_of_the_history(model):
         model.history_["log_joint"],
         strict=True,
     )
-    found = {(step, chain): value for step, chain, value in history}
+    result = {(step, chain): value for step, chain, value in history}
     for sample in model.samples_:
-        assert sample.log_joint == found[sample.step, sample.chain]
+        assert sample.log_joint == result[sample.step, sample.chain]
     assert model.log_joint_ == model.history_["log_joint"][-1]
 
 

@@ -110,12 +110,12 @@ def test_columns_go_by_their_names_whatever_their_order_and_container(name):
         ),
         pl.DataFrame(kept.to_numpy(), schema=list(kept.columns)),
     ]
-    found = []
+    result = []
     for chunk in chunks:
         fit = clone(COUNT_MODELS[name]).partial_fit(frame[:30]).partial_fit(chunk)
-        found.append(fit.components_)
-    for components in found[1:]:
-        assert_array_equal(components, found[0])
+        result.append(fit.components_)
+    for components in result[1:]:
+        assert_array_equal(components, result[0])
 
 
 @pytest.mark.parametrize("name", ["HDP-online", "NestedCRP-online", "GibbsHDP"])

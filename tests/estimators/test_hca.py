@@ -83,11 +83,11 @@ def test_bound_of_the_training_data_is_that_of_the_fit(fitted, drawn):
 def test_messages_speak_of_nodes_and_rows(drawn, capsys):
     hca = HierarchicalComponentAnalysis(verbose=1, max_iter=2, tol=0.0)
     hca.fit(drawn.data)
-    told = capsys.readouterr().out
-    assert "learns from 600 rows of 30 features" in told
-    assert re.search(r"pass 2: \d+ nodes, -\d+\.\d+ nats per row, ", told)
-    assert "topics" not in told
-    assert "token" not in told
+    text = capsys.readouterr().out
+    assert "learns from 600 rows of 30 features" in text
+    assert re.search(r"pass 2: \d+ nodes, -\d+\.\d+ nats per row, ", text)
+    assert "topics" not in text
+    assert "token" not in text
 
 
 def test_limits_hold(drawn):
@@ -264,10 +264,10 @@ def test_a_stream_that_stays_a_single_path_warns_once():
             hca.partial_fit(rows)
         return [str(warning.message) for warning in caught]
 
-    said = [messages(cloud[begin : begin + 50]) for begin in range(0, 250, 50)]
+    stats = [messages(cloud[begin : begin + 50]) for begin in range(0, 250, 50)]
     assert len(hca.tree_.leaves) == 1
-    assert [len(one) for one in said] == [0, 0, 0, 1, 0]
-    assert re.search("single path.*200 rows so far.*StandardScaler", said[3][0])
+    assert [len(one) for one in stats] == [0, 0, 0, 1, 0]
+    assert re.search("single path.*200 rows so far.*StandardScaler", stats[3][0])
     hca = HierarchicalComponentAnalysis(random_state=0)
     assert messages(X[:300]) == []
     assert len(hca.tree_.leaves) == 5
@@ -430,11 +430,11 @@ def test_an_interrupt_leaves_the_last_complete_update(n_calls, drawn, monkeypatc
     assert np.isfinite(hca.elbo_)
     assert len(hca.history_["step"]) == len(hca.history_["elbo"])
     assert hca.transform(drawn.data).shape == (600, hca.n_components_)
-    totals, tree = hca._posterior.totals, hca._posterior.state.tree
-    assert len(totals.stub_masses) == len(tree) == hca.n_components_
+    global_stats, tree = hca._posterior.global_stats, hca._posterior.state.tree
+    assert len(global_stats.stub_masses) == len(tree) == hca.n_components_
     assert_array_equal(hca.component_ids_, tree.ids)
     if n_calls > 1:
-        assert_allclose(totals.stub_masses.sum(), 600.0)
+        assert_allclose(global_stats.stub_masses.sum(), 600.0)
     bound = hca.elbo(drawn.data)
     hca.set_params(warm_start=True, max_iter=2).fit(drawn.data)
     assert hca.elbo_ > bound - 1e-9 * abs(bound)

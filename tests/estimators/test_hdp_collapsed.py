@@ -169,15 +169,15 @@ def test_log_predictive_is_the_last_of_the_history(method, X):
     hdp = collapsed(learning_method=method).fit(X)
     assert hdp.log_predictive_ == hdp.history_["log_predictive"][-1]
     posterior = hdp._posterior
-    held = posterior.totals.log_predictive / posterior.totals.n_tokens
+    held = posterior.global_stats.log_predictive / posterior.global_stats.n_tokens
     assert_allclose(hdp.log_predictive_, held, rtol=1e-12)
 
 
 def test_log_predictive_of_a_stream_is_that_of_recent_documents(X):
     hdp = collapsed().partial_fit(X[:60])
     assert np.isnan(hdp.history_["log_predictive"][-1])
-    totals = hdp._posterior.totals
-    assert hdp.log_predictive_ == totals.log_predictive / totals.n_tokens
+    global_stats = hdp._posterior.global_stats
+    assert hdp.log_predictive_ == global_stats.log_predictive / global_stats.n_tokens
 
 
 def test_the_bound_of_documents_is_finite_and_below_what_predicts_them(fitted, X):
@@ -286,7 +286,7 @@ def test_a_stream_of_unknown_length_stands_for_the_prior_of_its_topics(
     # Of 10 topics over 100 words: 500 tokens, as many as 25 documents of 20 hold.
     chunk = make_bars(50, n_words=20, random_state=0).data[:n_docs]
     hdp = HDP(10, topic_word_prior=0.5, split_merge=False, random_state=0)
-    total = hdp.partial_fit(chunk)._posterior.totals.topic_words.total.sum()
+    total = hdp.partial_fit(chunk)._posterior.global_stats.topic_words.total.sum()
     step = (1.0 + 1.0) ** -0.5  # the start has the tokens of the chunk
     assert_allclose(total, 20 * ((1.0 - step) * n_docs + step * n_stands_for))
 

@@ -80,17 +80,17 @@ def test_halves_of_a_topic_merge_into_it(hdp, X):
     """Two copies with half the counts and weight each merge into the topic."""
     before, score = hdp.components_, hdp.score(X, repeats=False)
     posterior = hdp._posterior
-    values = posterior.totals.topic_words.dense()
+    values = posterior.global_stats.topic_words.dense()
     values[:, 0] /= 2
     twins = np.column_stack([values, values[:, 0]])
     weights = posterior.state.weights.copy()
     weights[0] /= 2
     split = copy.deepcopy(hdp)
     part = split._posterior
-    part.totals.topic_words = type(part.totals.topic_words)(twins)
-    for name in part.totals.columns:
-        column = getattr(part.totals, name)
-        setattr(part.totals, name, np.append(column, column[0]))
+    part.global_stats.topic_words = type(part.global_stats.topic_words)(twins)
+    for name in part.global_stats.columns:
+        column = getattr(part.global_stats, name)
+        setattr(part.global_stats, name, np.append(column, column[0]))
     state = part.state
     part.state = type(state)(
         np.insert(weights, 8, weights[0]),

@@ -16,7 +16,7 @@ from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
 from skbnp.metrics import held_out_log_likelihood, split_tokens
-from skbnp.models.hdp.moves.memory import MoveMemory
+from skbnp.models.hdp.moves.memory import MoveRecords
 
 BOUND = SplitMerge(criterion="bound")
 OPTIONS = {
@@ -285,7 +285,7 @@ def test_documents_one_by_one_do_not_end_good_topics(family, bars, X):
     hdp = HDP(20, batch_size=40, max_iter=25, random_state=0)
     hdp.set_params(variational_family=family).fit(X[:400])
     n_logged, score = len(hdp.lineage_), hdp.score(bars.data[2000:])
-    mass = hdp._posterior.totals.topic_words.total
+    mass = hdp._posterior.global_stats.topic_words.total
     good = set(hdp.component_ids_[mass > 0.1 * mass.mean()].tolist())
     assert len(good) == 20
     for row in range(60):
@@ -352,7 +352,7 @@ def test_with_memory_topics_end_that_hold_too_few_tokens(X):
 def test_what_follows_trials_is_exact_in_the_end(warm_up, X):
     hdp = mean_field_hdp(8, warm_up=warm_up, random_state=0).fit(X[:400])
     assert hdp.converged_
-    assert hdp._posterior.stale < 0.5
+    assert hdp._posterior.init_fraction < 0.5
 
 
 @pytest.mark.long
@@ -380,10 +380,10 @@ def test_moves_forget_topics_that_a_fit_has_changed(method, X):
     hdp = mean_field_hdp(20, **{**OPTIONS, "batch_size": 20})
     for begin in range(0, 150, 30):
         hdp.partial_fit(X[begin : begin + 30])
-    assert hdp._posterior.move_memory.waits
+    assert hdp._posterior.move_records.waits
     hdp.set_params(split_merge=True, warm_start=True, learning_method=method)
-    moving = hdp.fit(X[:300])._posterior.move_memory
-    assert moving == MoveMemory()
+    moving = hdp.fit(X[:300])._posterior.move_records
+    assert moving == MoveRecords()
 
 
 def test_one_topic_does_not_replace_itself(X):

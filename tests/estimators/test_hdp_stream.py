@@ -59,7 +59,7 @@ def test_planted_topics_are_found():
 def test_a_wrong_judge_does_not_find_them(bars, monkeypatch):
     """What is checked above depends on the judge."""
     monkeypatch.setattr(
-        HeldOut, "log_probability", lambda self, found: -self.n_tokens * 1e3
+        HeldOut, "log_probability", lambda self, result: -self.n_tokens * 1e3
     )
     hdp = learn(HDP(5, random_state=0), bars.data)
     assert abs(hdp.n_components_ - 20) > 5
@@ -173,7 +173,7 @@ def test_an_interrupt_during_trials_leaves_what_was_before(
         learn(hdp, bars.data[:600], 300)
     n_docs = total_samples or hdp._posterior.n_seen
     expected = bars.data[:600].sum() / 600 * n_docs
-    held = hdp._posterior.totals.topic_words.total.sum()
+    held = hdp._posterior.global_stats.topic_words.total.sum()
     assert held == pytest.approx(expected, rel=0.3)
     learn(hdp, bars.data[600:], 300)
     assert abs(hdp.n_components_ - 20) <= 1
@@ -195,15 +195,18 @@ def test_no_topic_knows_a_document_that_judges(size, n_docs, bars):
     """It is not learned from, and no topic starts from it."""
     X = with_own_words(bars.data[:n_docs])
     hdp = learn(HDP(40, random_state=0), X, size)
-    kept, totals = hdp._posterior.reservoir, hdp._posterior.totals.topic_words
+    kept, global_stats = (
+        hdp._posterior.reservoir,
+        hdp._posterior.global_stats.topic_words,
+    )
     held = kept.keys <= np.uint64(kept.last_held_key)
     words = kept.counts[held].indices
     own = words[words >= bars.data.shape[1]]
     assert len(own) == held.sum() > n_docs / 20
-    assert (totals.dense()[own] == 0.0).all()
+    assert (global_stats.dense()[own] == 0.0).all()
     others = kept.counts[~held].indices
     others = others[others >= bars.data.shape[1]]
-    assert (totals.dense()[others].sum(axis=1) > 0.0).all()
+    assert (global_stats.dense()[others].sum(axis=1) > 0.0).all()
 
 
 def test_the_check_of_starts_tells_topics_of_judges(bars, monkeypatch):
@@ -217,7 +220,7 @@ def test_a_stream_without_trials_starts_from_all_documents(moves, bars):
     X = with_own_words(bars.data[:100])
     hdp = HDP(100, split_merge=moves, random_state=0)
     posterior = hdp._start_stream(hdp._make_model(), X, 0, X.shape[0])
-    assert (posterior.totals.topic_words.dense().sum(axis=1) > 0.0).all()
+    assert (posterior.global_stats.topic_words.dense().sum(axis=1) > 0.0).all()
 
 
 def test_nothing_is_kept_if_nothing_is_asked_for(bars):

@@ -65,10 +65,10 @@ def stays(topics, taker):
     """Mean cosine of heavy topics and of the nearest ones of another model."""
     weights, distr = skbnp.utils.fitted.topics(topics)
     unit = distr / np.linalg.norm(distr, axis=1, keepdims=True)
-    found = taker.topic_word_distr_
-    found = found / np.linalg.norm(found, axis=1, keepdims=True)
+    result = taker.topic_word_distr_
+    result = result / np.linalg.norm(result, axis=1, keepdims=True)
     heavy = weights > 0.02
-    return float((unit[heavy] @ found.T).max(axis=1).mean())
+    return float((unit[heavy] @ result.T).max(axis=1).mean())
 
 
 @pytest.mark.parametrize("name", GIVERS)

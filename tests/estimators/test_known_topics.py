@@ -157,7 +157,7 @@ def test_topics_that_nothing_is_said_of_are_those_of_a_number():
     X = planted(60)[1]
     one = HDP(5, max_iter=3, random_state=0).fit(X)
     assert np.ndim(one.topic_word_prior_) == 0
-    assert type(one._posterior.totals.topic_words).__name__ == "WordTopics"
+    assert type(one._posterior.global_stats.topic_words).__name__ == "WordTopics"
 
 
 @pytest.mark.parametrize("name", ["HDP-online", "HDP-mean-field-batch", "GibbsHDP"])
@@ -185,7 +185,7 @@ def test_a_damaged_file_of_known_topics_is_refused(name):
     topics, X = planted(60)
     known = KnownTopics(topics[:2], frozen=True)
     fit = FITS[name](topic_word_prior=known).set_params(max_iter=3).fit(X)
-    held = getattr(fit, "_known", None) or fit._posterior.totals.topic_words.known
+    held = getattr(fit, "_known", None) or fit._posterior.global_stats.topic_words.known
     object.__setattr__(held, "columns", held.columns + 10**6)
     with pytest.raises(ValueError, match="damaged"):
         pickle.loads(pickle.dumps(fit))

@@ -77,12 +77,12 @@ def test_rows_of_other_epochs_are_explained_with_a_warning(cls):
         ask = getattr(trees, method)
         for epoch, by in ((1995, 1990), (2021, 2020), (None, 2020)):
             with pytest.warns(UserWarning, match=f"{by}") as caught:
-                found = ask(X, epochs=epoch)
+                result = ask(X, epochs=epoch)
             assert len(caught) == 1
             wanted = ask(X, epochs=by)
-            if sp.issparse(found):
-                found, wanted = found.toarray(), wanted.toarray()
-            assert_array_equal(found, wanted)
+            if sp.issparse(result):
+                result, wanted = result.toarray(), wanted.toarray()
+            assert_array_equal(result, wanted)
         with pytest.raises(ValueError, match="first fitted epoch, 1990"):
             ask(X, epochs=1989)
         with warnings.catch_warnings():

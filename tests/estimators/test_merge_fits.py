@@ -100,10 +100,10 @@ def test_counts_add_up():
     assert merged._best().topic_word_counts.sum() == sum(tokens)
     fits = learned("HDP-mean-field", 200)[0]
     merged = merge_fits(fits)
-    totals = [fit._posterior.totals for fit in (*fits, merged)]
-    words = [total.topic_words.total.sum() for total in totals]
+    global_stats = [fit._posterior.global_stats for fit in (*fits, merged)]
+    words = [total.topic_words.total.sum() for total in global_stats]
     assert_allclose(words[2], words[0] + words[1])
-    docs = [total.n_docs_using.sum() for total in totals]
+    docs = [total.n_docs_using.sum() for total in global_stats]
     assert_allclose(docs[2], docs[0] + docs[1])
 
 
@@ -132,9 +132,9 @@ def test_three_fits_and_matrices_without_names():
 
 def test_topics_that_are_unlike_stay_apart():
     fits = learned("HDP", 200)[0]
-    apart = merge_fits(fits, min_similarity=1.0)
-    assert apart.n_components_ == sum(fit.n_components_ for fit in fits)
-    assert merge_fits(fits).n_components_ < apart.n_components_
+    separate = merge_fits(fits, min_similarity=1.0)
+    assert separate.n_components_ == sum(fit.n_components_ for fit in fits)
+    assert merge_fits(fits).n_components_ < separate.n_components_
 
 
 def test_names_of_topics_go_along():

@@ -142,7 +142,7 @@ def test_attributes_have_the_shapes_and_sums_of_the_documentation(model, docs):
 
 def test_weight_of_a_node_is_the_probability_to_pass_it(model):
     tree = model.tree_
-    masses = model._posterior.totals.stub_masses
+    masses = model._posterior.global_stats.stub_masses
     through = np.array(
         [
             sum(m for m, k in zip(masses, range(len(masses))) if i in tree.path(k))  # noqa: B905
@@ -453,10 +453,10 @@ def test_warm_start_keeps_the_nodes_and_goes_on(method, few, X_test):
         assert crp.elbo_ > bound - 1e-3
         assert set(crp.component_ids_.tolist()) == ids
     crp.fit(X_test)
-    totals = crp._posterior.totals
+    global_stats = crp._posterior.global_stats
     if method != "online":
-        assert totals.stub_masses.sum() == pytest.approx(30)
-        assert totals.n_tokens == pytest.approx(X_test.sum())
+        assert global_stats.stub_masses.sum() == pytest.approx(30)
+        assert global_stats.n_tokens == pytest.approx(X_test.sum())
 
 
 def test_warm_start_after_an_interrupted_start_begins_anew(few, monkeypatch):
@@ -595,11 +595,11 @@ def test_steps_of_a_stream_are_those_of_their_formula(docs):
     before = crp._posterior
     crp.partial_fit(few[20:])
     rho = (3.0 + 2.0) ** -0.7
-    masses = crp._posterior.totals.stub_masses.sum()
-    expected = (1.0 - rho) * before.totals.stub_masses.sum() + rho * 1000
+    masses = crp._posterior.global_stats.stub_masses.sum()
+    expected = (1.0 - rho) * before.global_stats.stub_masses.sum() + rho * 1000
     assert masses == pytest.approx(expected, rel=1e-9)
-    tokens = (1.0 - rho) * before.totals.n_tokens + rho * 50 * few[20:].sum()
-    assert crp._posterior.totals.n_tokens == pytest.approx(tokens, rel=1e-9)
+    tokens = (1.0 - rho) * before.global_stats.n_tokens + rho * 50 * few[20:].sum()
+    assert crp._posterior.global_stats.n_tokens == pytest.approx(tokens, rel=1e-9)
 
 
 @pytest.mark.long
@@ -632,8 +632,8 @@ def test_stream_in_small_chunks_keeps_what_was_learned(size, corpus, sampler):
         for one in (crp, still):
             one.partial_fit(X[begin : begin + size])
     assert crp.score(X[190:]) > still.score(X[190:]) - 0.005
-    found = [adjusted_rand_score(leaf, one.apply(X)) for one in (crp, still)]
-    assert found[0] > found[1] - 0.03
+    result = [adjusted_rand_score(leaf, one.apply(X)) for one in (crp, still)]
+    assert result[0] > result[1] - 0.03
 
 
 @pytest.mark.long
@@ -652,8 +652,10 @@ def test_moves_of_a_stream_keep_its_mass_and_what_is_old(offset, corpus):
     crp.partial_fit(X[new])
     assert len(new) >= 20
     assert len(crp.lineage_) > len(lineage)
-    mass = (1 - rho) * before.totals.stub_masses.sum() + rho * 1000
-    assert crp._posterior.totals.stub_masses.sum() == pytest.approx(mass, rel=1e-9)
+    mass = (1 - rho) * before.global_stats.stub_masses.sum() + rho * 1000
+    assert crp._posterior.global_stats.stub_masses.sum() == pytest.approx(
+        mass, rel=1e-9
+    )
     assert crp.score(X[old[150:]]) > still.score(X[old[150:]]) - 0.05
 
 
@@ -661,7 +663,9 @@ def test_moves_of_a_stream_keep_its_mass_and_what_is_old(offset, corpus):
 def test_start_that_may_not_be_larger_holds_all_documents(limit, docs):
     settings = QUICK | {"structure_moves": False, "learning_offset": 1e9}
     crp = NestedCRP(max_components=limit, **settings).partial_fit(docs)
-    assert crp._posterior.totals.stub_masses.sum() == pytest.approx(90.0, rel=1e-4)
+    assert crp._posterior.global_stats.stub_masses.sum() == pytest.approx(
+        90.0, rel=1e-4
+    )
 
 
 @pytest.mark.long
@@ -785,7 +789,7 @@ def transcribed_score(model, X_seen, X):
     logs = psi(model.components_) - psi(model.components_.sum(axis=1))[:, None]
     total = 0.0
     for seen, row in zip(X_seen.toarray(), X.toarray(), strict=True):
-        found = conditional_step(
+        result = conditional_step(
             seen,
             logs.T,
             psi(priors.topic_prior) - psi(80 * priors.topic_prior),
@@ -796,7 +800,7 @@ def transcribed_score(model, X_seen, X):
             1e-9,
         )
         total += log_predictive(
-            row, model.topic_word_distr_.T, given.stub_nodes, found[:3]
+            row, model.topic_word_distr_.T, given.stub_nodes, result[:3]
         )
     return total / X.sum()
 

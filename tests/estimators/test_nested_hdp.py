@@ -51,8 +51,8 @@ def test_planted_themes_are_the_main_branches(fit):
 
 def test_planted_topics_are_below_the_branch_of_their_theme(fit):
     nested, _, _, topics = fit
-    found, tree = nested.topic_word_distr_, nested.tree_
-    distances = np.abs(topics[:, None] - found[None]).sum(axis=2)
+    result, tree = nested.topic_word_distr_, nested.tree_
+    distances = np.abs(topics[:, None] - result[None]).sum(axis=2)
     branch = np.array([*map(tree.path, range(tree.n_nodes))], dtype=object)
     leaves = distances[1 + N_THEMES :]
     assert leaves.min(axis=1).mean() < 0.6

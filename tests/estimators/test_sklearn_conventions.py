@@ -233,9 +233,9 @@ def without_partial_fit(estimator):
 
 @pytest.mark.parametrize("estimator", (KINDS | OTHERS).values(), ids=KINDS | OTHERS)
 def test_scikit_learn_finds_many_checks_for_the_estimator(estimator):
-    found = checks_of(estimator)
-    assert len(found) >= 45
-    assert {name for name, _ in found} >= OF_LEARNING
+    result = checks_of(estimator)
+    assert len(result) >= 45
+    assert {name for name, _ in result} >= OF_LEARNING
 
 
 def test_array_api_inputs_are_switched_on():
@@ -362,12 +362,12 @@ def test_sparse_output_has_the_shares_of_topics_with_tokens(estimator, dtype, te
     assert isinstance(sparse, sp.csr_array)
     assert sparse.dtype == dense.dtype == dtype
     assert sparse.has_sorted_indices
-    found, is_stored = sparse.toarray(), np.zeros(dense.shape, dtype=bool)
+    result, is_stored = sparse.toarray(), np.zeros(dense.shape, dtype=bool)
     is_stored[sparse.nonzero()] = True
-    np.testing.assert_allclose(found[is_stored], dense[is_stored], rtol=1e-6)
+    np.testing.assert_allclose(result[is_stored], dense[is_stored], rtol=1e-6)
     prior = np.broadcast_to(dense[-1], dense.shape)  # shares of the row without tokens
     assert (dense <= prior + 1e-6)[~is_stored].all()
-    np.testing.assert_allclose(found[-1], dense[-1], rtol=1e-6)
+    np.testing.assert_allclose(result[-1], dense[-1], rtol=1e-6)
 
 
 def test_sparse_output_leaves_out_most_topics_of_short_documents(text):

@@ -43,7 +43,7 @@ def check_order(hdp, X):
     """Everything that is shown by topic stands in one order, that of the ids."""
     posterior = hdp._posterior
     columns = [posterior.columns[name] for name in hdp.component_ids_.tolist()]
-    held = posterior.totals.topic_words.dense().T[columns]
+    held = posterior.global_stats.topic_words.dense().T[columns]
     assert_array_equal(hdp.components_, held + hdp.topic_word_prior_)
     assert_array_equal(hdp.topic_weights_, posterior.state.topic_weights[columns])
     # A document of one topic's words is put down to that topic.
@@ -218,7 +218,7 @@ def test_the_bound_does_not_fall_for_any_prior_and_weight(eta, size, X):
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_the_smallest_counts_have_whole_tables():
     hdp = quiet_fit(make(max_iter=3), np.full((6, 4), 1e-304))
-    assert_allclose(hdp._posterior.totals.tables.sum(), 6 * 8)
+    assert_allclose(hdp._posterior.global_stats.tables.sum(), 6 * 8)
 
 
 def test_another_truncation_of_documents_leaves_the_bound_that_it_was(X):
@@ -227,9 +227,9 @@ def test_another_truncation_of_documents_leaves_the_bound_that_it_was(X):
     hdp.set_params(max_doc_components=40)
     model = hdp._make_model()
     posterior = hdp._posterior
-    after = model.objective(posterior.state, posterior.totals)
+    after = model.objective(posterior.state, posterior.global_stats)
     for name, value in before.items():
-        assert after[name] / posterior.totals.n_tokens == pytest.approx(value)
+        assert after[name] / posterior.global_stats.n_tokens == pytest.approx(value)
     hdp.partial_fit(X[:100])
     assert hdp.doc_components(X[:3])[0].shape == (3, 40)
 

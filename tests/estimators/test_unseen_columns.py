@@ -59,7 +59,7 @@ X_WIDE = spread(X)
 def test_unseen_columns_hold_the_prior_and_have_no_rows(model):
     """Whatever moves there are; tables grow with the words that are seen alone."""
     fit = type(model)(**model.get_params()).fit(X_WIDE)
-    held = fit._posterior.totals.topic_words
+    held = fit._posterior.global_stats.topic_words
     assert_array_equal(np.sort(held.seen.words), SHOWN)
     assert len(held._values) < 2 * len(SHOWN)
     unseen = np.delete(fit.components_, SHOWN, axis=1)
@@ -106,10 +106,10 @@ FLAT = [
 def test_rows_for_all_columns_give_the_same(model, monkeypatch):
     seen, whole = (type(model)(**model.get_params()) for _ in range(2))
     seen.fit(spread(X))
-    assert len(seen._posterior.totals.topic_words.seen) == len(SHOWN)
+    assert len(seen._posterior.global_stats.topic_words.seen) == len(SHOWN)
     monkeypatch.setattr("skbnp.estimators._variational.WordTopics", rows_for_all)
     whole.fit(spread(X))
-    assert len(whole._posterior.totals.topic_words.seen) == 3000
+    assert len(whole._posterior.global_stats.topic_words.seen) == 3000
     assert seen.lineage_ == whole.lineage_
     assert_allclose(seen.components_, whole.components_, rtol=1e-6, atol=1e-9)
     assert_allclose(seen.transform(X_WIDE), whole.transform(X_WIDE), rtol=1e-6)
@@ -124,11 +124,11 @@ def test_columns_may_appear_late_in_a_stream(model):
     first = wide @ sp.diags_array((np.arange(3000) < SHOWN[half]).astype(float))
     first.eliminate_zeros()
     stream = type(model)(**model.get_params()).partial_fit(first)
-    n_before = len(stream._posterior.totals.topic_words.seen)
+    n_before = len(stream._posterior.global_stats.topic_words.seen)
     unknown = stream.transform(wide)
     assert_allclose(unknown.sum(axis=1), 1.0)
     stream.partial_fit(wide).partial_fit(wide)
-    held = stream._posterior.totals.topic_words
+    held = stream._posterior.global_stats.topic_words
     assert n_before < len(held.seen) == len(SHOWN)
     late = SHOWN[half:]
     assert (stream.components_[:, late].max(axis=0) > 0.5).all()
@@ -173,7 +173,7 @@ def test_trees_with_columns_for_all_words_are_the_same(params, monkeypatch):
     more = spread(sp.csr_array(X[:, ::-1])) + X_WIDE[:, ::-1]  # with unseen words
     bounds = [
         fit._posterior.model.collapsed_bound(
-            fit._posterior.state.tree, fit._posterior.totals
+            fit._posterior.state.tree, fit._posterior.global_stats
         )
         for fit in (seen, whole)
     ]

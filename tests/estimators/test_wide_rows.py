@@ -29,9 +29,9 @@ HIDDEN = np.setdiff1d(np.arange(N_FEATURES), SHOWN)
 
 
 def wide(rows, columns=SHOWN):
-    found = np.zeros((len(rows), N_FEATURES))
-    found[:, columns] = rows
-    return sp.csr_array(found)
+    result = np.zeros((len(rows), N_FEATURES))
+    result[:, columns] = rows
+    return sp.csr_array(result)
 
 
 X, EPOCHS = wide(CORPUS.data), CORPUS.epochs
@@ -80,10 +80,10 @@ def assert_same(one, other, epochs):
     for name in ("vmf_concentration_", "prior_concentration_", "past_weight_"):
         assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-6)
     for epoch in epochs:
-        found, expected = evaluations(one, epoch), evaluations(other, epoch)
+        result, expected = evaluations(one, epoch), evaluations(other, epoch)
         for name, value in expected.items():
             atol = 1e-3 if name == "transform" else 1e-6
-            assert_allclose(found[name], value, rtol=1e-6, atol=atol, err_msg=name)
+            assert_allclose(result[name], value, rtol=1e-6, atol=atol, err_msg=name)
     terms = other.elbo_terms(new_rows())
     assert one.elbo_terms(new_rows()) == pytest.approx(terms, rel=1e-6, abs=1e-3)
 

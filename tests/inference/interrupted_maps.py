@@ -44,9 +44,9 @@ def run_map(pool):
 
 
 def run_tasks(pool):
-    found = []
-    pool.run([lambda item=item: found.append(work(item)) for item in range(4)])
-    assert sorted(found) == list(range(4))
+    result = []
+    pool.run([lambda item=item: result.append(work(item)) for item in range(4)])
+    assert sorted(result) == list(range(4))
 
 
 def interrupted(method, number):
@@ -68,12 +68,12 @@ def interrupted(method, number):
 
 
 def main():
-    found, number, reached = Counter(), 1, True
+    result, number, reached = Counter(), 1, True
     while reached:
         ended, reached = interrupted(sys.argv[1], number)
-        found[ended] += reached
+        result[ended] += reached
         number += 1
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -102,9 +102,9 @@ def test_words_are_increasing_and_all_in_use(X):
 @matrices
 def test_counts_are_found_word_by_word(X):
     batch = Batch.from_counts(X)
-    found = batch.by_word()
-    found.data = batch.counts[found.data]
-    np.testing.assert_array_equal(found.toarray(), X.toarray()[:, batch.words])
+    result = batch.by_word()
+    result.data = batch.counts[result.data]
+    np.testing.assert_array_equal(result.toarray(), X.toarray()[:, batch.words])
 
 
 @matrices
@@ -145,8 +145,8 @@ def test_blocks_of_little_work_are_larger(n_topics, n_blocks, monkeypatch):
     X = sparse_counts(1000, 50)
     work = X.nnz + X.shape[0]
     assert 5000 < work < 10000
-    found = len(Batch.from_counts(X, n_topics).blocks)
-    assert n_blocks <= found <= n_blocks + (n_blocks > 2)
+    result = len(Batch.from_counts(X, n_topics).blocks)
+    assert n_blocks <= result <= n_blocks + (n_blocks > 2)
 
 
 def test_no_rows_give_no_blocks():

@@ -15,7 +15,7 @@ from skbnp.components.statistics import WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.protocols import NO_MOVES, Corpus
@@ -23,14 +23,19 @@ from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp import collapsed_local as collapsed
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
-from skbnp.models.hdp.memory import CollapsedMemory, Holdings, Statistics, resummed
+from skbnp.models.hdp.memory import (
+    CollapsedCache,
+    DocumentWeights,
+    Statistics,
+    resummed,
+)
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused
 from skbnp.models.hdp.posterior import HDPPosterior
 
 STOP = LocalStop(100, 1e-3)
-VISITOR = DocumentVisitor(STOP, Executor(1), CollapsedStep)
+LOCAL_STEP = DocumentLocalStep(STOP, Executor(1), CollapsedStep)
 N_DOCS, N_WORDS = 90, 40
 #: Sums in double precision of some thousand terms, in another order.
 ROUNDING = 1e-9
@@ -48,10 +53,10 @@ def start(X, n_topics=6, *, seed=0, mass=1.0):
     state = HDPState(np.full(n_topics + 1, 1.0 / (n_topics + 1)), 1.0, 1.0, 0.05)
     topics = rng.gamma(1.0, size=(X.shape[1], n_topics))
     topics *= mass * X.sum() / topics.sum()
-    totals = model.start(state, WordTopics(topics))
+    global_stats = model.start(state, WordTopics(topics))
     ids = np.arange(n_topics)
     log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    return HDPPosterior(model, state, totals, ids, log)
+    return HDPPosterior(model, state, global_stats, ids, log)
 
 
 def schedule(*, batch_size=20, n_docs=N_DOCS, offset=1.0, reshuffle=False):
@@ -61,10 +66,12 @@ def schedule(*, batch_size=20, n_docs=N_DOCS, offset=1.0, reshuffle=False):
 
 
 def online(X, *, executor=None, mass=1.0, moves=None):
-    visitor = DocumentVisitor(STOP, executor or Executor(1), CollapsedStep)
-    memory, corpus = RunningAverage(Holdings(X.shape[0])), Corpus(X)
+    local_step = DocumentLocalStep(STOP, executor or Executor(1), CollapsedStep)
+    memory, corpus = RunningAverage(DocumentWeights(X.shape[0])), Corpus(X)
     rounds = schedule(reshuffle=True)
-    return Learner(start(X, mass=mass), corpus, rounds, visitor, memory, edits(moves))
+    return Learner(
+        start(X, mass=mass), corpus, rounds, local_step, memory, edits(moves)
+    )
 
 
 def edits(moves):
@@ -72,14 +79,14 @@ def edits(moves):
 
 
 def incremental(X, rounds=None, *, moves=None, n_topics=6):
-    visitor, rounds = VISITOR, rounds or schedule()
-    memory, corpus = CollapsedMemory(Holdings(X.shape[0])), Corpus(X)
+    local_step, rounds = LOCAL_STEP, rounds or schedule()
+    memory, corpus = CollapsedCache(DocumentWeights(X.shape[0])), Corpus(X)
     one = start(X, n_topics)
-    return Learner(one, corpus, rounds, visitor, memory, edits(moves))
+    return Learner(one, corpus, rounds, local_step, memory, edits(moves))
 
 
 def statistics_of(learner):
-    return [memo.stats for memo in learner.memory.memos]
+    return [memo.stats for memo in learner.cache.memos]
 
 
 def passes(learner, n_passes):
@@ -96,24 +103,26 @@ def passes(learner, n_passes):
 def test_holdings_follow_the_plain_formula(smallest, seed):
     """keep * all + gain of some; for so long that the scale must be written out."""
     rng = np.random.default_rng(seed)
-    holdings, plain, scales = Holdings(30), np.zeros(30), []
+    document_weights, plain, scales = DocumentWeights(30), np.zeros(30), []
     for _ in range(400):
         rows = rng.choice(30, rng.integers(0, 9), replace=False)
         keep, gain = rng.uniform(smallest, 1.0), rng.gamma(1.0)
-        holdings.absorb(rows, keep=keep, gain=gain)
+        document_weights.decay_and_add(rows, keep=keep, gain=gain)
         plain *= keep
         plain[rows] += gain
-        scales.append(holdings._scale)
+        scales.append(document_weights._scale)
         # Some hundred roundings; what has faded below 1e-100 of the rest is nothing.
-        assert_allclose(holdings.of(np.arange(30)), plain, rtol=1e-12, atol=1e-90)
+        assert_allclose(
+            document_weights.of(np.arange(30)), plain, rtol=1e-12, atol=1e-90
+        )
     assert (np.diff(scales) > 0).any() == (smallest < 0.9)
 
 
 def test_a_first_step_of_one_forgets_all_before():
-    holdings = Holdings(4)
-    holdings.absorb(np.arange(2), keep=1.0, gain=3.0)
-    holdings.absorb(np.array([2]), keep=0.0, gain=2.0)
-    assert holdings.of(np.arange(4)).tolist() == [0.0, 0.0, 2.0, 0.0]
+    document_weights = DocumentWeights(4)
+    document_weights.decay_and_add(np.arange(2), keep=1.0, gain=3.0)
+    document_weights.decay_and_add(np.array([2]), keep=0.0, gain=2.0)
+    assert document_weights.of(np.arange(4)).tolist() == [0.0, 0.0, 2.0, 0.0]
 
 
 @pytest.mark.parametrize("mass", [0.0, 1.0])
@@ -125,18 +134,18 @@ def test_totals_hold_the_start_and_what_holdings_say(mass, X):
         rounds = learner.schedule.one_pass(learner.n_passes)
         decayed *= np.prod([1.0 - round.step for round in rounds])
         passes(learner, 1)
-        held = learner.memory.documents.of(np.arange(N_DOCS)) @ X.sum(axis=1)
-        total = learner.posterior.totals.topic_words.total.sum()
+        held = learner.cache.documents.of(np.arange(N_DOCS)) @ X.sum(axis=1)
+        total = learner.posterior.global_stats.topic_words.total.sum()
         assert_allclose(total, decayed + held, rtol=ROUNDING)
-        words = learner.posterior.totals.topic_words.dense()
+        words = learner.posterior.global_stats.topic_words.dense()
         assert_allclose(words.sum(), total, rtol=ROUNDING)
     assert learner.posterior.n_steps == 5 * 3
 
 
 def test_totals_hold_the_words_of_documents_as_holdings_say(X):
     learner = passes(online(X, mass=0.0), 3)
-    held = X.T @ learner.memory.documents.of(np.arange(N_DOCS))
-    words = learner.posterior.totals.topic_words.dense().sum(axis=1)
+    held = X.T @ learner.cache.documents.of(np.arange(N_DOCS))
+    words = learner.posterior.global_stats.topic_words.dense().sum(axis=1)
     assert_allclose(words, held, rtol=ROUNDING, atol=1e-12)
 
 
@@ -145,7 +154,7 @@ def test_documents_of_a_stream_are_held_by_nobody(X, monkeypatch):
 
     def note(cls, *args, remembered=None, **options):
         step = prepare(cls, *args, remembered=remembered, **options)
-        seen.append(step.held)
+        seen.append(step.doc_weights)
         return step
 
     monkeypatch.setattr(CollapsedStep, "prepare", classmethod(note))
@@ -161,30 +170,33 @@ def test_documents_of_a_stream_are_held_by_nobody(X, monkeypatch):
 # Batches with memory ------------------------------------------------------------------
 
 
-def check_totals(learner):
+def check_global_stats(learner):
     """Totals are the sums of what all batches say."""
-    totals, near = learner.posterior.totals, {"rtol": ROUNDING, "atol": ROUNDING}
-    words = resummed(statistics_of(learner), totals.topic_words)
-    assert_allclose(totals.topic_words.dense(), words.dense(), **near)
-    assert_allclose(totals.topic_words.total, words.total, **near)
-    for item in fields(totals):
+    global_stats, near = (
+        learner.posterior.global_stats,
+        {"rtol": ROUNDING, "atol": ROUNDING},
+    )
+    words = resummed(statistics_of(learner), global_stats.topic_words)
+    assert_allclose(global_stats.topic_words.dense(), words.dense(), **near)
+    assert_allclose(global_stats.topic_words.total, words.total, **near)
+    for item in fields(global_stats):
         if item.name != "topic_words":
             parts = sum(getattr(memo, item.name) for memo in statistics_of(learner))
-            assert_allclose(getattr(totals, item.name), parts, **near)
+            assert_allclose(getattr(global_stats, item.name), parts, **near)
 
 
 def check_counts_once(learner):
     """Each token of the corpus counts once."""
-    totals, X = learner.posterior.totals, learner.corpus.X
-    words = totals.topic_words.dense().sum(axis=1)
+    global_stats, X = learner.posterior.global_stats, learner.corpus.X
+    words = global_stats.topic_words.dense().sum(axis=1)
     assert_allclose(words, X.sum(axis=0), rtol=ROUNDING)
-    assert_allclose(totals.n_tokens, X.sum(), rtol=ROUNDING)
+    assert_allclose(global_stats.n_tokens, X.sum(), rtol=ROUNDING)
 
 
 @pytest.mark.parametrize("n_passes", [1, 2, 7])
 def test_totals_are_the_sums_of_all_batches(n_passes, X):
     learner = passes(incremental(X), n_passes)
-    check_totals(learner)
+    check_global_stats(learner)
     check_counts_once(learner)
 
 
@@ -195,9 +207,9 @@ def test_totals_are_the_sums_of_all_batches_when_topics_have_ended(X):
     for _ in range(8):
         before = learner.posterior.state.n_components
         passes(learner, 1)
-        check_totals(learner)
+        check_global_stats(learner)
         n_ended.append(before - learner.posterior.state.n_components)
-        lack = X.sum() - learner.posterior.totals.topic_words.total.sum()
+        lack = X.sum() - learner.posterior.global_stats.topic_words.total.sum()
         assert -ROUNDING * X.sum() <= lack <= 20.0 * n_ended[-1] + ROUNDING * X.sum()
     assert sum(n_ended) > 0
     assert n_ended[-1] == 0
@@ -207,26 +219,26 @@ def test_totals_are_the_sums_of_all_batches_when_topics_have_ended(X):
 def test_totals_amid_a_pass_are_the_sums_of_all_batches(X, monkeypatch):
     """Exchanges alone, before the totals are summed afresh."""
     learner = passes(incremental(X), 3)
-    monkeypatch.setattr(CollapsedMemory, "end_pass", lambda self, posterior: None)
-    old = list(learner.memory.memos)
+    monkeypatch.setattr(CollapsedCache, "end_pass", lambda self, posterior: None)
+    old = list(learner.cache.memos)
     passes(learner, 1)
-    found = learner.memory.memos
-    assert all(one is not other for one, other in zip(old, found, strict=True))
-    check_totals(learner)
+    result = learner.cache.memos
+    assert all(one is not other for one, other in zip(old, result, strict=True))
+    check_global_stats(learner)
     check_counts_once(learner)
 
 
 @pytest.mark.parametrize("spoil", ["topic_words", "tables", "length_slope"])
 def test_the_check_of_totals_tells_a_wrong_batch(spoil, X):
     learner = passes(incremental(X), 2)
-    wrong = copy.deepcopy(learner.memory.memos[1].stats)
+    wrong = copy.deepcopy(learner.cache.memos[1].stats)
     if spoil == "topic_words":
         wrong.topic_words.values.data[3] *= 1.001
     else:
         setattr(wrong, spoil, 1.001 * getattr(wrong, spoil))
-    learner.memory.memos[1] = Statistics(wrong)
+    learner.cache.memos[1] = Statistics(wrong)
     with pytest.raises(AssertionError):
-        check_totals(learner)
+        check_global_stats(learner)
 
 
 def test_one_batch_is_batch_learning(X):
@@ -238,9 +250,9 @@ def test_one_batch_is_batch_learning(X):
         passes(incremental(X, rounds), 5) for rounds in (BatchSchedule(N_DOCS), whole)
     )
     assert_same(one.posterior, other.posterior)
-    assert_same(one.memory.memos, other.memory.memos)
+    assert_same(one.cache.memos, other.cache.memos)
     parts = passes(incremental(X), 5)
-    assert list(differences(one.posterior.totals, parts.posterior.totals))
+    assert list(differences(one.posterior.global_stats, parts.posterior.global_stats))
 
 
 def test_one_batch_of_the_estimator_is_batch_learning(X):
@@ -259,9 +271,9 @@ def test_one_batch_of_the_estimator_is_batch_learning(X):
 def test_batch_learning_predicts_better_from_pass_to_pass(X):
     """No bound: but from a random start it rises by far."""
     learner = passes(incremental(X, BatchSchedule(N_DOCS)), 1)
-    before = learner.posterior.totals.log_predictive
+    before = learner.posterior.global_stats.log_predictive
     passes(learner, 10)
-    assert learner.posterior.totals.log_predictive > before + 0.1 * X.sum()
+    assert learner.posterior.global_stats.log_predictive > before + 0.1 * X.sum()
 
 
 @pytest.mark.parametrize("method", ["memoized", "batch", "online"])
@@ -269,7 +281,7 @@ def test_topics_without_tokens_end(method, X):
     """Those that no document uses; those that stay have tokens, and the log knows."""
     settings = {"max_iter": 12, "tol": 0, "random_state": 0, "batch_size": 30}
     hdp = HDP(60, learning_method=method, learning_offset=0.0, **settings).fit(X)
-    held = hdp._posterior.totals.topic_words.total
+    held = hdp._posterior.global_stats.topic_words.total
     assert hdp.n_components_ < 60
     assert (held >= SplitMerge().prune_tokens).all()
     ended = [entry.parents[0] for entry in hdp.lineage_ if entry.kind == "prune"]
@@ -316,8 +328,8 @@ def check_close(one, other, n_words=N_WORDS):
     near = {"rtol": ROUNDING, "atol": ROUNDING}
     assert_allclose(small(one.stats), small(other.stats), **near)
     dense = []
-    for found in (one, other):
-        rows = found.stats.topic_words
+    for result in (one, other):
+        rows = result.stats.topic_words
         dense.append(np.zeros((n_words, rows.values.shape[1])))
         dense[-1][rows.words] = rows.values.toarray()
     assert_allclose(*dense, **near)
@@ -326,27 +338,27 @@ def check_close(one, other, n_words=N_WORDS):
 @pytest.mark.parametrize("held", [None, 1.0, "each"])
 def test_order_of_rows_does_not_matter(held, X, seed):
     rng = np.random.default_rng(seed)
-    posterior, visitor = start(X), VISITOR
+    posterior, local_step = start(X), LOCAL_STEP
     order = rng.permutation(N_DOCS)
     if held is not None:
         held = rng.random(N_DOCS) if held == "each" else np.full(N_DOCS, held)
     moved = None if held is None else held[order]
-    one = visitor.visit(posterior, X, remembered=held)
-    other = visitor.visit(posterior, X[order], remembered=moved)
+    one = local_step.update_local(posterior, X, remembered=held)
+    other = local_step.update_local(posterior, X[order], remembered=moved)
     check_close(one, other)
     shuffled = other.doc_topic.toarray()
     assert (one.doc_topic.toarray()[order] == shuffled).all()
     if moved is not None and np.ptp(held) > 0.0:
-        wrong = visitor.visit(posterior, X[order], remembered=held)
+        wrong = local_step.update_local(posterior, X[order], remembered=held)
         with pytest.raises(AssertionError):
             check_close(one, wrong)
 
 
 @pytest.mark.parametrize("size", [1, 100, 300])
 def test_large_minibatches_are_visited_in_parts(size, X, monkeypatch):
-    posterior, visitor = start(X), VISITOR
+    posterior, local_step = start(X), LOCAL_STEP
     held = np.random.default_rng(0).random(N_DOCS)
-    whole = visitor.visit(posterior, X, remembered=held)
+    whole = local_step.update_local(posterior, X, remembered=held)
     calls, sum_words = [], collapsed.sum_words
 
     def note(part, *rest):
@@ -355,7 +367,7 @@ def test_large_minibatches_are_visited_in_parts(size, X, monkeypatch):
 
     monkeypatch.setattr(collapsed, "sum_words", note)
     monkeypatch.setattr(collapsed, "PART_SIZE", size)
-    parts = visitor.visit(posterior, X, remembered=held)
+    parts = local_step.update_local(posterior, X, remembered=held)
     assert len(calls) > 1
     assert sum(calls) == N_DOCS
     check_close(whole, parts)
@@ -364,11 +376,11 @@ def test_large_minibatches_are_visited_in_parts(size, X, monkeypatch):
 
 @pytest.mark.parametrize("n_docs", [0, 3])
 def test_documents_without_tokens_are_visited(n_docs, X):
-    posterior, visitor = start(X), VISITOR
-    found = visitor.visit(posterior, sp.csr_array((n_docs, N_WORDS)))
-    assert found.doc_topic.shape == (n_docs, 6)
-    assert not small(found.stats).any()
-    assert found.stats.topic_words.total.tolist() == [0.0] * 6
+    posterior, local_step = start(X), LOCAL_STEP
+    result = local_step.update_local(posterior, sp.csr_array((n_docs, N_WORDS)))
+    assert result.doc_topic.shape == (n_docs, 6)
+    assert not small(result.stats).any()
+    assert result.stats.topic_words.total.tolist() == [0.0] * 6
 
 
 # Failures -----------------------------------------------------------------------------
@@ -385,9 +397,9 @@ def test_an_exception_in_a_visit_changes_nothing(after, kind, where, X, monkeypa
     learner = passes(kind(X), after)
     before, memos = copy.deepcopy(learner.posterior), None
     if kind is incremental:
-        memos = copy.deepcopy(learner.memory.memos)
+        memos = copy.deepcopy(learner.cache.memos)
     else:
-        held = copy.deepcopy(learner.memory.documents)
+        held = copy.deepcopy(learner.cache.documents)
 
     def fail(*args):
         raise Broken
@@ -397,14 +409,14 @@ def test_an_exception_in_a_visit_changes_nothing(after, kind, where, X, monkeypa
         passes(learner, 1)
     assert_same(learner.posterior, before)
     if kind is incremental:
-        assert_same(learner.memory.memos, memos)
+        assert_same(learner.cache.memos, memos)
     else:
-        assert_same(learner.memory.documents, held)
+        assert_same(learner.cache.documents, held)
 
 
 def test_an_exception_amid_a_pass_leaves_the_last_complete_update(X, monkeypatch):
     learner, n_visits = passes(incremental(X), 2), []
-    visit = DocumentVisitor.visit
+    visit = DocumentLocalStep.update_local
 
     def third(self, posterior, rows, **options):
         n_visits.append(1)
@@ -413,9 +425,9 @@ def test_an_exception_amid_a_pass_leaves_the_last_complete_update(X, monkeypatch
         return visit(self, posterior, rows, **options)
 
     n_steps = learner.posterior.n_steps
-    monkeypatch.setattr(DocumentVisitor, "visit", third)
+    monkeypatch.setattr(DocumentLocalStep, "update_local", third)
     with pytest.raises(Broken):
         passes(learner, 1)
     assert learner.posterior.n_steps == n_steps + 2
-    check_totals(learner)
+    check_global_stats(learner)
     check_counts_once(learner)

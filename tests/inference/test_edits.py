@@ -22,7 +22,7 @@ def small_posterior(rng):
     state = HDPState(
         rng.dirichlet(np.ones(n_topics + 1)), rng.gamma(2.0) + 0.1, 1.0, 0.1
     )
-    totals = HDPStats(
+    global_stats = HDPStats(
         WordTopics(rng.gamma(0.5, 4.0, size=(N_WORDS, n_topics))),
         rng.gamma(2.0, size=n_topics),
         rng.poisson(3.0, size=n_topics).astype(float),
@@ -35,7 +35,7 @@ def small_posterior(rng):
     return HDPPosterior(
         DirectHDP(False, False),
         state,
-        totals,
+        global_stats,
         np.arange(n_topics),
         [Lineage(0, "init", (), tuple(range(n_topics)))],
     )
@@ -43,7 +43,7 @@ def small_posterior(rng):
 
 def random_edit(rng, posterior):
     """An edit, and the change of mass that it makes."""
-    ids, words = posterior.ids, posterior.totals.topic_words
+    ids, words = posterior.ids, posterior.global_stats.topic_words
     order = rng.permutation(ids).tolist()
     kind = rng.integers(3)
     if kind == 0 and len(ids) > 1:
@@ -62,20 +62,20 @@ def random_edit(rng, posterior):
 
 
 def check_invariants(posterior, mass):
-    ids, state, totals = posterior.ids, posterior.state, posterior.totals
+    ids, state, global_stats = posterior.ids, posterior.state, posterior.global_stats
     n_topics = len(ids)
     assert n_topics >= 1
     assert len(set(ids.tolist())) == n_topics
     assert state.weights.shape == (n_topics + 1,)
-    assert totals.topic_words.shape == (N_WORDS, n_topics)
-    assert all(getattr(totals, name).shape == (n_topics,) for name in COLUMNS)
+    assert global_stats.topic_words.shape == (N_WORDS, n_topics)
+    assert all(getattr(global_stats, name).shape == (n_topics,) for name in COLUMNS)
     assert (state.weights >= 0.0).all()
     assert_allclose(state.weights.sum(), 1.0, rtol=1e-12)
-    assert_allclose(totals.topic_words.total.sum(), mass, rtol=1e-9)
-    dense = totals.topic_words.dense()
+    assert_allclose(global_stats.topic_words.total.sum(), mass, rtol=1e-9)
+    dense = global_stats.topic_words.dense()
     assert (dense >= 0.0).all()
-    assert_allclose(dense.sum(axis=0), totals.topic_words.total, rtol=1e-12)
-    assert (totals.entropy >= 0.0).all()
+    assert_allclose(dense.sum(axis=0), global_stats.topic_words.total, rtol=1e-12)
+    assert (global_stats.entropy >= 0.0).all()
     alive, ever = set(), set()
     for entry in posterior.lineage:
         assert set(entry.parents) <= alive
@@ -91,13 +91,13 @@ def check_invariants(posterior, mass):
 def edited(rng, apply=apply, n_edits=12):
     """Apply random edits one after another, and check after each."""
     posterior = small_posterior(rng)
-    mass = posterior.totals.topic_words.total.sum()
+    mass = posterior.global_stats.topic_words.total.sum()
     check_invariants(posterior, mass)
     for step in range(int(rng.integers(1, n_edits))):
         posterior.n_steps = step
         edit, change = random_edit(rng, posterior)
         before = posterior.columns
-        words = posterior.totals.topic_words.dense()
+        words = posterior.global_stats.topic_words.dense()
         named = {n for entry in posterior.lineage for n in entry.children}
         apply(edit, posterior)
         mass += change
@@ -118,7 +118,7 @@ def check_others(edit, posterior, columns, words):
         touched = {edit.id, edit.child}
     for name, column in posterior.columns.items():
         if name not in touched:
-            now = posterior.totals.topic_words.column(column)
+            now = posterior.global_stats.topic_words.column(column)
             assert_allclose(now, words[:, columns[name]], rtol=1e-12)
 
 
@@ -146,7 +146,7 @@ def loses_weight(edit, posterior):
 
 def loses_mass(edit, posterior):
     apply(edit, posterior)
-    posterior.totals.topic_words.decay(0.999)
+    posterior.global_stats.topic_words.decay(0.999)
 
 
 @pytest.mark.parametrize(
@@ -185,15 +185,15 @@ def test_a_split_and_the_merge_of_its_children_return_topics_and_weights(seed):
     posterior = small_posterior(rng)
     before = copy.deepcopy(posterior)
     share = rng.random(N_WORDS)
-    parent = posterior.totals.topic_words.column(0)
+    parent = posterior.global_stats.topic_words.column(0)
     halves = np.stack([share * parent, (1 - share) * parent])
     child = posterior.n_named
     apply(Split(0, child, halves, [0.3, 0.7]), posterior)
     apply(Merge([(child, 0)]), posterior)
     assert_allclose(posterior.state.weights, before.state.weights, rtol=1e-12)
     assert_allclose(
-        posterior.totals.topic_words.dense(),
-        before.totals.topic_words.dense(),
+        posterior.global_stats.topic_words.dense(),
+        before.global_stats.topic_words.dense(),
         rtol=1e-12,
     )
     for name in ("words", "weights"):

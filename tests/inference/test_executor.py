@@ -316,8 +316,8 @@ def test_backends_of_joblib(backend):
     expected = held_out_log_likelihood(topics, 0.1, X_observed, X_held)
     with parallel_config(backend=backend, n_jobs=2):
         with Executor(None) as executor:
-            found = list(executor.map(math.sqrt, items))
-            assert found == [math.sqrt(i) for i in items]
+            result = list(executor.map(math.sqrt, items))
+            assert result == [math.sqrt(i) for i in items]
             with pytest.raises(ValueError, match=r"math domain|nonnegative"):
                 list(executor.map(math.sqrt, [1.0, 4.0, -1.0, 9.0]))
         score = held_out_log_likelihood(topics, 0.1, X_observed, X_held)
@@ -338,9 +338,9 @@ def test_an_interrupt_at_any_line_is_what_comes_out(method):
         check=True,
         text=True,
     )
-    found = {name: n for name, n in json.loads(done.stdout).items() if n}
-    assert set(found) == {"KeyboardInterrupt"}
-    assert found["KeyboardInterrupt"] > {"map": 500, "run": 200}[method]
+    result = {name: n for name, n in json.loads(done.stdout).items() if n}
+    assert set(result) == {"KeyboardInterrupt"}
+    assert result["KeyboardInterrupt"] > {"map": 500, "run": 200}[method]
 
 
 def infer_until_interrupted(item, begun, ended):

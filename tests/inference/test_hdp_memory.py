@@ -17,7 +17,7 @@ from skbnp.datasets import make_bars
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.monitor import Monitor, discarding, new_history
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
@@ -25,7 +25,7 @@ from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.candidate import adopt
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import (
-    MeanFieldMemory,
+    MeanFieldCache,
     Memo,
     doc_topic,
     refreshed,
@@ -54,28 +54,30 @@ class Recorder:
     """
 
     def __init__(self):
-        self.visitor = DocumentVisitor(LocalStop(40, 1e-7), Executor(1), DocumentStep)
+        self.local_step = DocumentLocalStep(
+            LocalStop(40, 1e-7), Executor(1), DocumentStep
+        )
         # By posterior, by document: [r, ids, entries of the log seen].
         self.seen, self.records = [], {}
 
-    def visit(
+    def update_local(
         self,
         posterior,
         X,
         *,
         weighting=Weighting.EXPECTED_LOG,
         remembered=None,
-        look=None,
+        block_hook=None,
     ):
         def see(visit):
-            return copy.copy(visit), None if look is None else look(visit)
+            return copy.copy(visit), None if block_hook is None else block_hook(visit)
 
-        found = self.visitor.visit(
-            posterior, X, weighting=weighting, remembered=remembered, look=see
+        result = self.local_step.update_local(
+            posterior, X, weighting=weighting, remembered=remembered, block_hook=see
         )
         held = self.records.setdefault(id(posterior), {})
         self.seen.append(posterior)  # alive, so that its id stays its own
-        for visit, _ in found.seen:
+        for visit, _ in result.seen:
             block, dense = visit.block, X.toarray()
             for j, row in enumerate(range(block.rows.start, block.rows.stop)):
                 span = slice(*block.indptr[j : j + 2])
@@ -91,8 +93,8 @@ class Recorder:
                     posterior.ids.tolist(),
                     len(posterior.lineage),
                 ]
-        found.seen = [seen for _, seen in found.seen]
-        return found
+        result.seen = [seen for _, seen in result.seen]
+        return result
 
     def follow(self, posterior):
         """Bring all records of a posterior up to date with its log."""
@@ -162,7 +164,7 @@ def start(rng, X, n_topics, *, learn=False, limit=np.inf):
         model.start(state, WordTopics(topics)),
         np.arange(n_topics),
         [Lineage(0, "init", (), tuple(range(n_topics)))],
-        entropy=int(rng.integers(1 << 30)),
+        seed_entropy=int(rng.integers(1 << 30)),
         max_components=limit,
     )
 
@@ -181,7 +183,7 @@ def learner(
         Corpus(X),
         schedule,
         recorder,
-        MeanFieldMemory(max(warm_up, 1)),
+        MeanFieldCache(max(warm_up, 1)),
         NO_MOVES if moves is None else ExactMoves(moves),
         warm_up=warm_up * n_docs,
     )
@@ -195,28 +197,32 @@ def passes(one, n_passes):
 
 def bound_of(posterior):
     """Bound of the totals, in nats."""
-    return sum(posterior.model.objective(posterior.state, posterior.totals).values())
+    return sum(
+        posterior.model.objective(posterior.state, posterior.global_stats).values()
+    )
 
 
 def check_exact(learner):
     """The bound of the totals is that of the documents' responsibilities."""
     got = bound_of(learner.posterior)
-    exact = learner.visitor.recomputed(learner.posterior)
+    exact = learner.local_step.recomputed(learner.posterior)
     assert abs(got - exact) <= 1e-9 * abs(exact), f"{got} is not {exact}"
 
 
-def check_totals(learner):
+def check_global_stats(learner):
     """The totals are the sums of the memos."""
-    totals, memos = learner.posterior.totals, learner.memory.memos
-    for item in fields(totals):
+    global_stats, memos = learner.posterior.global_stats, learner.cache.memos
+    for item in fields(global_stats):
         if item.name != "topic_words":
             parts = [getattr(memo.stats, item.name) for memo in memos]
             assert_allclose(
-                getattr(totals, item.name), sum(parts), rtol=1e-9, atol=1e-9
+                getattr(global_stats, item.name), sum(parts), rtol=1e-9, atol=1e-9
             )
-    dense = resummed((memo.stats for memo in memos), totals.topic_words)
-    assert_allclose(totals.topic_words.dense(), dense.dense(), rtol=1e-9, atol=1e-9)
-    assert_allclose(totals.topic_words.total, dense.total, rtol=1e-9, atol=1e-9)
+    dense = resummed((memo.stats for memo in memos), global_stats.topic_words)
+    assert_allclose(
+        global_stats.topic_words.dense(), dense.dense(), rtol=1e-9, atol=1e-9
+    )
+    assert_allclose(global_stats.topic_words.total, dense.total, rtol=1e-9, atol=1e-9)
     assert_allclose(doc_topic(memos).sum(axis=0), dense.total, rtol=1e-9, atol=1e-9)
 
 
@@ -236,7 +242,7 @@ def test_bound_after_any_passes_is_that_of_all_documents(case, learn, seed):
     one = learner(rng, 3 + case, batch_size=(5, 7, 100)[case % 3], learn=learn)
     for _ in passes(one, 6):
         check_exact(one)
-        check_totals(one)
+        check_global_stats(one)
 
 
 @pytest.mark.long
@@ -249,15 +255,15 @@ def test_bound_through_trials_is_that_of_all_documents(case, seed):
     for _ in passes(trials, 40):
         if trials.learner is not one:
             posterior = trials.posterior
-            one.visitor.adopt(posterior, candidate_posterior)
+            one.local_step.adopt(posterior, candidate_posterior)
             one = trials.learner
-        if one.memory.is_complete:
+        if one.cache.is_complete:
             check_exact(one)
-            check_totals(one)
+            check_global_stats(one)
         if trials.candidate is not None:
             candidate = trials.candidate.learner
             candidate_posterior = candidate.posterior
-            if candidate.memory.is_complete and candidate.visitor.records.get(
+            if candidate.cache.is_complete and candidate.local_step.records.get(
                 id(candidate_posterior)
             ):
                 check_exact(candidate)
@@ -269,15 +275,15 @@ def test_the_check_of_the_bound_tells_a_wrong_memo(spoil, seed):
     one = learner(np.random.default_rng(seed))
     list(passes(one, 3))
     check_exact(one)
-    totals = one.posterior.totals
+    global_stats = one.posterior.global_stats
     if spoil == "topic_words":
-        totals.topic_words.decay(1.0 + 1e-6)
+        global_stats.topic_words.decay(1.0 + 1e-6)
     else:
-        setattr(totals, spoil, getattr(totals, spoil) * (1.0 + 1e-6))
+        setattr(global_stats, spoil, getattr(global_stats, spoil) * (1.0 + 1e-6))
     with pytest.raises(AssertionError, match="is not"):
         check_exact(one)
     with pytest.raises(AssertionError):
-        check_totals(one)
+        check_global_stats(one)
 
 
 def test_the_check_of_the_bound_tells_a_merge_without_its_loss(seed, monkeypatch):
@@ -285,15 +291,15 @@ def test_the_check_of_the_bound_tells_a_merge_without_its_loss(seed, monkeypatch
     monkeypatch.setattr(
         Memo, "merged", lambda memo, pairs, losses: merged(memo, pairs, 0.99 * losses)
     )
-    found = 0
+    result = 0
     for case in range(8):
         one = learner(np.random.default_rng([seed, case]), 3 + case)
         try:
             for _ in passes(one, 6):
                 check_exact(one)
         except AssertionError:
-            found += 1
-    assert found > 0
+            result += 1
+    assert result > 0
 
 
 # Ascent -------------------------------------------------------------------------------
@@ -328,11 +334,11 @@ def test_no_visit_lowers_the_bound_whatever_the_order(case, seed):
     rounds, trace = list(one.schedule.one_pass(0)), [bound_of(one.posterior)]
     for index in rng.integers(len(rounds), size=30):
         one.learn_round(rounds[index], discarding())
-        check_totals(one)
+        check_global_stats(one)
         trace.append(bound_of(one.posterior))
     check_never_falls(trace)
-    _, one.memory.memos = refreshed(one.posterior, one.memory.memos)
-    exact = one.visitor.recomputed(one.posterior)
+    _, one.cache.memos = refreshed(one.posterior, one.cache.memos)
+    exact = one.local_step.recomputed(one.posterior)
     assert trace[-1] <= exact + 1e-9 * abs(exact)  # stale tangents lie below
 
 
@@ -341,7 +347,7 @@ def test_the_check_of_ascent_tells_a_fall(seed):
     one = learner(np.random.default_rng(seed), moves=None)
     list(passes(one, 2))
     round, before = next(one.schedule.one_pass(0)), bound_of(one.posterior)
-    one.memory.n_passes = 0  # as if nothing were remembered
+    one.cache.n_passes = 0  # as if nothing were remembered
     part = replace(round.parts[0], rows=round.rows[:3])
     one.learn_round(replace(round, parts=(part,)), discarding())
     with pytest.raises(AssertionError, match="fell"):
@@ -363,19 +369,19 @@ def test_gain_of_a_merge_is_the_difference_of_two_objectives(case, seed, monkeyp
         """All disjoint pairs whose gain is known, whatever it is."""
         order = best(pairs, np.where(np.isfinite(gain), 1e9 + np.array(gain), -1.0))
         gains.append(sum(gain[index] for index in order))
-        before.append(one.visitor.recomputed(one.posterior))
+        before.append(one.local_step.recomputed(one.posterior))
         return order
 
     monkeypatch.setattr(hdp_merge, "best_disjoint", chosen)
     # A pass and its end by hand: no update between the two objectives.
     for round in one.schedule.one_pass(1):
         one.learn_round(round, discarding())
-    posterior, memory = one.posterior, one.memory
-    posterior.totals, memory.memos = refreshed(posterior, memory.memos)
+    posterior, memory = one.posterior, one.cache
+    posterior.global_stats, memory.memos = refreshed(posterior, memory.memos)
     assert len(one.moves.pairs) > 0
     assert one.moves._merge(one) > 0
-    posterior.totals, memory.memos = refreshed(posterior, memory.memos)
-    after = one.visitor.recomputed(one.posterior)
+    posterior.global_stats, memory.memos = refreshed(posterior, memory.memos)
+    after = one.local_step.recomputed(one.posterior)
     assert abs(after - before[0] - gains[0]) <= 1e-8 * max(abs(gains[0]), 1.0)
     assert_allclose(bound_of(one.posterior), after, rtol=1e-9)
 
@@ -440,12 +446,12 @@ def test_a_rejected_trial_changes_no_bit(case, seed):
         candidate = next_trial(trials, monitor)
         learner_of_candidate = candidate.learner
         records, plain = (
-            learner_of_candidate.visitor,
-            learner_of_candidate.visitor.visitor,
+            learner_of_candidate.local_step,
+            learner_of_candidate.local_step.local_step,
         )
-        learner_of_candidate.visitor = plain
+        learner_of_candidate.local_step = plain
         posterior, one = snapshot_of(trials.posterior), trials.learner
-        memos, pairs = copy.deepcopy(one.memory.memos), list(one.moves.pairs)
+        memos, pairs = copy.deepcopy(one.cache.memos), list(one.moves.pairs)
         while trials.candidate is not None:
             candidate.bound = -np.inf
             candidate.rise = np.inf
@@ -459,9 +465,9 @@ def test_a_rejected_trial_changes_no_bit(case, seed):
             else:
                 trials.one_pass(monitor)
         assert trials.learner is one
-        assert one.visitor is records
+        assert one.local_step is records
         assert_same(posterior, snapshot_of(trials.posterior))
-        assert_same(memos, one.memory.memos)
+        assert_same(memos, one.cache.memos)
         assert pairs == one.moves.pairs
         trials.run.rise = np.inf
         trials.one_pass(monitor)
@@ -477,11 +483,11 @@ def test_the_comparison_of_bits_tells_a_learning_rival(seed):
     trials = BoundTrials(learner(np.random.default_rng(seed), 5), MOVES, 60)
     candidate = next_trial(trials, Monitor(new_history())).learner
     before = snapshot_of(trials.posterior)
-    candidate.posterior.totals.topic_words.decay(0.5)
+    candidate.posterior.global_stats.topic_words.decay(0.5)
     assert not list(differences(before, trials.posterior))
-    trials.posterior.copy().totals.topic_words.decay(0.5)
+    trials.posterior.copy().global_stats.topic_words.decay(0.5)
     assert not list(differences(before, trials.posterior))
-    replace(trials.posterior).totals.topic_words.decay(0.5)
+    replace(trials.posterior).global_stats.topic_words.decay(0.5)
     assert list(differences(before, trials.posterior))
 
 
@@ -576,9 +582,11 @@ def test_trials_stay_within_the_limit(limit, seed):
 def test_memos_share_no_array_with_the_posterior(seed):
     one = learner(np.random.default_rng(seed))
     list(passes(one, 3))
-    held = list(arrays(one.memory.memos))
+    held = list(arrays(one.cache.memos))
     assert len(held) > 10
-    for array in arrays((one.posterior.state, one.posterior.totals, one.posterior.ids)):
+    for array in arrays(
+        (one.posterior.state, one.posterior.global_stats, one.posterior.ids)
+    ):
         assert not any(np.shares_memory(array, other) for other in held)
 
 
@@ -604,17 +612,17 @@ def test_an_edit_of_memos_leaves_the_old_ones(seed):
     """Who holds an old list of memos holds an old state."""
     one = learner(np.random.default_rng(seed), moves=None)
     list(passes(one, 2))
-    before, memo = copy.deepcopy(one.memory.memos), one.memory.memos[0]
+    before, memo = copy.deepcopy(one.cache.memos), one.cache.memos[0]
     memo.merged([(2, 0), (1, 3)], np.array([0.5, 0.1]))
     memo.without([4, 0])
-    refreshed(one.posterior, one.memory.memos)
-    assert_same(before, one.memory.memos)
+    refreshed(one.posterior, one.cache.memos)
+    assert_same(before, one.cache.memos)
 
 
 def test_a_merged_memo_adds_columns(seed):
     one = learner(np.random.default_rng(seed), 5, moves=None)
     list(passes(one, 2))
-    memo = one.memory.memos[0]
+    memo = one.cache.memos[0]
     merged = memo.merged([(2, 0), (1, 3)], np.array([0.5, 0.25]))
     old, new = memo.doc_topic.toarray(), merged.doc_topic.toarray()
     assert_array_equal(

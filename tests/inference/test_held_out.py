@@ -57,9 +57,12 @@ def make_posterior(X, *, seed=0, n_topics=N_TOPICS):
 def posterior_of(state, topics):
     """Posterior of expected counts of words, (n_words, n_topics)."""
     model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
-    totals, ids = model.start(state, WordTopics(topics)), np.arange(topics.shape[1])
+    global_stats, ids = (
+        model.start(state, WordTopics(topics)),
+        np.arange(topics.shape[1]),
+    )
     log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    return HDPPosterior(model, state, totals, ids, log)
+    return HDPPosterior(model, state, global_stats, ids, log)
 
 
 def predict(held, posterior):
@@ -77,16 +80,16 @@ def test_parts_sum_to_the_counts(X, held):
         counts = X[[judge]].toarray().ravel()
         rows = held.docs == doc
         assert 1 <= rows.sum() <= held_out.N_FOLDS
-        assert_allclose(held.held[rows].sum(axis=0), counts, rtol=0, atol=1e-12)
-        both = (held.observed + held.held)[rows].toarray()
+        assert_allclose(held.held_out[rows].sum(axis=0), counts, rtol=0, atol=1e-12)
+        both = (held.observed + held.held_out)[rows].toarray()
         assert_allclose(both, np.tile(counts, (rows.sum(), 1)), rtol=1e-12)
 
 
 def test_parts_are_of_equal_size(X, held):
-    n_tokens, n_judges = held.held.sum(), N_DOCS - len(held.rows)
-    parts = np.asarray(held.held.sum(axis=1)).ravel()
+    n_tokens, n_judges = held.held_out.sum(), N_DOCS - len(held.rows)
+    parts = np.asarray(held.held_out.sum(axis=1)).ravel()
     assert abs(parts.mean() - n_tokens / n_judges / 5) < 0.5
-    assert (held.held.data == np.round(held.held.data)).all()
+    assert (held.held_out.data == np.round(held.held_out.data)).all()
     assert (held.observed.sum(axis=1) > 0).all()
 
 
@@ -124,13 +127,13 @@ def test_of_long_documents_no_more_than_hold_enough_tokens(X, monkeypatch):
     monkeypatch.setattr(held_out, "FEWEST_DOCS", 1)
     monkeypatch.setattr(held_out, "SHARE", 0.5)
     few = hold_out(X, np.random.default_rng(0))
-    assert 200 < few.held.sum() <= 300
+    assert 200 < few.held_out.sum() <= 300
 
 
 def test_fractional_counts_are_split_into_equal_units():
     counts = sp.csr_array(np.full((40, N_WORDS), 2.5))
     parts = hold_out(counts, np.random.default_rng(0))
-    assert set(np.round(parts.held.data * 6 / 5, 9)) <= {1.0, 2.0, 3.0}
+    assert set(np.round(parts.held_out.data * 6 / 5, 9)) <= {1.0, 2.0, 3.0}
 
 
 # Prediction ---------------------------------------------------------------------------
@@ -138,17 +141,17 @@ def test_fractional_counts_are_split_into_equal_units():
 
 def test_documents_that_judge_are_iterated_until_they_settle(X, held):
     posterior = make_posterior(X)
-    state, words = posterior.state, posterior.totals.topic_words.dense()
+    state, words = posterior.state, posterior.global_stats.topic_words.dense()
     given = reference.mean_topics(words, ETA).T, state.doc_prior
     n_tokens = held.observed.sum(axis=1)[:, None]
 
     def error(stop):
         """In tokens of a document, of those that hang on no rounding error."""
         want, margin = reference.fold_in(*given, held.observed.toarray(), stop)
-        found = predict(held, posterior).tokens.toarray()
+        result = predict(held, posterior).tokens.toarray()
         clear = margin >= CLEAR
         assert clear.mean() > 0.5
-        return np.abs((found - want) / n_tokens)[clear].max()
+        return np.abs((result - want) / n_tokens)[clear].max()
 
     assert error(reference.JUDGE) < SINGLE < error(reference.SCORE)
 
@@ -157,33 +160,33 @@ def test_prediction_is_that_of_the_metric(X, held, monkeypatch):
     """But for when the iteration of a document ends."""
     monkeypatch.setattr(held_out, "JUDGE_STOP", SHORT_STOP)
     posterior = make_posterior(X)
-    state, words = posterior.state, posterior.totals.topic_words.dense()
+    state, words = posterior.state, posterior.global_stats.topic_words.dense()
     prior = state.doc_concentration * state.weights
     expected = held_out_log_likelihood(
         reference.mean_topics(words, ETA).T,
         prior,
         held.observed,
-        held.held,
+        held.held_out,
         repeats=False,
     )
     logs = held.log_probability(predict(held, posterior))
-    assert_allclose(logs.sum() / held.held.sum(), expected, rtol=1e-12)
+    assert_allclose(logs.sum() / held.held_out.sum(), expected, rtol=1e-12)
 
 
 def test_log_probability_is_that_of_the_reference(X, held):
-    found = predict(held, make_posterior(X))
+    result = predict(held, make_posterior(X))
     rows = reference.log_probability(
-        found.theta, found.rest, found.word_topic[:], held.held.toarray()
+        result.theta, result.rest, result.word_topic[:], held.held_out.toarray()
     )
     expected = [rows[held.docs == doc].sum() for doc in range(held.docs.max() + 1)]
-    assert_allclose(held.log_probability(found), expected, rtol=1e-12)
+    assert_allclose(held.log_probability(result), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("eta", [ETA, 3.0])
 def test_words_alone_predict_as_one_topic_does(X, eta, held):
     """Another topic prior gives another answer, and so do repeats."""
     words, posterior = held.train.word_counts().reshape(-1, 1), make_posterior(X)
-    topic, parts = reference.mean_topics(words, eta).T, (held.observed, held.held)
+    topic, parts = reference.mean_topics(words, eta).T, (held.observed, held.held_out)
 
     def logs(eta, burstiness=None):
         posterior.state = replace(
@@ -253,7 +256,7 @@ def folds(held):
 
 def whole_documents(held):
     rows = [np.flatnonzero(held.docs == n)[0] for n in range(len(held.n_tokens))]
-    return sp.csr_array(held.observed + held.held)[rows]
+    return sp.csr_array(held.observed + held.held_out)[rows]
 
 
 def test_folds_share_out_words_and_every_document(X, held, folds):
@@ -262,10 +265,10 @@ def test_folds_share_out_words_and_every_document(X, held, folds):
     assert_array_equal(np.sort(words), np.arange(N_WORDS))
     for fold in folds:
         is_of = np.isin(np.arange(N_WORDS), fold.words)
-        assert_array_equal(fold.held.toarray(), whole * is_of)
+        assert_array_equal(fold.held_out.toarray(), whole * is_of)
         assert_array_equal(fold.observed.toarray(), whole * ~is_of)
         assert_array_equal(fold.n_tokens, whole.sum(axis=1))
-        assert fold.held.nnz == np.count_nonzero(whole * is_of)
+        assert fold.held_out.nnz == np.count_nonzero(whole * is_of)
         assert fold.observed.nnz == np.count_nonzero(whole * ~is_of)
     counts = [whole[:, fold.words].sum() for fold in folds]
     assert max(counts) - min(counts) <= whole.sum(axis=0).max()
@@ -281,7 +284,7 @@ def suited(folds, posterior, highest=1e4, n_steps=1):
 
 def log_likelihood(folds, posterior, eta):
     """Of all folds under another topic prior, expected tokens as they are."""
-    state, words = posterior.state, posterior.totals.topic_words.dense()
+    state, words = posterior.state, posterior.global_stats.topic_words.dense()
     phi = reference.mean_topics(words, state.topic_word_prior)
     prior = np.append(state.doc_prior, state.doc_concentration * state.weights[-1])
     other, total = reference.mean_topics(words, eta), 0.0
@@ -294,7 +297,7 @@ def log_likelihood(folds, posterior, eta):
             )
         means = reference.mean_proportions(tokens, prior, fold.n_tokens, share)
         total += reference.fold_log_likelihood(
-            means, other, fold.n_tokens, fold.words, fold.held.toarray()
+            means, other, fold.n_tokens, fold.words, fold.held_out.toarray()
         )
     return total
 
@@ -306,14 +309,14 @@ def log_posterior(folds, posterior, eta):
 
 
 def test_log_likelihoods_of_folds_are_those_of_the_reference(folds):
-    posterior = make_posterior(folds[0].held)
-    topics = held_out.MeanTopics.of(posterior.totals.topic_words, ETA)
+    posterior = make_posterior(folds[0].held_out)
+    topics = held_out.MeanTopics.of(posterior.global_stats.topic_words, ETA)
     priors = ETA * np.array([0.5, 1.0, 3.0])
     with Executor(None) as executor:
         given = topics, posterior.state, priors, executor
-        found = sum(held_out._log_likelihoods(fold, *given) for fold in folds)
+        result = sum(held_out._log_likelihoods(fold, *given) for fold in folds)
     expected = [log_likelihood(folds, posterior, eta) for eta in priors]
-    assert_allclose(found, expected, rtol=1e-7)  # weights are in single precision
+    assert_allclose(result, expected, rtol=1e-7)  # weights are in single precision
 
 
 def test_a_step_is_one_of_newtons_method(X, folds):
@@ -330,7 +333,7 @@ def test_a_step_is_one_of_newtons_method(X, folds):
 
 def test_a_step_says_whether_the_prior_may_fall_further(X, folds):
     """Where it fell by more than the differences of its derivatives."""
-    best, said = suited(folds, make_posterior(X), n_steps=12), set()
+    best, stats = suited(folds, make_posterior(X), n_steps=12), set()
     for at in best * np.exp([-3.0, -0.7, -0.2, 0.0, 0.2, 0.7, 3.0]):
         posterior = make_posterior(X)
         posterior.state = replace(posterior.state, topic_word_prior=at)
@@ -338,9 +341,9 @@ def test_a_step_says_whether_the_prior_may_fall_further(X, folds):
             leads = held_out.suit_prior(folds, posterior, 1e4, executor)
         fall = np.log(at / posterior.state.topic_word_prior)
         assert leads == (fall > held_out.PRIOR_DIFFERENCE)
-        said.add((leads, bool(fall > 1e-3), bool(fall < -1.0)))
+        stats.add((leads, bool(fall > 1e-3), bool(fall < -1.0)))
     cases = {(True, True, False), (False, True, False), (False, False, True)}
-    assert cases <= said
+    assert cases <= stats
 
 
 @pytest.mark.parametrize("start", [1e-3, 0.05, 5.0])
@@ -364,8 +367,8 @@ def test_a_prior_is_learned_from_topics_alone(X, folds):
     """Nothing else of the posterior changes."""
     posterior, untouched = make_posterior(X), make_posterior(X)
     assert suited(folds, posterior) != ETA
-    words = posterior.totals.topic_words.dense()
-    assert_array_equal(words, untouched.totals.topic_words.dense())
+    words = posterior.global_stats.topic_words.dense()
+    assert_array_equal(words, untouched.global_stats.topic_words.dense())
     state = replace(posterior.state, topic_word_prior=ETA)
     assert_array_equal(state.weights, untouched.state.weights)
     assert state.doc_prior.sum() == untouched.state.doc_prior.sum()
@@ -393,8 +396,8 @@ def test_the_prior_that_topics_are_drawn_by_is_found(eta):
     X = sp.csr_array(rng.multinomial(60, theta @ topics).astype(float))
     state = HDPState(np.append(np.full(5, 0.2), 1e-9), 2.0, 1.0, 0.1)
     folds = held_out.fold_words(hold_out(X, rng))
-    found = suited(folds, posterior_of(state, counts), n_steps=12)
-    assert 0.75 < found / eta < 1.33
+    result = suited(folds, posterior_of(state, counts), n_steps=12)
+    assert 0.75 < result / eta < 1.33
 
 
 # Reductions ---------------------------------------------------------------------------
@@ -409,16 +412,16 @@ def as_tuples(counts):
 
 
 def test_those_that_choose_reductions_and_the_others_are_all_documents(X, held):
-    found = predict(held, make_posterior(X))
-    choosers, said = held.choosers(found)
+    result = predict(held, make_posterior(X))
+    choosers, stats = held.choosers(result)
     every = tokens_by_document(held)
     others = every[OTHERS]
     assert abs(len(choosers.n_tokens) - len(others)) <= 1
     assert sorted(tokens_by_document(choosers) + others) == sorted(every)
     assert_allclose(choosers.n_tokens, held.n_tokens[::2])
-    logs = held.log_probability(found)
-    assert_allclose(choosers.log_probability(said), logs[::2])
-    assert not np.allclose(choosers.log_probability(said), logs[: len(logs[::2])])
+    logs = held.log_probability(result)
+    assert_allclose(choosers.log_probability(stats), logs[::2])
+    assert not np.allclose(choosers.log_probability(stats), logs[: len(logs[::2])])
 
 
 def test_documents_that_choose_reductions_flatter_them(X, held):
@@ -426,18 +429,18 @@ def test_documents_that_choose_reductions_flatter_them(X, held):
     chosen, all_of_them = [], []
     for seed in range(20):
         posterior = make_posterior(X, seed=seed, n_topics=12)
-        found = predict(held, posterior)
-        choosers, said = held.choosers(found)
+        result = predict(held, posterior)
+        choosers, stats = held.choosers(result)
         rest = held.docs % 2 == 1
         judges = replace(
             held,
             docs=held.docs[rest] // 2,
             observed=held.observed[rest],
-            held=held.held[rest],
+            held_out=held.held_out[rest],
         )
-        seen = found.of(rest, held.held)
+        seen = result.of(rest, held.held_out)
         losses = {r[1:]: r.loss for r in moves.reductions(posterior, judges, seen)}
-        ranked = moves.reductions(posterior, choosers, said)
+        ranked = moves.reductions(posterior, choosers, stats)
         gaps = [losses[r[1:]] - r.loss for r in ranked if r[1:] in losses]
         chosen.append(np.mean(gaps[:3]))
         all_of_them.append(np.mean(gaps))
@@ -448,19 +451,19 @@ def test_documents_that_choose_reductions_flatter_them(X, held):
 
 
 def all_reductions(X, held, posterior):
-    found = predict(held, posterior)
-    return found, moves.reductions(posterior, held, found)
+    result = predict(held, posterior)
+    return result, moves.reductions(posterior, held, result)
 
 
-def expected_loss(reduction, posterior, held, found, *, eta=ETA):
-    counts = held.held.toarray()
+def expected_loss(reduction, posterior, held, result, *, eta=ETA):
+    counts = held.held_out.toarray()
     if reduction.target is None:
         weights = posterior.state.weights[:-1]
         return reference.loss_of_end(
             reduction.source,
-            found.theta,
-            found.rest,
-            found.word_topic[:],
+            result.theta,
+            result.rest,
+            result.word_topic[:],
             weights,
             counts,
             moves.ELSEWHERE,
@@ -468,9 +471,9 @@ def expected_loss(reduction, posterior, held, found, *, eta=ETA):
     return reference.loss_of_merge(
         reduction.source,
         reduction.target,
-        found.theta,
-        found.rest,
-        posterior.totals.topic_words.dense(),
+        result.theta,
+        result.rest,
+        posterior.global_stats.topic_words.dense(),
         eta,
         counts,
     )
@@ -479,11 +482,11 @@ def expected_loss(reduction, posterior, held, found, *, eta=ETA):
 @pytest.mark.parametrize("seed", range(3))
 def test_losses_are_those_of_the_reference(seed, X, held):
     posterior = make_posterior(X, seed=seed)
-    found, reductions = all_reductions(X, held, posterior)
+    result, reductions = all_reductions(X, held, posterior)
     assert sum(r.target is None for r in reductions) == N_TOPICS
     assert sum(r.target is not None for r in reductions) >= N_TOPICS - 1
     for reduction in reductions:
-        expected = expected_loss(reduction, posterior, held, found)
+        expected = expected_loss(reduction, posterior, held, result)
         assert_allclose(reduction.loss, expected, rtol=1e-9, atol=1e-12)
     losses = [r.loss for r in reductions]
     assert losses == sorted(losses)
@@ -491,17 +494,17 @@ def test_losses_are_those_of_the_reference(seed, X, held):
 
 def test_check_of_losses_fails_on_another_topic_prior(X, held):
     posterior = make_posterior(X)
-    found, reductions = all_reductions(X, held, posterior)
+    result, reductions = all_reductions(X, held, posterior)
     merge = next(r for r in reductions if r.target is not None)
-    wrong = expected_loss(merge, posterior, held, found, eta=2 * ETA)
+    wrong = expected_loss(merge, posterior, held, result, eta=2 * ETA)
     assert abs(merge.loss - wrong) > 1e-6
 
 
 def test_twins_cost_nothing(X, held):
     posterior = make_posterior(X)
-    words = posterior.totals.topic_words.dense()
+    words = posterior.global_stats.topic_words.dense()
     twins = np.column_stack([words[:, :1] / 2, words[:, :1] / 2, words[:, 1:]])
-    posterior.totals = posterior.model.start(posterior.state, WordTopics(twins))
+    posterior.global_stats = posterior.model.start(posterior.state, WordTopics(twins))
     weights = np.insert(posterior.state.weights, 0, posterior.state.weights[0])
     # Under any other prior halves of a topic are smoothed more than the whole.
     posterior.state = HDPState(weights / weights.sum(), 1.5, 1.0, 1e-3)
@@ -514,36 +517,36 @@ def test_twins_cost_nothing(X, held):
 
 def test_a_topic_that_no_held_out_token_speaks_of_is_not_judged(X, held):
     posterior = make_posterior(X)
-    found = predict(held, posterior)
+    result = predict(held, posterior)
     speaks = np.arange(N_TOPICS) != 2
-    silent = sp.csr_array(found.tokens * speaks)
-    found = found._replace(tokens=silent, prior=found.prior * speaks)
-    for reduction in moves.reductions(posterior, held, found):
+    silent = sp.csr_array(result.tokens * speaks)
+    result = result._replace(tokens=silent, prior=result.prior * speaks)
+    for reduction in moves.reductions(posterior, held, result):
         assert 2 not in (reduction.source, reduction.target)
 
 
 def test_reductions_are_disjoint_and_within_the_budget(X):
     posterior = make_posterior(X)
-    found = [
+    result = [
         moves.Reduction(-0.1, 0, 1),
         moves.Reduction(0.0, 1, None),  # taken already
         moves.Reduction(0.2, 2, None),
         moves.Reduction(0.9, 3, None),
     ]
-    before = posterior.totals.topic_words.dense()
-    assert moves.reduce(posterior, found, 1.0) == 2
+    before = posterior.global_stats.topic_words.dense()
+    assert moves.reduce(posterior, result, 1.0) == 2
     assert sorted(posterior.ids.tolist()) == [1, 3, 4]
     at = posterior.ids.tolist().index(1)
-    merged = posterior.totals.topic_words.column(at)
+    merged = posterior.global_stats.topic_words.column(at)
     assert_allclose(merged, before[:, 0] + before[:, 1], rtol=1e-12)
 
 
 def test_some_topic_is_left(X):
     posterior = make_posterior(X, n_topics=2)
-    found = [moves.Reduction(-1.0, 0, None), moves.Reduction(-1.0, 1, None)]
-    assert moves.reduce(posterior, found, 0.0) == 1
+    result = [moves.Reduction(-1.0, 0, None), moves.Reduction(-1.0, 1, None)]
+    assert moves.reduce(posterior, result, 0.0) == 1
     assert posterior.state.n_components == 1
-    assert moves.reduce(posterior, found, 0.0) == 0
+    assert moves.reduce(posterior, result, 0.0) == 0
 
 
 # Births -------------------------------------------------------------------------------
@@ -551,11 +554,11 @@ def test_some_topic_is_left(X):
 
 def test_all_topics_are_merged_into_the_heaviest(X):
     posterior = make_posterior(X)
-    words, ids = posterior.totals.topic_words.dense(), posterior.ids.copy()
+    words, ids = posterior.global_stats.topic_words.dense(), posterior.ids.copy()
     heaviest = int(ids[np.argmax(words.sum(axis=0))])
     assert moves.merge_all(posterior) == N_TOPICS - 1
     assert posterior.ids.tolist() == [heaviest]
-    merged = posterior.totals.topic_words.dense()
+    merged = posterior.global_stats.topic_words.dense()
     assert_allclose(merged[:, 0], words.sum(axis=1))
     logged = [
         set(entry.parents) for entry in posterior.lineage if entry.kind == "merge"
@@ -566,7 +569,7 @@ def test_all_topics_are_merged_into_the_heaviest(X):
 def test_births_start_afresh_beside_the_old(X):
     posterior = make_posterior(X)
     candidate = moves.propose_births(posterior, Corpus(X), 7, np.random.default_rng(0))
-    words = candidate.totals.topic_words.dense()
+    words = candidate.global_stats.topic_words.dense()
     assert words.shape == (N_WORDS, N_TOPICS + 7)
     assert_allclose(words.sum(axis=0), X.sum() / 12, rtol=1e-9)
     assert_allclose(candidate.state.weights, 1.0 / 13)
@@ -574,7 +577,9 @@ def test_births_start_afresh_beside_the_old(X):
     born = [entry.children for entry in candidate.lineage if entry.kind == "birth"]
     assert born == [(name,) for name in range(5, 12)]
     # Old topics are more like what they were than like others.
-    overlap = np.corrcoef(posterior.totals.topic_words.dense().T, words.T)[:5, 5:10]
+    overlap = np.corrcoef(posterior.global_stats.topic_words.dense().T, words.T)[
+        :5, 5:10
+    ]
     others = (overlap.sum() - np.trace(overlap)) / 20
     assert np.trace(overlap) / 5 > others + 0.1
     assert posterior.state.n_components == N_TOPICS
@@ -584,4 +589,4 @@ def test_held_out_is_a_part_of_the_corpus(held):
     assert isinstance(held, HeldOut)
     assert (np.diff(held.rows) > 0).all()
     assert len(held.n_tokens) == N_DOCS - len(held.rows)
-    assert held.n_tokens.sum() == pytest.approx(held.held.sum())
+    assert held.n_tokens.sum() == pytest.approx(held.held_out.sum())

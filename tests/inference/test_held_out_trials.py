@@ -80,9 +80,9 @@ def own_words(bars):
     return with_own_words(bars.data[:100])
 
 
-def find_starts_from_judges(topics, held):
+def find_starts_from_judges(topics, held_out):
     """Words that judges alone have, and whether any topic starts from a judge."""
-    judges = words_of_none(held.train.X)
+    judges = words_of_none(held_out.train.X)
     counts = topics[judges]
     return judges, (counts.max(axis=1) > 15.0 * np.median(counts, axis=1)).any()
 
@@ -96,8 +96,8 @@ def test_no_topic_starts_from_a_document_that_judges(
     begun = note_trials(monkeypatch)
     settings = {"variational_family": family, "learning_method": method}
     HDP(40, max_iter=20, random_state=0, **settings).fit(own_words)
-    ((topics, held),) = begun
-    judges, is_any = find_starts_from_judges(topics, held)
+    ((topics, held_out),) = begun
+    judges, is_any = find_starts_from_judges(topics, held_out)
     assert judges.sum() == 25
     assert not is_any
     others = topics[~judges]
@@ -110,15 +110,15 @@ def test_the_check_of_starts_tells_topics_of_judges(own_words, monkeypatch):
     monkeypatch.setattr(HDP, "_start", VariationalTopicModel._start)
     begun = note_trials(monkeypatch)
     HDP(40, max_iter=20, random_state=0).fit(own_words)
-    ((topics, held),) = begun
-    assert find_starts_from_judges(topics, held)[1]
+    ((topics, held_out),) = begun
+    assert find_starts_from_judges(topics, held_out)[1]
 
 
 def test_a_fit_without_trials_starts_from_all_documents(own_words):
     for settings in ({"split_merge": False}, {"max_iter": 2}):
         hdp = HDP(40, random_state=0).set_params(**settings)
         posterior = hdp._start(hdp._make_model(), own_words, 0, own_words.shape[0])
-        assert (posterior.totals.topic_words.dense().sum(axis=1) > 0.0).all()
+        assert (posterior.global_stats.topic_words.dense().sum(axis=1) > 0.0).all()
 
 
 def test_after_an_interrupt_nobody_knows_the_documents_that_judge(
@@ -128,9 +128,9 @@ def test_after_an_interrupt_nobody_knows_the_documents_that_judge(
     hdp = HDP(4, warm_start=True, random_state=0)
     hdp.set_callbacks(StopAfter(6)).fit(own_words)
     hdp.set_callbacks().fit(own_words)
-    (_, held), (topics, again) = begun
-    np.testing.assert_array_equal(held.rows, again.rows)
-    assert (topics[words_of_none(held.train.X)] == 0.0).all()
+    (_, held_out), (topics, again) = begun
+    np.testing.assert_array_equal(held_out.rows, again.rows)
+    assert (topics[words_of_none(held_out.train.X)] == 0.0).all()
 
 
 @pytest.mark.long
@@ -206,15 +206,15 @@ def test_the_topic_prior_is_free_when_births_end(bars, monkeypatch):
     monkeypatch.setattr(held_out_trials, "suit_prior", note_limit)
     judged, gain = [], HeldOutTrials._gain
 
-    def look(self, run, others):
+    def block_hook(self, run, others):
         start = self.model
         if run.kind == "continuation" and start.kind == "start":
             judged.append(start)
-            logs = self.held.log_probability(start.found)
+            logs = self.held_out.log_probability(start.result)
             np.testing.assert_array_equal(others[start.n_passes], logs)
         return gain(self, run, others)
 
-    monkeypatch.setattr(HeldOutTrials, "_gain", look)
+    monkeypatch.setattr(HeldOutTrials, "_gain", block_hook)
     moves = SplitMerge(births=False)
     HDP(30, split_merge=moves, random_state=0).fit(bars.data[:300])
     assert limits[0] == 0.05  # while births may come
@@ -231,22 +231,22 @@ def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
         suit_prior(folds, posterior, highest, executor)
         limits.append(highest)
 
-    found = []
+    result = []
 
-    def look(self, run):
+    def block_hook(self, run):
         before = len(limits)
         freed(self, run)
-        found.append((run.kind, limits[before:]))
+        result.append((run.kind, limits[before:]))
 
     monkeypatch.setattr(held_out_trials, "suit_prior", note_limit)
-    monkeypatch.setattr(HeldOutTrials, "_judge_anew", look)
+    monkeypatch.setattr(HeldOutTrials, "_judge_anew", block_hook)
     monkeypatch.setattr(held_out_trials, "ALIKE", -1.0)  # all go on
     monkeypatch.setattr(held_out_trials, "ALIKE_ERRORS", -1e9)
     moves = SplitMerge(births=False)
     HDP(30, topic_word_prior=eta, split_merge=moves, max_iter=30, random_state=0).fit(
         bars.data[:300]
     )
-    (kind, of_start), *others = found
+    (kind, of_start), *others = result
     assert kind == "start"
     assert of_start == ([HIGHEST] if eta < 1.0 else [])
     assert others
@@ -273,7 +273,7 @@ def test_the_prior_steps_on_while_it_falls(
         steps.append(highest)
         return len(steps) <= n_leading
 
-    def look(self, run):
+    def block_hook(self, run):
         if run.kind == "start" and not freed:
             posterior = run.learner.posterior
             posterior.state = replace(posterior.state, topic_word_prior=prior)
@@ -284,7 +284,7 @@ def test_the_prior_steps_on_while_it_falls(
 
     free = HeldOutTrials._judge_anew
     monkeypatch.setattr(held_out_trials, "suit_prior", step)
-    monkeypatch.setattr(HeldOutTrials, "_judge_anew", look)
+    monkeypatch.setattr(HeldOutTrials, "_judge_anew", block_hook)
     HDP(30, split_merge=SplitMerge(births=False), random_state=0).fit(bars.data[:300])
     assert freed == [[HIGHEST] * expected]
 
@@ -293,17 +293,17 @@ def test_the_prior_steps_on_while_it_falls(
 def test_words_are_as_good_within_half_of_what_may_be_lost(
     gain, expected, bars, monkeypatch
 ):
-    said, ask = set(), HeldOutTrials._is_no_better_than_words
+    stats, ask = set(), HeldOutTrials._is_no_better_than_words
 
-    def look(self, run):
+    def block_hook(self, run):
         monkeypatch.setattr(held_out_trials, "compare", lambda *_: Gain(gain, 0.1))
-        said.add(ask(self, run))
+        stats.add(ask(self, run))
         monkeypatch.setattr(held_out_trials, "compare", compare)
         return False
 
-    monkeypatch.setattr(HeldOutTrials, "_is_no_better_than_words", look)
+    monkeypatch.setattr(HeldOutTrials, "_is_no_better_than_words", block_hook)
     HDP(30, random_state=0).fit(bars.data[:300])
-    assert said == {expected}
+    assert stats == {expected}
 
 
 def topics_of_prior(concentration, rng):
@@ -318,12 +318,12 @@ def test_states_are_judged_under_the_prior_that_they_have(monkeypatch):
     X = topics_of_prior(1.0, np.random.default_rng(0))
     judged, decide = [], HeldOutTrials._decide
 
-    def look(self, run, monitor):
-        if run.found is not None and run.n_passes == self.length:
+    def block_hook(self, run, monitor):
+        if run.result is not None and run.n_passes == self.length:
             posterior = run.learner.posterior
-            found = self.held.predict(posterior, run.learner.visitor.executor)
+            result = self.held_out.predict(posterior, run.learner.local_step.executor)
             np.testing.assert_array_equal(
-                run.logs[self.length], self.held.log_probability(found)
+                run.logs[self.length], self.held_out.log_probability(result)
             )
             judged.append((run.kind, posterior.state.topic_word_prior))
         decide(self, run, monitor)
@@ -335,13 +335,15 @@ def test_states_are_judged_under_the_prior_that_they_have(monkeypatch):
         free(self, run)
         posterior = run.learner.posterior
         if posterior.state.topic_word_prior != before:
-            found = self.held.predict(posterior, run.learner.visitor.executor)
-            logs = self.held.log_probability(found)
+            result = self.held_out.predict(posterior, run.learner.local_step.executor)
+            logs = self.held_out.log_probability(result)
             np.testing.assert_array_equal(run.logs[run.n_passes], logs)
-            np.testing.assert_array_equal(self.held.log_probability(run.found), logs)
+            np.testing.assert_array_equal(
+                self.held_out.log_probability(run.result), logs
+            )
             freed.append(run.kind)
 
-    monkeypatch.setattr(HeldOutTrials, "_decide", look)
+    monkeypatch.setattr(HeldOutTrials, "_decide", block_hook)
     monkeypatch.setattr(HeldOutTrials, "_judge_anew", look_again)
     HDP(30, random_state=0).fit(X)
     assert {"start", "continuation"} <= {kind for kind, _ in judged}
@@ -353,10 +355,10 @@ def ask_for_births(bars, monkeypatch, ask):
     """Call `ask` with the births of trials and the run that they begin from."""
     births = HeldOutTrials._births
 
-    def look(self, run):
+    def block_hook(self, run):
         ask(self, run, lambda: births(self, run) is not None)
 
-    monkeypatch.setattr(HeldOutTrials, "_births", look)
+    monkeypatch.setattr(HeldOutTrials, "_births", block_hook)
     HDP(30, random_state=0).fit(bars.data[:300])
 
 
@@ -401,11 +403,11 @@ def test_the_model_goes_on_in_a_copy(bars, monkeypatch):
     """The model itself stays as it is until that is known to gain."""
     seen, decide = [], HeldOutTrials._decide
 
-    def look(self, run, monitor):
-        seen.append((run.kind, self.posterior.totals.topic_words.dense()))
+    def block_hook(self, run, monitor):
+        seen.append((run.kind, self.posterior.global_stats.topic_words.dense()))
         decide(self, run, monitor)
 
-    monkeypatch.setattr(HeldOutTrials, "_decide", look)
+    monkeypatch.setattr(HeldOutTrials, "_decide", block_hook)
     HDP(30, random_state=0).fit(bars.data[:300])
     place = [kind for kind, _ in seen].index("continuation")
     np.testing.assert_array_equal(seen[place - 1][1], seen[place][1])
@@ -418,9 +420,9 @@ def test_documents_that_choose_reductions_do_not_judge_them(part, bars, monkeypa
     log_probability = HeldOut.log_probability
     flattering = []
 
-    def flattered(self, found):
+    def flattered(self, result):
         """Praise each later state more: reductions, where there are no births."""
-        logs = log_probability(self, found)
+        logs = log_probability(self, result)
         flattering.append(len(flattering) * 10.0)
         logs[part] += flattering[-1] * self.n_tokens[part]
         return logs
@@ -437,7 +439,7 @@ def test_documents_that_choose_reductions_do_not_judge_them(part, bars, monkeypa
 def test_a_wrong_judge_does_not_find_them(bars, monkeypatch):
     """What is checked above depends on the judge."""
     monkeypatch.setattr(
-        HeldOut, "log_probability", lambda self, found: -self.n_tokens * 1e3
+        HeldOut, "log_probability", lambda self, result: -self.n_tokens * 1e3
     )
     hdp = HDP(5, random_state=0).fit(bars.data)
     assert abs(hdp.n_components_ - 20) > 5
@@ -478,7 +480,7 @@ def test_without_births_topics_only_end(bars):
     assert abs(many.n_components_ - 20) <= 1
 
 
-def merge_two(posterior, found, budget):
+def merge_two(posterior, result, budget):
     """Reduce by one topic."""
     apply(Merge([tuple(posterior.ids[:2].tolist())]), posterior)
     return 1
@@ -502,13 +504,13 @@ def test_reductions_that_do_not_gain_for_certain_wait(gain, bars, monkeypatch):
 @pytest.mark.parametrize(("start", "concentration"), [(2, 0.1), (30, 1.0), (30, 0.1)])
 def test_the_topic_prior_of_the_documents_is_found(start, concentration):
     """On average: five topics say little of it, about a factor of two."""
-    found = []
+    result = []
     for seed in range(8):
         X = topics_of_prior(concentration, np.random.default_rng(seed))
         hdp = HDP(start, random_state=0).fit(X)
         assert abs(hdp.n_components_ - 5) <= 1
-        found.append(hdp.topic_word_prior_)
-    assert 0.5 < np.exp(np.log(found).mean()) / concentration < 2.0
+        result.append(hdp.topic_word_prior_)
+    assert 0.5 < np.exp(np.log(result).mean()) / concentration < 2.0
 
 
 @pytest.mark.parametrize(("fall", "share"), [(1.0, 0.5), (1.5, 0.75), (0.5, 0.5)])
@@ -636,6 +638,6 @@ def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
 
 def test_messages_tell_of_trials(bars, capsys):
     HDP(3, random_state=0, verbose=1).fit(bars.data[:200])
-    said = capsys.readouterr().out
-    assert "trial of" in said
-    assert "accepted" in said
+    stats = capsys.readouterr().out
+    assert "trial of" in stats
+    assert "accepted" in stats

@@ -16,7 +16,7 @@ from checks.states import assert_same
 from skbnp.components.statistics import WordRows
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.protocols import Corpus
@@ -29,14 +29,14 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import MinibatchMoves
 
 MOVES = SplitMerge(criterion="bound")
-VISITOR = DocumentVisitor(LocalStop(30, 1e-4), Executor(1), DocumentStep)
+LOCAL_STEP = DocumentLocalStep(LocalStop(30, 1e-4), Executor(1), DocumentStep)
 N_DOCS = 300.0
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Splits are tried whenever a topic does not wait."""
-    monkeypatch.setattr("skbnp.models.hdp.moves.structure.STALE", 0.3)
+    monkeypatch.setattr("skbnp.models.hdp.moves.structure.MOST_INIT", 0.3)
     monkeypatch.setattr(minibatch, "EARNED", memory.CREDIT)
 
 
@@ -50,7 +50,7 @@ def stream(X, n_components=3, **settings):
     hdp = mean_field_hdp(n_components, warm_up=0, split_merge=False, batch_size=30)
     hdp.set_params(total_samples=N_DOCS, random_state=0, **settings)
     posterior = hdp.partial_fit(X[:150])._posterior
-    posterior.move_memory = memory.MoveMemory()
+    posterior.move_records = memory.MoveRecords()
     return posterior
 
 
@@ -58,7 +58,7 @@ def go_on(posterior, X, moves, n_rounds=1, begin=0):
     """Learn from minibatches of 30, in order."""
     monitor, memory = Monitor(new_history()), RunningAverage()
     edits, corpus = MinibatchMoves(moves), Corpus(X)
-    learner = Learner(posterior, corpus, BatchSchedule(0), VISITOR, memory, edits)
+    learner = Learner(posterior, corpus, BatchSchedule(0), LOCAL_STEP, memory, edits)
     for number in range(begin, begin + n_rounds):
         rows = np.arange(30 * number, 30 * number + 30) % X.shape[0]
         step = (2.0 + posterior.n_steps) ** -0.6
@@ -126,7 +126,7 @@ def test_evidence_is_looked_at_whenever_it_has_doubled():
         evidence.add(30, np.zeros(3))
         if evidence.is_due:
             looks.append(number)
-            evidence.look_at = 2 * evidence.n_docs
+            evidence.check_at = 2 * evidence.n_docs
     assert looks == [0, 1, 3, 7, 15]
 
 
@@ -137,11 +137,11 @@ def test_few_pairs_are_looked_at_where_there_are_many_words(n_words, n_looks):
     """The newest come first; those that must wait are looked at the next time."""
     pairs = {(k, k + 1): memory.Evidence(n_docs=90) for k in range(9)}
     for k, evidence in enumerate(pairs.values()):
-        evidence.look_at = 10 * (k % 3 + 1)
-    pairs[9, 10] = memory.Evidence(n_docs=90, look_at=91)
+        evidence.check_at = 10 * (k % 3 + 1)
+    pairs[9, 10] = memory.Evidence(n_docs=90, check_at=91)
     rows = WordRows(np.arange(10_000), sp.csr_array((10_000, 200)))
-    found = SimpleNamespace(stats=SimpleNamespace(topic_words=rows))
-    due = minibatch._due(pairs, found, n_words)
+    result = SimpleNamespace(stats=SimpleNamespace(topic_words=rows))
+    due = minibatch._due(pairs, result, n_words)
     order = [0, 3, 6, 1, 4, 7, 2, 5, 8]
     assert [pair[0] for pair, _ in due] == order[:n_looks]
 
@@ -149,12 +149,12 @@ def test_few_pairs_are_looked_at_where_there_are_many_words(n_words, n_looks):
 def test_evidence_of_documents_is_what_they_gain(X):
     """What a stream adds up is the sum over its documents."""
     posterior = stream(X, 4)
-    look = hdp_merge.Comparison(np.array([(0, 1), (2, 3)], dtype=np.int32))
+    block_hook = hdp_merge.Comparison(np.array([(0, 1), (2, 3)], dtype=np.int32))
     parts = [
-        sum(VISITOR.visit(posterior, X[rows], look=look).seen)
+        sum(LOCAL_STEP.update_local(posterior, X[rows], block_hook=block_hook).seen)
         for rows in (slice(0, 50), slice(50, 51), slice(51, 120))
     ]
-    whole = sum(VISITOR.visit(posterior, X[:120], look=look).seen)
+    whole = sum(LOCAL_STEP.update_local(posterior, X[:120], block_hook=block_hook).seen)
     assert_allclose(sum(parts), whole, rtol=1e-9)
 
 
@@ -164,16 +164,16 @@ def test_evidence_of_documents_is_what_they_gain(X):
 def test_pairs_told_apart_are_not_compared_again_before_their_time(X, monkeypatch):
     monkeypatch.setattr(minibatch, "LONGEST_WAIT", 5)
     moves = replace(MOVES, max_tries=0, prune_tokens=0.0)
-    posterior, told = stream(X, 6), {}
+    posterior, text = stream(X, 6), {}
     for _ in go_on(posterior, X, moves, 40):
-        moving = posterior.move_memory
-        for pair, until in moving.apart.items():
+        moving = posterior.move_records
+        for pair, until in moving.pairs_on_hold.items():
             assert pair not in moving.pairs
-            if pair not in told or told[pair] <= posterior.n_steps - 1:
-                told[pair] = until
-            assert told[pair] == until <= posterior.n_steps + 5
+            if pair not in text or text[pair] <= posterior.n_steps - 1:
+                text[pair] = until
+            assert text[pair] == until <= posterior.n_steps + 5
 
-    assert len(told) > 0
+    assert len(text) > 0
 
 
 def test_a_pair_comes_back_when_its_time_is_over(X, monkeypatch):
@@ -181,14 +181,14 @@ def test_a_pair_comes_back_when_its_time_is_over(X, monkeypatch):
     posterior = stream(X, 6)
     moves = replace(MOVES, max_tries=0, prune_tokens=0.0)
     run(posterior, X, moves, 8)
-    moving = posterior.move_memory
-    assert moving.apart
-    apart = set(moving.apart)
+    moving = posterior.move_records
+    assert moving.pairs_on_hold
+    on_hold = set(moving.pairs_on_hold)
     run(posterior, X, moves, 1, 8)
-    assert apart.isdisjoint(moving.pairs)
-    moving.apart = {}
+    assert on_hold.isdisjoint(moving.pairs)
+    moving.pairs_on_hold = {}
     run(posterior, X, moves, 1, 9)
-    assert not apart.isdisjoint(moving.pairs)
+    assert not on_hold.isdisjoint(moving.pairs)
 
 
 def test_rejected_splits_wait_longer_and_longer(X, monkeypatch):
@@ -224,9 +224,11 @@ def test_a_rejected_move_changes_nothing_but_waits(X, monkeypatch):
     monkeypatch.setattr(minibatch, "split", lambda *arguments: None)
     monkeypatch.setattr(minibatch, "prune", lambda *arguments: None)
     run(other, X, MOVES, 4, 3)
-    assert_same((other.state, other.totals), (posterior.state, posterior.totals))
+    assert_same(
+        (other.state, other.global_stats), (posterior.state, posterior.global_stats)
+    )
     assert other.lineage == posterior.lineage
-    assert posterior.move_memory.waits != other.move_memory.waits
+    assert posterior.move_records.waits != other.move_records.waits
 
 
 @pytest.mark.parametrize("max_splits", [1, 10])
@@ -293,7 +295,7 @@ def test_pickling_between_chunks_changes_nothing(X):
         chunk = X[30 * (number % 10) : 30 * (number % 10) + 30]
         one.partial_fit(chunk)
         two = pickle.loads(pickle.dumps(two)).partial_fit(chunk)
-        moving = one._posterior.move_memory
+        moving = one._posterior.move_records
         n_waits += 0 if moving is None else len(moving.waits)
     assert n_waits > 0
     assert_same(one._posterior, two._posterior)

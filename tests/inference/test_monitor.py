@@ -40,7 +40,7 @@ def test_record_adds_one_entry_to_every_list(clock):
     monitor = Monitor(new_history())
     clock.now += 1.5
     monitor.record(1, 20, MOVES)
-    monitor.end_pass(-3.0, settling=True)
+    monitor.end_pass(-3.0, is_exact_pass=True)
     assert monitor.history == {
         "step": [1],
         "seconds": [1.5],
@@ -82,7 +82,7 @@ def first_convergence(monitor_type, bounds, tol, n_warm_up=0):
     """Number of the pass that converges, None if none does."""
     monitor = monitor_type(new_history(), tol=tol)
     for number, bound in enumerate(bounds, start=1):
-        if monitor.end_pass(bound, settling=number > n_warm_up):
+        if monitor.end_pass(bound, is_exact_pass=number > n_warm_up):
             return number
     return None
 
@@ -103,15 +103,15 @@ def check_warm_up(monitor_type):
 
 
 class Absolute(Monitor):
-    def end_pass(self, elbo, *, settling):
-        change, self._last = abs(elbo - self._last), elbo if settling else math.nan
-        return settling and change < self.tol
+    def end_pass(self, elbo, *, is_exact_pass):
+        change, self._last = abs(elbo - self._last), elbo if is_exact_pass else math.nan
+        return is_exact_pass and change < self.tol
 
 
 class ComparesWithWarmUp(Monitor):
-    def end_pass(self, elbo, *, settling):
+    def end_pass(self, elbo, *, is_exact_pass):
         last, self._last = self._last, elbo
-        return settling and abs(elbo - last) < self.tol * abs(elbo)
+        return is_exact_pass and abs(elbo - last) < self.tol * abs(elbo)
 
 
 def test_fit_converges_when_the_relative_change_is_below_tol():
@@ -149,7 +149,7 @@ def test_bound_that_is_not_finite_does_not_converge(bad):
 def test_change_of_the_last_pass_is_kept():
     monitor = Monitor(new_history())
     for bound in (-2.0, -1.0):
-        monitor.end_pass(bound, settling=True)
+        monitor.end_pass(bound, is_exact_pass=True)
     assert monitor.change == pytest.approx(1.0)
 
 

@@ -14,7 +14,7 @@ from skbnp.components.statistics import WordTopics
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import DirectHDP, HDPState
@@ -29,22 +29,22 @@ SCALES = pytest.mark.parametrize("scale", [1.0, 7.5])
 class Seen:
     """A visit of some documents, with what the looks at its blocks saw."""
 
-    def __init__(self, posterior, counts, look=None):
-        looks = [copy.copy] if look is None else [copy.copy, look]
+    def __init__(self, posterior, counts, block_hook=None):
+        looks = [copy.copy] if block_hook is None else [copy.copy, block_hook]
         with Executor(1) as executor:
-            found = DocumentVisitor(EXACT, executor, DocumentStep).visit(
+            result = DocumentLocalStep(EXACT, executor, DocumentStep).update_local(
                 posterior,
                 sp.csr_array(counts),
-                look=lambda visit: [one(visit) for one in looks],
+                block_hook=lambda visit: [one(visit) for one in looks],
             )
-        self.found, self.counts = found, counts
-        self.blocks = [block[0] for block in found.seen]
-        self.looked = [block[-1] for block in found.seen]
+        self.result, self.counts = result, counts
+        self.blocks = [block[0] for block in result.seen]
+        self.looked = [block[-1] for block in result.seen]
 
     @property
     def r(self):
         """Responsibilities of all documents, (n_docs, n_words, K)."""
-        n_topics = self.found.doc_topic.shape[1]
+        n_topics = self.result.doc_topic.shape[1]
         r = np.zeros((*self.counts.shape, n_topics))
         for visit in self.blocks:
             block = visit.block
@@ -56,7 +56,7 @@ class Seen:
         return r
 
 
-def visited(rng, n_topics=4, n_docs=10, n_words=12, stale=1.0, look=None):
+def visited(rng, n_topics=4, n_docs=10, n_words=12, init_fraction=1.0, block_hook=None):
     """A posterior, a visit of random documents under it, and their counts."""
     counts = rng.poisson(1.2, size=(n_docs, n_words)).astype(float)
     counts[:, 0] += counts.sum(axis=1) == 0
@@ -67,11 +67,11 @@ def visited(rng, n_topics=4, n_docs=10, n_words=12, stale=1.0, look=None):
         topic_word_prior=float(rng.choice([0.05, 0.5])),
     )
     model = DirectHDP(learn_concentrations=False, learn_topic_prior=False)
-    topics = WordTopics(stale * rng.gamma(0.6, 3.0, size=(n_words, n_topics)))
+    topics = WordTopics(init_fraction * rng.gamma(0.6, 3.0, size=(n_words, n_topics)))
     ids = np.arange(n_topics)
     log = [Lineage(0, "init", (), tuple(ids.tolist()))]
     posterior = HDPPosterior(model, state, model.start(state, topics), ids, log)
-    return posterior, Seen(posterior, counts, look), counts
+    return posterior, Seen(posterior, counts, block_hook), counts
 
 
 def profile(counts, r, state, weights, scale=1.0):
@@ -95,10 +95,10 @@ def profile(counts, r, state, weights, scale=1.0):
 
 def check_factors(seen):
     """The factors are responsibilities, and the sums are theirs."""
-    r, counts, stats = seen.r, seen.counts, seen.found.stats
+    r, counts, stats = seen.r, seen.counts, seen.result.stats
     assert_allclose(r.sum(axis=2)[counts > 0], 1.0, rtol=1e-12)
     assert_allclose(
-        seen.found.doc_topic.toarray(),
+        seen.result.doc_topic.toarray(),
         np.einsum("jw,jwk->jk", counts, r),
         rtol=1e-10,
         atol=1e-14,
@@ -161,7 +161,7 @@ PAIRS = [(0, 1), (2, 0), (1, 3)]
 
 def merge_gain(seen, sums, state, pair, spoil=1.0):
     """The difference as memoized learning puts it together."""
-    counts = sp.csc_array(seen.found.doc_topic)
+    counts = sp.csc_array(seen.result.doc_topic)
     words = np.einsum("jw,jwk->wk", seen.counts, seen.r)
     gain = hdp_merge.documents_gain(state.doc_prior, counts, *pair) - spoil * sums[0]
     return gain + hdp_merge.words_gain(WordTopics(words), state.topic_word_prior, *pair)
@@ -169,22 +169,24 @@ def merge_gain(seen, sums, state, pair, spoil=1.0):
 
 @pytest.mark.parametrize("case", range(20))
 def test_gain_of_a_merge_is_the_difference_of_two_objectives(case, seed):
-    look = hdp_merge.Comparison(np.array(PAIRS, dtype=np.int32))
-    posterior, seen, _ = visited(np.random.default_rng([seed, case]), look=look)
+    block_hook = hdp_merge.Comparison(np.array(PAIRS, dtype=np.int32))
+    posterior, seen, _ = visited(
+        np.random.default_rng([seed, case]), block_hook=block_hook
+    )
     for pair, sums in zip(PAIRS, sum(seen.looked), strict=True):
         exact = exact_merge(posterior, seen, *pair)
         check_difference(merge_gain(seen, sums, posterior.state, pair), exact)
         # What online learning adds up: the documents' part, losses included.
         words = merge_gain(seen, sums, posterior.state, pair)
         words -= hdp_merge.documents_gain(
-            posterior.state.doc_prior, sp.csc_array(seen.found.doc_topic), *pair
+            posterior.state.doc_prior, sp.csc_array(seen.result.doc_topic), *pair
         )
         check_difference(sums[1] + words + sums[0], exact)
 
 
 def test_the_comparison_of_merges_tells_a_wrong_loss(seed):
-    look = hdp_merge.Comparison(np.array(PAIRS, dtype=np.int32))
-    posterior, seen, _ = visited(np.random.default_rng(seed), look=look)
+    block_hook = hdp_merge.Comparison(np.array(PAIRS, dtype=np.int32))
+    posterior, seen, _ = visited(np.random.default_rng(seed), block_hook=block_hook)
     sums = sum(seen.looked)[0]
     got = merge_gain(seen, sums, posterior.state, (0, 1), spoil=1.001)
     with pytest.raises(AssertionError, match="is not"):
@@ -204,8 +206,8 @@ def test_words_gain_is_the_difference_of_marginals(eta, seed):
 
 
 def test_comparison_of_no_pairs_sees_nothing(seed):
-    look = hdp_merge.Comparison(np.zeros((0, 2), dtype=np.int32))
-    _, seen, _ = visited(np.random.default_rng(seed), look=look)
+    block_hook = hdp_merge.Comparison(np.zeros((0, 2), dtype=np.int32))
+    _, seen, _ = visited(np.random.default_rng(seed), block_hook=block_hook)
     assert [sums.shape for sums in seen.looked] == [(0, 3)] * len(seen.blocks)
 
 
@@ -272,7 +274,7 @@ def parent_of(posterior, seen, column, chosen, n_docs):
     return hdp_split.Parent.among(
         parts_of(seen, column),
         float(posterior.state.doc_prior[column]),
-        posterior.totals.topic_words.column(column),
+        posterior.global_stats.topic_words.column(column),
         chosen,
         n_docs,
     )
@@ -311,7 +313,7 @@ def exact_split(posterior, seen, column, children, chosen, scale):
     """Difference of two full bounds, topics held fixed, on the chosen documents."""
     state, counts = posterior.state, seen.counts[chosen]
     parted = split_responsibilities(posterior, seen, column, children, chosen)
-    topics = posterior.totals.topic_words.dense().T
+    topics = posterior.global_stats.topic_words.dense().T
     split_topics = np.vstack([topics, children.topics[1]])
     split_topics[column] = children.topics[0]
 
@@ -352,8 +354,8 @@ def test_parts_are_the_tokens_of_the_topics(seed):
 def test_gain_of_a_split_is_the_difference_of_two_objectives(case, scale, seed):
     """For stale topics too, on documents that the children were not fitted to."""
     rng = np.random.default_rng([seed, case])
-    posterior, seen, _ = visited(rng, stale=2.0)
-    column = int(np.argmax(seen.found.doc_topic.sum(axis=0)))
+    posterior, seen, _ = visited(rng, init_fraction=2.0)
+    column = int(np.argmax(seen.result.doc_topic.sum(axis=0)))
     children = children_of(posterior, seen, column, rng)
     chosen = np.arange(10) % 2 == 0
     judge = parent_of(posterior, seen, column, chosen, scale * chosen.sum())

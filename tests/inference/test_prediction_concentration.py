@@ -29,9 +29,14 @@ def draw(concentration, *, n_docs=400, length=30, seed=0):
     X = np.array([rng.multinomial(length, share @ topics) for share in shares])
     model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
     state = HDPState(weights, 0.2, 1.0, 1e-3)
-    totals, ids = model.start(state, WordTopics(1e5 * topics.T)), np.arange(N_TOPICS)
+    global_stats, ids = (
+        model.start(state, WordTopics(1e5 * topics.T)),
+        np.arange(N_TOPICS),
+    )
     log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-    return sp.csr_array(X.astype(float)), HDPPosterior(model, state, totals, ids, log)
+    return sp.csr_array(X.astype(float)), HDPPosterior(
+        model, state, global_stats, ids, log
+    )
 
 
 def suit(X, posterior, seed=0):
@@ -53,15 +58,15 @@ def test_it_is_that_of_the_documents_that_are_predicted(concentration, seed):
     X, posterior = draw(concentration, seed=seed)
     state = posterior.state
     held = suit(X, posterior)
-    found = posterior.state.prediction_concentration
-    assert concentration / 2.0 <= found <= 2.0 * concentration
+    result = posterior.state.prediction_concentration
+    assert concentration / 2.0 <= result <= 2.0 * concentration
     assert posterior.state.doc_concentration == state.doc_concentration
     assert_array_equal(posterior.state.doc_prior, state.doc_prior)
     # No other value predicts much better, and that of learning does worse.
-    best = log_probability(held, posterior, found)
+    best = log_probability(held, posterior, result)
     n_tokens = held.n_tokens.sum()
     for factor in (0.25, 0.5, 2.0, 4.0):
-        other = log_probability(held, posterior, factor * found)
+        other = log_probability(held, posterior, factor * result)
         assert other <= best + 1e-3 * n_tokens
     assert log_probability(held, posterior, 0.0) < best - 4e-3 * n_tokens
 

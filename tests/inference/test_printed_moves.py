@@ -12,7 +12,7 @@ from checks.estimators import mean_field_hdp
 from reference import bryant2012 as reference
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.protocols import Corpus
@@ -26,7 +26,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 PAPER = SplitMerge.paper()
 MERGES = replace(PAPER, max_splits=0)
 NOTHING = replace(MERGES, confidence=1e9)
-VISITOR = DocumentVisitor(LocalStop(50, 1e-9), Executor(1), DocumentStep)
+LOCAL_STEP = DocumentLocalStep(LocalStop(50, 1e-9), Executor(1), DocumentStep)
 N_DOCS, SIZE, STEP = 240.0, 24, 0.6
 SCALE = N_DOCS / SIZE
 
@@ -55,7 +55,7 @@ def learned(posterior, X, moves):
         posterior,
         Corpus(X),
         BatchSchedule(0),
-        VISITOR,
+        LOCAL_STEP,
         RunningAverage(),
         PrintedMoves(moves),
     )
@@ -70,12 +70,14 @@ def priors_of(posterior):
 
 
 def lam_of(posterior):
-    return posterior.totals.topic_words.dense().T + posterior.state.topic_word_prior
+    return (
+        posterior.global_stats.topic_words.dense().T + posterior.state.topic_word_prior
+    )
 
 
 def responsibilities(posterior, X):
     """Those of a visit, (n_docs, n_words, K), and what its blocks say."""
-    visits = VISITOR.visit(posterior, X, look=copy.copy).seen
+    visits = LOCAL_STEP.update_local(posterior, X, block_hook=copy.copy).seen
     r = np.zeros((*X.shape, posterior.state.n_components))
     for visit in visits:
         block = visit.block
@@ -97,13 +99,13 @@ def given_to(posterior, X):
 
 def check_merge_gains(posterior, X, judged):
     """Gains of pairs are differences of two bounds under the topics of `judged`."""
-    said = VISITOR.visit(posterior, X)
-    pairs = printed.covarying_pairs(said.doc_topic)
+    stats = LOCAL_STEP.update_local(posterior, X)
+    pairs = printed.covarying_pairs(stats.doc_topic)
     _, visits = responsibilities(posterior, X)
     sums = sum(Comparison(pairs)(visit) for visit in visits)
     gains = SCALE * sums[:, 1] + printed.words_gains(
-        judged.totals.topic_words,
-        said.stats.topic_words,
+        judged.global_stats.topic_words,
+        stats.stats.topic_words,
         SCALE,
         posterior.state.topic_word_prior,
         pairs,

@@ -53,7 +53,7 @@ def shares_of(learner):
 
 def candidates(learner, name, moves=PAPER):
     posterior = learner.posterior
-    rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
+    rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
     context = Context(posterior, rng, learner.corpus)
     (kind,) = [kind for kind in kinds_of(moves) if kind.name == name]
     return context, kind, kind.candidates(context)
@@ -86,15 +86,15 @@ def test_the_check_tells_other_rules(name, value, seed, monkeypatch):
 
 def test_a_path_leaves_what_it_has_to_the_other_level_by_level(seed):
     one = visited(seed)
-    tree, before = one.posterior.state.tree, one.posterior.totals
+    tree, before = one.posterior.state.tree, one.posterior.global_stats
     parent, _ = shares_of(one)
     context, kind, _ = candidates(one, "merge")
     for target, source in ((2, 6), (2, 5), (3, 2)):
         proposal = kind.make(context, target, source)
-        heirs = reference.merged_path(parent, target, source)
-        assert proposal.heirs == heirs
+        merged_into = reference.merged_path(parent, target, source)
+        assert proposal.merged_into == merged_into
         assert proposal.by_rule
-        after = before.follow(tree, proposal.tree, proposal.heirs)
+        after = before.follow(tree, proposal.tree, proposal.merged_into)
         assert_allclose(after.stub_masses.sum(), before.stub_masses.sum())
         place = proposal.tree.positions(target)
         both = before.word_counts[tree.positions([target, source])].sum(axis=0)
@@ -120,19 +120,19 @@ def test_a_pass_of_the_paper_ends_merges_and_grows(seed):
     assert {entry.kind for entry in log} <= {"prune", "merge", "birth"}
     alive = set(one.posterior.state.tree.ids.tolist())
     assert alive.isdisjoint({6, 7})
-    assert_allclose(one.posterior.totals.stub_masses.sum(), one.corpus.n_docs)
+    assert_allclose(one.posterior.global_stats.stub_masses.sum(), one.corpus.n_docs)
 
 
 def check_growth(learner, expected, n_draws=4000):
     """Nodes are opened as often as both heuristics say."""
     context, kind, _ = candidates(learner, "grow")
-    found = dict.fromkeys(expected, 0)
+    result = dict.fromkeys(expected, 0)
     for _ in range(n_draws):
         for (node,) in kind.candidates(context):
-            found[node] += 1
+            result[node] += 1
     for node, wanted in expected.items():
         error = np.sqrt(max(2.0 * wanted, 1e-9) / n_draws)
-        assert abs(found[node] / n_draws - wanted) < 5.0 * error + 1e-3
+        assert abs(result[node] / n_draws - wanted) < 5.0 * error + 1e-3
 
 
 def test_nodes_grow_by_both_heuristics(seed):

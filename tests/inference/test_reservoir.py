@@ -102,7 +102,7 @@ def test_sizes_are_bounded_and_the_stream_is_counted(X, few):
     assert kept.n_docs == pytest.approx(N_DOCS, rel=4 / np.sqrt(0.2 * N_DOCS))
     assert set(as_tuples(kept.counts)) <= set(as_tuples(X))
     parts = hold_out(kept)
-    assert parts.held.sum() <= 100
+    assert parts.held_out.sum() <= 100
     assert not set(as_tuples(learned)) & (
         set(as_tuples(kept.counts)) - set(as_tuples(parts.train.X))
     )

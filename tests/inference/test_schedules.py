@@ -11,9 +11,9 @@ from skbnp.datasets import make_bars
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 
 ONLINE = OnlineSchedule(
-    n_rows=23, batch_size=5, offset=3.0, decay=0.7, entropy=11, total_samples=23
+    n_rows=23, batch_size=5, offset=3.0, decay=0.7, seed_entropy=11, total_samples=23
 )
-STREAM = replace(ONLINE, entropy=None, total_samples=None)
+STREAM = replace(ONLINE, seed_entropy=None, total_samples=None)
 
 
 def rounds(schedule, *passes):
@@ -70,7 +70,7 @@ def test_a_share_of_a_pass_is_remembered(batch_size, decay):
     """Where steps as from a start would leave less of it."""
     share, n_passes = 1.0 / 3.0, 2
     plain = OnlineSchedule(
-        400, batch_size, 1.0, decay, entropy=0, n_forgetting=n_passes
+        400, batch_size, 1.0, decay, seed_entropy=0, n_forgetting=n_passes
     )
     schedule = plain.remembering(share)
     n_before = n_passes * plain.n_batches
@@ -97,7 +97,7 @@ def test_step_check_rejects_a_count_that_starts_anew_in_each_pass():
         def one_pass(self, number):
             return OnlineSchedule.one_pass(self, 0)
 
-    wrong = Anew(23, 5, 3.0, 0.7, entropy=11, total_samples=23)
+    wrong = Anew(23, 5, 3.0, 0.7, seed_entropy=11, total_samples=23)
     with pytest.raises(AssertionError):
         check_step_sizes(wrong, n_passes=2)
 
@@ -143,11 +143,11 @@ def test_parts_are_numbered_through_a_pass(schedule):
 def test_batches_are_joint_in_the_first_passes():
     schedule = BatchSchedule(23, 5, scale=2.0, n_joint=2)
     for number, n_rounds in enumerate([1, 1, 5, 5]):
-        found = rounds(schedule, number)
-        assert len(found) == n_rounds
+        result = rounds(schedule, number)
+        assert len(result) == n_rounds
         np.testing.assert_array_equal(rows_of(schedule, number), np.arange(23))
-        assert {(round.step, round.scale) for round in found} == {(1.0, 2.0)}
-        sizes = [len(part.rows) for round in found for part in round.parts]
+        assert {(round.step, round.scale) for round in result} == {(1.0, 2.0)}
+        sizes = [len(part.rows) for round in result for part in round.parts]
         assert sorted(sizes) == [4, 4, 5, 5, 5]
 
 
@@ -160,7 +160,7 @@ def test_order_depends_on_entropy_and_pass_alone():
     np.testing.assert_array_equal(
         rows_of(ONLINE, 2), rows_of(replace(ONLINE, batch_size=7, first_step=9), 2)
     )
-    assert (rows_of(ONLINE, 2) != rows_of(replace(ONLINE, entropy=12), 2)).any()
+    assert (rows_of(ONLINE, 2) != rows_of(replace(ONLINE, seed_entropy=12), 2)).any()
 
 
 def test_no_rows_give_no_rounds():

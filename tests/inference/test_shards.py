@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from skbnp.inference.shards import (
+    Broadcast,
     LocalShards,
     ProcessCache,
-    World,
     add_up,
     whole_sum,
 )
@@ -24,12 +24,12 @@ class Sum:
         return Sum(f"({self.text}{other.text})")
 
 
-def letters(shard, world, argument):
+def letters(shard, broadcast, argument):
     return Sum(chr(97 + shard.number))
 
 
-def describe(shard, world, argument):
-    return shard.number, shard.first_row, shard.X.sum() * world.content + argument
+def describe(shard, broadcast, argument):
+    return shard.number, shard.first_row, shard.X.sum() * broadcast.content + argument
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def shards():
 
 
 def test_replies_come_in_the_order_of_numbers(shards):
-    found = shards.map(describe, [0, 1, 3], World(2.0), 0.5)
-    assert found == [(0, 0, 12.5), (1, 4, 0.5), (3, 9, 18.5)]
+    result = shards.map(describe, [0, 1, 3], Broadcast(2.0), 0.5)
+    assert result == [(0, 0, 12.5), (1, 4, 0.5), (3, 9, 18.5)]
     assert shards.n_rows.tolist() == [4, 0, 5, 1]
 
 
@@ -97,11 +97,13 @@ def test_shards_of_a_process_make_what_they_share_once():
         made.append(len(made))
         return made[-1]
 
-    one, other = World(None), World(None)
-    assert [cache.once("table", world, make) for world in (one, one, other)] == [
+    one, other = Broadcast(None), Broadcast(None)
+    assert [
+        cache.once("table", broadcast, make) for broadcast in (one, one, other)
+    ] == [
         0,
         0,
         1,
     ]
-    assert cache.once("totals", other, make) == 2
+    assert cache.once("global_stats", other, make) == 2
     assert cache.once("table", other.emptied(), make) == 1

@@ -18,7 +18,7 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.models.nested_crp.memory import PathMemory, PathVisitor, TreeCorpus
+from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
 from skbnp.models.nested_crp.moves import proposals as tree_proposals
 from skbnp.models.nested_crp.moves import structure as tree_edits
@@ -49,7 +49,7 @@ class Watched(Learner):
         """Bounds after all steps, moves too."""
         return [value for run in self.runs for value in run]
 
-    def look(self):
+    def block_hook(self):
         """Sums and bounds are those of the documents."""
         stats = afresh(self)
         check_exact(self, stats)
@@ -59,17 +59,17 @@ class Watched(Learner):
 
     def learn_round(self, round, monitor):
         super().learn_round(round, monitor)
-        self.look()
+        self.block_hook()
 
 
-class WatchedMemory(PathMemory):
+class WatchedMemory(PathCache):
     """A memory that is looked at after passes."""
 
     learner = None
 
     def end_pass(self, posterior):
         super().end_pass(posterior)
-        self.learner.look()
+        self.learner.block_hook()
 
 
 class WatchedEdits(TreeEdits):
@@ -82,7 +82,7 @@ class WatchedEdits(TreeEdits):
             assert_same(learner.kept, held_by(learner))
             return False
         learner.runs.append([])
-        learner.look()
+        learner.block_hook()
         if not proposal.by_rule:
             rise = learner.judged - before + (0.0 if least is None else TIDY_COST)
             assert rise > -1e-9 * abs(before), f"{proposal.kind} fell by {-rise}"
@@ -93,7 +93,7 @@ class WatchedEdits(TreeEdits):
 def held_by(learner):
     """All that a move may write."""
     posterior = learner.posterior
-    held = posterior.state, posterior.totals, posterior.model, posterior.ids
+    held = posterior.state, posterior.global_stats, posterior.model, posterior.ids
     tree = posterior.state.tree
     names = [tree.ids, tree.depth, tree.next_id]
     return [names, *held[1:], posterior.lineage, learner.corpus.memos]
@@ -105,8 +105,8 @@ def afresh(learner):
     tree, n_levels, alpha = topics.tree, priors.n_levels, priors.level_prior
     corpus = learner.corpus
     stats = PathStats.zero(len(tree), corpus.n_words, n_levels)
-    if learner.memory.others is not None:
-        stats = copy.deepcopy(learner.memory.others)
+    if learner.cache.others is not None:
+        stats = copy.deepcopy(learner.cache.others)
     entropy = stats.entropy
     paths = {int(k): tree.positions(tree.path_to(k)) for k in tree.ids}
     for X, memo in zip(corpus.parts, corpus.memos, strict=True):
@@ -155,13 +155,13 @@ def judged_bound(learner, stats):
 def check_exact(learner, stats):
     """The totals are those of the documents, and the globals hold them."""
     posterior = learner.posterior
-    totals, tree = posterior.totals, posterior.state.tree
+    global_stats, tree = posterior.global_stats, posterior.state.tree
     tree.check()
     for name in PathStats.__slots__:
-        left, right = getattr(totals, name), getattr(stats, name)
+        left, right = getattr(global_stats, name), getattr(stats, name)
         assert_allclose(left, right, rtol=1e-9, atol=1e-9, err_msg=name)
-    assert_array_equal(posterior.state.word_counts, totals.word_counts)
-    assert_array_equal(posterior.state.stub_masses, totals.stub_masses)
+    assert_array_equal(posterior.state.word_counts, global_stats.word_counts)
+    assert_array_equal(posterior.state.stub_masses, global_stats.stub_masses)
     assert_array_equal(posterior.ids, tree.ids)
 
 
@@ -212,16 +212,16 @@ def learner_of(
     limit=np.inf,
 ):
     model = NestedModel(priors, learn_concentration=learn, learn_topic_prior=learn)
-    visitor = PathVisitor(LocalStop(100, 1e-4), Executor(1), family)
+    local_step = PathLocalStep(LocalStop(100, 1e-4), Executor(1), family)
     corpus = TreeCorpus(X, 16 if memoized else None)
     one = kind(
         start_posterior(model, topics, entropy, limit),
         corpus,
         corpus.schedule(n_joint=1 if memoized else np.inf),
-        visitor,
-        (PathMemory if kind is Learner else WatchedMemory)(corpus),
+        local_step,
+        (PathCache if kind is Learner else WatchedMemory)(corpus),
     )
-    one.memory.learner = one
+    one.cache.learner = one
     if moves is not None:
         one.moves = edits_of(one, moves)
     return one
@@ -351,7 +351,9 @@ def test_updates_after_parts_and_after_all_agree_on_easy_data(seed):
         assert same_partition(ends_of(learner), ends)
     assert_allclose(one.trace[-1], two.trace[-1], rtol=1e-5)
     assert_allclose(
-        one.posterior.totals.word_counts, two.posterior.totals.word_counts, atol=0.5
+        one.posterior.global_stats.word_counts,
+        two.posterior.global_stats.word_counts,
+        atol=0.5,
     )
 
 
@@ -363,7 +365,7 @@ def test_one_part_with_memory_is_one_update_after_all(seed):
     passes(one, 6)
     passes(two, 6)
     assert_allclose(one.trace[-1], two.trace[-1], rtol=1e-10)
-    words = [each.posterior.totals.word_counts for each in (one, two)]
+    words = [each.posterior.global_stats.word_counts for each in (one, two)]
     assert_allclose(*words, rtol=1e-6, atol=1e-9)
 
 
@@ -413,11 +415,11 @@ def test_leaves_that_documents_left_do_not_wait(seed, monkeypatch):
     for wait in (False, True):
         one = settled(X, tree, blocks, kind=Learner)
         (place,) = one.posterior.state.tree.positions([7])
-        assert one.posterior.totals.stub_masses[place] < tree_edits.LEAST_MASS
+        assert one.posterior.global_stats.stub_masses[place] < tree_edits.LEAST_MASS
         for leaf in (2, 3, 5, 6, 7):
             one.moves.rejections.add(("prune", leaf), 99)
         if wait:
-            one.posterior.totals.stub_masses[place] = 1.0
+            one.posterior.global_stats.stub_masses[place] = 1.0
         only(monkeypatch, "prune")
         one.moves.end_pass(one, Monitor(new_history()))
         assert (7 in one.posterior.state.tree) == wait
@@ -535,11 +537,11 @@ def settled(X, tree, blocks, **settings):
 def shape_of(tree, ends, of):
     """The planted nodes whose documents pass each node: the tree, without names."""
     paths = [set(tree.path_to(end).tolist()) for end in ends]
-    found = set()
+    result = set()
     for node in tree.ids.tolist():
         leaves = {leaf for leaf, path in zip(of, paths, strict=True) if node in path}
-        found.add((tree.depth_of(node), frozenset(leaves)))
-    return found
+        result.add((tree.depth_of(node), frozenset(leaves)))
+    return result
 
 
 @pytest.mark.long
@@ -628,10 +630,10 @@ def with_others(rng, kind=Watched, n_docs=40):
     X, _ = planted(rng, n_docs=120)
     first = learner_of(X[n_docs:], random_start(rng, X), kind=Learner)
     passes(first, 3)
-    topics, others = first.posterior.state, first.posterior.totals
+    topics, others = first.posterior.state, first.posterior.global_stats
     one = learner_of(X[:n_docs], topics, kind=kind)
     # The start has renamed the nodes, which stand where they stood.
-    one.memory.others = others
+    one.cache.others = others
     one.moves = edits_of(one, TreeMoves(max_tries=100))
     return one
 
@@ -640,10 +642,10 @@ def with_others(rng, kind=Watched, n_docs=40):
 def test_totals_are_those_of_all_documents_whatever_moves(seed):
     """And moves never lower the bound of all."""
     one = with_others(np.random.default_rng(seed))
-    before = one.memory.others.n_tokens
+    before = one.cache.others.n_tokens
     passes(one, 6)
     assert {"birth", "merge"} <= set(one.moved)
-    assert one.memory.others.n_tokens == pytest.approx(before, rel=1e-12)
+    assert one.cache.others.n_tokens == pytest.approx(before, rel=1e-12)
 
 
 def test_moves_that_nobody_can_tell_of_are_not_made(seed):
@@ -709,12 +711,12 @@ def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch
 
 
 def check_edited(posterior, alive, n_docs, n_tokens):
-    tree, totals = posterior.state.tree, posterior.totals
+    tree, global_stats = posterior.state.tree, posterior.global_stats
     tree.check()
     assert alive == set(tree.ids.tolist())
-    assert_allclose(totals.stub_masses.sum(), n_docs, rtol=1e-10)
-    assert_allclose(totals.n_tokens, n_tokens, rtol=1e-10)
-    assert totals.word_counts.min() >= -1e-10
+    assert_allclose(global_stats.stub_masses.sum(), n_docs, rtol=1e-10)
+    assert_allclose(global_stats.n_tokens, n_tokens, rtol=1e-10)
+    assert global_stats.word_counts.min() >= -1e-10
     assert tree.next_id > max(
         entry for log in posterior.lineage for entry in (*log.parents, *log.children)
     )
@@ -733,7 +735,7 @@ SPOILED = (AssertionError, KeyError)
 
 
 def test_checks_tell_a_memo_that_is_not_replaced(seed, monkeypatch):
-    monkeypatch.setattr(TreeCorpus, "put", lambda self, rows, found: list(self.memos))
+    monkeypatch.setattr(TreeCorpus, "put", lambda self, rows, result: list(self.memos))
     with pytest.raises(SPOILED):
         learn_until_a_move(np.random.default_rng(seed))
 
@@ -755,8 +757,8 @@ def test_checks_tell_an_old_memo_that_stays_in_the_sums(seed, monkeypatch):
 def test_checks_tell_what_a_move_loses(name, seed, monkeypatch):
     follow = PathStats.follow
 
-    def forget(self, old, new, *heirs):
-        stats = follow(self, old, new, *heirs)
+    def forget(self, old, new, *merged_into):
+        stats = follow(self, old, new, *merged_into)
         if len(new) != len(old):
             getattr(stats, name)[-1] = 0.0
         return stats
@@ -792,7 +794,7 @@ def test_checks_tell_a_proposal_that_writes(seed, monkeypatch):
     prune = tree_proposals.propose_prune
 
     def careless(context, leaf):
-        context.posterior.totals.stub_masses[0] += 1e-9
+        context.posterior.global_stats.stub_masses[0] += 1e-9
         return prune(context, leaf)
 
     monkeypatch.setattr(tree_proposals, "propose_prune", careless)
@@ -805,8 +807,8 @@ def test_checks_tell_a_step_after_which_the_bound_falls(seed):
     X, _ = planted(rng)
     one = learner_of(X, random_start(rng, X))
     passes(one, 6)
-    settled = one.memory._updated
-    one.memory._updated = lambda tree, stats: settled(
+    settled = one.cache._updated
+    one.cache._updated = lambda tree, stats: settled(
         tree, replace(stats, word_counts=stats.word_counts[:, ::-1].copy())
     )
     with pytest.raises(AssertionError, match="Not equal to tolerance"):

@@ -12,7 +12,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.models.nested_crp import start as tree_starts
 from skbnp.models.nested_crp import start_choice as tree_choice
-from skbnp.models.nested_crp.memory import PathVisitor, sum_documents
+from skbnp.models.nested_crp.memory import PathLocalStep, sum_documents
 from skbnp.models.nested_crp.model import NestedModel, TopicTree, elbo_terms
 from skbnp.models.nested_crp.start import (
     by_clusters,
@@ -31,8 +31,8 @@ MODEL = NestedModel(LevelPriors(1.0, np.full(3, 4.0), np.full(3, 0.1)))
 BLOCK = 5
 
 
-def visitor():
-    return PathVisitor(LocalStop(100, 1e-3), Executor(1))
+def local_step():
+    return PathLocalStep(LocalStop(100, 1e-3), Executor(1))
 
 
 def planted(rng, n_docs=60):
@@ -49,15 +49,15 @@ def planted(rng, n_docs=60):
 
 def ends_of(topics, X, model=MODEL):
     """Place of the node where each document ends."""
-    found = visitor().visit_paths(topics, model.priors, X)
-    return topics.tree.positions(found.best)
+    result = local_step().update_paths(topics, model.priors, X)
+    return topics.tree.positions(result.best)
 
 
 def bound_of(topics, X):
     """Bound once the documents, and then the topics, have followed."""
     tree, n_levels = topics.tree, MODEL.priors.n_levels
     stats = sum_documents(
-        visitor().visit_paths(topics, MODEL.priors, X), X, tree, n_levels
+        local_step().update_paths(topics, MODEL.priors, X), X, tree, n_levels
     )
     after = TopicTree(tree, stats.word_counts, stats.stub_masses)
     return sum(elbo_terms(after, MODEL.priors, stats).values())
@@ -89,7 +89,7 @@ def check_start(topics, X, n_levels=3):
 def test_clusters_stand_where_they_were_planted(seed):
     rng = np.random.default_rng(seed)
     X, group, leaf = planted(rng)
-    (topics,) = by_clusters(X, leaf, MODEL, visitor(), [3])
+    (topics,) = by_clusters(X, leaf, MODEL, local_step(), [3])
     check_start(topics, X)
     tree = topics.tree
     assert np.bincount(tree.depth).tolist() == [1, 3, 6]
@@ -105,7 +105,7 @@ def test_clusters_stand_where_they_were_planted(seed):
 def test_more_clusters_than_there_are_part_some_of_them(seed):
     rng = np.random.default_rng(seed)
     X, _, leaf = planted(rng)
-    (topics,) = by_clusters(X, kmeans(X, 15, rng), MODEL, visitor(), [3])
+    (topics,) = by_clusters(X, kmeans(X, 15, rng), MODEL, local_step(), [3])
     check_start(topics, X)
     assert (topics.tree.depth == 2).sum() == 15
     assert is_finer(ends_of(topics, X), leaf)
@@ -115,7 +115,7 @@ def test_each_number_of_groups_gives_a_tree(seed):
     rng = np.random.default_rng(seed)
     X, _, leaf = planted(rng)
     n_groups = []
-    for topics in by_clusters(X, leaf, MODEL, visitor(), [2, 3, 5, 9, 50]):
+    for topics in by_clusters(X, leaf, MODEL, local_step(), [2, 3, 5, 9, 50]):
         check_start(topics, X)
         n_groups.append(int((topics.tree.depth == 1).sum()))
     assert n_groups == [2, 3, 5, 6]  # no more groups than leaves, and no tree twice
@@ -128,7 +128,7 @@ def test_clusters_make_trees_of_any_depth(n_levels, seed):
     X, _, leaf = planted(rng)
     priors = LevelPriors(1.0, np.full(n_levels, 4.0), np.full(n_levels, 0.1))
     model = NestedModel(priors)
-    trees = list(by_clusters(X, leaf, model, visitor(), [2, 3]))
+    trees = list(by_clusters(X, leaf, model, local_step(), [2, 3]))
     assert len(trees) == (1 if n_levels < 3 else 2)
     for topics in trees:
         check_start(topics, X, n_levels)
@@ -213,7 +213,7 @@ def test_sampler_sweeps_by_the_tokens_that_it_visits(scale, seed, monkeypatch):
 def test_documents_one_by_one_open_branches_for_their_like(seed):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng)
-    topics = one_by_one(X, MODEL, visitor(), rng)
+    topics = one_by_one(X, MODEL, local_step(), rng)
     check_start(topics, X)
     assert 2 <= len(topics.tree.leaves) < 60
     words = np.tile(X.sum(axis=0) / 3, (3, 1))
@@ -223,7 +223,7 @@ def test_documents_one_by_one_open_branches_for_their_like(seed):
 
 def test_one_document_opens_a_branch_and_its_twin_follows():
     X = sp.csr_array(np.array([[5.0, 3.0, 0.0], [5.0, 3.0, 0.0]]))
-    topics = one_by_one(X, MODEL, visitor(), np.random.default_rng(0))
+    topics = one_by_one(X, MODEL, local_step(), np.random.default_rng(0))
     check_start(topics, X)
     assert_array_equal(topics.tree.depth, [0, 1, 2])
     assert topics.stub_masses[2] == 2.0
@@ -234,7 +234,7 @@ def test_documents_one_by_one_make_trees_of_any_depth(n_levels, seed):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng, n_docs=12)
     priors = LevelPriors(1.0, np.full(n_levels, 4.0), np.full(n_levels, 0.1))
-    topics = one_by_one(X, NestedModel(priors), visitor(), rng)
+    topics = one_by_one(X, NestedModel(priors), local_step(), rng)
     check_start(topics, X, n_levels)
 
 
@@ -258,7 +258,7 @@ def chosen(X, init, *, n_leaves=None, moves=None, limit=np.inf, model=MODEL):
     choose_start(
         posterior,
         X,
-        visitor(),
+        local_step(),
         init=init,
         n_leaves=n_leaves,
         moves=moves,
@@ -274,8 +274,8 @@ def check_chosen(posterior, n_docs):
     assert sorted(tree.ids.tolist()) == names
     assert posterior.lineage == [(0, "init", (), tuple(tree.ids.tolist()))]
     assert_array_equal(posterior.ids, tree.ids)
-    assert_array_equal(posterior.totals.stub_masses, posterior.state.stub_masses)
-    assert_allclose(posterior.totals.stub_masses.sum(), n_docs, rtol=1e-9)
+    assert_array_equal(posterior.global_stats.stub_masses, posterior.state.stub_masses)
+    assert_allclose(posterior.global_stats.stub_masses.sum(), n_docs, rtol=1e-9)
     assert posterior.n_steps == 0
 
 
@@ -316,7 +316,7 @@ def test_leaves_are_grouped_afresh_where_that_is_better(seed):
     rng = np.random.default_rng(seed)
     X, group, leaf = planted(rng)
     moves = TreeMoves(max_tries=1, max_rounds=1, split=False, reattach=False)
-    race = Race(start_posterior(MODEL, root(X), 0), X, visitor())
+    race = Race(start_posterior(MODEL, root(X), 0), X, local_step())
 
     def learned(groups):
         """A tree of the leaves in these groups."""
@@ -333,9 +333,9 @@ def test_leaves_are_grouped_afresh_where_that_is_better(seed):
     good, bad = learned(group), learned((leaf + 1) // 2 % 3)
     assert good.bound > bad.bound + 10.0
     for one in (good, bad):
-        found = tree_choice._regrouped(one, race, moves)
-        assert found.bound >= good.bound
-        topics = found.topics
+        result = tree_choice._regrouped(one, race, moves)
+        assert result.bound >= good.bound
+        topics = result.topics
         ends = ends_of(topics, X)
         assert same_partition(ends, leaf)
         assert same_partition(topics.tree.parent[ends], group)
@@ -362,7 +362,7 @@ def test_interrupt_leaves_the_best_so_far(n_entered, keep_best, seed, monkeypatc
         choose_start(
             posterior,
             X,
-            visitor(),
+            local_step(),
             init="auto",
             n_leaves=6,
             moves=None,
@@ -377,9 +377,9 @@ def test_interrupt_leaves_the_best_so_far(n_entered, keep_best, seed, monkeypatc
     assert_array_equal(posterior.state.word_counts, best.topics.word_counts)
     assert_array_equal(posterior.ids, posterior.state.tree.ids)
     # They have said all that they hold: the bound is one.
-    found = visitor().visit_paths(posterior.state, MODEL.priors, X)
+    result = local_step().update_paths(posterior.state, MODEL.priors, X)
     n_levels = MODEL.priors.n_levels
-    stats = sum_documents(found, X, posterior.state.tree, n_levels)
+    stats = sum_documents(result, X, posterior.state.tree, n_levels)
     bound = sum(MODEL.objective(posterior.state, stats).values()) / X.sum()
     assert sum(posterior.objective().values()) == pytest.approx(bound, rel=1e-3)
 
@@ -391,7 +391,7 @@ def test_start_of_a_part_stands_for_all(seed, monkeypatch):
     posterior = chosen(X, "sequential")
     check_chosen(posterior, 60)
     # The words of 20 documents of 36 tokens, three times.
-    assert_allclose(posterior.totals.word_counts.sum(), 20 * 36 * 3, rtol=1e-9)
+    assert_allclose(posterior.global_stats.word_counts.sum(), 20 * 36 * 3, rtol=1e-9)
 
 
 def test_given_topics_are_taken_as_they_are(seed, monkeypatch):

@@ -31,21 +31,21 @@ def test_permuted_topics_are_matched_with_themselves(seed):
     rng = np.random.default_rng(seed)
     order = rng.permutation(5)
     noisy = PHI[order] * rng.uniform(0.9, 1.1, PHI.shape)
-    found = align_components(PHI, noisy)
-    assert_array_equal(order[found.pairs[:, 1]], found.pairs[:, 0])
-    assert len(found.pairs) == 5
-    assert found.similarity.min() > 0.98
-    assert (np.diff(found.similarity) <= 0.0).all()
-    assert found.splits == found.merges == {}
-    assert len(found.unmatched_a) == len(found.unmatched_b) == 0
+    result = align_components(PHI, noisy)
+    assert_array_equal(order[result.pairs[:, 1]], result.pairs[:, 0])
+    assert len(result.pairs) == 5
+    assert result.similarity.min() > 0.98
+    assert (np.diff(result.similarity) <= 0.0).all()
+    assert result.splits == result.merges == {}
+    assert len(result.unmatched_a) == len(result.unmatched_b) == 0
 
 
 def test_matching_is_optimal_not_greedy():
     a = np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0]])
     b = np.array([[0.95, 0.3122, 0.0], [0.99, 0.0, 0.141]])
-    found = align_components(a, b)
-    total = found.similarity.sum()
-    cosine = found.cosines
+    result = align_components(a, b)
+    total = result.similarity.sum()
+    cosine = result.cosines
     assert total == pytest.approx(
         max(cosine[0, 0] + cosine[1, 1], cosine[0, 1] + cosine[1, 0])
     )
@@ -54,10 +54,10 @@ def test_matching_is_optimal_not_greedy():
 @pytest.mark.parametrize("share", [0.5, 0.7])
 def test_a_topic_in_two_parts_is_a_split_and_a_merge_the_other_way(share):
     parts = split(PHI, 2, share)
-    found = align_components(PHI, parts)
-    assert {row: sorted(of) for row, of in found.splits.items()} == {2: [4, 5]}
-    assert found.merges == {}
-    assert len(found.unmatched_b) == 0
+    result = align_components(PHI, parts)
+    assert {row: sorted(of) for row, of in result.splits.items()} == {2: [4, 5]}
+    assert result.merges == {}
+    assert len(result.unmatched_b) == 0
     back = align_components(parts, PHI)
     assert {row: sorted(of) for row, of in back.merges.items()} == {2: [4, 5]}
     assert back.splits == {}
@@ -69,17 +69,17 @@ def test_copies_of_a_topic_are_a_split_and_a_new_topic_is_not():
     rng = np.random.default_rng(1)
     new = np.zeros((1, 60))
     new[0, np.argsort(PHI.sum(axis=0))[:10]] = rng.uniform(1, 2, 10)  # where none is
-    found = align_components(PHI, np.vstack([PHI, new]))
-    assert found.splits == {}
-    assert found.unmatched_b.tolist() == [5]
+    result = align_components(PHI, np.vstack([PHI, new]))
+    assert result.splits == {}
+    assert result.unmatched_b.tolist() == [5]
 
 
 def test_unlike_topics_are_not_matched():
     a, b = np.eye(4)[:2], np.eye(4)[1:3]
-    found = align_components(a, b)
-    assert found.pairs.tolist() == [[1, 0]]
-    assert found.unmatched_a.tolist() == [0]
-    assert found.unmatched_b.tolist() == [1]
+    result = align_components(a, b)
+    assert result.pairs.tolist() == [[1, 0]]
+    assert result.unmatched_a.tolist() == [0]
+    assert result.unmatched_b.tolist() == [1]
     assert len(align_components(a, b, min_similarity=0.0).pairs) == 2
 
 
@@ -113,9 +113,9 @@ def test_vocabularies_of_pipelines_are_their_own():
     longer = ["aa " + text for text in texts[:2]] + texts
     lda = LatentDirichletAllocation(2, random_state=0)
     second = make_pipeline(CountVectorizer(), lda).fit(longer)
-    found = align_components(first, second)
-    assert len(found.pairs) == 2
-    assert found.similarity.min() > 0.95
+    result = align_components(first, second)
+    assert len(result.pairs) == 2
+    assert result.similarity.min() > 0.95
 
 
 def test_columns_that_cannot_be_matched_are_refused():
@@ -132,23 +132,23 @@ def test_columns_that_cannot_be_matched_are_refused():
 @pytest.mark.parametrize("name", FIRST)
 def test_every_estimator_is_matched_with_itself(name):
     model = fresh(FIRST[name]).fit(rows_of(FIRST[name], X))
-    found = align_components(model, model, min_similarity=0.99)
-    assert_array_equal(found.pairs[:, 0], found.pairs[:, 1])
-    assert_allclose(found.similarity, 1.0)
-    assert len(found.to_frame()) == model.n_active_components_
+    result = align_components(model, model, min_similarity=0.99)
+    assert_array_equal(result.pairs[:, 0], result.pairs[:, 1])
+    assert_allclose(result.similarity, 1.0)
+    assert len(result.to_frame()) == model.n_active_components_
 
 
 def test_idle_topics_are_left_out():
     hdp = StickBreakingHDP(
         max_components=30, learning_method="batch", random_state=0
     ).fit(make_hdp(150, n_features=40, n_components=3, random_state=0).data)
-    found = align_components(hdp, hdp)
-    assert len(found.pairs) == hdp.n_active_components_ < 30
+    result = align_components(hdp, hdp)
+    assert len(result.pairs) == hdp.n_active_components_ < 30
 
 
 def test_two_fits_of_bars_have_the_same_topics():
     bars = make_bars(400, random_state=0)
     first, second = (HDP(random_state=seed).fit(bars.data) for seed in (0, 1))
-    found = align_components(first, second)
-    assert len(found.pairs) == 20
-    assert found.similarity.min() > 0.98
+    result = align_components(first, second)
+    assert len(result.pairs) == 20
+    assert result.similarity.min() > 0.98

@@ -6,7 +6,7 @@ from arviz_stats.base import array_stats
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skbnp.inspection._chains import best_sample
-from skbnp.utils.mixing import mixing, settled
+from skbnp.utils.mixing import has_mixed, mixing
 
 
 def draws(n_chains=4, n_sweeps=100, shift=0.0, seed=0):
@@ -83,30 +83,30 @@ def longer(sampler, n_sweeps):
 @pytest.mark.parametrize(("burn_in", "first"), [(None, 21), (0, 1), (30, 31)])
 def test_sweeps_after_burn_in_are_read_chain_by_chain(sampler, burn_in, first):
     sampler = longer(sampler, 40).set_params(burn_in=burn_in)
-    assert_array_equal(settled(sampler, "log_joint"), [np.arange(first, 41)] * 2)
+    assert_array_equal(has_mixed(sampler, "log_joint"), [np.arange(first, 41)] * 2)
 
 
 def test_chains_are_told_apart(sampler):
     sampler = longer(sampler, 40)
     sampler.history_["log_joint"] = sampler.history_["chain"]
-    assert_array_equal(settled(sampler, "log_joint"), [[0] * 20, [1] * 20])
+    assert_array_equal(has_mixed(sampler, "log_joint"), [[0] * 20, [1] * 20])
 
 
 def test_of_a_longer_history_the_last_fit_is_read(sampler):
     sampler = longer(sampler, 100).set_params(max_iter=20)
-    assert_array_equal(settled(sampler, "log_joint"), [np.arange(91, 101)] * 2)
+    assert_array_equal(has_mixed(sampler, "log_joint"), [np.arange(91, 101)] * 2)
 
 
 def test_nothing_is_read_of_a_stream_of_few_chunks(sampler):
     sampler = longer(sampler, 100)
     sampler.n_iter_ = 4  # calls of partial_fit, 25 sweeps each
-    assert settled(sampler.set_params(max_iter=25), "log_joint") is None
+    assert has_mixed(sampler.set_params(max_iter=25), "log_joint") is None
 
 
 @pytest.mark.parametrize(("burn_in", "is_enough"), [(32, True), (33, False)])
 def test_fewer_than_eight_sweeps_are_not_judged(sampler, burn_in, is_enough):
     sampler = longer(sampler, 40).set_params(burn_in=burn_in)
-    assert (settled(sampler, "log_joint") is not None) == is_enough
+    assert (has_mixed(sampler, "log_joint") is not None) == is_enough
 
 
 def test_the_sample_shown_has_the_highest_log_joint(sampler):

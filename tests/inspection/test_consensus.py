@@ -38,9 +38,9 @@ def planted(seed, n_docs, n_topics, n_words, length):
 
 def check_consensus(consensus, phi, theta, least=0.98):
     """Raise unless topics are the planted ones, and intervals have their coverage."""
-    found = align_components(phi, consensus.components_, min_similarity=least)
-    assert consensus.n_components_ == len(phi) == len(found.pairs)
-    order = found.pairs[np.argsort(found.pairs[:, 0]), 1]
+    result = align_components(phi, consensus.components_, min_similarity=least)
+    assert consensus.n_components_ == len(phi) == len(result.pairs)
+    order = result.pairs[np.argsort(result.pairs[:, 0]), 1]
     low, high = consensus.doc_topic_interval_[:, :, order]
     covered = ((theta >= low) & (theta <= high)).mean()
     assert 0.85 <= covered <= 0.95, covered
@@ -142,15 +142,15 @@ def test_shares_are_drawn_from_their_posterior():
 def test_consensus_of_variational_fits_and_of_other_models():
     bars = make_bars(200, random_state=0)
     fits = [HDP(random_state=seed).fit(bars.data) for seed in range(2)]
-    found = consensus_components(fits, bars.data[:10], n_draws=30)
-    assert found.n_components_ == 20
-    assert found.doc_topic_interval_.shape == (2, 10, 20)
+    result = consensus_components(fits, bars.data[:10], n_draws=30)
+    assert result.n_components_ == 20
+    assert result.doc_topic_interval_.shape == (2, 10, 20)
     ldas = [
         LatentDirichletAllocation(3, random_state=seed).fit(bars.data[:60])
         for seed in range(3)
     ]
-    found = consensus_components(ldas, bars.data[:5], min_similarity=0.0, n_draws=9)
-    assert found.n_components_ == 3
+    result = consensus_components(ldas, bars.data[:5], min_similarity=0.0, n_draws=9)
+    assert result.n_components_ == 3
 
 
 @pytest.mark.parametrize("name", FIRST)
@@ -160,12 +160,12 @@ def test_equal_fits_of_every_estimator_are_their_consensus(name):
     used = model.n_active_components_
     if hasattr(model, "samples_") and hasattr(model.samples_[0], "topic_word_counts"):
         model.samples_ = [max(model.samples_, key=lambda s: s.log_joint)]
-    found = consensus_components([model, model, model], merge_similarity=1.0)
-    assert 0 < found.n_components_ <= used
-    assert_allclose(found.recurrence_, 1.0)
-    assert_allclose(found.similarity_, 1.0)
+    result = consensus_components([model, model, model], merge_similarity=1.0)
+    assert 0 < result.n_components_ <= used
+    assert_allclose(result.recurrence_, 1.0)
+    assert_allclose(result.similarity_, 1.0)
     if model.components_.min() >= 0.0:
-        assert align_components(model, found.components_).similarity.min() > 0.95
+        assert align_components(model, result.components_).similarity.min() > 0.95
 
 
 def test_vocabularies_are_matched_by_name():
@@ -174,14 +174,14 @@ def test_vocabularies_are_matched_by_name():
         make_pipeline(CountVectorizer(), HDP(2, random_state=0)).fit(more + texts)
         for more in ([], ["aa sun"] * 3)
     ]
-    found = consensus_components(fits, texts[:3], n_draws=20)
-    assert set(found.feature_names_in_) == {"sun", "rain", "oil", "coal", "aa"}
-    assert sorted(map(sorted, top_terms(found, n=2))) == [
+    result = consensus_components(fits, texts[:3], n_draws=20)
+    assert set(result.feature_names_in_) == {"sun", "rain", "oil", "coal", "aa"}
+    assert sorted(map(sorted, top_terms(result, n=2))) == [
         ["coal", "oil"],
         ["rain", "sun"],
     ]
-    low, high = found.doc_topic_interval_
-    warm = [terms[0] for terms in top_terms(found, n=1)].index("sun")
+    low, high = result.doc_topic_interval_
+    warm = [terms[0] for terms in top_terms(result, n=1)].index("sun")
     assert low[0, warm] > 0.3
     assert high[2, warm] < 0.9
 
@@ -214,8 +214,8 @@ def test_trees_have_no_intervals_of_documents():
 
 def test_fits_that_do_not_agree_are_named():
     with pytest.warns(UserWarning, match="No topic recurs in 80 % of 2 draws"):
-        found = consensus_components([np.eye(4)[:2], np.eye(4)[2:]])
-    assert found.n_components_ == 0
+        result = consensus_components([np.eye(4)[:2], np.eye(4)[2:]])
+    assert result.n_components_ == 0
 
 
 # -- stability -------------------------------------------------------------------------
@@ -226,12 +226,12 @@ def test_planted_topics_are_stable_and_noise_is_not(resampling):
     bars = make_bars(200, random_state=0).data
     hdp = HDP(random_state=0)
     given = {"n_fits": 2, "resampling": resampling}
-    found = stability(hdp, bars, min_recurrence=1.0, **given)
-    assert found.consensus.n_components_ == 20
-    assert found.score > 0.95
-    assert_array_equal(np.diag(found.agreement), 1.0)
-    assert_array_equal(found.agreement, found.agreement.T)
-    assert len(found.estimators) == 2
+    result = stability(hdp, bars, min_recurrence=1.0, **given)
+    assert result.consensus.n_components_ == 20
+    assert result.score > 0.95
+    assert_array_equal(np.diag(result.agreement), 1.0)
+    assert_array_equal(result.agreement, result.agreement.T)
+    assert len(result.estimators) == 2
     assert not hasattr(hdp, "components_")
     shuffled = np.random.default_rng(0).permuted(sp.csr_array(bars).toarray(), axis=1)
     lda = LatentDirichletAllocation(20, max_iter=5)
@@ -241,14 +241,14 @@ def test_planted_topics_are_stable_and_noise_is_not(resampling):
 def test_fits_have_seeds_and_documents_of_their_own():
     texts = ["sun rain sun", "rain sun", "oil coal", "coal coal oil"] * 30
     pipeline = make_pipeline(CountVectorizer(), HDP(2, max_iter=3))
-    found, again = (
+    result, again = (
         stability(pipeline, (text for text in texts), 2, resampling="bootstrap")
         for _ in range(2)
     )
-    seeds = [fit[-1].random_state for fit in found.estimators]
+    seeds = [fit[-1].random_state for fit in result.estimators]
     assert seeds[0] != seeds[1]
     assert seeds == [fit[-1].random_state for fit in again.estimators]
-    assert_array_equal(found.agreement, again.agreement)
+    assert_array_equal(result.agreement, again.agreement)
     bars = make_bars(60, random_state=0).data
     frame = pd.DataFrame(sp.csr_array(bars).toarray()).add_prefix("w")
     fits = stability(HDP(4, max_iter=3), frame, 2).estimators

@@ -236,7 +236,7 @@ def test_terms_stand_where_others_lead(trees):
         epoch, line = text.xy
         written.setdefault(display.topics_[line], []).append((epoch, text.get_text()))
     epochs = list(trees.epochs_.values())
-    for node, found in written.items():
+    for node, result in written.items():
         leading = [
             (place, f"column {int(record.components[[at]].toarray().argmax())}")
             for place, record in enumerate(epochs)
@@ -247,7 +247,7 @@ def test_terms_stand_where_others_lead(trees):
             for one, last in zip(leading, [(0, None), *leading], strict=False)
             if one[1] != last[1]
         ]
-        assert found == changes
+        assert result == changes
     assert set(written) == set(display.topics_)
     assert not EpochTreeDisplay.from_estimator(trees).ax_.texts
 

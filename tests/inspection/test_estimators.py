@@ -70,13 +70,13 @@ def fit_on_dask(name, X):
 @pytest.fixture(scope="module")
 def models():
     """Each kind of estimator, fitted, and its rows; those on a cluster besides."""
-    counts, found = topic_counts(60, 24), {}
+    counts, result = topic_counts(60, 24), {}
     for name, estimator in FIRST.items():
         X = rows_of(estimator, counts)
-        found[name] = fresh(estimator, max_iter=5).fit(X), X
+        result[name] = fresh(estimator, max_iter=5).fit(X), X
     for name in ON_DASK:
-        found[f"dask.{name}"] = fit_on_dask(name, counts), counts
-    return found
+        result[f"dask.{name}"] = fit_on_dask(name, counts), counts
+    return result
 
 
 every_model = pytest.mark.parametrize(
@@ -127,12 +127,12 @@ def test_functions_read_every_estimator_or_say_what_to_use(models, name, functio
         with pytest.raises(TypeError, match=says):
             look(function, model, X)
         return
-    found = look(function, model, X)
-    if hasattr(found, "figure_"):
-        for ax in found.figure_.axes:
+    result = look(function, model, X)
+    if hasattr(result, "figure_"):
+        for ax in result.figure_.axes:
             drawn = ax.axison and (ax.lines or ax.patches or ax.collections)
             assert ax.get_ylabel() or ax.get_yticklabels() or not drawn
-        found.figure_.draw_without_rendering()
+        result.figure_.draw_without_rendering()
         plt.close("all")
 
 
@@ -335,8 +335,8 @@ def test_documents_are_ranked_within_their_epochs():
         trees, drawn.data, 3, epochs=drawn.epochs, return_shares=True
     )
     distr = trees.transform(drawn.data, epochs=drawn.epochs)
-    for k, (rows, found) in enumerate(zip(documents, shares, strict=True)):
-        assert_allclose(found[rows >= 0], distr[rows[rows >= 0], k])
+    for k, (rows, result) in enumerate(zip(documents, shares, strict=True)):
+        assert_allclose(result[rows >= 0], distr[rows[rows >= 0], k])
 
 
 def test_account_counts_documents_with_tokens(models):

@@ -60,8 +60,8 @@ def subject_of(components):
 
 def check_subjects(groups, components):
     used = groups.labels >= 0
-    found = adjusted_rand_score(groups.labels[used], subject_of(components)[used])
-    assert found >= 0.95
+    result = adjusted_rand_score(groups.labels[used], subject_of(components)[used])
+    assert result >= 0.95
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ X = DRAWN.data
 
 def check_sets(sets, phi, numbers, n_terms):
     """Raise unless each set has the leading terms of its topic and one intruder."""
-    for found in sets:
-        row = list(numbers).index(found.topic)
-        columns = [int(term.removeprefix("column ")) for term in found.terms]
-        intruder = columns.pop(found.intruder)
+    for result in sets:
+        row = list(numbers).index(result.topic)
+        columns = [int(term.removeprefix("column ")) for term in result.terms]
+        intruder = columns.pop(result.intruder)
         leading = np.argsort(-phi[row], kind="stable")
         assert sorted(columns) == sorted(leading[:n_terms])
         assert intruder in leading[phi.shape[1] // 2 :]  # improbable here
@@ -33,10 +33,10 @@ def check_sets(sets, phi, numbers, n_terms):
 def test_sets_have_the_terms_of_a_topic_and_one_of_another(n_terms):
     sets = word_intrusion(DRAWN.topic_word_distr, n_terms=n_terms, random_state=0)
     phi = DRAWN.topic_word_distr
-    assert sorted(found.topic for found in sets) == list(range(len(phi)))
+    assert sorted(result.topic for result in sets) == list(range(len(phi)))
     check_sets(sets, phi, range(len(phi)), n_terms)
-    assert len({found.intruder for found in sets}) > 1  # shuffled
-    wrong = [found._replace(intruder=(found.intruder + 1) % 4) for found in sets]
+    assert len({result.intruder for result in sets}) > 1  # shuffled
+    wrong = [result._replace(intruder=(result.intruder + 1) % 4) for result in sets]
     with pytest.raises(AssertionError):
         check_sets(wrong, phi, range(len(phi)), n_terms)
 
@@ -83,8 +83,8 @@ def relevance_by_hand(phi, weights, r):
 def test_terms_are_ranked_by_relevance(relevance):
     hdp = HDP(random_state=0).fit(X)
     expected = relevance_by_hand(hdp.topic_word_distr_, hdp.topic_weights_, relevance)
-    found = top_terms(hdp, n=6, relevance=relevance)
-    for terms, row in zip(found, expected, strict=True):
+    result = top_terms(hdp, n=6, relevance=relevance)
+    for terms, row in zip(result, expected, strict=True):
         columns = [int(term.removeprefix("column ")) for term in terms]
         assert_array_equal(columns, np.argsort(-row, kind="stable")[:6])
 

@@ -389,12 +389,12 @@ def test_the_heaviest_are_shown_with_their_ancestors(split, n_components):
     display = LineageDisplay.from_estimator(hdp, n_components=n_components)
     heaviest = hdp.component_ids_[np.argsort(-hdp.topic_weights_)].tolist()
     lanes = lanes_of(hdp.lineage_)
-    told = [
+    text = [
         name
         for name in heaviest
         if lanes[name].is_born or ancestors(hdp.lineage_, [name]) != {name}
     ]
-    assert set(display.ids_) == ancestors(hdp.lineage_, told[:n_components])
+    assert set(display.ids_) == ancestors(hdp.lineage_, text[:n_components])
     assert display.n_hidden == len(set(heaviest) - set(display.ids_))
 
 

@@ -65,12 +65,12 @@ def test_slopes_of_shuffled_labels_are_not():
 @pytest.mark.long
 def test_nine_of_ten_intervals_hold_the_planted_slope():
     # Of the documents' own shares, intervals of these seeds have 9 of 10, too.
-    found = np.array([inside(seed) for seed in range(200, 300)])
-    assert (found.sum(axis=0) >= 85).all()
+    result = np.array([inside(seed) for seed in range(200, 300)])
+    assert (result.sum(axis=0) >= 85).all()
 
 
 @pytest.fixture(scope="module")
-def apart():
+def two_groups():
     """Documents of two topics without a word in common, of different lengths."""
     rng = np.random.default_rng(0)
     n, share = rng.integers(20, 60, 160), rng.beta(0.3, 0.3, 160)
@@ -93,8 +93,8 @@ KINDS = [
 @pytest.mark.parametrize("model", KINDS, ids=lambda model: type(model).__name__)
 @pytest.mark.parametrize("per", ["document", "token"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_shares_are_those_of_the_words(model, per, apart):
-    X, groups = apart
+def test_shares_are_those_of_the_words(model, per, two_groups):
+    X, groups = two_groups
     model = fresh(model).fit(X)
     shares = topic_shares(model, X, groups, per=per)
     words, totals = X[:, :5].sum(axis=1), X.sum(axis=1)
@@ -136,8 +136,8 @@ def test_every_estimator_with_shares_has_them_by_group(name):
     assert_array_equal(again.low, shares.low)
 
 
-def test_samples_of_a_chain_widen_intervals(apart):
-    X, groups = apart
+def test_samples_of_a_chain_widen_intervals(two_groups):
+    X, groups = two_groups
     chain = GibbsHDP(max_iter=60, thin=2, random_state=0).fit(X)
     uses = list(chain._sample_uses(sp.csr_array(X.astype(float)), 20))
     assert 1 < len(uses) <= 20
@@ -148,8 +148,8 @@ def test_samples_of_a_chain_widen_intervals(apart):
     assert not np.array_equal(shares.low, alone.low)
 
 
-def test_copies_of_a_topic_count_as_one(apart):
-    X, groups = apart
+def test_copies_of_a_topic_count_as_one(two_groups):
+    X, groups = two_groups
     hdp = HDP(n_components=12, split_merge=False, init="random", random_state=0).fit(X)
     whole = topic_shares(hdp, X, groups)
     parts = topic_shares(hdp, X, groups, merge_similarity=1.0)
@@ -173,8 +173,8 @@ def test_copies_of_a_topic_count_as_one(apart):
     ],
     ids=["numpy", "pandas", "date"],
 )
-def test_slopes_over_dates_are_per_year(dates, apart):
-    X, groups = apart
+def test_slopes_over_dates_are_per_year(dates, two_groups):
+    X, groups = two_groups
     hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
     by = [dates[k] for k in groups % 2]
     shares = topic_shares(hdp, X, by)
@@ -185,8 +185,8 @@ def test_slopes_over_dates_are_per_year(dates, apart):
     assert len(shares.to_frame()) == 4
 
 
-def test_groups_of_one_document_have_no_interval(apart):
-    X, groups = apart
+def test_groups_of_one_document_have_no_interval(two_groups):
+    X, groups = two_groups
     hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
     by = groups.copy()
     by[7] = 9
@@ -207,8 +207,8 @@ def test_groups_of_one_document_have_no_interval(apart):
         (["a", 1] * 80, None),
     ],
 )
-def test_bad_labels_are_refused(by, message, apart):
-    X, _ = apart
+def test_bad_labels_are_refused(by, message, two_groups):
+    X, _ = two_groups
     hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
     if message is None:
         assert topic_shares(hdp, X, by).groups.tolist() == ["1", "a"]
@@ -217,7 +217,7 @@ def test_bad_labels_are_refused(by, message, apart):
         topic_shares(hdp, X, by)
 
 
-def test_pipelines_of_texts(apart):
+def test_pipelines_of_texts(two_groups):
     texts = ["sun rain sun", "coal oil coal", "rain sun wind"] * 40
     hdp = HDP(n_components=2, split_merge=False, random_state=0)
     model = make_pipeline(CountVectorizer(), hdp).fit(texts)
@@ -226,8 +226,8 @@ def test_pipelines_of_texts(apart):
 
 
 @pytest.mark.parametrize("by", ["groups", "numbers", "dates"])
-def test_figure_has_the_shares(by, apart):
-    X, groups = apart
+def test_figure_has_the_shares(by, two_groups):
+    X, groups = two_groups
     hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
     labels = {
         "groups": np.array(["north", "south", "somewhere in the west"])[groups],

@@ -62,12 +62,12 @@ def assign(nodes, rows, places, sequence):
     table[:, :n] = np.array(nodes.naturals).T
 
     def filled(values, rest=0.0, dtype=np.float64):
-        found = np.full(capacity, rest, dtype=dtype)
-        found[:n] = values
-        return found
+        result = np.full(capacity, rest, dtype=dtype)
+        result[:n] = values
+        return result
 
     squares, masses = filled((table[:, :n] ** 2).sum(axis=0)), filled(nodes.masses)
-    parent, found = filled(nodes.parent, -1, np.intp), places.astype(np.intp)
+    parent, result = filled(nodes.parent, -1, np.intp), places.astype(np.intp)
     n_found = assign_rows(
         X.indptr.astype(np.int32),
         X.indices.astype(np.int32),
@@ -82,7 +82,7 @@ def assign(nodes, rows, places, sequence):
         masses,
         filled(nodes.lasting, 0, np.uint8),
         parent,
-        found,
+        result,
         n,
         nodes.strength,
         nodes.pull,
@@ -90,7 +90,7 @@ def assign(nodes, rows, places, sequence):
         *expansion(rows.shape[1]),
     )
     assert_allclose(squares, (table**2).sum(axis=0), rtol=1e-9)
-    return table.T[:n_found], masses[:n_found], parent[:n_found], found
+    return table.T[:n_found], masses[:n_found], parent[:n_found], result
 
 
 def assign_by_twin(nodes, rows, places, sequence):
@@ -104,11 +104,11 @@ def assign_by_twin(nodes, rows, places, sequence):
 @pytest.mark.parametrize("dimension", [5, 40])
 def test_rows_choose_as_by_the_twin(dimension, seed):
     given = nodes_with_rows(seed, dimension)
-    found, wanted = assign(*given), assign_by_twin(*given)
-    assert_array_equal(found[-1], wanted[-1])
-    assert_array_equal(found[2], wanted[2])
-    assert_allclose(found[0], wanted[0], rtol=1e-7, atol=1e-6)
-    assert_allclose(found[1], wanted[1])
+    result, wanted = assign(*given), assign_by_twin(*given)
+    assert_array_equal(result[-1], wanted[-1])
+    assert_array_equal(result[2], wanted[2])
+    assert_allclose(result[0], wanted[0], rtol=1e-7, atol=1e-6)
+    assert_allclose(result[1], wanted[1])
 
 
 def test_some_nodes_open_and_some_close():
@@ -147,16 +147,16 @@ def test_wrong_rules_lead_elsewhere(bug, monkeypatch):
             wrong.log_weights = [0.0] * len(wrong.log_weights)
         elif bug == "below":
             wrong.log_weights_below = wrong.log_weights
-        found, wanted = assign(nodes, *given)[-1], assign_by_twin(wrong, *given)[-1]
-        differ += not np.array_equal(found, wanted)
+        result, wanted = assign(nodes, *given)[-1], assign_by_twin(wrong, *given)[-1]
+        differ += not np.array_equal(result, wanted)
     assert differ > 0
 
 
 def test_no_more_nodes_open_than_there_is_room(seed):
     nodes, *given = nodes_with_rows(seed, 40, n_rows=80, n_new=2)
-    found, wanted = assign(nodes, *given), assign_by_twin(nodes, *given)
-    assert len(found[2]) <= len(PARENT) + 2
-    assert_array_equal(found[-1], wanted[-1])
+    result, wanted = assign(nodes, *given), assign_by_twin(nodes, *given)
+    assert len(result[2]) <= len(PARENT) + 2
+    assert_array_equal(result[-1], wanted[-1])
 
 
 def test_many_rows_look_for_interrupts():

@@ -48,9 +48,9 @@ def twin(state, stats, node, into):
 @pytest.mark.parametrize("dimension", [3, 60])
 def test_gains_are_those_of_the_twin(dimension, past, seed):
     state, stats = random_case(seed, dimension, past)
-    found = gains_of(state, stats, PAIRS)
+    result = gains_of(state, stats, PAIRS)
     wanted = [twin(state, stats, *pair) for pair in PAIRS]
-    assert_allclose(found, wanted, rtol=1e-6, atol=1e-5)
+    assert_allclose(result, wanted, rtol=1e-6, atol=1e-5)
     # Sticks, and pasts of the node or of its children, are parts of it.
     no_rows = replace(state, masses=0.0 * state.masses)
     assert abs(gains_of(no_rows, stats, PAIRS) - wanted).max() > 0.1
@@ -66,11 +66,11 @@ def test_a_node_goes_behind_the_children_of_its_parent(seed):
     """The sticks alone change, and not at all where it is the last one."""
     state, stats = random_case(seed, 7, True)
     pairs = [(node, int(TREE.parent[node])) for node in range(1, len(TREE))]
-    found = gains_of(state, stats, pairs)
-    assert_allclose(found, [twin(state, stats, *pair) for pair in pairs], atol=1e-5)
+    result = gains_of(state, stats, pairs)
+    assert_allclose(result, [twin(state, stats, *pair) for pair in pairs], atol=1e-5)
     is_last = np.isin(TREE.ids[1:], [6, 4, 3])
-    assert_allclose(found[is_last], 0.0, atol=1e-12)
-    assert abs(found[~is_last]).min() > 1e-3
+    assert_allclose(result[is_last], 0.0, atol=1e-12)
+    assert abs(result[~is_last]).min() > 1e-3
 
 
 def test_rounding_leaves_no_rows_beside_tiny_priors(seed):
@@ -80,24 +80,24 @@ def test_rounding_leaves_no_rows_beside_tiny_priors(seed):
     nodes, parents = np.array(PAIRS, dtype=np.intp).T.copy()
 
     def evidence(priors):
-        found = []
+        result = []
         for tree in (TREE, *(TREE.move(*TREE.ids[[*pair]].tolist()) for pair in PAIRS)):
             at = TREE.positions(tree.ids)
             rows = state.masses[at], state.history[at]
-            found.append(stick_evidence(tree, *rows, priors))
-        return np.array(found[1:]) - found[0]
+            result.append(stick_evidence(tree, *rows, priors))
+        return np.array(result[1:]) - result[0]
 
     tiny = replace(PRIORS, stop_concentration=1e-100, child_concentration=1e-100)
-    found = attachment_gains(state, stats, tiny, nodes, parents)
-    found -= attachment_gains(state, stats, PRIORS, nodes, parents)
-    assert_allclose(found, evidence(tiny) - evidence(PRIORS), rtol=1e-9, atol=1e-7)
-    assert abs(found).max() > 1.0
+    result = attachment_gains(state, stats, tiny, nodes, parents)
+    result -= attachment_gains(state, stats, PRIORS, nodes, parents)
+    assert_allclose(result, evidence(tiny) - evidence(PRIORS), rtol=1e-9, atol=1e-7)
+    assert abs(result).max() > 1.0
 
 
 def test_pairs_do_not_depend_on_others(seed):
     state, stats = random_case(seed, 7, True)
-    found = gains_of(state, stats, PAIRS)
+    result = gains_of(state, stats, PAIRS)
     order = np.random.default_rng(seed).permutation(len(PAIRS))
     for some in (order, order[:1], order[:0]):
         pairs = [PAIRS[at] for at in some]
-        assert_array_equal(gains_of(state, stats, pairs), found[some])
+        assert_array_equal(gains_of(state, stats, pairs), result[some])

@@ -14,7 +14,7 @@ from reference import dependent_trees as trees
 from reference import tree_births as reference
 from skbnp.kernels._interrupts import end_with
 from skbnp.models.dependent_trees.directions import natural_lengths
-from skbnp.models.dependent_trees.local import Memo, Naturals, recall
+from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
@@ -69,10 +69,10 @@ def epoch_with_rows(seed, dimension, target, n_rows=24, n_best=3):
     nodes[weights == 0.0] = -1
     memo = Memo(nodes.astype(np.int32), weights, weights, np.zeros(n_rows))
     X = sp.csr_array(X)
-    stats = recall(TREE, memo, X)
-    said = EpochStats(state.masses, 2.0 * stats.sums, stats.entropies)
+    stats = sum_rows(TREE, memo, X)
+    local_stats = EpochStats(state.masses, 2.0 * stats.sums, stats.entropies)
     collected = Collected(target, np.arange(n_rows), X, memo)
-    return state, said, collected
+    return state, local_stats, collected
 
 
 def seen(state, stats, collected):
@@ -102,11 +102,11 @@ def seen(state, stats, collected):
 
 
 def by_position(tree, memo):
-    shares, found = memo.shares(), np.zeros((len(memo.nodes), len(tree)))
+    shares, result = memo.shares(), np.zeros((len(memo.nodes), len(tree)))
     rows, columns = np.nonzero(shares)
     places = tree.positions(memo.nodes[rows, columns])
-    found[rows, places] = shares[rows, columns]
-    return found
+    result[rows, places] = shares[rows, columns]
+    return result
 
 
 def propose(state, stats, collected, seed, n_rounds):
@@ -135,20 +135,20 @@ def find_by_twin(near, state, collected, q, seed, n_rounds):
 def test_births_are_those_of_the_twin(dimension, target, n_rounds, seed):
     state, stats, collected = epoch_with_rows(seed, dimension, target)
     near, q = seen(state, stats, collected)
-    found = propose(state, stats, collected, seed, n_rounds)
+    result = propose(state, stats, collected, seed, n_rounds)
     given = state, collected, q, seed, n_rounds
     gain, after = find_by_twin(near, *given)
-    assert (found is None) == (gain <= -SLACK)
-    if found is None:
+    assert (result is None) == (gain <= -SLACK)
+    if result is None:
         return
-    assert_allclose(found.gain, gain, rtol=3e-8, atol=5e-7)
-    tree = found.birth.edit(TREE)
-    shares = by_position(tree, found.memo)
+    assert_allclose(result.gain, gain, rtol=3e-8, atol=5e-7)
+    tree = result.birth.edit(TREE)
+    shares = by_position(tree, result.memo)
     assert_allclose(shares, after, rtol=1e-5, atol=1e-11)
     assert_array_equal(shares > 0.0, after > 0.0)  # not what is negligible
     change = (after - q).sum(axis=0)
-    concerned = tree.positions(found.birth.ids)
-    assert_allclose(found.birth.change.masses, change[concerned], atol=1e-6)
+    concerned = tree.positions(result.birth.ids)
+    assert_allclose(result.birth.change.masses, change[concerned], atol=1e-6)
     assert_allclose(np.delete(change, concerned), 0.0, atol=1e-12)
     for name, value in (
         ("pull", 1.01 * near.pull),
@@ -165,8 +165,8 @@ def test_seeds_are_drawn_by_how_far_they_are(seed, monkeypatch):
     """Half of the rows are elsewhere: of other seeds come other births."""
     monkeypatch.setattr(births, "N_SEEDS", 1)
     state, stats, collected = epoch_with_rows(seed, 30, 1)
-    found = [propose(state, stats, collected, one, 10) for one in range(8)]
-    assert len({one.gain for one in found if one is not None}) > 1
+    result = [propose(state, stats, collected, one, 10) for one in range(8)]
+    assert len({one.gain for one in result if one is not None}) > 1
 
 
 def test_first_epochs_have_more_seeds(seed):
@@ -217,11 +217,11 @@ def test_births_may_lose_some_nats(seed, monkeypatch):
 def test_rows_may_have_one_node_or_many(n_best, seed):
     state, stats, collected = epoch_with_rows(seed, 30, 1, n_best=n_best)
     near, q = seen(state, stats, collected)
-    found = propose(state, stats, collected, seed, 10)
+    result = propose(state, stats, collected, seed, 10)
     gain, after = find_by_twin(near, state, collected, q, seed, 10)
-    assert_allclose(found.gain, gain, rtol=3e-8, atol=5e-7)
-    tree = found.birth.edit(TREE)
-    assert_allclose(by_position(tree, found.memo), after, rtol=1e-5, atol=1e-11)
+    assert_allclose(result.gain, gain, rtol=3e-8, atol=5e-7)
+    tree = result.birth.edit(TREE)
+    assert_allclose(by_position(tree, result.memo), after, rtol=1e-5, atol=1e-11)
 
 
 def test_nodes_have_no_less_than_no_rows(seed):
@@ -229,9 +229,9 @@ def test_nodes_have_no_less_than_no_rows(seed):
     state, stats, collected = epoch_with_rows(seed, 30, 1)
     state = replace(state, masses=1e-3 * state.masses, history=0.0 * state.history)
     near, q = seen(state, stats, collected)
-    found = propose(state, stats, collected, seed, 10)
+    result = propose(state, stats, collected, seed, 10)
     gain, _ = find_by_twin(near, state, collected, q, seed, 10)
-    assert_allclose(found.gain, gain, rtol=3e-8, atol=5e-7)
+    assert_allclose(result.gain, gain, rtol=3e-8, atol=5e-7)
 
 
 def test_storage_of_rows_does_not_matter(seed):

@@ -395,8 +395,8 @@ def count_fixed(counts, phi, prior, **options):
 def check_zero_order(counts, phi, prior, *, mixed=None, **options):
     """N are those of the transcription where they do not hang on a rounding error."""
     options = {"active": 0.1, "max_iter": 10, "tol": 1e-3} | options
-    found, n_clear = count_fixed(counts, phi, prior, **options), 0
-    for row, tokens in zip(counts, found, strict=True):
+    result, n_clear = count_fixed(counts, phi, prior, **options), 0
+    for row, tokens in zip(counts, result, strict=True):
         want, margin, *_ = reference.zero_order_step(
             row, phi, prior, **options | (mixed or {})
         )
@@ -460,9 +460,9 @@ def test_zero_order_is_finite_whatever_is_given(max_iter, concentration, size):
     counts = counts.astype(float)
     counts[:, 3], phi[3], phi[3, -1] = 1e-3, 1e-30, 1.0
     options = {"active": 0.1, "max_iter": max_iter, "tol": 1e-2}
-    found = count_fixed(size * counts, phi, concentration * prior, **options)
-    assert (found >= 0.0).all()
-    assert_allclose(found.sum(axis=1), size * counts.sum(axis=1), rtol=EXACT)
+    result = count_fixed(size * counts, phi, concentration * prior, **options)
+    assert (result >= 0.0).all()
+    assert_allclose(result.sum(axis=1), size * counts.sum(axis=1), rtol=EXACT)
 
 
 @pytest.mark.parametrize(
@@ -534,8 +534,8 @@ def test_kernel_equals_its_twin_where_words_repeat(held, concentration, discount
         **given, **options, **repeating(counts, discount, concentration, 40)
     )
     limits, topics, tokens, ends, used, sums, _, tables, base = result
-    found = np.zeros((len(counts), 9))
-    found[np.repeat(np.arange(len(counts)), np.diff(limits)), topics] = tokens
+    actual = np.zeros((len(counts), 9))
+    actual[np.repeat(np.arange(len(counts)), np.diff(limits)), topics] = tokens
     of_counts = np.zeros((len(ends) - 1, 9))
     of_counts[np.repeat(np.arange(len(ends) - 1), np.diff(ends)), used] = sums
     repeats = reference.Repeats(discount, concentration, 0.2, on_grid(counts))
@@ -549,7 +549,7 @@ def test_kernel_equals_its_twin_where_words_repeat(held, concentration, discount
         n_clear += 1
         here = rows == doc
         near = SINGLE * row.sum()
-        assert_allclose(found[doc], want.tokens, rtol=0, atol=near)
+        assert_allclose(actual[doc], want.tokens, rtol=0, atol=near)
         assert_allclose(tables[here], want.tables[words[here]], rtol=SINGLE)
         assert_allclose(base[here], want.base[words[here]], rtol=10.0 * SINGLE)
         assert_allclose(of_counts[here], want.sums[words[here]], rtol=0, atol=near)
@@ -585,8 +585,8 @@ def test_zero_order_equals_its_twin_where_words_repeat(concentration, discount, 
     more |= {"tops": phi.max(axis=1), "rest": 0.3}
     given = fixed_inputs(counts, phi, prior)
     limits, topics, tokens, tables, base = infer_zero_order(**given, **options, **more)
-    found = np.zeros((len(counts), 9))
-    found[np.repeat(np.arange(len(counts)), np.diff(limits)), topics] = tokens
+    result = np.zeros((len(counts), 9))
+    result[np.repeat(np.arange(len(counts)), np.diff(limits)), topics] = tokens
     repeats = reference.Repeats(discount, concentration, 0.3, on_grid(counts))
     (rows, words), n_clear = np.nonzero(counts), 0
     for doc, row in enumerate(counts.astype(float)):
@@ -597,7 +597,7 @@ def test_zero_order_equals_its_twin_where_words_repeat(concentration, discount, 
             continue
         n_clear += 1
         here = rows == doc
-        assert_allclose(found[doc], want, rtol=0, atol=SINGLE * row.sum())
+        assert_allclose(result[doc], want, rtol=0, atol=SINGLE * row.sum())
         assert_allclose(tables[here], t[words[here]], rtol=SINGLE)
         assert_allclose(base[here], p[words[here]], rtol=SINGLE)
     assert 2 * n_clear > len(counts), "most documents should be clear"
@@ -657,18 +657,18 @@ def test_sums_by_word_of_documents_are_those_of_the_twin(seed):
     counts, topic_words, prior = corpus([seed, 16], 8, 30, 9, 0.05)
     share = prior / prior.sum()
     settings = {"rest": 0.2, "share": share, "held": 1.0, "max_iter": 10, "tol": 1e-3}
-    found = [
+    result = [
         reference.document_step(row, topic_words, 0.05, prior, **settings)
         for row in counts
     ]
-    kept = [number for number, one in enumerate(found) if one.margin >= CLEAR]
+    kept = [number for number, one in enumerate(result) if one.margin >= CLEAR]
     assert len(kept) > 4
     _, sums, _ = run(counts[kept], topic_words, 0.05, prior, **settings)
     _, words = np.nonzero(counts[kept])
     n_used, used, totals = collapsed_sums(0, 30, *by_word(sums, words, 30))
     got = np.zeros((30, 9))
     got[np.repeat(np.arange(30), n_used), used] = totals
-    want = reference.sums_by_word([found[number] for number in kept])
+    want = reference.sums_by_word([result[number] for number in kept])
     assert_allclose(got, want, rtol=0, atol=SINGLE * counts.max() * len(kept))
 
 

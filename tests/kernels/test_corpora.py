@@ -21,7 +21,7 @@ def bounds(hdp, counts, tol, spoil=lambda e: e):
     posterior, stop = hdp._posterior, LocalStop(200, tol)
     batch = Batch.from_counts(counts, hdp.n_components_)
     step = DocumentStep.prepare(posterior, batch, stop, Executor(1))
-    found = []
+    result = []
     for plain in (True, False):
         limits, topics, tokens, e, norms = infer_documents(
             batch.indptr.astype(np.int32),
@@ -42,8 +42,8 @@ def bounds(hdp, counts, tol, spoil=lambda e: e):
             e = spoil(e)
         value = batch.counts @ np.log(norms) - tokens @ np.log(e)
         value += log_growth(step.prior[topics], tokens).sum()
-        found.append(value / counts.sum())
-    return found
+        result.append(value / counts.sum())
+    return result
 
 
 def check_is_not_lower(plain, fast):

@@ -86,13 +86,13 @@ def test_natural_parameters_are_those_of_the_twin(dimension, past, seed):
     state, stats = random_epoch(seed, dimension, past)
     for node in range(len(TREE)):
         wanted = twin(state, stats, node)
-        found = natural_of(state, stats, PRIORS, node)
-        assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 * dimension)
+        result = natural_of(state, stats, PRIORS, node)
+        assert_allclose(result, wanted, rtol=1e-9, atol=1e-9 * dimension)
         wrong = wanted - state.prior_concentration * PRIORS.parent_weight * (
             state.means[TREE.parent[node]] if node else state.above
         )
         if node or past:
-            assert not np.allclose(found, wrong, rtol=1e-3)
+            assert not np.allclose(result, wrong, rtol=1e-3)
 
 
 @pytest.mark.parametrize("past", [False, True])
@@ -102,7 +102,7 @@ def test_updates_are_one_after_the_other(dimension, past, seed):
     state, stats = random_epoch(seed, dimension, past)
     given = state.means.copy()
     ids = TREE.ids[[0, 1, 2, 4]]
-    found = update_nodes(state, stats, PRIORS, ids)
+    result = update_nodes(state, stats, PRIORS, ids)
     assert_array_equal(state.means, given)
     means = given.copy()
     for node in (0, 1, 4, 2):
@@ -117,12 +117,12 @@ def test_updates_are_one_after_the_other(dimension, past, seed):
         )
         means = means.copy()
         means[node] = length * natural / np.linalg.norm(natural)
-    assert_allclose(found.means, means, rtol=1e-8, atol=1e-9)
+    assert_allclose(result.means, means, rtol=1e-8, atol=1e-9)
     lengths = np.linalg.norm(means[[0, 1, 2, 4]], axis=1)
     eta = natural_lengths(lengths, 0.0, dimension)
-    assert_allclose(found.concentrations[[0, 1, 2, 4]], eta, rtol=1e-5)
-    assert_array_equal(found.means[[3, 5, 6]], given[[3, 5, 6]])
-    assert not np.allclose(found.means[2], given[2], rtol=1e-3)
+    assert_allclose(result.concentrations[[0, 1, 2, 4]], eta, rtol=1e-5)
+    assert_array_equal(result.means[[3, 5, 6]], given[[3, 5, 6]])
+    assert not np.allclose(result.means[2], given[2], rtol=1e-3)
 
 
 @pytest.mark.parametrize("past", [False, True])
@@ -156,11 +156,11 @@ def test_slope_of_prior_concentration_is_that_of_the_twin(dimension, seed):
     given = lengths, products, mean_lengths, spreads
     for kappa in (0.3 * dimension, 4.0 * dimension):
         wanted = reference.prior_slope(kappa, *given, dimension)
-        found = kernels.prior_slope(kappa, *given, dimension, *expansion(dimension))
-        assert_allclose(found, wanted, rtol=1e-8, atol=1e-9)
+        result = kernels.prior_slope(kappa, *given, dimension, *expansion(dimension))
+        assert_allclose(result, wanted, rtol=1e-8, atol=1e-9)
         given_directions = *given[:3], np.zeros(5)
         other = reference.prior_slope(kappa, *given_directions, dimension)
-        assert abs(found - other) > 1e-3
+        assert abs(result - other) > 1e-3
 
 
 @pytest.mark.parametrize("dimension", [4, 60])
@@ -173,11 +173,11 @@ def test_worths_of_merges_are_those_of_the_twin(dimension, seed):
     lengths = rng.uniform(0.1, 0.9, size=len(TREE))
     pull = 1.3 * dimension
     spreads = pull**2 * rng.uniform(0.1, 0.9, size=len(TREE))
-    found, work = np.empty(3), np.empty(len(TREE))
-    given = spreads, lengths, children, limits, pull, work, found, dimension
+    result, work = np.empty(3), np.empty(len(TREE))
+    given = spreads, lengths, children, limits, pull, work, result, dimension
     kernels.merged_worths(sources, targets, naturals, *given, *expansion(dimension))
     uniform = float(log_normaliser(0.0, dimension))
-    pairs = zip(sources, targets, naturals, found, strict=True)
+    pairs = zip(sources, targets, naturals, result, strict=True)
     for source, target, natural, worth in pairs:
         below = [c for c in range(1, len(TREE)) if TREE.parent[c] in (source, target)]
         below = [c for c in below if c != source]

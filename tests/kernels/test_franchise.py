@@ -97,8 +97,8 @@ def posterior(docs, alpha, gamma, eta):
 
 def check_frequencies(draw, n_draws, docs, *settings):
     """Raise unless draws have the frequencies that enumeration gives."""
-    found = np.bincount([draw() for _ in range(n_draws)], minlength=len(SEATINGS))
-    differences = found / n_draws - posterior(docs, *settings)
+    result = np.bincount([draw() for _ in range(n_draws)], minlength=len(SEATINGS))
+    differences = result / n_draws - posterior(docs, *settings)
     noise = (N_REFERENCE / n_draws) ** 0.5
     assert np.abs(differences).sum() / 2 < VARIATION * noise
     of_kinds = np.abs(np.bincount(KIND, differences)).sum() / 2

@@ -64,8 +64,8 @@ def posterior(alpha, gamma, eta, discount, concentration):
 
 def check_frequencies(draw, n_draws, settings):
     """Raise unless draws have the frequencies that enumeration gives."""
-    found = np.bincount([draw() for _ in range(n_draws)], minlength=len(STATES))
-    differences = found / n_draws - posterior(*settings)
+    result = np.bincount([draw() for _ in range(n_draws)], minlength=len(STATES))
+    differences = result / n_draws - posterior(*settings)
     noise = (N_REFERENCE / n_draws) ** 0.5
     assert np.abs(differences).sum() / 2 < VARIATION * noise
     of_kinds = np.abs(np.bincount(KIND, differences)).sum() / 2

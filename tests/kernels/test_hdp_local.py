@@ -526,9 +526,9 @@ def check_word_sums(got, args, begin, end):
     n_used, topics, b, sums, logs = got
     expected, expected_logs = dense_sums(args, begin, end)
     word = np.repeat(np.arange(end - begin), n_used)
-    found = np.zeros_like(expected)
-    found[word, topics] = sums
-    assert_allclose(found, expected, rtol=1e-13)
+    result = np.zeros_like(expected)
+    result[word, topics] = sums
+    assert_allclose(result, expected, rtol=1e-13)
     assert_allclose(logs, expected_logs, rtol=1e-12, atol=1e-13)
     assert_array_equal(b, args["weights"][begin + word, topics])
     for part in np.split(topics, np.cumsum(n_used)[:-1]):

@@ -88,9 +88,9 @@ def test_work_of_a_thread_ends_with_its_event():
 def test_looks_leave_the_result_alone():
     """Some 100 of them."""
     looks = Looks()
-    found = in_thread(looks, lambda: infer_one(max_iter=6000))
+    result = in_thread(looks, lambda: infer_one(max_iter=6000))
     assert looks.number > 100
-    for mine, other in zip(found, infer_one(max_iter=6000), strict=True):
+    for mine, other in zip(result, infer_one(max_iter=6000), strict=True):
         np.testing.assert_array_equal(mine, other)
 
 

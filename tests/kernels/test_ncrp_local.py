@@ -72,9 +72,9 @@ def infer(given, *, max_iter=1000, tol=1e-12, prune=np.inf, **options):
     )
 
 
-def dense(given, found):
+def dense(given, result):
     """q (n_docs, n_stubs) and a (n_docs, n_stubs, n_levels), zero off the support."""
-    limits, stubs, shares, levels, _, _ = found
+    limits, stubs, shares, levels, _, _ = result
     n_docs, (n_stubs, n_levels) = len(limits) - 1, given["stub_nodes"].shape
     doc = np.repeat(np.arange(n_docs), np.diff(limits))
     q, a = np.zeros((n_docs, n_stubs)), np.zeros((n_docs, n_stubs, n_levels))
@@ -82,13 +82,13 @@ def dense(given, found):
     return q, a
 
 
-def add(given, found, *, factorised=False):
+def add(given, result, *, factorised=False):
     """Sums of the kernel: S, R, m, O and U."""
     n_words, n_nodes = given["log_weights"].shape
     n_stubs, n_levels = given["stub_nodes"].shape
     sums, variances = np.zeros((2, n_nodes, n_words))
     masses, off_tokens = np.zeros(n_stubs), np.zeros(n_levels)
-    limits, stubs, shares, _, weights, _ = found
+    limits, stubs, shares, _, weights, _ = result
     corpus = sparse(given["counts"])
     tokens, entropies = share_words(
         *corpus,
@@ -124,25 +124,25 @@ def twin(given, max_iter=1000, *, factorised=False):
     """(q, phis, levels, bound) of each document by the slow reference."""
     rest = [given[name] for name in list(given)[1:]]
     words = given["log_weights"]
-    found = []
+    result = []
     for row in given["counts"]:
         if factorised:
             q, phi, a, bound = reference.factorised_step(row, words, *rest[1:], 200)
             copies = (len(q), 1, 1)
-            found.append((q, np.tile(phi, copies), np.tile(a, copies[:2]), bound))
+            result.append((q, np.tile(phi, copies), np.tile(a, copies[:2]), bound))
         else:
             step = reference.conditional_step(row, words, *rest[1:], max_iter, 1e-12)
-            found.append(step)
-    return found
+            result.append(step)
+    return result
 
 
-def slow_sums(given, found):
+def slow_sums(given, result):
     """S, R, m and O from responsibilities."""
     n_words, n_nodes = given["log_weights"].shape
     n_stubs, n_levels = given["stub_nodes"].shape
     sums, variances = np.zeros((2, n_words, n_nodes))
     masses, off_tokens = np.zeros(n_stubs), np.zeros(n_levels)
-    for row, (q, phis, _, _) in zip(given["counts"], found, strict=True):
+    for row, (q, phis, _, _) in zip(given["counts"], result, strict=True):
         masses += q
         for k, path in enumerate(given["stub_nodes"]):
             for level, node in enumerate(path):
@@ -155,23 +155,23 @@ def slow_sums(given, found):
     return sums, variances, masses, off_tokens
 
 
-def check_equal(given, found, expected, *, factorised=False):
+def check_equal(given, result, expected, *, factorised=False):
     """The result and its sums are those of the twin."""
-    q, a = dense(given, found)
+    q, a = dense(given, result)
     near = {"rtol": 1e-7, "atol": 1e-9}
     assert_allclose(q, [one[0] for one in expected], **near)
     levels = np.array([one[2] for one in expected])
     assert_allclose(a, np.where(q[:, :, None] > 0.0, levels, 0.0), **near)
-    assert_allclose(found[5], [one[3] for one in expected], rtol=1e-9, atol=1e-9)
-    sums = add(given, found, factorised=factorised)[:4]
+    assert_allclose(result[5], [one[3] for one in expected], rtol=1e-9, atol=1e-9)
+    sums = add(given, result, factorised=factorised)[:4]
     for got, wanted in zip(sums, slow_sums(given, expected), strict=True):
         assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
 
 
-def check_sums(given, found, *, factorised=False):
+def check_sums(given, result, *, factorised=False):
     """Mass is conserved, and the bounds can be rebuilt from sums."""
     sums, variances, masses, off_tokens, entropy = add(
-        given, found, factorised=factorised
+        given, result, factorised=factorised
     )
     counts = given["counts"]
     assert_allclose(sums.sum() + off_tokens.sum(), counts.sum(), rtol=1e-12)
@@ -181,7 +181,7 @@ def check_sums(given, found, *, factorised=False):
     assert_allclose(masses.sum(), len(counts), rtol=1e-13)
     rebuilt = entropy + masses @ given["log_prior"]
     rebuilt += np.vdot(sums, given["log_weights"]) + off_tokens @ given["off_tree"]
-    bounds = found[5].sum()
+    bounds = result[5].sum()
     assert_allclose(rebuilt, bounds, rtol=1e-11, atol=1e-11)
 
 
@@ -191,9 +191,11 @@ def check_sums(given, found, *, factorised=False):
 def test_the_document_step_equals_its_twin(shape, factorised, tokens, seed):
     given = problem(seed, shape, tokens=tokens)
     options = {"max_iter": 200, "tol": 0.0} if factorised else {}
-    found = infer(given, factorised=factorised, **options)
-    check_equal(given, found, twin(given, factorised=factorised), factorised=factorised)
-    check_sums(given, found, factorised=factorised)
+    result = infer(given, factorised=factorised, **options)
+    check_equal(
+        given, result, twin(given, factorised=factorised), factorised=factorised
+    )
+    check_sums(given, result, factorised=factorised)
 
 
 @pytest.mark.parametrize("change", daily(1, ["off_tree", "log_prior", "level_prior"]))
@@ -207,11 +209,11 @@ def test_the_twin_tells_a_wrong_argument(change):
 
 def test_the_check_of_sums_tells_a_wrong_share():
     given = problem()
-    found = list(infer(given))
-    check_sums(given, found)
-    found[2] = found[2] * (1 + 1e-8)
+    result = list(infer(given))
+    check_sums(given, result)
+    result[2] = result[2] * (1 + 1e-8)
     with pytest.raises(AssertionError):
-        check_sums(given, found)
+        check_sums(given, result)
 
 
 @pytest.mark.parametrize("factorised", [False, True])
@@ -219,31 +221,31 @@ def test_the_check_of_sums_tells_a_wrong_share():
 @pytest.mark.parametrize("tokens", [1e-3, 1.0, 1e9])
 def test_any_size_is_finite_and_conserved(eta, tokens, factorised, seed):
     given = problem(seed, eta=eta, tokens=tokens)
-    found = infer(given, factorised=factorised, max_iter=50, tol=1e-6)
-    for array in found:
+    result = infer(given, factorised=factorised, max_iter=50, tol=1e-6)
+    for array in result:
         assert np.isfinite(array).all()
-    q, _ = dense(given, found)
+    q, _ = dense(given, result)
     assert_allclose(q.sum(axis=1), 1.0, rtol=1e-14)
-    check_sums(given, found, factorised=factorised)
+    check_sums(given, result, factorised=factorised)
 
 
 @pytest.mark.parametrize("eta", [0.01, 1e-3])
 def test_rare_words_keep_their_place(eta, seed):
     """Words at a hundred nats and more below others: the twin never exponentiates."""
     given = problem(seed, eta=eta)
-    found = infer(given)
+    result = infer(given)
     expected = twin(given)
-    assert_allclose(found[5], [one[3] for one in expected], rtol=1e-8, atol=1e-9)
+    assert_allclose(result[5], [one[3] for one in expected], rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("factorised", [False, True])
 def test_a_document_without_words_follows_the_prior(factorised):
     given = problem()
-    found = infer(given, factorised=factorised)
-    q, a = dense(given, found)
+    result = infer(given, factorised=factorised)
+    q, a = dense(given, result)
     assert_allclose(q[2], softmax(given["log_prior"]), rtol=1e-12)
     assert_allclose(a[2], np.tile(given["level_prior"], (len(q[2]), 1)))
-    assert_allclose(found[5][2], logsumexp(given["log_prior"]), atol=1e-12)
+    assert_allclose(result[5][2], logsumexp(given["log_prior"]), atol=1e-12)
 
 
 @pytest.mark.parametrize("max_iter", [1, 2, CHEAP_ITERATIONS, 7])
@@ -251,11 +253,11 @@ def test_a_document_without_words_follows_the_prior(factorised):
 def test_an_unfinished_result_is_a_bound_of_its_own(max_iter, factorised, seed):
     """By the general form, from the factors of the last responsibilities."""
     given = problem(seed)
-    found = infer(given, max_iter=max_iter, tol=0.0, factorised=factorised)
-    check_sums(given, found, factorised=factorised)
+    result = infer(given, max_iter=max_iter, tol=0.0, factorised=factorised)
+    check_sums(given, result, factorised=factorised)
     if factorised:
         return
-    limits, stubs, _, levels, weights, bounds = found
+    limits, stubs, _, levels, weights, bounds = result
     for doc, row in enumerate(given["counts"]):
         scores = []
         for at in range(limits[doc], limits[doc + 1]):
@@ -284,11 +286,11 @@ def test_bounds_grow_with_iterations(factorised, seed):
 @pytest.mark.parametrize("factorised", [False, True])
 def test_a_start_is_never_left_for_less(factorised, seed):
     given = problem(seed)
-    found = infer(given, factorised=factorised)
-    again = infer(given, max_iter=1, factorised=factorised, starts=found[:4])
-    assert (again[5] >= found[5] - 1e-10).all()
+    result = infer(given, factorised=factorised)
+    again = infer(given, max_iter=1, factorised=factorised, starts=result[:4])
+    assert (again[5] >= result[5] - 1e-10).all()
     # A start at which one level has all words, and nothing else does.
-    odd = list(found[:4])
+    odd = list(result[:4])
     odd[3] = np.full_like(odd[3], 1e-2)
     odd[3][:, 0] = 1e3
     better = infer(given, max_iter=3, factorised=factorised, starts=tuple(odd))
@@ -319,7 +321,7 @@ def test_leaving_stubs_out_costs_next_to_nothing(seed):
 
 def test_word_order_and_documents_of_a_range_do_not_matter(seed):
     given = problem(seed)
-    found = infer(given)
+    result = infer(given)
     order = np.random.default_rng(seed).permutation(given["counts"].shape[1])
     moved = {
         **given,
@@ -327,12 +329,12 @@ def test_word_order_and_documents_of_a_range_do_not_matter(seed):
         "log_weights": np.ascontiguousarray(given["log_weights"][order]),
     }
     again = infer(moved)
-    assert_allclose(again[5], found[5], rtol=1e-11, atol=1e-11)
+    assert_allclose(again[5], result[5], rtol=1e-11, atol=1e-11)
     halves = [{**given, "counts": given["counts"][part]} for part in np.s_[:4, 4:]]
     parts = [add(half, infer(half)) for half in halves]
-    for all_of_it, one, other in zip(add(given, found), *parts, strict=True):
+    for all_of_it, one, other in zip(add(given, result), *parts, strict=True):
         assert_allclose(one + other, all_of_it, rtol=1e-12, atol=1e-13)
-    for one, other in zip(found, infer(given), strict=True):
+    for one, other in zip(result, infer(given), strict=True):
         assert_array_equal(one, other)
 
 
@@ -348,17 +350,17 @@ def test_many_stubs_in_use_find_room():
         "log_prior": np.full(n_stubs, -np.log(n_stubs)),
         "level_prior": np.ones(2),
     }
-    found = infer(given)
-    assert_allclose(dense(given, found)[0], 1.0 / n_stubs, rtol=1e-12)
-    assert_allclose(found[5], twin(given)[0][3], rtol=1e-9)
+    result = infer(given)
+    assert_allclose(dense(given, result)[0], 1.0 / n_stubs, rtol=1e-12)
+    assert_allclose(result[5], twin(given)[0][3], rtol=1e-9)
 
 
 @pytest.mark.parametrize("factorised", [False, True])
 def test_columns_that_no_stub_uses_do_not_matter(factorised):
     given = problem()
     padded = {**given, "log_weights": np.pad(given["log_weights"], ((0, 0), (0, 3)))}
-    found, again = (infer(x, factorised=factorised) for x in (given, padded))
-    assert_allclose(again[5], found[5], rtol=1e-12, atol=1e-12)
+    result, again = (infer(x, factorised=factorised) for x in (given, padded))
+    assert_allclose(again[5], result[5], rtol=1e-12, atol=1e-12)
     sums = add(padded, again, factorised=factorised)[0]
     assert not sums[:, -3:].any()
 
@@ -372,10 +374,12 @@ def test_a_batch_without_words(n_docs, factorised):
     empty = np.zeros(0, dtype=np.int32)
     indptr = np.zeros(n_docs + 1, dtype=np.int32)
     rest = [given[name] for name in list(given)[1:]]
-    found = infer_paths(indptr, empty, np.empty(0), *rest, 10, 1e-3, np.inf, factorised)
-    q, _ = dense(given, found)
+    result = infer_paths(
+        indptr, empty, np.empty(0), *rest, 10, 1e-3, np.inf, factorised
+    )
+    q, _ = dense(given, result)
     assert_allclose(q, np.tile(softmax(given["log_prior"]), (n_docs, 1)), rtol=1e-12)
-    _, _, masses, off_tokens, _ = add(given, found, factorised=factorised)
+    _, _, masses, off_tokens, _ = add(given, result, factorised=factorised)
     assert_allclose(masses, q.sum(axis=0), rtol=1e-12)
     assert not off_tokens.any()
 
@@ -402,8 +406,8 @@ def test_the_face_refuses_shapes_that_disagree(change, says):
 
 def test_the_face_refuses_starts_and_sums_that_disagree():
     given = problem()
-    found = infer(given)
-    limits, stubs, shares, levels = found[:4]
+    result = infer(given)
+    limits, stubs, shares, levels = result[:4]
     for starts in (
         (limits[:-1], stubs, shares, levels),
         (limits, stubs, shares[:-1], levels),
@@ -415,7 +419,7 @@ def test_the_face_refuses_starts_and_sums_that_disagree():
     with pytest.raises(ValueError, match="max_iter"):
         infer(given, max_iter=0)
     with pytest.raises(ValueError, match="disagree"):
-        add(given, (*found[:2], shares[1:], *found[3:]))
+        add(given, (*result[:2], shares[1:], *result[3:]))
 
 
 def test_sums_refuse_shapes_that_disagree():

@@ -121,11 +121,11 @@ def test_leave_one_out_equals_the_reference(discount, concentration, seed):
     counts, t, base = some_document(seed)
     sums = np.full(15, t.sum()), np.full(15, counts.sum())
     grid = expected_tables_grid(discount, n_grid_rows(counts.max()))
-    found = leave_one_out(counts, t, base, *sums, grid, discount, concentration)
+    result = leave_one_out(counts, t, base, *sums, grid, discount, concentration)
     want = reference.leave_one_out(counts, t, base, discount, concentration)
-    assert_allclose(found, want, rtol=GRID, atol=GRID * counts.max())
+    assert_allclose(result, want, rtol=GRID, atol=GRID * counts.max())
     other = reference.leave_one_out(counts, t, 1.1 * base, discount, concentration)
-    assert not np.allclose(found, other, rtol=GRID, atol=GRID)
+    assert not np.allclose(result, other, rtol=GRID, atol=GRID)
 
 
 def test_leave_one_out_is_a_distribution_over_the_words():

@@ -105,10 +105,10 @@ def test_the_twin_tells_another_score(fault):
     X, directions = random_rows(rng, 40), random_directions(rng, 40)
     prior = np.log(rng.dirichlet(np.ones(40)))
     given = {"directions": directions, "prior": prior, "strength": 200.0}
-    found = score(X, **given, n_best=4)
+    result = score(X, **given, n_best=4)
     given[fault] = given[fault] * 1.01
     wanted = score_table(X.toarray().astype(float), **given)
-    assert not np.allclose(found[1], best_nodes(wanted, 4)[1], rtol=1e-6, atol=2e-4)
+    assert not np.allclose(result[1], best_nodes(wanted, 4)[1], rtol=1e-6, atol=2e-4)
 
 
 def test_equal_scores_go_by_number():
@@ -201,8 +201,8 @@ def test_new_nodes_are_seen(seed):
     known = score(X, directions, prior, 300.0, 4)
     prior[64:] = 5.0
     full = score(X, directions, prior, 300.0, 4)
-    found = score(X, directions, prior, 300.0, 4, known, np.array([0, 0, np.inf]))
-    for mine, other in zip(counting(*found[:2]), counting(*full[:2]), strict=True):
+    result = score(X, directions, prior, 300.0, 4, known, np.array([0, 0, np.inf]))
+    for mine, other in zip(counting(*result[:2]), counting(*full[:2]), strict=True):
         assert_array_equal(mine, other)
 
 

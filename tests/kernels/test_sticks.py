@@ -20,10 +20,10 @@ def random_tree(rng, n_nodes):
 
 
 def weights_of(parent, masses, stop, child):
-    given, found = np.empty((4, len(parent))), np.empty(len(parent))
+    given, result = np.empty((4, len(parent))), np.empty(len(parent))
     beta_parameters(parent, masses, stop, child, given)
-    expected_log_weights(parent, given, np.empty((6, len(parent))), found)
-    return given, found
+    expected_log_weights(parent, given, np.empty((6, len(parent))), result)
+    return given, result
 
 
 @pytest.mark.parametrize("n_nodes", [1, 2, 40])
@@ -33,11 +33,11 @@ def test_expected_logs_are_those_of_the_reference(n_nodes, seed):
     masses = rng.gamma(0.3, 100.0, size=n_nodes)
     nothing = np.zeros(n_nodes)
     for stop, child in ((0.4, 0.7), (1e-6, 50.0)):
-        given, found = weights_of(tree.parent, masses, stop, child)
+        given, result = weights_of(tree.parent, masses, stop, child)
         children = reference.children_of(tree.parent.tolist())
         sticks = children, masses, nothing, stop, child
         wanted = reference.log_weights(*sticks)
-        assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
+        assert_allclose(result, wanted, rtol=1e-12, atol=1e-13)
         stops, chosen = reference.stick_parameters(*sticks)
         for node, (q, _) in stops.items():
             assert_allclose(given[:2, node], q, rtol=1e-13, atol=1e-12)
@@ -50,18 +50,18 @@ def test_order_of_siblings_matters():
     rng = np.random.default_rng(0)
     masses = rng.gamma(2.0, size=6)
     parent = Tree.from_parents([-1, 0, 0, 0, 0, 0]).parent
-    _, found = weights_of(parent, masses, 0.4, 0.7)
+    _, result = weights_of(parent, masses, 0.4, 0.7)
     _, reversed_ = weights_of(parent, np.append(masses[0], masses[:0:-1]), 0.4, 0.7)
-    assert not np.allclose(found[1:], reversed_[:0:-1], atol=1e-3)
+    assert not np.allclose(result[1:], reversed_[:0:-1], atol=1e-3)
 
 
 def gains_of(tree, pairs, masses, history, stop=0.4):
     sources, targets = np.array(pairs).T
-    found, work = np.empty(len(pairs)), np.empty((2, len(tree)))
+    result, work = np.empty(len(pairs)), np.empty((2, len(tree)))
     places = tree.positions(sources), tree.positions(targets)
     given = *tree.child_lists, masses, history, stop, 0.7
-    merge_gains(*places, tree.parent, *given, work, found)
-    return found
+    merge_gains(*places, tree.parent, *given, work, result)
+    return result
 
 
 @pytest.mark.parametrize("stop", [0.4, 1e-100])
@@ -78,8 +78,8 @@ def test_merges_gain_the_evidence_of_the_merged_tree(stop, seed):
     def evidence(tree, source=None, target=None):
         values = np.zeros((2, len(tree)))
         for name, *own in zip(ids, masses, history, strict=True):
-            heir = target if name == source else name
-            values[:, tree.positions(heir)] += own
+            merged_target = target if name == source else name
+            values[:, tree.positions(merged_target)] += own
         return stick_evidence(tree, *values, priors)
 
     ids, pairs = tree.ids.tolist(), []

@@ -60,8 +60,8 @@ class Problem:
 class Document:
     """What the kernel found in one document, dense, and its bound."""
 
-    def __init__(self, problem, found, row, n_tables=TABLES):
-        tables, tokens, limits, topics, phi, zeta = found
+    def __init__(self, problem, result, row, n_tables=TABLES):
+        tables, tokens, limits, topics, phi, zeta = result
         self.problem, words = problem, np.flatnonzero(problem.counts[row])
         self.counts = problem.counts[row, words]
         self.logs = problem.logs[words].astype(float)
@@ -102,9 +102,9 @@ class Document:
         )
 
 
-def documents(problem, found, n_tables=TABLES):
+def documents(problem, result, n_tables=TABLES):
     rows = np.flatnonzero(problem.counts.sum(axis=1))
-    return [Document(problem, found, row, n_tables) for row in rows]
+    return [Document(problem, result, row, n_tables) for row in rows]
 
 
 @pytest.mark.parametrize("n_topics", [1, 2, 7, 8, 9, 33])
@@ -151,9 +151,9 @@ def test_what_is_found_is_stationary(case, seed):
 def test_the_check_of_stationarity_tells_a_wrong_result(name, seed):
     problem = Problem(seed)
     for document in documents(problem, problem.run()):
-        blurred = 0.8 * getattr(document, name)
-        blurred += 0.2 / blurred.shape[1]
-        setattr(document, name, blurred)
+        noisy = 0.8 * getattr(document, name)
+        noisy += 0.2 / noisy.shape[1]
+        setattr(document, name, noisy)
         with pytest.raises(AssertionError):
             check_is_stationary(document)
 
@@ -188,16 +188,16 @@ def test_what_is_remembered_is_never_worse(case, seed):
     """Under other topics, weights and another concentration each time."""
     problem = Problem([seed, case], eta=[0.1, 1e-5][case % 2])
     rng = np.random.default_rng([seed, case])
-    found = problem.run(max_iter=3)
+    result = problem.run(max_iter=3)
     for _ in range(6):
         problem.held *= rng.gamma(5.0, 0.2, size=problem.held.shape)
         problem.alpha *= rng.gamma(5.0, 0.2)
         problem.log_beta = np.log(rng.dirichlet(np.ones(8)))
-        held = documents(problem, found)
+        held = documents(problem, result)
         # Its sticks are at their best for the new concentration.
         before = [document.bound() for document in held]
-        found = problem.run(remembered=found, max_iter=3)
-        after = [document.bound() for document in documents(problem, found)]
+        result = problem.run(remembered=result, max_iter=3)
+        after = [document.bound() for document in documents(problem, result)]
         tokens = problem.counts.sum(axis=1)
         assert (np.array(after) >= np.array(before) - 1e-5 * tokens).all()
 
@@ -220,9 +220,9 @@ def test_a_document_takes_up_what_it_did_not_have(seed):
 def test_sums_by_word_equal_their_twin(n_topics, seed):
     problem = Problem([seed, n_topics], n_topics)
     problem.counts[5] = 0.0
-    found = problem.run()
-    sums = summed(problem, found)
-    rows = [Document(problem, found, row) for row in range(len(problem.counts))]
+    result = problem.run()
+    sums = summed(problem, result)
+    rows = [Document(problem, result, row) for row in range(len(problem.counts))]
     zetas = []
     for row, document in enumerate(rows):
         zeta = np.zeros((problem.counts.shape[1], TABLES))
@@ -236,9 +236,9 @@ def test_sums_by_word_equal_their_twin(n_topics, seed):
         assert_allclose(1.0001 * sums, expected.T, rtol=1e-12, atol=1e-12)
 
 
-def summed(problem, found, ranges=((0, 11), (11, 12), (12, 30))):
+def summed(problem, result, ranges=((0, 11), (11, 12), (12, 30))):
     """Sums by word of the kernel, dense."""
-    tables, _, limits, topics, phi, zeta = found
+    tables, _, limits, topics, phi, zeta = result
     rows, words = np.nonzero(problem.counts)
     n_used = np.diff(tables)[rows]
     places = np.cumsum(n_used) - n_used
@@ -309,9 +309,9 @@ def test_documents_of_one_word(seed):
 def test_no_documents_and_empty_ones():
     problem = Problem(0)
     problem.counts[:] = 0.0
-    found = problem.run()
-    assert_array_equal(found[0], 0)
-    assert [len(part) for part in found[1:]] == [0, 1, 0, 0, 0]
+    result = problem.run()
+    assert_array_equal(result[0], 0)
+    assert [len(part) for part in result[1:]] == [0, 1, 0, 0, 0]
     problem.counts = problem.counts[:0]
     assert_array_equal(problem.run()[0], [0])
 

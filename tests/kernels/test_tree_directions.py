@@ -40,10 +40,10 @@ def drawn(seed, dimension, epoch):
 def test_products_are_those_of_an_array(dimension, seed):
     rng, directions, row, *_ = drawn(seed, dimension, "first")
     vectors = rng.standard_normal((4, dimension))
-    found = np.full((4, len(directions)), np.nan)
-    products(row[:6], directions, vectors, found)
-    np.testing.assert_allclose(found[:, row[:6]], vectors @ directions[row[:6]].T)
-    assert np.isnan(np.delete(found, row[:6], axis=1)).all()
+    result = np.full((4, len(directions)), np.nan)
+    products(row[:6], directions, vectors, result)
+    np.testing.assert_allclose(result[:, row[:6]], vectors @ directions[row[:6]].T)
+    assert np.isnan(np.delete(result, row[:6], axis=1)).all()
 
 
 @pytest.mark.parametrize("n_vectors", [0, 1, 4])
@@ -53,25 +53,25 @@ def test_products_of_sparse_vectors_are_those_of_an_array(n_vectors, seed):
     vectors[rng.random(vectors.shape) < 0.6] = 0.0
     vectors[1:2] = 0.0
     given = sp.csr_array(vectors)
-    found = np.full((n_vectors, len(directions)), np.nan)
+    result = np.full((n_vectors, len(directions)), np.nan)
     limits, words = given.indptr.astype(np.int32), given.indices.astype(np.int32)
-    sparse_products(row[:6], directions, limits, words, given.data, found)
+    sparse_products(row[:6], directions, limits, words, given.data, result)
     expected = vectors @ directions[row[:6]].T
-    np.testing.assert_allclose(found[:, row[:6]], expected, atol=1e-14)
-    assert np.isnan(np.delete(found, row[:6], axis=1)).all()
+    np.testing.assert_allclose(result[:, row[:6]], expected, atol=1e-14)
+    assert np.isnan(np.delete(result, row[:6], axis=1)).all()
 
 
 @pytest.mark.parametrize("epoch", PASTS)
 def test_products_of_neighbours_are_those_of_the_twin(epoch, seed):
     _, directions, row, previous, past, m = drawn(seed, 7, epoch)
     n = len(TREE)
-    found = np.full((n, 4), np.nan)
+    result = np.full((n, 4), np.nan)
     for nodes in np.arange(n)[:4], np.arange(n)[4:]:
         given = directions, row, TREE.parent, previous, past
-        prior_products(nodes, *given, found)
+        prior_products(nodes, *given, result)
     theta = directions[row]
     expected = [reference.prior_products(TREE, theta, m, at) for at in range(n)]
-    np.testing.assert_allclose(found, expected, atol=1e-14)
+    np.testing.assert_allclose(result, expected, atol=1e-14)
 
 
 def integrated(dimension, epoch, seed, limits):
@@ -96,7 +96,7 @@ def integrated(dimension, epoch, seed, limits):
 @pytest.mark.parametrize("epoch", PASTS)
 @pytest.mark.parametrize("dimension", [2, 3, 40])
 def test_directions_are_integrated_out_as_by_the_twin(dimension, epoch, seed):
-    found, expected = integrated(dimension, epoch, seed, [(5, 10), (1, 5), (0, 1)])
-    assert found == pytest.approx(expected, rel=1e-9, abs=1e-7)
+    result, expected = integrated(dimension, epoch, seed, [(5, 10), (1, 5), (0, 1)])
+    assert result == pytest.approx(expected, rel=1e-9, abs=1e-7)
     at_once, _ = integrated(dimension, epoch, seed, [(0, 10)])
-    assert at_once == pytest.approx(found, rel=1e-12)
+    assert at_once == pytest.approx(result, rel=1e-12)

@@ -38,11 +38,11 @@ def normalisers(table):
 @pytest.mark.parametrize("dimension", DIMENSIONS)
 def test_normalisers_and_slopes_are_those_of_the_distribution(dimension):
     k = np.array([0.0, 1e-3, 0.5, 3.0, 50.0, 1e3, 1e5, 1e7])
-    found, slopes = np.empty(len(k)), np.empty(len(k))
-    log_constants(k * k, found, *expansion(dimension))
+    result, slopes = np.empty(len(k)), np.empty(len(k))
+    log_constants(k * k, result, *expansion(dimension))
     expected = log_normaliser(k, dimension) - log_normaliser(0.0, dimension)
     scale = np.abs(log_normaliser(k, dimension)) + k + 1.0
-    assert (np.abs(found - expected) <= 1e-14 * scale).all()
+    assert (np.abs(result - expected) <= 1e-14 * scale).all()
     bessel_slopes(k * k, slopes, *expansion(dimension))
     ratios = bessel_ratio(k[1:], dimension)
     np.testing.assert_allclose(slopes[1:] * k[1:], ratios, rtol=1e-13)
@@ -55,15 +55,15 @@ def test_normalisers_of_many_are_those_of_each(n, dimension, seed):
     rng, given = np.random.default_rng(seed), expansion(dimension)
     squares = np.exp(rng.uniform(-20.0, 30.0, n))
     squares[1::7], squares[2::7] = 0.0, -1e-9  # rounding makes squares negative
-    found, alone = np.empty(n), np.empty(n)
-    log_constants(squares, found, *given)
+    result, alone = np.empty(n), np.empty(n)
+    log_constants(squares, result, *given)
     for at in range(n):
         log_constants(squares[at : at + 1], alone[at : at + 1], *given)
-    np.testing.assert_array_equal(found, alone)
+    np.testing.assert_array_equal(result, alone)
     k = np.sqrt(np.maximum(squares, 0.0))
     expected = log_normaliser(k, dimension) - log_normaliser(0.0, dimension)
     scale = np.abs(log_normaliser(k, dimension)) + k + 1.0
-    assert (np.abs(found - expected) <= 1e-14 * scale).all()
+    assert (np.abs(result - expected) <= 1e-14 * scale).all()
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 40])
@@ -107,8 +107,8 @@ def test_parameters_are_those_of_the_twin(dimension, seed):
         own,
         *expansion(dimension),
     )
-    found = {at: previous[one] for at, one in enumerate(past.tolist()) if one >= 0}
-    given = X, place, tree, directions[which], found, gone, strengths
+    result = {at: previous[one] for at, one in enumerate(past.tolist()) if one >= 0}
+    given = X, place, tree, directions[which], result, gone, strengths
     for node in nodes.tolist():
         if is_drawn[node]:
             assert (table[node] == directions[which[node]]).all()
@@ -178,11 +178,11 @@ def test_rows_go_with_the_probabilities_of_the_twin(dimension):
         expected = reference.probabilities(
             X[row], table, drawn, BETA, log_weights, log_slices[row], place[row]
         )
-        found = np.zeros(4)
+        result = np.zeros(4)
         for seed in range(1500):
             _, after, *_ = moved(*fixed, [row], seed=seed)
-            found[after[row]] += 1 / 1500
-        assert np.abs(found - expected).max() < 4 * np.sqrt(0.25 / 1500)
+            result[after[row]] += 1 / 1500
+        assert np.abs(result - expected).max() < 4 * np.sqrt(0.25 / 1500)
     assert expected[3] == 0.0  # below the slice of row 2
 
 
@@ -236,7 +236,7 @@ def test_nodes_without_rows_share_the_parameter_of_another_one(seed):
     more = {"pull": pull, "seed": seed}
     source = np.array([0, 1, 1, 1, 1], dtype=np.int32)
     fixed = drawn, np.zeros(5), np.full(30, -1.0), np.tile(np.arange(30), 2)
-    _, after, apart, _, own, _ = moved(X, arrays, place, filled, *fixed, **more)
+    _, after, separate, _, own, _ = moved(X, arrays, place, filled, *fixed, **more)
     table[2:] = 0.0
     given = X, arrays, place, table, *fixed
     more |= {"n_filled": 2, "normalisers": normalisers(filled)}
@@ -247,7 +247,7 @@ def test_nodes_without_rows_share_the_parameter_of_another_one(seed):
     # Rows of the table are taken one after the other.
     assert set(source[2:]) - {1} == set(range(2, 2 + (source[2:] != 1).sum()))
     assert (source[has_rows & (np.arange(5) >= 2)] != 1).all()
-    np.testing.assert_allclose(shared[source[has_rows]], apart[has_rows], rtol=1e-12)
+    np.testing.assert_allclose(shared[source[has_rows]], separate[has_rows], rtol=1e-12)
     np.testing.assert_allclose(others, own, rtol=1e-10)
     # Without `pull` they would be nowhere.
     source[2:] = 1
@@ -336,7 +336,7 @@ def test_shares_of_an_allocation_are_those_of_the_twin():
     X, arrays = rows_of(1, 5, 8)
     naturals = np.random.default_rng(9).standard_normal((2, 5))
     expected = np.exp(reference.allocation(X, [1], naturals, BETA)[0])
-    found = 0
+    result = 0
     bits = np.random.PCG64(0)
     for _ in range(4000):
         side, table = np.zeros(1, dtype=np.int8), naturals.copy()
@@ -352,5 +352,5 @@ def test_shares_of_an_allocation_are_those_of_the_twin():
             *expansion(5),
             bits,
         )
-        found += int(side[0])
-    assert found / 4000 == pytest.approx(expected, abs=4 * np.sqrt(0.25 / 4000))
+        result += int(side[0])
+    assert result / 4000 == pytest.approx(expected, abs=4 * np.sqrt(0.25 / 4000))

@@ -71,8 +71,8 @@ def test_coherence_of_documents_is_that_of_gensim(measure, counts):
 
 @pytest.mark.parametrize(("measure", "window"), OF_WINDOWS)
 def test_coherence_of_windows_is_that_of_gensim(measure, window):
-    found = topic_coherence(TOPICS, WITHOUT_REPEATS, measure=measure, window=window)
-    assert_allclose(found, OF_WINDOWS[measure, window], **CLOSE)
+    result = topic_coherence(TOPICS, WITHOUT_REPEATS, measure=measure, window=window)
+    assert_allclose(result, OF_WINDOWS[measure, window], **CLOSE)
 
 
 @pytest.mark.parametrize("measure", ["npmi", "c_v"])
@@ -94,8 +94,8 @@ def test_terms_of_arrays_are_the_largest_entries(measure, counts):
             row[list(names).index(term)] = 9.0 - rank
     for topics in (phi, sp.csr_array(phi), pd.DataFrame(phi, columns=names)):
         for rows in (X, sp.coo_array(X), X.toarray(), pd.DataFrame(X.toarray())):
-            found = topic_coherence(topics, rows, measure=measure)
-            assert_allclose(found, OF_DOCUMENTS[measure], **CLOSE)
+            result = topic_coherence(topics, rows, measure=measure)
+            assert_allclose(result, OF_DOCUMENTS[measure], **CLOSE)
     of_tokens = topic_coherence(phi, TITLES, names, measure=measure)
     assert_allclose(of_tokens, OF_DOCUMENTS[measure], **CLOSE)
 
@@ -128,8 +128,8 @@ def test_topics_not_in_use_have_no_coherence():
     hdp = StickBreakingHDP(
         max_components=30, learning_method="batch", random_state=0
     ).fit(X)
-    found = topic_coherence(hdp, X)
-    assert np.isfinite(found).sum() == hdp.n_active_components_ < 30
+    result = topic_coherence(hdp, X)
+    assert np.isfinite(result).sum() == hdp.n_active_components_ < 30
 
 
 def test_words_of_every_document_tell_nothing():
@@ -148,8 +148,10 @@ def test_documents_without_tokens_are_no_evidence(counts):
 
 def test_absent_terms_are_left_out_with_a_warning_if_they_are_many():
     with pytest.warns(UserWarning, match="1 topics or more occur in no document"):
-        found = topic_coherence([["sun", "moon"], ["sun", "sea"]], [["sun", "sea"]] * 3)
-    assert np.isnan(found[0])
+        result = topic_coherence(
+            [["sun", "moon"], ["sun", "sea"]], [["sun", "sea"]] * 3
+        )
+    assert np.isnan(result[0])
     quiet = topic_coherence([["human", "user", "system", "moon"]], TITLES)
     assert_allclose(quiet, topic_coherence([["human", "user", "system"]], TITLES))
 

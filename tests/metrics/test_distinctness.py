@@ -11,7 +11,7 @@ from skbnp.metrics import topic_diversity, topic_exclusivity
 
 def frex(phi, n_terms, weight):
     """Mean FREX, one rank at a time; no ties."""
-    shares, n_features, found = phi / phi.sum(axis=0), phi.shape[1], []
+    shares, n_features, result = phi / phi.sum(axis=0), phi.shape[1], []
     for row, own in zip(phi, shares, strict=True):
         values = [
             1.0
@@ -21,8 +21,8 @@ def frex(phi, n_terms, weight):
             )
             for w in np.argsort(-row)[:n_terms]
         ]
-        found.append(np.mean(values))
-    return np.array(found)
+        result.append(np.mean(values))
+    return np.array(result)
 
 
 @pytest.fixture
@@ -32,10 +32,10 @@ def phi():
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 0.7, 1.0])
 def test_exclusivity_is_the_mean_frex(phi, weight):
-    found = topic_exclusivity(phi, n_terms=6, weight=weight)
-    assert_allclose(found, frex(phi, 6, weight))
+    result = topic_exclusivity(phi, n_terms=6, weight=weight)
+    assert_allclose(result, frex(phi, 6, weight))
     counts = 100 * phi * np.arange(1, 5)[:, None]
-    assert_allclose(topic_exclusivity(counts, n_terms=6, weight=weight), found)
+    assert_allclose(topic_exclusivity(counts, n_terms=6, weight=weight), result)
 
 
 def test_topics_of_their_own_words_are_the_most_exclusive(phi):

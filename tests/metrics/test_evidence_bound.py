@@ -150,9 +150,9 @@ def test_bound_is_that_of_the_terms_written_out(hdp, bars, monkeypatch):
         hdp_direct.document_step(row, log_phi, prior[:-1], start, 0, 0.0, 1e-9)[1]
         for row, start in zip(counts, doc_topic, strict=True)
     ]
-    found, _ = hdp_direct.sufficient_statistics(counts, resp)
+    result, _ = hdp_direct.sufficient_statistics(counts, resp)
     # Iterated in single precision: 6e-8 of some 30 tokens, several times over.
-    assert_allclose(found, doc_topic, atol=5e-5, err_msg="N is at its fixed point")
+    assert_allclose(result, doc_topic, atol=5e-5, err_msg="N is at its fixed point")
     theta = prior + np.column_stack([doc_topic, np.zeros(len(counts))])
     expected = hdp_surrogate.surrogate_terms(
         counts, resp, theta, lam[order], a, b, 1.0, 1.0, 0.5
@@ -189,7 +189,7 @@ def test_extreme_concentrations_give_a_bound(bars, alpha, gamma):
 def with_posterior(hdp, order=None, n_empty=0):
     """The same model with its topics in another order, or with more of them."""
     other = copy.copy(hdp)  # of what was learned, too; nothing is checked
-    state, totals = other._posterior.state, other._posterior.totals
+    state, totals = other._posterior.state, other._posterior.global_stats
     held, weights = totals.topic_words.dense(), state.weights
     if order is not None:
         held, weights = held[:, order], weights[np.append(order, -1)]
@@ -199,7 +199,7 @@ def with_posterior(hdp, order=None, n_empty=0):
             [weights[:-1], np.full(n_empty, 1e-8), weights[-1:] - n_empty * 1e-8]
         )
     other._posterior.state = replace(state, weights=weights)
-    other._posterior.totals = replace(totals, topic_words=WordTopics(held))
+    other._posterior.global_stats = replace(totals, topic_words=WordTopics(held))
     return other
 
 

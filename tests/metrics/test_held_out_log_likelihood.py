@@ -63,8 +63,8 @@ def by_reference(topics, prior, X_observed, X_held):
 def check_equals_reference(score, prior, seed=0):
     topics, X_observed, X_held = corpus(seed)
     expected, clear = by_reference(topics, prior, X_observed, X_held)
-    found = score(topics, prior, X_observed[clear], X_held[clear])
-    np.testing.assert_allclose(found, expected, rtol=SINGLE)
+    result = score(topics, prior, X_observed[clear], X_held[clear])
+    np.testing.assert_allclose(result, expected, rtol=SINGLE)
 
 
 @priors

@@ -75,12 +75,12 @@ def test_parameters_are_near_those_of_the_documents(
     X, topics, prior = draw(400, discount, concentration, seed)
     word_topic = np.ascontiguousarray(topics.T)
     with Executor(None) as executor:
-        found = learn_burstiness(
+        result = learn_burstiness(
             X,
             lambda b: fold_in_tables(word_topic, prior, 0.0, X, b, executor, 300)[1:],
         )
-    assert abs(found.discount - discount) < 0.15
-    assert concentration / factor < found.concentration < concentration * factor
+    assert abs(result.discount - discount) < 0.15
+    assert concentration / factor < result.concentration < concentration * factor
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.6])
@@ -95,7 +95,7 @@ def test_probabilities_are_those_of_the_formula(discount, seed):
     mixed = theta @ topics + rest / 40
     mixed /= (theta.sum(axis=1) + rest)[:, None]
     shown, opens = burstiness.repeats(X, seated.tables, every)
-    found = (shown + np.repeat(opens, 40) * mixed.ravel()).reshape(5, 40)
+    result = (shown + np.repeat(opens, 40) * mixed.ravel()).reshape(5, 40)
     repeats = reference.Repeats(discount, 12.0, rest)
     for doc, counts in enumerate(X.toarray()):
         tokens, margin, t, _ = reference.zero_order_step(
@@ -108,9 +108,9 @@ def test_probabilities_are_those_of_the_formula(discount, seed):
         want = np.maximum(counts - discount * t, 0.0)
         want += (12.0 + discount * t.sum()) * shares
         want /= 12.0 + counts.sum()
-        assert_allclose(found[doc], want, rtol=5 * GRID)
+        assert_allclose(result[doc], want, rtol=5 * GRID)
         assert_allclose(want.sum(), 1.0, rtol=1e-12)
-    assert_allclose(found.sum(axis=1), 1.0, rtol=1e-6)
+    assert_allclose(result.sum(axis=1), 1.0, rtol=1e-6)
 
 
 def test_words_that_no_topic_has_have_a_table_each():

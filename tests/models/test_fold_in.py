@@ -35,16 +35,16 @@ def problem(seed, n_topics=7, n_words=25, n_docs=12):
 
 def infer(by, topics, prior, X):
     with Executor(None) as executor:
-        found = by(np.ascontiguousarray(topics.T), prior, sp.csr_array(X), executor)
-    return found.toarray() if sp.issparse(found) else found
+        result = by(np.ascontiguousarray(topics.T), prior, sp.csr_array(X), executor)
+    return result.toarray() if sp.issparse(result) else result
 
 
 def check_equals_twin(topics, prior, X, twin=reference.fold_in):
     tokens, margin = twin(topics, prior, X)
     clear = margin >= CLEAR
     assert clear.mean() > 0.5
-    found = infer(fold_in, topics, prior, X)
-    error = np.abs(found - tokens)[clear] / np.maximum(X.sum(axis=1), 1.0)[clear, None]
+    result = infer(fold_in, topics, prior, X)
+    error = np.abs(result - tokens)[clear] / np.maximum(X.sum(axis=1), 1.0)[clear, None]
     assert error.max() < SINGLE
 
 
@@ -86,11 +86,11 @@ def test_words_that_no_topic_has_are_left_out(seed):
 def test_expected_tokens_by_mean_field_are_those_of_their_reference(seed):
     topics, prior, X = problem(seed)
     expected = hdp_direct.fold_in(topics, prior, X, *MEAN_FIELD)
-    found = infer(fold_in_by_mean_field, topics, prior, X)
+    result = infer(fold_in_by_mean_field, topics, prior, X)
     # Without counts of others taken out, rounding errors do not grow.
-    assert_allclose(found, expected, rtol=0, atol=1e-5 * X.sum())
+    assert_allclose(result, expected, rtol=0, atol=1e-5 * X.sum())
     others = hdp_direct.fold_in(topics, prior, X, *MEAN_FIELD[:4], 0)
-    assert np.abs(found - others).max() > 1e-3
+    assert np.abs(result - others).max() > 1e-3
 
 
 @pytest.mark.parametrize("by", [fold_in, fold_in_by_mean_field])
@@ -100,9 +100,9 @@ def test_mean_topics_need_not_be_an_array(by, seed):
     phi = reference.mean_topics(counts, 0.05)
     with Executor(None) as executor:
         lazy = MeanTopics.of(WordTopics(counts), 0.05)
-        found = by(lazy, prior, sp.csr_array(X), executor)
-    found = found.toarray() if sp.issparse(found) else found
-    assert_allclose(found, infer(by, phi.T, prior, X), rtol=0, atol=SINGLE * X.sum())
+        result = by(lazy, prior, sp.csr_array(X), executor)
+    result = result.toarray() if sp.issparse(result) else result
+    assert_allclose(result, infer(by, phi.T, prior, X), rtol=0, atol=SINGLE * X.sum())
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -130,10 +130,10 @@ def test_a_word_that_is_repeated_tells_more(number):
     topics = np.array([[0.3, 0.7], [0.1, 0.9]])
     prior, counts = np.array([0.25, 0.25]), np.array([float(number), 0.0])
     exact = posterior_mean(topics, prior, counts)[0] / number
-    (found, _), *_ = infer(fold_in, topics, prior, counts[None]) / number
+    (result, _), *_ = infer(fold_in, topics, prior, counts[None]) / number
     # The posterior of two tokens is the widest.
-    assert found == pytest.approx(exact, abs=0.06)
-    assert number == 1 or found > 0.9
+    assert result == pytest.approx(exact, abs=0.06)
+    assert number == 1 or result > 0.9
 
 
 def errors_of(by, seed, prior, eta):
@@ -145,8 +145,8 @@ def errors_of(by, seed, prior, eta):
         topics /= topics.sum(axis=1, keepdims=True)
         counts = rng.multinomial(7, rng.dirichlet(prior) @ topics).astype(float)
         exact = posterior_mean(topics, prior, counts)
-        found = infer(by, topics, prior, counts[None])[0]
-        total += np.abs(found - exact).sum() / (7.0 + prior.sum()) / n_docs
+        result = infer(by, topics, prior, counts[None])[0]
+        total += np.abs(result - exact).sum() / (7.0 + prior.sum()) / n_docs
     return total
 
 

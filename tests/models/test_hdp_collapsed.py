@@ -10,7 +10,7 @@ from checks.states import assert_same
 from reference import hdp_collapsed as reference
 from skbnp.components.statistics import WordRows, WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
@@ -186,17 +186,17 @@ def test_the_criterion_is_what_documents_said(seed):
 # Changes of topics --------------------------------------------------------------------
 
 
-def whole(state, totals):
+def whole(state, global_stats):
     """What no change of topics alters: sums over topics."""
-    words = totals.topic_words
+    words = global_stats.topic_words
     return (
         state.weights.sum(),
-        totals.tables.sum(),
+        global_stats.tables.sum(),
         words.dense().sum(axis=1),
         words.total.sum(),
-        totals.length_slope,
-        totals.log_predictive,
-        totals.n_tokens,
+        global_stats.length_slope,
+        global_stats.log_predictive,
+        global_stats.n_tokens,
     )
 
 
@@ -207,42 +207,52 @@ def check_keeps_sums(before, after):
 
 def test_merge_keeps_sums(seed):
     rng = np.random.default_rng(seed)
-    state, totals = random_state(rng, 6), totals_of(rng, 9, 6)
-    before, weights, tables = whole(state, totals), state.weights, totals.tables
-    words = totals.topic_words.dense()
-    state, totals = model().merge(state, totals, [(1, 4), (5, 0)])
+    state, global_stats = random_state(rng, 6), totals_of(rng, 9, 6)
+    before, weights, tables = (
+        whole(state, global_stats),
+        state.weights,
+        global_stats.tables,
+    )
+    words = global_stats.topic_words.dense()
+    state, global_stats = model().merge(state, global_stats, [(1, 4), (5, 0)])
     assert state.n_components == 4
-    check_keeps_sums(before, whole(state, totals))
+    check_keeps_sums(before, whole(state, global_stats))
     assert_allclose(state.weights[0], weights[[0, 5]].sum(), **NEAR)
-    assert_allclose(totals.tables[0], tables[[0, 5]].sum(), **NEAR)
-    assert_allclose(totals.topic_words.column(0), words[:, [0, 5]].sum(1), **NEAR)
+    assert_allclose(global_stats.tables[0], tables[[0, 5]].sum(), **NEAR)
+    assert_allclose(global_stats.topic_words.column(0), words[:, [0, 5]].sum(1), **NEAR)
 
 
 def test_remove_leaves_weight_to_topics_not_represented(seed):
     rng = np.random.default_rng(seed)
-    state, totals = random_state(rng, 6), totals_of(rng, 9, 6)
-    weights, tables, words = state.weights, totals.tables, totals.topic_words.dense()
-    state, totals = model().remove(state, totals, [1, 4])
+    state, global_stats = random_state(rng, 6), totals_of(rng, 9, 6)
+    weights, tables, words = (
+        state.weights,
+        global_stats.tables,
+        global_stats.topic_words.dense(),
+    )
+    state, global_stats = model().remove(state, global_stats, [1, 4])
     left = [0, 5, 2, 3]  # the last fill the gaps
     assert_array_equal(state.weights[:-1], weights[left])
     assert_allclose(state.weights[-1], weights[[1, 4, 6]].sum(), **NEAR)
-    assert_array_equal(totals.tables, tables[left])
-    assert_array_equal(totals.topic_words.dense(), words[:, left])
+    assert_array_equal(global_stats.tables, tables[left])
+    assert_array_equal(global_stats.topic_words.dense(), words[:, left])
 
 
 def test_split_keeps_sums(seed):
     rng = np.random.default_rng(seed)
-    state, totals = random_state(rng, 4), totals_of(rng, 9, 4)
-    before, column = whole(state, totals), totals.topic_words.column(2)
+    state, global_stats = random_state(rng, 4), totals_of(rng, 9, 4)
+    before, column = whole(state, global_stats), global_stats.topic_words.column(2)
     share = rng.random(9)
     halves = np.array([share * column, (1.0 - share) * column])
-    weights, tables = state.weights, totals.tables
-    state, totals = model().split(state, totals, 2, halves, np.array([0.3, 0.7]))
+    weights, tables = state.weights, global_stats.tables
+    state, global_stats = model().split(
+        state, global_stats, 2, halves, np.array([0.3, 0.7])
+    )
     assert state.n_components == 5
-    check_keeps_sums(before, whole(state, totals))
+    check_keeps_sums(before, whole(state, global_stats))
     assert_allclose(state.weights[[2, 4]], weights[2] * np.array([0.3, 0.7]), **NEAR)
-    assert_array_equal(totals.tables, np.append(tables, 0.0))
-    assert_allclose(totals.topic_words.column(4), halves[1], **NEAR)
+    assert_array_equal(global_stats.tables, np.append(tables, 0.0))
+    assert_allclose(global_stats.topic_words.column(4), halves[1], **NEAR)
 
 
 # Against the exact posterior ----------------------------------------------------------
@@ -273,22 +283,22 @@ def responsibilities(kind, counts, hints, state, n_passes=25):
     step = CollapsedStep if kind is CollapsedHDP else DocumentStep
     made = kind(learn_concentrations=False, learn_topic_prior=False)
     n_topics = state.n_components
-    visitor, r = (
-        DocumentVisitor(STOP, Executor(1), step),
+    local_step, r = (
+        DocumentLocalStep(STOP, Executor(1), step),
         np.zeros((*counts.shape, n_topics)),
     )
     for number in range(n_passes):
         held = hints + (counts[:, :, None] * r).sum(axis=0)
-        totals = made.start(state, WordTopics(held))
-        posterior = Posterior(made, state, totals, np.arange(n_topics), [])
+        global_stats = made.start(state, WordTopics(held))
+        posterior = Posterior(made, state, global_stats, np.arange(n_topics), [])
         remembered = None
         if kind is CollapsedHDP and number > 0:
             remembered = np.ones(1)
         # One document at a time: its responsibilities are its sums by word.
         for j, row in enumerate(counts):
             rows = sp.csr_array(row[None])
-            found = visitor.visit(posterior, rows, remembered=remembered)
-            words = found.stats.topic_words
+            result = local_step.update_local(posterior, rows, remembered=remembered)
+            words = result.stats.topic_words
             r[j, words.words] = words.values.toarray() / row[words.words, None]
     return r
 

@@ -18,13 +18,13 @@ from skbnp.components.topics import log_marginal, update_topic_prior
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.monitor import discarding
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp import model as hdp_direct
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.memory import MeanFieldMemory
+from skbnp.models.hdp.memory import MeanFieldCache
 from skbnp.models.hdp.model import (
     DirectHDP,
     HDPState,
@@ -40,8 +40,8 @@ from skbnp.rows.batch import Batch
 EXACT = LocalStop(max_iter=50, tol=1e-9)
 
 
-def prior_of_topics(state, totals):
-    return update_topic_prior(totals.topic_words, state.topic_word_prior)
+def prior_of_topics(state, global_stats):
+    return update_topic_prior(global_stats.topic_words, state.topic_word_prior)
 
 
 def random_corpus(rng, n_docs=8, n_words=12, mean=1.0):
@@ -84,12 +84,12 @@ def collected(posterior, counts):
     batch = Batch.from_counts(sp.csr_array(counts))
     with Executor(1) as executor:
         step = DocumentStep.prepare(posterior, batch, EXACT, executor)
-        found = step.collect(posterior, batch, executor, look=copy.copy)
-    r = responsibilities(found.seen, counts, posterior.state.n_components)
-    return found.stats, found.doc_topic, found.n_tokens, r
+        result = step.collect(posterior, batch, executor, block_hook=copy.copy)
+    r = responsibilities(result.seen, counts, posterior.state.n_components)
+    return result.stats, result.doc_topic, result.n_tokens, r
 
 
-def as_totals(fresh, n_words):
+def as_global_stats(fresh, n_words):
     """The statistics of a visit as the totals of a corpus."""
     rows = fresh.topic_words
     dense = np.zeros((n_words, rows.values.shape[1]))
@@ -112,7 +112,7 @@ def test_each_term_of_the_objective_equals_brute_force(n_topics, seed):
     posterior = random_posterior(rng, n_topics, counts.shape[1])
     fresh, _, _, r = collected(posterior, counts)
     state = posterior.state
-    got = posterior.model.objective(state, as_totals(fresh, counts.shape[1]))
+    got = posterior.model.objective(state, as_global_stats(fresh, counts.shape[1]))
     check_terms(
         got,
         reference.profile_terms(
@@ -132,7 +132,7 @@ def bound_by_brute_force(posterior, counts, r):
     doc_topic, _ = reference.sufficient_statistics(counts, r)
     theta = np.column_stack([doc_topic, np.zeros(len(counts))])
     theta += state.doc_concentration * state.weights
-    lam = posterior.totals.topic_words.dense().T + state.topic_word_prior
+    lam = posterior.global_stats.topic_words.dense().T + state.topic_word_prior
     terms = reference.elbo_terms(
         counts,
         r,
@@ -164,7 +164,9 @@ def test_each_term_of_the_bound_of_other_documents_equals_brute_force(n_topics, 
     counts = random_corpus(rng)
     posterior = random_posterior(rng, n_topics, counts.shape[1])
     fresh, _, _, r = collected(posterior, counts)
-    got = posterior.model.bound(posterior.state, posterior.totals.topic_words, fresh)
+    got = posterior.model.bound(
+        posterior.state, posterior.global_stats.topic_words, fresh
+    )
     check_terms(got, bound_by_brute_force(posterior, counts, r))
 
 
@@ -174,7 +176,9 @@ def test_the_comparison_of_terms_tells_a_wrong_term(name, seed):
     counts = random_corpus(rng)
     posterior = random_posterior(rng, 3, counts.shape[1])
     fresh, _, _, r = collected(posterior, counts)
-    got = posterior.model.bound(posterior.state, posterior.totals.topic_words, fresh)
+    got = posterior.model.bound(
+        posterior.state, posterior.global_stats.topic_words, fresh
+    )
     got[name] *= 1.00001
     with pytest.raises(AssertionError, match=name):
         check_terms(got, bound_by_brute_force(posterior, counts, r))
@@ -204,7 +208,9 @@ def test_data_terms_stay_below_the_exact_evidence(docs, seed):
         for terms in (
             fitted(posterior, counts, n_updates=4),
             posterior.model.bound(
-                state, posterior.totals.topic_words, collected(posterior, counts)[0]
+                state,
+                posterior.global_stats.topic_words,
+                collected(posterior, counts)[0],
             ),
         ):
             data = terms["words"] + terms["assignments"] + terms["entropy"]
@@ -220,9 +226,9 @@ def fitted(posterior, counts, n_updates):
     with Executor(1) as executor:
         for _ in range(n_updates):
             step = DocumentStep.prepare(frozen, batch, EXACT, executor)
-            found = step.collect(frozen, batch, executor)
-            frozen.totals = as_totals(found.stats, counts.shape[1])
-    return frozen.model.objective(frozen.state, frozen.totals)
+            result = step.collect(frozen, batch, executor)
+            frozen.global_stats = as_global_stats(result.stats, counts.shape[1])
+    return frozen.model.objective(frozen.state, frozen.global_stats)
 
 
 # Ascent -----------------------------------------------------------------------------
@@ -242,9 +248,9 @@ def ascent(rng, learn, n_passes=8):
     posterior.model = replace(posterior.model, corpus_prior=(1e15, 1e15))
     posterior.state = replace(posterior.state, corpus_concentration=1.0)
     corpus = Corpus(sp.csr_array(counts))
-    visitor = DocumentVisitor(EXACT, Executor(1), DocumentStep)
+    local_step = DocumentLocalStep(EXACT, Executor(1), DocumentStep)
     schedule = BatchSchedule(corpus.n_docs)
-    learner = Learner(posterior, corpus, schedule, visitor, MeanFieldMemory())
+    learner = Learner(posterior, corpus, schedule, local_step, MeanFieldCache())
     trace = []
     for _ in range(n_passes):
         learner.one_pass(discarding())
@@ -271,21 +277,25 @@ def test_no_update_of_a_global_lowers_the_objective(corpus, seed):
     posterior = random_posterior(rng, int(rng.integers(1, 7)), 15)
     model, state = posterior.model, posterior.state
     fresh, doc_topic, n_tokens, _ = collected(posterior, counts)
-    totals = as_totals(fresh, 15)
+    global_stats = as_global_stats(fresh, 15)
 
     def objective(state):
         refreshed = model.statistics(
-            state, totals.topic_words, totals.entropy, doc_topic, n_tokens
+            state, global_stats.topic_words, global_stats.entropy, doc_topic, n_tokens
         )
         return sum(model.objective(state, refreshed).values())
 
     first = objective(state)
     for change in (
-        {"weights": update_weights(state, totals)},
-        {"doc_concentration": update_doc_concentration(state, totals, 1.0, (1, 1))},
+        {"weights": update_weights(state, global_stats)},
+        {
+            "doc_concentration": update_doc_concentration(
+                state, global_stats, 1.0, (1, 1)
+            )
+        },
         {
             "topic_word_prior": update_topic_prior(
-                totals.topic_words, state.topic_word_prior
+                global_stats.topic_words, state.topic_word_prior
             )
         },
     ):
@@ -298,7 +308,7 @@ def test_the_tangent_bound_lies_below_the_objective(corpus, seed):
     counts = random_corpus(rng)
     posterior = random_posterior(rng, 4, counts.shape[1])
     fresh, doc_topic, n_tokens, _ = collected(posterior, counts)
-    totals, model = as_totals(fresh, counts.shape[1]), posterior.model
+    global_stats, model = as_global_stats(fresh, counts.shape[1]), posterior.model
     for _ in range(20):
         state = replace(
             posterior.state,
@@ -306,12 +316,12 @@ def test_the_tangent_bound_lies_below_the_objective(corpus, seed):
             doc_concentration=rng.gamma(1.0, 2.0) + 0.01,
         )
         tight = model.statistics(
-            state, totals.topic_words, totals.entropy, doc_topic, n_tokens
+            state, global_stats.topic_words, global_stats.entropy, doc_topic, n_tokens
         )
-        stale = model.objective(state, totals)["assignments"]
-        assert stale <= model.objective(state, tight)["assignments"] + 1e-9
+        outdated = model.objective(state, global_stats)["assignments"]
+        assert outdated <= model.objective(state, tight)["assignments"] + 1e-9
         assert_allclose(
-            stale,
+            outdated,
             reference.surrogate_T(
                 doc_topic.toarray(),
                 posterior.state.doc_prior,
@@ -425,12 +435,12 @@ def test_the_topic_prior_reaches_its_optimum(seed):
     counts = rng.poisson(rng.gamma(0.2, 5.0, size=(30, 4))).astype(float)
     model = DirectHDP(learn_concentrations=False, learn_topic_prior=True)
     state = random_state(rng, 4)
-    totals = model.start(state, WordTopics(counts))
+    global_stats = model.start(state, WordTopics(counts))
     for _ in range(500):
         state = replace(
             state,
             topic_word_prior=update_topic_prior(
-                totals.topic_words, state.topic_word_prior
+                global_stats.topic_words, state.topic_word_prior
             ),
         )
     best = reference.topic_prior_by_search(counts.T)
@@ -450,8 +460,8 @@ def test_the_corpus_concentration_maximises_its_posterior(seed):
 def test_without_documents_the_globals_stay():
     model = DirectHDP(learn_concentrations=True, learn_topic_prior=True)
     state = random_state(np.random.default_rng(0), 3)
-    totals = model.start(state, WordTopics(np.zeros((4, 3))))
-    _, new = model.learn_priors(model.update(state, totals), totals)
+    global_stats = model.start(state, WordTopics(np.zeros((4, 3))))
+    _, new = model.learn_priors(model.update(state, global_stats), global_stats)
     assert_allclose(new.weights, state.weights)
     assert new.doc_concentration == state.doc_concentration
     assert new.topic_word_prior == state.topic_word_prior
@@ -479,7 +489,9 @@ def pieces(posterior, counts):
     joined = [part.copy() for part in r]
     for part in joined:
         part[:, 0] += part[:, 2]
-    return as_totals(fresh, counts.shape[1]), [np.delete(p, 2, axis=1) for p in joined]
+    return as_global_stats(fresh, counts.shape[1]), [
+        np.delete(p, 2, axis=1) for p in joined
+    ]
 
 
 @pytest.mark.parametrize("corpus", range(20))
@@ -487,9 +499,9 @@ def test_the_bound_after_a_merge_lies_below_the_exact_one(corpus, seed):
     rng = np.random.default_rng([seed, corpus])
     counts = random_corpus(rng)
     posterior = random_posterior(rng, 4, counts.shape[1])
-    totals, merged_r = pieces(posterior, counts)
+    global_stats, merged_r = pieces(posterior, counts)
     model = posterior.model
-    state, merged = model.merge(posterior.state, totals, [(2, 0)])
+    state, merged = model.merge(posterior.state, global_stats, [(2, 0)])
     got = model.objective(state, merged)
     exact = reference.profile_terms(
         counts,
@@ -509,12 +521,14 @@ def test_the_bound_after_a_merge_lies_below_the_exact_one(corpus, seed):
 def test_a_merge_adds_counts_and_weights(seed):
     rng = np.random.default_rng(seed)
     posterior = random_posterior(rng, 4, 6)
-    before = posterior.totals.topic_words.dense()
-    state, totals = posterior.model.merge(posterior.state, posterior.totals, [(1, 3)])
-    after = totals.topic_words.dense()
+    before = posterior.global_stats.topic_words.dense()
+    state, global_stats = posterior.model.merge(
+        posterior.state, posterior.global_stats, [(1, 3)]
+    )
+    after = global_stats.topic_words.dense()
     # The last column takes the free place.
     assert_allclose(after, before[:, [0, 3, 2]] + [0, 1, 0] * before[:, [1]])
-    assert_allclose(totals.topic_words.total, after.sum(axis=0))
+    assert_allclose(global_stats.topic_words.total, after.sum(axis=0))
     assert_allclose(
         state.weights,
         posterior.state.weights[[0, 3, 2, 4]]
@@ -527,20 +541,24 @@ def test_disjoint_merges_are_one_edit(seed):
     rng = np.random.default_rng(seed)
     posterior = random_posterior(rng, 5, 6)
     model, other = posterior.model, posterior.copy()
-    state, totals = model.merge(posterior.state, posterior.totals, [(1, 3), (4, 0)])
-    again, twice = model.merge(other.state, other.totals, [(4, 0)])
+    state, global_stats = model.merge(
+        posterior.state, posterior.global_stats, [(1, 3), (4, 0)]
+    )
+    again, twice = model.merge(other.state, other.global_stats, [(4, 0)])
     again, twice = model.merge(again, twice, [(1, 3)])
     assert_allclose(state.weights, again.weights)
-    assert_allclose(totals.topic_words.dense(), twice.topic_words.dense())
-    assert_allclose(totals.weight_offset, twice.weight_offset)
+    assert_allclose(global_stats.topic_words.dense(), twice.topic_words.dense())
+    assert_allclose(global_stats.weight_offset, twice.weight_offset)
 
 
 def test_a_removed_topic_leaves_its_weight_to_new_ones(seed):
     rng = np.random.default_rng(seed)
     posterior = random_posterior(rng, 3, 6)
-    before = posterior.totals.topic_words.dense()
-    state, totals = posterior.model.remove(posterior.state, posterior.totals, [0])
-    assert_allclose(totals.topic_words.dense(), before[:, [2, 1]])
+    before = posterior.global_stats.topic_words.dense()
+    state, global_stats = posterior.model.remove(
+        posterior.state, posterior.global_stats, [0]
+    )
+    assert_allclose(global_stats.topic_words.dense(), before[:, [2, 1]])
     assert_allclose(state.weights.sum(), 1.0)
     old = posterior.state.weights
     assert_allclose(state.weights, [old[2], old[1], old[3] + old[0]])
@@ -602,11 +620,13 @@ def test_word_weights_are_those_of_equation_3(seed):
     words = np.array([3, 7, 19])
     got = posterior.model.word_weights(
         posterior.state,
-        posterior.totals.topic_words,
+        posterior.global_stats.topic_words,
         words,
         Weighting.EXPECTED_LOG,
     )
-    lam = posterior.totals.topic_words.dense().T + posterior.state.topic_word_prior
+    lam = (
+        posterior.global_stats.topic_words.dense().T + posterior.state.topic_word_prior
+    )
     expected = np.exp(reference.expected_log_topics(lam)).T[words]
     expected = np.maximum(expected / expected.max(axis=1, keepdims=True), 1e-20)
     check_table(got, expected)
@@ -624,9 +644,11 @@ def test_mean_word_weights_are_expected_topics(seed):
     posterior = random_posterior(rng, 4, 20)
     words = np.arange(20)
     got = posterior.model.word_weights(
-        posterior.state, posterior.totals.topic_words, words, Weighting.MEAN
+        posterior.state, posterior.global_stats.topic_words, words, Weighting.MEAN
     )
-    lam = posterior.totals.topic_words.dense().T + posterior.state.topic_word_prior
+    lam = (
+        posterior.global_stats.topic_words.dense().T + posterior.state.topic_word_prior
+    )
     expected = (lam / lam.sum(axis=1, keepdims=True)).T
     check_table(got, expected / expected.max(axis=1, keepdims=True))
 
@@ -639,23 +661,23 @@ def some_known(rng, n_words, eta, kind):
     words = np.array([1, 3, 4]) if kind == "seeds" else np.arange(n_words)
     values = rng.gamma(1.0, 2.0, size=(len(words), 2))
     is_fixed = np.array([False, kind == "fixed"])
-    said = np.zeros((2, 2))
+    stats = np.zeros((2, 2))
     columns = np.array([0, 2])
-    return TopicPriors(columns, words, values, is_fixed, kind != "seeds", eta, said)
+    return TopicPriors(columns, words, values, is_fixed, kind != "seeds", eta, stats)
 
 
 def known_posterior(rng, n_words, kind):
     posterior = random_posterior(rng, 4, n_words)
-    topics = posterior.totals.topic_words.dense()
+    topics = posterior.global_stats.topic_words.dense()
     known = some_known(rng, n_words, posterior.state.topic_word_prior, kind)
     words = KnownWordTopics(topics, SeenWords.all(n_words), known)
-    posterior.totals = posterior.model.start(posterior.state, words)
+    posterior.global_stats = posterior.model.start(posterior.state, words)
     return posterior
 
 
 def as_known_totals(posterior, fresh):
     """Statistics of a visit as totals, with the boosts of their topics."""
-    words = posterior.totals.topic_words.emptied()
+    words = posterior.global_stats.topic_words.emptied()
     words.add(fresh.topic_words)
     return replace(fresh, topic_words=words)
 
@@ -668,7 +690,7 @@ def test_each_term_of_the_objective_with_known_topics_equals_brute_force(kind, s
     rng = np.random.default_rng([seed, len(kind)])
     counts = random_corpus(rng)
     posterior = known_posterior(rng, counts.shape[1], kind)
-    state, words = posterior.state, posterior.totals.topic_words
+    state, words = posterior.state, posterior.global_stats.topic_words
     fresh, _, _, r = collected(posterior, counts)
     got = posterior.model.objective(state, as_known_totals(posterior, fresh))
     priors = words.priors().T
@@ -677,10 +699,10 @@ def test_each_term_of_the_objective_with_known_topics_equals_brute_force(kind, s
     alpha, gamma = state.doc_concentration, state.corpus_concentration
     expected = reference.profile_terms(counts, r, state.weights, alpha, gamma, priors)
     if kind == "fixed":  # phi is known: no part of it is learned
-        _, said = reference.sufficient_statistics(counts, r)
+        _, stats = reference.sufficient_statistics(counts, r)
         shares = np.log(priors[2] / priors[2].sum())
-        expected["words"] = said[2] @ shares + reference.topic_part(
-            np.delete(said, 2, axis=0), np.delete(priors, 2, axis=0)
+        expected["words"] = stats[2] @ shares + reference.topic_part(
+            np.delete(stats, 2, axis=0), np.delete(priors, 2, axis=0)
         )
     check_terms(got, expected)
 
@@ -690,14 +712,14 @@ def test_the_bound_with_known_topics_equals_brute_force(kind, seed):
     rng = np.random.default_rng([seed, len(kind)])
     counts = random_corpus(rng)
     posterior = known_posterior(rng, counts.shape[1], kind)
-    words, state = posterior.totals.topic_words, posterior.state
+    words, state = posterior.global_stats.topic_words, posterior.state
     fresh, _, _, r = collected(posterior, counts)
     got = posterior.model.bound(state, words, fresh)["words"]
     priors, lam = words.priors().T, words.dense().T + state.topic_word_prior
     if kind == "fixed":
         priors[2] = lam[2]
-    _, said = reference.sufficient_statistics(counts, r)
-    expected = (said * reference.expected_log_topics(lam)).sum()
+    _, stats = reference.sufficient_statistics(counts, r)
+    expected = (stats * reference.expected_log_topics(lam)).sum()
     for prior, row in zip(priors, lam, strict=True):
         log_phi = psi(row) - psi(row.sum())
         expected += (prior - row) @ log_phi
@@ -711,7 +733,7 @@ def test_steps_leave_the_boosts_of_known_topics(kind, seed):
     rng = np.random.default_rng(seed)
     counts = random_corpus(rng)
     posterior = known_posterior(rng, counts.shape[1], kind)
-    words = posterior.totals.topic_words
+    words = posterior.global_stats.topic_words
     before, boosts = words.dense(), words.emptied().dense()
     fresh = collected(posterior, counts)[0].topic_words
     added = np.zeros_like(before)
@@ -723,7 +745,7 @@ def test_steps_leave_the_boosts_of_known_topics(kind, seed):
         before = boosts + keep * (before - boosts) + 2.0 * added
     assert_allclose(words.dense(), before, rtol=1e-9, atol=1e-9)
     assert_allclose(words.total, words.dense().sum(axis=0), rtol=1e-9)
-    words.exchange(fresh, fresh)
+    words.incremental_update(fresh, fresh)
     assert_allclose(words.dense(), before, rtol=1e-9, atol=1e-9)
 
 
@@ -731,7 +753,7 @@ def test_steps_leave_the_boosts_of_known_topics(kind, seed):
 def test_the_gain_of_a_merge_into_a_known_topic_is_that_of_the_words(kind, seed):
     rng = np.random.default_rng(seed)
     posterior = known_posterior(rng, 12, kind)
-    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
+    words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
     gain = hdp_merge.words_gain(words, eta, 0, 1)
     before = log_marginal(words, eta).sum()
     words.merge([(1, 0)])
@@ -740,7 +762,7 @@ def test_the_gain_of_a_merge_into_a_known_topic_is_that_of_the_words(kind, seed)
 
 def test_known_topics_keep_their_columns_when_others_end(seed):
     posterior = known_posterior(np.random.default_rng(seed), 12, "whole")
-    words = posterior.totals.topic_words
+    words = posterior.global_stats.topic_words
     third = words.dense()[:, 2]
     words.drop([1])
     assert_array_equal(words.known.columns, [0, 2])
@@ -762,7 +784,7 @@ def test_a_merge_of_all_topics_spares_known_ones(kind, seed):
 def test_the_prior_of_others_is_learned_while_the_bound_rises(kind, seed):
     rng = np.random.default_rng(seed)
     posterior = known_posterior(rng, 12, kind)
-    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
+    words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
     new = update_topic_prior(words, eta)
     before, priors = log_marginal(words, eta).sum(), words.priors()
     words.rebase(new)

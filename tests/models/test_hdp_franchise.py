@@ -35,7 +35,7 @@ WORD_PRIOR = (5.0, 2.0)
 
 
 @dataclass
-class World:
+class SamplerState:
     """Hyperparameters, a seating and words, drawn together or in turn."""
 
     concentrations: Concentrations
@@ -72,9 +72,9 @@ class World:
                 own.append(t)
             tables.append(own)
             dishes.append(of_table)
-        world = cls(c, openers, tables, dishes, [])
-        world.draw_words(rng)
-        return world
+        state = cls(c, openers, tables, dishes, [])
+        state.draw_words(rng)
+        return state
 
     def draw_words(self, rng):
         """Words given everything else: Polya urns."""
@@ -119,12 +119,12 @@ def pick(rng, masses):
     return len(masses) - 1
 
 
-def seat(world):
+def seat(state):
     """The same as arrays; tokens of a document by word, repeats after their opener."""
-    begin = np.cumsum([0, *map(sum, world.openers)])
+    begin = np.cumsum([0, *map(sum, state.openers)])
     words, table, size, dish, word_size = [], [], [], [], []
     for doc, own, of_table, sizes in zip(
-        world.docs, world.tables, world.dishes, world.openers, strict=True
+        state.docs, state.tables, state.dishes, state.openers, strict=True
     ):
         for i in np.argsort(doc, kind="stable"):
             words += [doc[i]] * sizes[i]
@@ -135,12 +135,12 @@ def seat(world):
     tokens = Tokens(np.array(words, np.int32), begin, N_WORDS)
     tables = TableAssignments(
         np.array(table),
-        np.array([len(own) for own in world.dishes], np.int32),
+        np.array([len(own) for own in state.dishes], np.int32),
         np.array(size, np.int32),
         np.array(dish, np.int32),
-        np.array(word_size) if world.concentrations.has_repeats else None,
+        np.array(word_size) if state.concentrations.has_repeats else None,
     )
-    return Seating(tokens, world.concentrations, tables)
+    return Seating(tokens, state.concentrations, tables)
 
 
 def unseat(seating):
@@ -155,19 +155,19 @@ def unseat(seating):
         tables.append(seating.table[opens].tolist())
         dishes.append(seating.dish[begin : begin + seating.n_tables[doc]].tolist())
         docs.append(seating.words[opens].tolist())
-    return World(seating.concentrations, openers, tables, dishes, docs)
+    return SamplerState(seating.concentrations, openers, tables, dishes, docs)
 
 
-def statistics(world):
+def statistics(state):
     """What the two ways of drawing must agree on."""
-    sizes = [np.bincount(own).tolist() for own in world.tables]
+    sizes = [np.bincount(own).tolist() for own in state.tables]
     tables = [n for own in sizes for n in own]
-    served = np.bincount([k for own in world.dishes for k in own])
+    served = np.bincount([k for own in state.dishes for k in own])
     served = served[served > 0]
-    c, openers = world.concentrations, np.concatenate(world.openers)
+    c, openers = state.concentrations, np.concatenate(state.openers)
     gamma, alpha, eta = c.corpus, c.doc, c.topic_word_prior
-    log_p = reference.log_prior(world.seating, alpha, gamma)
-    log_x = reference.log_evidence_of_counts(world.seating, world.docs, eta, N_WORDS)
+    log_p = reference.log_prior(state.seating, alpha, gamma)
+    log_x = reference.log_evidence_of_counts(state.seating, state.docs, eta, N_WORDS)
     of_words = {}
     if c.has_repeats:
         of_words = {
@@ -183,13 +183,13 @@ def statistics(world):
             "tables of words of one": (openers == 1).sum(),
             "discount by openers": c.word_discount * len(openers),
             "openers by tables": len(openers) * len(tables),
-            "most openers of a word by all": words_of(world).max() * len(openers),
+            "most openers of a word by all": words_of(state).max() * len(openers),
         }
-    words = words_of(world)
-    first = {world.dishes[0][t] for t in world.tables[0]}
-    fourth = {world.dishes[3][t] for t in world.tables[3]}
-    tokens = np.zeros(int(max(max(own) for own in world.dishes)) + 1)
-    for own, of_table in zip(world.tables, world.dishes, strict=True):
+    words = words_of(state)
+    first = {state.dishes[0][t] for t in state.tables[0]}
+    fourth = {state.dishes[3][t] for t in state.tables[3]}
+    tokens = np.zeros(int(max(max(own) for own in state.dishes)) + 1)
+    for own, of_table in zip(state.tables, state.dishes, strict=True):
         for t in own:
             tokens[of_table[t]] += 1
     return {
@@ -218,27 +218,27 @@ def statistics(world):
         "dishes in common": len(first & fourth),
         "most frequent word": words.max(),
         "squares of words": (words**2).sum(),
-        "repeated words": sum(len(d) - len(set(d)) for d in world.docs),
+        "repeated words": sum(len(d) - len(set(d)) for d in state.docs),
         "tables by dishes": len(tables) * len(served),
         "alpha by tables": alpha * len(tables),
         "eta by likelihood": eta * log_x,
     }
 
 
-def words_of(world):
+def words_of(state):
     """Openers of each word."""
-    return np.bincount(np.concatenate(world.docs).astype(int), minlength=N_WORDS)
+    return np.bincount(np.concatenate(state.docs).astype(int), minlength=N_WORDS)
 
 
 def check_geweke(move, n_draws, seed, fixed=None):
     check_joint_distribution(
-        lambda rng: World.draw(rng, fixed), statistics, move, n_draws, seed
+        lambda rng: SamplerState.draw(rng, fixed), statistics, move, n_draws, seed
     )
 
 
 def make_move(priors, *, split_merge, n_scans=0, meal_part=MEAL_PART):
-    def move(world, rng):
-        seating = seat(world)
+    def move(state, rng):
+        seating = seat(state)
         sweep(seating, seating.workspace, 0, len(LENGTHS), meal_part, rng.bit_generator)
         seating.tidy()
         if split_merge:
@@ -367,35 +367,35 @@ def test_geweke_finds_each_planted_bug_of_hyperparameters(bug):
 
 @pytest.mark.parametrize("number", range(5))
 def test_log_joint_is_that_of_the_reference(number):
-    world = World.draw(np.random.default_rng(number))
-    c = world.concentrations
-    expected = reference.log_prior(world.seating, c.doc, c.corpus)
+    state = SamplerState.draw(np.random.default_rng(number))
+    c = state.concentrations
+    expected = reference.log_prior(state.seating, c.doc, c.corpus)
     expected += reference.log_evidence_of_counts(
-        world.seating, world.docs, c.topic_word_prior, N_WORDS
+        state.seating, state.docs, c.topic_word_prior, N_WORDS
     )
-    labels = [np.repeat(np.arange(len(sizes)), sizes) for sizes in world.openers]
+    labels = [np.repeat(np.arange(len(sizes)), sizes) for sizes in state.openers]
     of_words = c.word_discount, c.word_concentration
     expected += reference.log_prior_of_repeats(labels, *of_words)
-    assert seat(world).log_joint() == pytest.approx(expected, rel=1e-12)
+    assert seat(state).log_joint() == pytest.approx(expected, rel=1e-12)
 
 
 def test_log_joint_of_documents_given_others_is_a_difference(seed):
-    world = World.draw(np.random.default_rng(seed), FIXED[1.3])
+    state = SamplerState.draw(np.random.default_rng(seed), FIXED[1.3])
     # Dishes by first appearance, so that those of the first documents come first.
     names = {}
-    for own in world.dishes:
+    for own in state.dishes:
         own[:] = [names.setdefault(k, len(names)) for k in own]
     first, rest = (
-        World(
+        SamplerState(
             FIXED[1.3],
-            world.openers[p],
-            world.tables[p],
-            world.dishes[p],
-            world.docs[p],
+            state.openers[p],
+            state.tables[p],
+            state.dishes[p],
+            state.docs[p],
         )
         for p in (slice(2), slice(2, None))
     )
-    first, rest, whole = seat(first), seat(rest), seat(world)
+    first, rest, whole = seat(first), seat(rest), seat(state)
     n = first.n_served
     before = Places(first.dish_counts(), first.dish_tables[:n])
     later = Seating(rest.tokens, rest.concentrations, rest.tables(), before)
@@ -413,31 +413,33 @@ def test_log_probability_of_repeats_is_that_of_the_urn(discount, concentration):
     of_all = np.array([n for own in sizes for n in own])
     repeats = Repeats.of(of_all, n_tables, n_tokens)
     expected = reference.log_prior_of_repeats(labels, discount, concentration)
-    found = repeats.log_probability(discount, concentration)
-    assert found == pytest.approx(expected, rel=1e-9)
+    result = repeats.log_probability(discount, concentration)
+    assert result == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("x", [1e-100, 1e-3, 0.7, 50.0, 1e3, 1e6, 1e10])
 @pytest.mark.parametrize("n", [1, 2, 17, 1000])
 def test_log_rising_is_a_sum_of_logarithms(x, n):
     expected = np.log(x + np.arange(n, dtype=np.longdouble)).sum()
-    found = log_rising(x, np.array(n))
-    assert found == pytest.approx(float(expected), rel=1e-13, abs=1e-9)
+    result = log_rising(x, np.array(n))
+    assert result == pytest.approx(float(expected), rel=1e-13, abs=1e-9)
 
 
 def test_steps_are_chosen_by_the_tokens_not_by_their_seating():
-    worlds = [World.draw(np.random.default_rng(n), FIXED[1.3]) for n in range(20)]
-    for world in worlds:
-        world.concentrations = replace(FIXED[1.3], topic_word_prior=1e-40)
-    assert len({seat(world).meal_part for world in worlds}) == 1
-    assert seat(worlds[0]).meal_part < MEAL_PART
+    broadcasts = [
+        SamplerState.draw(np.random.default_rng(n), FIXED[1.3]) for n in range(20)
+    ]
+    for state in broadcasts:
+        state.concentrations = replace(FIXED[1.3], topic_word_prior=1e-40)
+    assert len({seat(state).meal_part for state in broadcasts}) == 1
+    assert seat(broadcasts[0]).meal_part < MEAL_PART
 
 
 @pytest.mark.long
 def test_topic_prior_is_drawn_from_its_posterior(seed):
     """Slices of log eta against the density on a grid, by Kolmogorov and Smirnov."""
     rng = np.random.default_rng(seed)
-    seating = seat(World.draw(rng, FIXED[1.3]))
+    seating = seat(SamplerState.draw(rng, FIXED[1.3]))
     drawn = []
     for _ in range(6000):
         LEARN._resample_topic(seating, rng)
@@ -448,14 +450,14 @@ def test_topic_prior_is_drawn_from_its_posterior(seed):
     cdf = np.cumsum(np.exp(log_p - np.max(log_p)))
     cdf /= cdf[-1]
     # Slices are nearly independent: every third draw.
-    found = stats.kstest(np.log(drawn[::3]), lambda v: np.interp(v, x, cdf))
-    assert found.pvalue > 1e-4
+    result = stats.kstest(np.log(drawn[::3]), lambda v: np.interp(v, x, cdf))
+    assert result.pvalue > 1e-4
 
 
 @pytest.mark.parametrize("name", ["corpus", "doc"])
 def test_concentrations_are_drawn_from_their_posterior(name, seed):
     rng = np.random.default_rng(seed)
-    seating = seat(World.draw(rng, FIXED[1.3]))
+    seating = seat(SamplerState.draw(rng, FIXED[1.3]))
     prior = {"corpus": CORPUS_PRIOR, "doc": DOC_PRIOR}[name]
     drawn = []
     for _ in range(6000):
@@ -472,16 +474,16 @@ def test_concentrations_are_drawn_from_their_posterior(name, seed):
         log_p -= gammaln(x[:, None] + lengths).sum(axis=1)
     cdf = np.cumsum(np.exp(log_p - log_p.max()))
     cdf /= cdf[-1]
-    found = stats.kstest(drawn[::6], lambda v: np.interp(v, x, cdf))
-    assert found.pvalue > 1e-4
+    result = stats.kstest(drawn[::6], lambda v: np.interp(v, x, cdf))
+    assert result.pvalue > 1e-4
 
 
 # -- samples ---------------------------------------------------------------------------
 
 
 def test_sample_holds_the_counts_of_the_seating(seed):
-    world = World.draw(np.random.default_rng(seed))
-    seating = seat(world)
+    sampler_state = SamplerState.draw(np.random.default_rng(seed))
+    seating = seat(sampler_state)
     seating.tidy()
     n = seating.n_served
     state = ChainState(
@@ -496,14 +498,14 @@ def test_sample_holds_the_counts_of_the_seating(seed):
     sample = FranchiseSample.of(seating, state)
     expected = np.zeros((n, N_WORDS))
     for words, own, of_table in zip(
-        world.docs, world.tables, world.dishes, strict=True
+        sampler_state.docs, sampler_state.tables, sampler_state.dishes, strict=True
     ):
         for word, t in zip(words, own, strict=True):
             expected[of_table[t], word] += 1
-    found = sample.topic_word_counts.toarray()
-    np.testing.assert_array_equal(found[np.argsort(sample.component_ids)], expected)
+    result = sample.topic_word_counts.toarray()
+    np.testing.assert_array_equal(result[np.argsort(sample.component_ids)], expected)
     assert (np.diff(sample.table_counts) <= 0).all()
-    assert sample.doc_prior.sum() == pytest.approx(world.concentrations.doc)
+    assert sample.doc_prior.sum() == pytest.approx(sampler_state.concentrations.doc)
     np.testing.assert_allclose(sample.word_topic().sum(axis=0), 1.0)
 
 
@@ -524,7 +526,7 @@ def test_tokens_that_eat_the_same_share_a_table():
 
 def test_a_copy_of_the_tables_is_the_whole_seating(seed):
     rng = np.random.default_rng(seed)
-    seating = seat(World.draw(rng))
+    seating = seat(SamplerState.draw(rng))
     sweep(seating, seating.workspace, 0, len(LENGTHS), MEAL_PART, rng.bit_generator)
     seating.tidy()
     copied = Seating(seating.tokens, seating.concentrations, seating.tables())

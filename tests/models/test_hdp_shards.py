@@ -15,7 +15,7 @@ from skbnp.components.statistics import Weighting, WordRows, WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import NOTHING, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.schedules import OnlineSchedule
@@ -26,13 +26,13 @@ from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.memory import Holdings
+from skbnp.models.hdp.memory import DocumentWeights
 from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.shards import (
-    BlockHoldings,
+    BlockDocumentWeights,
     BlockSchedule,
     ChangedWords,
     ShardCorpus,
@@ -68,8 +68,11 @@ def posterior_of(model_class, X):
     topics = rng.dirichlet(np.full(N_WORDS, 0.3), N_TOPICS).T * X.sum() / N_TOPICS
     model = model_class(learn_concentrations=True, learn_topic_prior=False)
     ids = np.arange(N_TOPICS)
-    totals, log = model.start(state, WordTopics(topics)), Lineage(0, "init", (), (5,))
-    return HDPPosterior(model, state, totals, ids, [log], entropy=ENTROPY)
+    global_stats, log = (
+        model.start(state, WordTopics(topics)),
+        Lineage(0, "init", (), (5,)),
+    )
+    return HDPPosterior(model, state, global_stats, ids, [log], seed_entropy=ENTROPY)
 
 
 def rows_of(corpus, parts):
@@ -85,7 +88,7 @@ def rows_of(corpus, parts):
 
 
 def schedule_of(corpus, n_groups=1, **settings):
-    plan = {"offset": 1.0, "decay": 0.5, "entropy": ENTROPY, **settings}
+    plan = {"offset": 1.0, "decay": 0.5, "seed_entropy": ENTROPY, **settings}
     steps = OnlineSchedule(n_groups * corpus.cut.n_blocks, 1, **plan)
     return BlockSchedule(corpus.sizes, n_groups, steps)
 
@@ -118,7 +121,7 @@ def test_steps_are_those_of_minibatches(X):
         batch_size=1,
         offset=1.0,
         decay=0.5,
-        entropy=1,
+        seed_entropy=1,
         first_step=4,
         n_forgetting=2,
     )
@@ -126,7 +129,7 @@ def test_steps_are_those_of_minibatches(X):
         steps = [round.step for round in schedule.one_pass(number)]
         assert steps == [round.step for round in plain.one_pass(number)]
     assert schedule.n_updates(3) == plain.n_updates(3)
-    assert next(schedule.afresh().one_pass(0)).step == 2**-0.5
+    assert next(schedule.reset().one_pass(0)).step == 2**-0.5
     many = schedule_of(corpus_of(X, 50), n_forgetting=2)
     assert many.remembering(1.0).steps == many.steps.remembering(1.0)
     assert many.remembering(1.0) != many
@@ -183,59 +186,59 @@ def test_a_round_says_what_its_documents_say(X, model, step, weighting):
     round = next(schedule_of(corpus).one_pass(0))
     counts = X[np.flatnonzero(X.sum(axis=1))]
     rows = rows_of(corpus, round.parts)
-    holdings = BlockHoldings(corpus.sizes.size)
-    holdings.keep(replace(round, parts=round.parts[:1]), [])
-    held = [holdings.recall(part) for part in round.parts]
+    document_weights = BlockDocumentWeights(corpus.sizes.size)
+    document_weights.keep(replace(round, parts=round.parts[:1]), [])
+    held = [document_weights.initial_local(part) for part in round.parts]
     times = np.concatenate(
         [np.full(len(r), h.times) for r, h in zip(rows, held, strict=True)]
     )
     is_collapsed = model is CollapsedHDP
     with Executor(1) as executor:
-        visitor = DocumentVisitor(STOP, executor, step)
-        (found,) = corpus.visit(
-            visitor,
+        local_step = DocumentLocalStep(STOP, executor, step)
+        (result,) = corpus.update_local(
+            local_step,
             posterior,
             round,
             weighting=weighting,
             remembered=held if is_collapsed else [None] * len(held),
-            look=None,
+            block_hook=None,
         )
-        expected = visitor.visit(
+        expected = local_step.update_local(
             posterior,
             counts[np.concatenate(rows)],
             weighting=weighting,
             remembered=times if is_collapsed else None,
         )
-        assert_same_statistics(found.stats, expected.stats)
+        assert_same_statistics(result.stats, expected.stats)
         if is_collapsed:  # how often totals hold documents matters
-            wrong = visitor.visit(posterior, counts[np.concatenate(rows)])
+            wrong = local_step.update_local(posterior, counts[np.concatenate(rows)])
             with pytest.raises(AssertionError):
-                assert_same_statistics(found.stats, wrong.stats)
+                assert_same_statistics(result.stats, wrong.stats)
 
 
 @pytest.mark.parametrize(("model", "step"), FAMILIES)
 def test_bits_do_not_depend_on_threads(X, model, step):
-    posterior, found = posterior_of(model, X), []
+    posterior, result = posterior_of(model, X), []
     with ThreadPoolExecutor(3) as pool, Executor(1) as executor:
         for run in (map, pool.map):
             corpus = corpus_of(X, run=run)
             (round,) = WholeSchedule(corpus.sizes).one_pass(0)
-            (said,) = corpus.visit(
-                DocumentVisitor(STOP, executor, step),
+            (local_stats,) = corpus.update_local(
+                DocumentLocalStep(STOP, executor, step),
                 posterior,
                 round,
                 weighting=Weighting.EXPECTED_LOG,
                 remembered=[None] * len(round.parts),
-                look=None,
+                block_hook=None,
             )
-            found.append(said.stats.topic_words.values.toarray())
-    assert_array_equal(*found)
+            result.append(local_stats.stats.topic_words.values.toarray())
+    assert_array_equal(*result)
 
 
 def test_moves_that_look_at_documents_are_refused(X):
     with pytest.raises(ValueError, match="in shards"):
-        corpus_of(X).visit(
-            None, None, None, weighting=Weighting.MEAN, remembered=[], look=len
+        corpus_of(X).update_local(
+            None, None, None, weighting=Weighting.MEAN, remembered=[], block_hook=len
         )
 
 
@@ -248,9 +251,9 @@ def test_rows_of_words_add_up():
         part[words] = rng.poisson(0.7, (8, 3))
         rows.append(WordRows(words, sp.csr_array(part[words])))
     both = rows[0].plus(rows[1])
-    found = np.zeros((20, 3))
-    found[both.words] = both.values.toarray()
-    assert_array_equal(found, dense.sum(axis=0))
+    result = np.zeros((20, 3))
+    result[both.words] = both.values.toarray()
+    assert_array_equal(result, dense.sum(axis=0))
     assert (np.diff(both.words) > 0).all()
 
 
@@ -260,38 +263,38 @@ def test_rows_of_words_add_up():
 @pytest.mark.parametrize("n_groups", [1, 3])
 def test_holdings_of_blocks_are_those_of_their_documents(X, n_groups):
     corpus = corpus_of(X)
-    blocks, plain = BlockHoldings(corpus.sizes.size), Holdings(N_DOCS)
+    blocks, plain = BlockDocumentWeights(corpus.sizes.size), DocumentWeights(N_DOCS)
     for number in range(3):
         for round in schedule_of(corpus, n_groups).one_pass(number):
             rows = np.concatenate(rows_of(corpus, round.parts))
             gain = round.step * round.scale
-            plain.absorb(rows, keep=1.0 - round.step, gain=gain)
+            plain.decay_and_add(rows, keep=1.0 - round.step, gain=gain)
             blocks.keep(round, [])
     for part in round.parts:
         (rows,) = rows_of(corpus, [part])
-        assert_allclose(plain.of(rows), blocks.recall(part).times, rtol=1e-12)
-    assert blocks.empty().recall(part).times == 0.0
-    copy, before = blocks.copy(), blocks.recall(part).times
+        assert_allclose(plain.of(rows), blocks.initial_local(part).times, rtol=1e-12)
+    assert blocks.empty().initial_local(part).times == 0.0
+    copy, before = blocks.copy(), blocks.initial_local(part).times
     copy.keep(round, [])
-    assert blocks.recall(part).times == before != copy.recall(part).times
+    assert blocks.initial_local(part).times == before != copy.initial_local(part).times
 
 
 def test_newcomers_are_held_from_their_first_visit_on(X):
     corpus = corpus_of(X)
     held = corpus.hold_out(0)
-    blocks = BlockHoldings(corpus.sizes.size)
+    blocks = BlockDocumentWeights(corpus.sizes.size)
     for round in schedule_of(held.train).one_pass(0):
         blocks.keep(round, [])
     later = blocks.spread(held.rows, corpus.n_docs)
     rounds = list(schedule_of(corpus).one_pass(1))
     part = rounds[0].parts[0]
-    first = later.recall(part)
-    assert first.times == blocks.recall(part).times > 0.0
+    first = later.initial_local(part)
+    assert first.times == blocks.initial_local(part).times > 0.0
     assert first.times_of_newcomers == 0.0
     assert_array_equal(first.newcomers, held.rows[part.shard])
     later.keep(rounds[0], [])
     gain = rounds[0].step * rounds[0].scale
-    assert later.recall(part).times_of_newcomers == pytest.approx(gain)
+    assert later.initial_local(part).times_of_newcomers == pytest.approx(gain)
 
 
 # Documents that travel ----------------------------------------------------------------
@@ -314,20 +317,20 @@ def test_held_out_documents_are_not_learned_from(X):
     n_held = len(held.n_tokens)
     assert n_held == held_out.n_held_out(88, np.full(88, 30.0)) == 22
     assert held.train.n_docs == 88 - n_held
-    assert held.held.sum() + held.train.n_tokens == X.sum()
+    assert held.held_out.sum() + held.train.n_tokens == X.sum()
     posterior = posterior_of(CollapsedHDP, X)
     with Executor(1) as executor:
-        visitor = DocumentVisitor(STOP, executor, CollapsedStep)
+        local_step = DocumentLocalStep(STOP, executor, CollapsedStep)
         (round,) = WholeSchedule(held.train.sizes).one_pass(0)
-        (said,) = held.train.visit(
-            visitor,
+        (local_stats,) = held.train.update_local(
+            local_step,
             posterior,
             round,
             weighting=Weighting.EXPECTED_LOG,
             remembered=[None] * len(round.parts),
-            look=None,
+            block_hook=None,
         )
-    assert said.stats.n_tokens == held.train.n_tokens
+    assert local_stats.stats.n_tokens == held.train.n_tokens
     other = corpus.hold_out(1)
     assert any(
         len(np.setdiff1d(*rows)) for rows in zip(held.rows, other.rows, strict=True)
@@ -358,12 +361,12 @@ def test_held_out_documents_are_few_however_long_shards_are(monkeypatch):
 # Trials, stopped and resumed ----------------------------------------------------------
 
 
-def learner_of(posterior, corpus, visitor, documents):
+def learner_of(posterior, corpus, local_step, documents):
     return Learner(
         posterior,
         corpus,
         schedule_of(corpus),
-        visitor,
+        local_step,
         RunningAverage(documents),
         EndUnused(SplitMerge()),
         warm_up=2.0 * corpus.n_docs * posterior.model.has_bound,
@@ -374,29 +377,31 @@ def trials_of(X, family, executor, shards=None):
     """Return trials, and what of them no file holds."""
     model, step = family
     corpus = ShardCorpus.of(Survey.of(shards or shards_of(X)), ENTROPY, 3)
-    visitor = DocumentVisitor(STOP, executor, step)
+    local_step = DocumentLocalStep(STOP, executor, step)
 
     def documents(corpus):
         is_collapsed = model is CollapsedHDP
-        return BlockHoldings(corpus.sizes.size) if is_collapsed else NOTHING
+        return BlockDocumentWeights(corpus.sizes.size) if is_collapsed else NOTHING
 
     def finish(held, posterior, last):
-        known = last.memory.documents
-        if isinstance(known, BlockHoldings):
+        known = last.cache.documents
+        if isinstance(known, BlockDocumentWeights):
             known = known.spread(held.rows, corpus.n_docs)
-        return learner_of(posterior, corpus, visitor, known)
+        return learner_of(posterior, corpus, local_step, known)
 
     held = corpus.hold_out(0)
-    start = learner_of(posterior_of(model, X), held.train, visitor, documents(corpus))
+    start = learner_of(
+        posterior_of(model, X), held.train, local_step, documents(corpus)
+    )
     trials = HeldOutTrials(start, held, SplitMerge(), 40, finish, n_final_passes=4)
-    return trials, (corpus.shards, visitor, finish)
+    return trials, (corpus.shards, local_step, finish)
 
 
 def state_of(trials):
     """All that a fit publishes, and how far its trials are."""
     posterior = trials.posterior
     return [
-        posterior.totals.topic_words.dense().tobytes(),
+        posterior.global_stats.topic_words.dense().tobytes(),
         posterior.state.weights.tobytes(),
         posterior.lineage,
         (trials.n_trials, trials.n_accepted, trials.n_final, trials.passes_left),
@@ -443,7 +448,7 @@ def test_trials_do_not_go_on_alike_from_another_state(X):
         trials, _ = trials_of(X, FAMILIES[0], executor)
         for one in (undisturbed, trials):
             one.one_pass(discarding())
-        trials.run.learner.memory = trials.run.learner.memory.empty()
+        trials.run.learner.cache = trials.run.learner.cache.empty()
         for one in (undisturbed, trials):
             one.one_pass(discarding())
         assert state_of(trials) != state_of(undisturbed)
@@ -453,7 +458,7 @@ def test_no_array_of_the_driver_has_an_entry_for_each_document():
     X = sp.csr_array(np.tile(np.eye(4, 8), (1000, 1)) * 10.0)
     corpus = ShardCorpus.of(Survey.of(shards_of(X, (0, 1000, 4000))), ENTROPY, 4)
     held = corpus.hold_out(0)
-    plain = to_plain([held, BlockHoldings(corpus.sizes.size)], [corpus.shards])
+    plain = to_plain([held, BlockDocumentWeights(corpus.sizes.size)], [corpus.shards])
     sizes, queue = [], [plain]
     while queue:
         value = queue.pop()
@@ -478,22 +483,22 @@ class Processes(LocalShards):
         self.rng = np.random.default_rng(0)
         self.caches = [ProcessCache() for _ in range(n_processes)]
 
-    def _send(self, world):
-        content = pickle.dumps(world)
+    def _send(self, broadcast):
+        content = pickle.dumps(broadcast)
         self.n_bytes.append(len(content))
-        worlds = [pickle.loads(content) for _ in range(self.n_processes)]
+        broadcasts = [pickle.loads(content) for _ in range(self.n_processes)]
         for at in np.flatnonzero(self.rng.random(self.n_processes) < self.loss):
             self.caches[at] = ProcessCache()
         for shard in self._shards:
             shard.process = self.caches[shard.number % self.n_processes]
-        return lambda number: worlds[number % self.n_processes]
+        return lambda number: broadcasts[number % self.n_processes]
 
-    def map(self, task, numbers, world=None, argument=None):
-        sent = self._send(world)
+    def map(self, task, numbers, broadcast=None, argument=None):
+        sent = self._send(broadcast)
         return [task(self._shards[at], sent(at), argument) for at in numbers]
 
-    def total(self, task, numbers, world=None, argument=None):
-        return reduce_in_a_tree(self.map(task, numbers, world, argument))
+    def total(self, task, numbers, broadcast=None, argument=None):
+        return reduce_in_a_tree(self.map(task, numbers, broadcast, argument))
 
 
 def reduce_in_a_tree(replies):
@@ -535,9 +540,9 @@ def test_what_has_changed_is_checked_against_the_sums(X, monkeypatch):
 
         def learn(factor):
             for learner in learners:
-                learner.posterior.totals.topic_words.decay(factor)  # nobody tells
+                learner.posterior.global_stats.topic_words.decay(factor)  # nobody tells
                 learner.one_pass(discarding())
-            one, other = (learner.posterior.totals for learner in learners)
+            one, other = (learner.posterior.global_stats for learner in learners)
             return np.array_equal(one.topic_words.dense(), other.topic_words.dense())
 
         assert learn(1.0)
@@ -564,12 +569,14 @@ def test_changes_are_small_beside_all_words():
         words = np.random.default_rng(0).random((3000, N_TOPICS)) / 300.0
         model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
         state = HDPState(np.full(N_TOPICS + 1, 1 / (N_TOPICS + 1)), 1.5, 1.0, 0.1)
-        totals = model.start(state, WordTopics(words))
+        global_stats = model.start(state, WordTopics(words))
         ids = np.arange(N_TOPICS)
         log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-        posterior = HDPPosterior(model, state, totals, ids, log, entropy=ENTROPY)
-        visitor = DocumentVisitor(STOP, executor, CollapsedStep)
-        learner = learner_of(posterior, corpus, visitor, BlockHoldings(10))
+        posterior = HDPPosterior(
+            model, state, global_stats, ids, log, seed_entropy=ENTROPY
+        )
+        local_step = DocumentLocalStep(STOP, executor, CollapsedStep)
+        learner = learner_of(posterior, corpus, local_step, BlockDocumentWeights(10))
         shards.n_bytes.clear()
         learner.one_pass(discarding())
     whole, *changes = shards.n_bytes

@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import betaln, gammaln, logsumexp, psi
 
 from reference import hdp_sticks as reference
-from skbnp.components.statistics import WordTopics, absorb
+from skbnp.components.statistics import WordTopics, stochastic_update
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentVisitor, LocalStop
+from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import DocumentStarts, RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Posterior
@@ -49,10 +49,10 @@ def make_counts(rng, n_docs=14, n_words=12):
 
 def batch_learner(posterior, X, stop, executor):
     """Passes whose documents start from where they ended."""
-    visitor = DocumentVisitor(stop, executor, TableStep)
+    local_step = DocumentLocalStep(stop, executor, TableStep)
     memory = RunningAverage(DocumentStarts())
     schedule = BatchSchedule(X.shape[0])
-    return Learner(posterior, Corpus(X), schedule, visitor, memory)
+    return Learner(posterior, Corpus(X), schedule, local_step, memory)
 
 
 class Visited:
@@ -65,7 +65,7 @@ class Visited:
             step = TableStep.prepare(
                 posterior, batch, EXACT, executor, remembered=remembered
             )
-            self.found = step.collect(posterior, batch, executor)
+            self.result = step.collect(posterior, batch, executor)
             tables = Tables.joined(
                 list(
                     TableStep.prepare(posterior, batch, EXACT, executor).visit(
@@ -114,11 +114,13 @@ class Visited:
         return total
 
 
-def fitted_totals(posterior, found):
+def fitted_global_stats(posterior, result):
     """Totals of a batch, and the state that is best for them."""
-    totals = posterior.model.start(posterior.state, posterior.totals.topic_words)
-    absorb(totals, found.stats, keep=0.0, gain=1.0)
-    return totals, posterior.model.update(posterior.state, totals)
+    global_stats = posterior.model.start(
+        posterior.state, posterior.global_stats.topic_words
+    )
+    stochastic_update(global_stats, result.stats, keep=0.0, gain=1.0)
+    return global_stats, posterior.model.update(posterior.state, global_stats)
 
 
 def check_terms(got, expected):
@@ -132,8 +134,8 @@ def test_bound_equals_its_twin_term_by_term(n_topics, n_tables, seed):
     rng = np.random.default_rng([seed, n_topics, n_tables])
     posterior = make_posterior(rng, n_topics, n_tables=n_tables)
     visited = Visited(posterior, make_counts(rng))
-    totals, state = fitted_totals(posterior, visited.found)
-    got = posterior.model.objective(state, totals)
+    global_stats, state = fitted_global_stats(posterior, visited.result)
+    got = posterior.model.objective(state, global_stats)
     alpha, gamma = state.doc_concentration, state.corpus_concentration
     at = posterior.state.doc_concentration
     eta = state.topic_word_prior
@@ -147,9 +149,9 @@ def test_the_check_of_terms_tells_a_wrong_statistic(name, seed):
     rng = np.random.default_rng(seed)
     posterior = make_posterior(rng)
     visited = Visited(posterior, make_counts(rng))
-    totals, state = fitted_totals(posterior, visited.found)
-    setattr(totals, name, 1.001 * getattr(totals, name))
-    got = posterior.model.objective(state, totals)
+    global_stats, state = fitted_global_stats(posterior, visited.result)
+    setattr(global_stats, name, 1.001 * getattr(global_stats, name))
+    got = posterior.model.objective(state, global_stats)
     alpha, gamma = state.doc_concentration, state.corpus_concentration
     at, eta = posterior.state.doc_concentration, state.topic_word_prior
     expected = visited.terms(alpha, gamma, eta, at, state.by_stick)
@@ -161,9 +163,9 @@ def test_bound_of_frozen_topics_is_that_of_their_divergence(seed):
     """The bound of documents under fixed topics, against the definition."""
     rng = np.random.default_rng(seed)
     posterior = make_posterior(rng)
-    state, words = posterior.state, posterior.totals.topic_words
+    state, words = posterior.state, posterior.global_stats.topic_words
     visited = Visited(posterior, make_counts(rng))
-    got = posterior.model.bound(state, words, visited.found.stats)
+    got = posterior.model.bound(state, words, visited.result.stats)
     lam = state.topic_word_prior + words.dense().T
     logs = psi(lam) - psi(lam.sum(axis=1, keepdims=True))
     topics = reference.topic_counts(visited.counts, visited.zetas, visited.phis)
@@ -178,15 +180,15 @@ def test_updates_never_lower_the_bound(case, seed):
     posterior = make_posterior(rng)
     model = posterior.model
     visited = Visited(posterior, make_counts(rng))
-    totals, state = fitted_totals(posterior, visited.found)
+    global_stats, state = fitted_global_stats(posterior, visited.result)
 
     def bound(state):
-        return sum(model.objective(state, totals).values())
+        return sum(model.objective(state, global_stats).values())
 
     last = bound(state)
     for _ in range(5):
         for change in (model.update, lambda *args: model.learn_priors(*args)[1]):
-            state = change(state, totals)
+            state = change(state, global_stats)
             now = bound(state)
             assert now >= last - 1e-9 * abs(last)
             last = now
@@ -211,9 +213,9 @@ def test_passes_never_lower_the_bound(learned, case, seed):
 def test_visits_do_not_depend_on_parts_or_blocks(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     posterior, counts = make_posterior(rng), make_counts(rng, n_docs=50)
-    expected = Visited(posterior, counts).found.stats
+    expected = Visited(posterior, counts).result.stats
     monkeypatch.setattr("skbnp.models.hdp_sticks.local.PART_SIZE", 7)
-    parts = Visited(posterior, counts).found
+    parts = Visited(posterior, counts).result
     for name in ("tables", "table_entropy", "entropy", "log_left", "stick_offset"):
         assert_allclose(getattr(parts.stats, name), getattr(expected, name), rtol=1e-12)
     assert_allclose(
@@ -221,7 +223,7 @@ def test_visits_do_not_depend_on_parts_or_blocks(seed, monkeypatch):
         expected.topic_words.values.toarray(),
         rtol=1e-12,
     )
-    assert len(parts.memory) > 1
+    assert len(parts.cache) > 1
 
 
 # Sticks -------------------------------------------------------------------------------
@@ -266,7 +268,9 @@ def test_an_update_finds_no_worse_order_than_there_was(gamma, seed):
     for _ in range(100):
         posterior = make_posterior(rng, 5, learned=False)
         state = replace(posterior.state, corpus_concentration=gamma)
-        stats = replace(posterior.totals, tables=state.tables * rng.gamma(3.0, 0.3, 5))
+        stats = replace(
+            posterior.global_stats, tables=state.tables * rng.gamma(3.0, 0.3, 5)
+        )
         new = posterior.model.update(state, stats)
         value = value_of_order(new, new.by_stick)
         assert value >= value_of_order(new, state.by_stick) - 1e-9
@@ -283,7 +287,7 @@ def test_natural_gradients_are_fisher_inverse_times_gradient(seed):
     state = replace(state, tables=np.sort(state.tables)[::-1].copy())
     posterior.state, scale, step = state, 7.0, 0.3
     visited = Visited(posterior, make_counts(rng))
-    stats = visited.found.stats
+    stats = visited.result.stats
     gamma, eta = state.corpus_concentration, state.topic_word_prior
 
     def bound(lam, u, v):
@@ -312,14 +316,14 @@ def test_natural_gradients_are_fisher_inverse_times_gradient(seed):
 
         return np.diag(polygamma(1, x)) - polygamma(1, x.sum())
 
-    lam = eta + posterior.totals.topic_words.dense().T
+    lam = eta + posterior.global_stats.topic_words.dense().T
     u, v = reference.corpus_sticks(state.tables, gamma)
     by_topics = gradient(lambda x: bound(x, u, v), lam)
     by_u = gradient(lambda x: bound(lam, x, v), u)
     by_v = gradient(lambda x: bound(lam, u, x), v)
     new = model.blend(state, model.update(state, stats, scale), step)
-    absorb(posterior.totals, stats, keep=1.0 - step, gain=step * scale)
-    new_lam = eta + posterior.totals.topic_words.dense().T
+    stochastic_update(posterior.global_stats, stats, keep=1.0 - step, gain=step * scale)
+    new_lam = eta + posterior.global_stats.topic_words.dense().T
     for row in range(len(lam)):
         expected = step * np.linalg.solve(fisher(lam[row]), by_topics[row])
         assert_allclose(new_lam[row] - lam[row], expected, rtol=1e-4, atol=1e-5)
@@ -388,9 +392,9 @@ def test_bound_is_below_the_evidence_of_the_truncated_model(
             learner = batch_learner(posterior, sp.csr_array(counts), EXACT, executor)
             for _ in range(30):
                 learner.one_pass(Monitor(new_history()))
-        terms = posterior.model.objective(posterior.state, posterior.totals)
+        terms = posterior.model.objective(posterior.state, posterior.global_stats)
         if spoil:
-            lam = eta + posterior.totals.topic_words.dense().T
+            lam = eta + posterior.global_stats.topic_words.dense().T
             terms["words"] -= 2.0 * reference.topic_terms(eta, lam)
         best = max(best, sum(terms.values()))
     assert (best < evidence) == (not spoil)
@@ -404,22 +408,29 @@ def test_bound_is_below_the_evidence_of_the_truncated_model(
 def test_merged_tables_and_words_add_up(seed):
     rng = np.random.default_rng(seed)
     posterior = make_posterior(rng)
-    held, tables = posterior.totals.topic_words.dense(), posterior.totals.tables.copy()
-    state, totals = posterior.model.merge(posterior.state, posterior.totals, [(1, 3)])
+    held, tables = (
+        posterior.global_stats.topic_words.dense(),
+        posterior.global_stats.tables.copy(),
+    )
+    state, global_stats = posterior.model.merge(
+        posterior.state, posterior.global_stats, [(1, 3)]
+    )
     order = [0, 4, 2, 3]
     expected = held.copy()
     expected[:, 3] += held[:, 1]
-    assert_allclose(totals.topic_words.dense(), expected[:, order])
+    assert_allclose(global_stats.topic_words.dense(), expected[:, order])
     tables[3] += tables[1]
-    assert_array_equal(totals.tables, tables[order])
+    assert_array_equal(global_stats.tables, tables[order])
     assert_array_equal(state.tables, tables[order])
 
 
 def test_dropped_topics_take_their_tables_along(seed):
     rng = np.random.default_rng(seed)
     posterior = make_posterior(rng)
-    tables = posterior.totals.tables.copy()
-    state, totals = posterior.model.remove(posterior.state, posterior.totals, [0, 2])
-    assert_array_equal(totals.tables, tables[[3, 1, 4]])
-    assert_array_equal(state.tables, totals.tables)
-    assert state.n_components == totals.topic_words.shape[1] == 3
+    tables = posterior.global_stats.tables.copy()
+    state, global_stats = posterior.model.remove(
+        posterior.state, posterior.global_stats, [0, 2]
+    )
+    assert_array_equal(global_stats.tables, tables[[3, 1, 4]])
+    assert_array_equal(state.tables, global_stats.tables)
+    assert state.n_components == global_stats.topic_words.shape[1] == 3

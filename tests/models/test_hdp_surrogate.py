@@ -190,10 +190,12 @@ def test_fitting_the_sticks_does_not_lower_the_bound(problem, seed):
     _, _, doc_topic = random_problem(rng, n_topics)
     documents, (alpha, gamma) = assignments(doc_topic), settings(rng)
     start = random_sticks(rng, n_topics)
-    found = fit_sticks(start, documents, alpha, gamma)
+    result = fit_sticks(start, documents, alpha, gamma)
     before = value(start, documents, alpha, gamma)
-    assert value(found, documents, alpha, gamma) >= before
-    assert value(found, documents, alpha, gamma) > before + 0.1, "random starts improve"
+    assert value(result, documents, alpha, gamma) >= before
+    assert value(result, documents, alpha, gamma) > before + 0.1, (
+        "random starts improve"
+    )
 
 
 @pytest.mark.parametrize("problem", range(10))
@@ -202,10 +204,10 @@ def test_fitted_sticks_have_no_better_neighbour(problem, seed):
     _, _, doc_topic = random_problem(rng, 4)
     documents, (alpha, gamma) = assignments(doc_topic), settings(rng)
     start = Sticks.around(np.full(5, 0.2), len(doc_topic))
-    found = fit_sticks(start, documents, alpha, gamma)
-    best = value(found, documents, alpha, gamma)
+    result = fit_sticks(start, documents, alpha, gamma)
+    best = value(result, documents, alpha, gamma)
     for move in 0.03 * rng.standard_normal((20, 2, 4)):
-        near = Sticks(found.logit_mean + move[0], found.log_total + move[1])
+        near = Sticks(result.logit_mean + move[0], result.log_total + move[1])
         assert value(near, documents, alpha, gamma) < best
 
 
@@ -249,9 +251,9 @@ def test_extreme_concentrations_give_finite_sticks(alpha, gamma):
     _, _, doc_topic = random_problem(np.random.default_rng(0), 3)
     documents = assignments(doc_topic)
     start = Sticks.around(np.full(4, 0.25), 7)
-    found = fit_sticks(start, documents, alpha, gamma)
-    assert np.isfinite(value(found, documents, alpha, gamma))
-    assert value(found, documents, alpha, gamma) >= value(
+    result = fit_sticks(start, documents, alpha, gamma)
+    assert np.isfinite(value(result, documents, alpha, gamma))
+    assert value(result, documents, alpha, gamma) >= value(
         start, documents, alpha, gamma
     )
-    assert (found.expected_weights > 0.0).all()
+    assert (result.expected_weights > 0.0).all()

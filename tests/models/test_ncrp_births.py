@@ -78,10 +78,10 @@ def spread(tokens, x):
 def test_births_equal_their_transcription(case, seed):
     rng = np.random.default_rng([seed, case])
     topics, x = random_topics(rng), document(rng, fractions=case % 2 == 1)
-    found = births_of(x, topics)
+    result = births_of(x, topics)
     inner = np.flatnonzero(TREE.depth < 2)
-    assert_array_equal(found.stubs, inner)
-    for stub, score, tokens in zip(*vars_of(found), strict=True):
+    assert_array_equal(result.stubs, inner)
+    for stub, score, tokens in zip(*vars_of(result), strict=True):
         expected, phi = transcribed(x, topics, PRIORS, stub)
         assert_allclose(score, expected, rtol=1e-11)
         assert_allclose(tokens, phi.T, rtol=1e-9, atol=1e-12)
@@ -89,8 +89,8 @@ def test_births_equal_their_transcription(case, seed):
         assert score >= one_less - 1e-10 * abs(score)
 
 
-def vars_of(found):
-    return found.stubs, found.scores, found.tokens
+def vars_of(result):
+    return result.stubs, result.scores, result.tokens
 
 
 @pytest.mark.parametrize("case", range(5))
@@ -147,8 +147,8 @@ def test_bound_of_a_corpus_gains_the_score_at_least(case, seed):
     topics, x = random_topics(rng), document(rng)
     others = PathStats.held_by(topics, 3)
     gamma, alpha = PRIORS.concentration, PRIORS.level_prior
-    found = births_of(x, topics)
-    for stub, score, tokens in zip(*vars_of(found), strict=True):
+    result = births_of(x, topics)
+    for stub, score, tokens in zip(*vars_of(result), strict=True):
         grown, leaf = branched(topics, int(TREE.ids[stub]), spread(tokens, x))
         nodes = path_globals(grown, PRIORS).stub_nodes[leaf]
         phi = tokens / x[x > 0][:, None]
@@ -160,8 +160,8 @@ def test_bound_of_a_corpus_gains_the_score_at_least(case, seed):
         stats.stub_masses[leaf] += 1.0
         gain = best_elbo(grown.tree, stats) - best_elbo(TREE, others)
         missing = 2 - TREE.depth[stub]
-        told = missing * (log_geometric_sum(gamma) + np.log1p(gamma))
-        assert gain >= score - told - 1e-9
+        text = missing * (log_geometric_sum(gamma) + np.log1p(gamma))
+        assert gain >= score - text - 1e-9
 
 
 def test_more_iterations_never_lower_a_score(monkeypatch, seed):
@@ -179,8 +179,8 @@ def test_more_iterations_never_lower_a_score(monkeypatch, seed):
 def test_tokens_of_a_branch_are_those_of_the_document(seed):
     rng = np.random.default_rng(seed)
     x = document(rng, fractions=True)
-    found = births_of(x, random_topics(rng))
-    held = found.tokens.sum(axis=2)
+    result = births_of(x, random_topics(rng))
+    held = result.tokens.sum(axis=2)
     assert_allclose(held, np.tile(x[x > 0], (len(held), 1)), rtol=1e-12)
 
 
@@ -204,8 +204,8 @@ def test_branch_wins_where_no_topic_explains_a_document():
 def test_no_inner_stub_no_branch():
     priors = LevelPriors(1.0, np.ones(1), np.ones(1))
     topics = TopicTree(Tree(), np.ones((1, N_WORDS)), np.ones(1))
-    found = births_of(np.ones(N_WORDS), topics, priors)
-    assert len(found.stubs) == len(found.scores) == len(found.tokens) == 0
+    result = births_of(np.ones(N_WORDS), topics, priors)
+    assert len(result.stubs) == len(result.scores) == len(result.tokens) == 0
 
 
 @pytest.mark.parametrize("size", [1e-100, 1e-10, 1e10])
@@ -215,6 +215,6 @@ def test_extreme_priors_and_counts_give_finite_scores(size, count):
     topics = random_topics(np.random.default_rng(0))
     x = np.zeros(N_WORDS)
     x[[2, 5]] = count
-    found = births_of(x, topics, priors)
-    assert np.isfinite(found.scores).all()
-    assert_allclose(found.tokens.sum(axis=2), count, rtol=1e-9)
+    result = births_of(x, topics, priors)
+    assert np.isfinite(result.scores).all()
+    assert_allclose(result.tokens.sum(axis=2), count, rtol=1e-9)

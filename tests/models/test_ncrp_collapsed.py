@@ -150,11 +150,11 @@ def check_frequencies(docs, n_levels, move, n_draws, seed, gone=NOBODY):
     walks, names = gone.leave(docs, n_levels, seed=seed)
     rng, number = np.random.default_rng(seed), Numbers(states, gone, names)
     walks.sweep(0, walks.n_docs, rng)
-    found = np.zeros(len(states))
+    result = np.zeros(len(states))
     for _ in range(n_draws):
         move(walks, rng)
-        found[number(walks)] += 1
-    difference = found / n_draws - p
+        result[number(walks)] += 1
+    difference = result / n_draws - p
     limit = 1.3 * np.sqrt(len(states) / (2 * np.pi * n_draws))
     assert np.abs(difference).sum() / 2 < limit
     limit = 3.0 * np.sqrt((kind.max() + 1) / (2 * np.pi * n_draws))
@@ -253,10 +253,10 @@ def check_counts(walks):
     used = walks.docs > 0
     assert sorted(walks.docs[used]) == sorted(again.docs[again.docs > 0])
     assert walks.log_joint() == pytest.approx(again.log_joint(), rel=1e-12)
-    assert (walks.counts.sum(axis=0) == walks.totals).all()
-    assert walks.totals[~used].sum() == 0
+    assert (walks.counts.sum(axis=0) == walks.global_stats).all()
+    assert walks.global_stats[~used].sum() == 0
     n_before = 0 if walks.before is None else walks.before.counts.sum()
-    assert walks.totals.sum() == len(walks.tokens) + n_before
+    assert walks.global_stats.sum() == len(walks.tokens) + n_before
 
 
 def random_walks(n_docs, n_levels, gamma, seed, before=None):
@@ -295,7 +295,7 @@ def test_counts_are_those_of_paths_and_levels(gamma, n_levels, is_left, seed):
         assert (walks.n_nodes == again.n_nodes).all()
         for level, n in enumerate(walks.n_nodes):
             one, two = (np.arange(n) + w.first[level] for w in (walks, again))
-            for name in ("docs", "totals"):
+            for name in ("docs", "global_stats"):
                 left, right = getattr(walks, name)[one], getattr(again, name)[two]
                 np.testing.assert_array_equal(left, right)
             np.testing.assert_array_equal(walks.counts[:, one], again.counts[:, two])
@@ -373,7 +373,7 @@ LEARN = NestedPriors(True, True, (4.0, 3.0), (6.0, 8.0))
 
 
 @dataclass
-class World:
+class SamplerState:
     """Hyperparameters, paths, levels and words."""
 
     gamma: float
@@ -400,9 +400,9 @@ class World:
             paths.append(path)
             share = rng.dirichlet(ALPHA)
             levels.append(rng.choice(3, size=length, p=share).tolist())
-        world = cls(gamma, eta, paths, levels, [])
-        world.draw_words(rng)
-        return world
+        state = cls(gamma, eta, paths, levels, [])
+        state.draw_words(rng)
+        return state
 
     def draw_words(self, rng):
         held, self.docs = {}, []
@@ -418,27 +418,34 @@ class World:
             self.docs.append(words)
 
 
-def statistics(world):
-    nodes = Counter(path[: i + 1] for path in world.paths for i in range(3))
-    flat = [level for own in world.levels for level in own]
+def statistics(sampler_state):
+    nodes = Counter(path[: i + 1] for path in sampler_state.paths for i in range(3))
+    flat = [level for own in sampler_state.levels for level in own]
     at = np.bincount(flat, minlength=3)
-    state = reference.canonical(world.paths), tuple(flat)
+    state = reference.canonical(sampler_state.paths), tuple(flat)
     log_p = reference.log_joint(
-        state, world.docs, world.gamma, ALPHA, tuple(world.eta), N_WORDS
+        state,
+        sampler_state.docs,
+        sampler_state.gamma,
+        ALPHA,
+        tuple(sampler_state.eta),
+        N_WORDS,
     )
-    words = np.bincount(np.concatenate(world.docs).astype(int), minlength=N_WORDS)
+    words = np.bincount(
+        np.concatenate(sampler_state.docs).astype(int), minlength=N_WORDS
+    )
     below = [n for prefix, n in nodes.items() if len(prefix) == 2]
     leaves = [n for prefix, n in nodes.items() if len(prefix) == 3]
     return {
-        "gamma": world.gamma,
-        "gamma^2": world.gamma**2,
-        "log gamma": np.log(world.gamma),
-        "eta 0": world.eta[0],
-        "eta 1": world.eta[1],
-        "eta 2": world.eta[2],
-        "eta 2^2": world.eta[2] ** 2,
-        "log eta 1": np.log(world.eta[1]),
-        "eta 0 by eta 2": world.eta[0] * world.eta[2],
+        "gamma": sampler_state.gamma,
+        "gamma^2": sampler_state.gamma**2,
+        "log gamma": np.log(sampler_state.gamma),
+        "eta 0": sampler_state.eta[0],
+        "eta 1": sampler_state.eta[1],
+        "eta 2": sampler_state.eta[2],
+        "eta 2^2": sampler_state.eta[2] ** 2,
+        "log eta 1": np.log(sampler_state.eta[1]),
+        "eta 0 by eta 2": sampler_state.eta[0] * sampler_state.eta[2],
         "log joint": log_p,
         "log joint^2": log_p**2,
         "nodes": len(nodes),
@@ -452,38 +459,38 @@ def statistics(world):
         "at the leaves": at[2],
         "at the leaves^2": at[2] ** 2,
         "squares of words": (words**2).sum(),
-        "repeated words": sum(len(d) - len(set(d)) for d in world.docs),
-        "first two meet": world.paths[0][:2] == world.paths[1][:2],
-        "first two end together": world.paths[0] == world.paths[1],
-        "gamma by nodes": world.gamma * len(nodes),
+        "repeated words": sum(len(d) - len(set(d)) for d in sampler_state.docs),
+        "first two meet": sampler_state.paths[0][:2] == sampler_state.paths[1][:2],
+        "first two end together": sampler_state.paths[0] == sampler_state.paths[1],
+        "gamma by nodes": sampler_state.gamma * len(nodes),
     }
 
 
-def walk(world, docs=None, before=None, names=None):
+def walk(state, docs=None, before=None, names=None):
     """The same as arrays; tokens of a document by word. Also the names of nodes."""
     docs = range(len(LENGTHS)) if docs is None else docs
     begin = np.cumsum([0, *(LENGTHS[doc] for doc in docs)])
-    order = [np.argsort(world.docs[doc], kind="stable") for doc in docs]
-    words = [np.array(world.docs[d])[o] for d, o in zip(docs, order, strict=True)]
-    levels = [np.array(world.levels[d])[o] for d, o in zip(docs, order, strict=True)]
+    order = [np.argsort(state.docs[doc], kind="stable") for doc in docs]
+    words = [np.array(state.docs[d])[o] for d, o in zip(docs, order, strict=True)]
+    levels = [np.array(state.levels[d])[o] for d, o in zip(docs, order, strict=True)]
     node = np.zeros((len(docs), 3), dtype=np.int32)
     names = names or [{} for _ in range(3)]
     for level in range(3):
         for row, doc in enumerate(docs):
-            prefix = world.paths[doc][: level + 1]
+            prefix = state.paths[doc][: level + 1]
             node[row, level] = names[level].setdefault(prefix, len(names[level]))
     tokens = Tokens(np.concatenate(words).astype(np.int32), begin, N_WORDS)
     paths = Paths(node, np.concatenate(levels).astype(np.uint8))
-    priors = LevelPriors(world.gamma, np.array(ALPHA), world.eta)
+    priors = LevelPriors(state.gamma, np.array(ALPHA), state.eta)
     return Walks(tokens, priors, paths, before), names
 
 
-def moved(world, rng, priors=LEARN):
-    walks, _ = walk(world)
+def moved(state, rng, priors=LEARN):
+    walks, _ = walk(state)
     walks.sweep(0, len(LENGTHS), rng)
     priors.resample(walks, rng)
     split = walks.tokens.begin[1:-1]
-    return World(
+    return SamplerState(
         walks.priors.concentration,
         walks.priors.topic_prior,
         [tuple(path) for path in walks.path.tolist()],
@@ -492,12 +499,12 @@ def moved(world, rng, priors=LEARN):
     )
 
 
-def moved_in_part(world, rng, priors=LEARN):
+def moved_in_part(state, rng, priors=LEARN):
     """Some documents move, given nothing of the others but their counts."""
     order = rng.permutation(len(LENGTHS))
     n_gone = rng.integers(1, len(LENGTHS))
     gone, here = order[:n_gone], order[n_gone:]
-    first, names = walk(world, gone)
+    first, names = walk(state, gone)
     sample, nodes = nodes_of(first)
     # The first columns of each level, in the order in which the sample lists them.
     places, known = sample.component_ids[sample.level_order].tolist(), []
@@ -506,13 +513,13 @@ def moved_in_part(world, rng, priors=LEARN):
         numbers = [places.index(begin + number) for number in own.values()]
         known.append(dict(zip(own, (n - min(numbers) for n in numbers), strict=True)))
         begin += len(own)
-    walks, names = walk(world, here, nodes, [dict(own) for own in known])
+    walks, names = walk(state, here, nodes, [dict(own) for own in known])
     walks.sweep(0, len(here), rng)
     priors.resample(walks, rng)
-    paths, levels, docs = list(world.paths), list(world.levels), list(world.docs)
+    paths, levels, docs = list(state.paths), list(state.levels), list(state.docs)
     for doc in gone:
         paths[doc] = tuple(
-            int(walks.first[level]) + known[level][world.paths[doc][: level + 1]]
+            int(walks.first[level]) + known[level][state.paths[doc][: level + 1]]
             for level in range(3)
         )
     split = walks.tokens.begin[1:-1]
@@ -521,7 +528,7 @@ def moved_in_part(world, rng, priors=LEARN):
         paths[doc] = tuple(walks.path[row].tolist())
         levels[doc], docs[doc] = held.tolist(), words.tolist()
     gamma, eta = walks.priors.concentration, walks.priors.topic_prior
-    return World(gamma, eta, paths, levels, docs)
+    return SamplerState(gamma, eta, paths, levels, docs)
 
 
 #: Draws in which bugs are found.
@@ -531,7 +538,7 @@ N_FEW = 2_000
 @pytest.mark.long
 @pytest.mark.parametrize("move", [moved_in_part, moved])
 def test_geweke(move, seed):
-    check_joint_distribution(World.draw, statistics, move, N_FEW, seed)
+    check_joint_distribution(SamplerState.draw, statistics, move, N_FEW, seed)
 
 
 class CountsLeavesAsRestaurants(NestedPriors):
@@ -563,9 +570,9 @@ def test_geweke_finds_planted_bugs(bug):
     wrong = bug(True, True, (4.0, 3.0), (6.0, 8.0))
     with pytest.raises(AssertionError):
         check_joint_distribution(
-            World.draw,
+            SamplerState.draw,
             statistics,
-            lambda world, rng: moved(world, rng, wrong),
+            lambda state, rng: moved(state, rng, wrong),
             N_FEW,
             0,
         )

@@ -51,13 +51,13 @@ def test_priors_of_stubs_are_those_of_a_further_document():
     prefixes = {
         column: path[: level + 1] for path in known for level, column in enumerate(path)
     }
-    for name, found in zip(
+    for name, result in zip(
         sample.component_ids.tolist(), sample.log_stub_priors, strict=True
     ):
         prefix = prefixes[place[name]]
         new = (*prefix, *(-1 for _ in range(3 - len(prefix))))
         expected = log_p([*paths, new]) - log_p(paths)
-        assert found == pytest.approx(expected, rel=1e-9)
+        assert result == pytest.approx(expected, rel=1e-9)
 
 
 def test_weights_are_sums_over_the_stubs_below():

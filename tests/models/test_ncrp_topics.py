@@ -23,7 +23,7 @@ from skbnp.components.tree_sticks import (
 )
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
-from skbnp.models.nested_crp.local import visit_paths
+from skbnp.models.nested_crp.local import update_paths
 from skbnp.models.nested_crp.model import (
     PathStats,
     TopicTree,
@@ -67,7 +67,7 @@ def local_step(topics, priors, counts, starts=None, *, family="conditional", **o
     """Statistics of a dense corpus, and what its documents say."""
     X = sp.csr_array(counts)
     stop = LocalStop(options.pop("max_iter", 500), options.pop("tol", 1e-10))
-    found = visit_paths(
+    result = update_paths(
         path_globals(topics, priors),
         X,
         stop,
@@ -77,11 +77,11 @@ def local_step(topics, priors, counts, starts=None, *, family="conditional", **o
         **{"prune": np.inf, **options},
     )
     none = PathStats.zero(len(topics.tree), X.shape[1], priors.n_levels)
-    stats = found.add_to(none, X, stub_nodes(topics.tree, priors.n_levels))
+    stats = result.add_to(none, X, stub_nodes(topics.tree, priors.n_levels))
     assert_allclose(
-        elbo_terms(topics, priors, stats)["documents"], found.bounds.sum(), rtol=1e-10
+        elbo_terms(topics, priors, stats)["documents"], result.bounds.sum(), rtol=1e-10
     )
-    return stats, found
+    return stats, result
 
 
 def elbo(*args):
@@ -161,7 +161,7 @@ def test_growth_at_the_prior_changes_no_document(node, seed):
     before, after = (priors_of(state, PRIORS) for state in (topics, grown))
     assert_allclose(logsumexp(after[3]), logsumexp(before[3]), rtol=1e-13)
     steps = [local_step(state, PRIORS, counts)[1] for state in (topics, grown)]
-    bounds = [found.bounds for found in steps]
+    bounds = [result.bounds for result in steps]
     assert_allclose(*bounds, rtol=1e-10)
 
 
@@ -182,11 +182,11 @@ def test_terms_equal_their_transcriptions(seed):
     eta = PRIORS.topic_prior[topics.tree.depth]
     a, b = stick_parameters(TREE, topics.stub_masses, PRIORS.concentration)
     given = priors_of(topics, PRIORS)
-    found = [reference.conditional_step(row, *given, 500, 1e-10)[:3] for row in counts]
+    result = [reference.conditional_step(row, *given, 500, 1e-10)[:3] for row in counts]
     expected = {
         "topics": reference.topics_term(topics.word_counts, eta),
         "sticks": reference.sticks_term(zip(a[1:], b[1:], strict=True), 0.7),
-        "documents": reference.documents_term(counts, *given, found),
+        "documents": reference.documents_term(counts, *given, result),
     }
     assert terms.keys() == expected.keys()
     for name, value in expected.items():
@@ -292,7 +292,7 @@ def trace(topics, priors, counts, n_rounds, *, update_topics=True, **options):
     """ELBO after each update of a part, documents first."""
     values, starts = [], None
     for _ in range(n_rounds):
-        stats, found = local_step(topics, priors, counts, starts, **options)
+        stats, result = local_step(topics, priors, counts, starts, **options)
         values.append(("documents", elbo(topics, priors, stats)))
         if update_topics:
             topics = replace(topics, word_counts=stats.word_counts)
@@ -311,7 +311,7 @@ def trace(topics, priors, counts, n_rounds, *, update_topics=True, **options):
             off_tree = psi(eta) - psi(counts.shape[1] * eta)
             evidence += stats.off_tree_tokens @ off_tree + stats.entropy
             assert_allclose(evidence, values[-1][1], rtol=1e-11)
-        starts = found.starts(topics.tree.positions(old.ids)[found.stubs])
+        starts = result.starts(topics.tree.positions(old.ids)[result.stubs])
     return values, topics
 
 
@@ -354,8 +354,8 @@ def test_conditional_paths_have_the_larger_elbo(seed):
     rng = np.random.default_rng(seed)
     topics, counts = random_topics(rng), corpus(rng)
     _, topics = trace(topics, PRIORS, counts, 8, family="factorised")
-    factorised, found = local_step(topics, PRIORS, counts, family="factorised")
-    conditional, _ = local_step(topics, PRIORS, counts, found.starts(found.stubs))
+    factorised, result = local_step(topics, PRIORS, counts, family="factorised")
+    conditional, _ = local_step(topics, PRIORS, counts, result.starts(result.stubs))
     gain = elbo(topics, PRIORS, conditional) - elbo(topics, PRIORS, factorised)
     assert gain >= -1e-9
 

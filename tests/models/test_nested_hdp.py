@@ -79,7 +79,7 @@ def test_step_is_that_of_the_slow_twin(depth, whole, seed):
     counts = rng.poisson(0.8, size=(5, 30)) * rng.choice([1.0, 0.5, 7.0], size=(5, 30))
     counts[2] = 0.0
     held = 0.9 if whole else 0.0
-    found = run(
+    result = run(
         state,
         model,
         counts,
@@ -87,7 +87,7 @@ def test_step_is_that_of_the_slow_twin(depth, whole, seed):
         held,
         whole=whole,
     )
-    limits, nodes, tokens, ends, used, sums, logs = found
+    limits, nodes, tokens, ends, used, sums, logs = result
     doc_nodes = sp.csr_array((tokens, nodes, limits), (5, len(depth))).toarray()
     stored = sp.csr_array((sums, used, ends), (len(ends) - 1, len(depth))).toarray()
     expected_logs, at = 0.0, 0
@@ -136,10 +136,10 @@ def test_tables_are_those_of_the_slow_twin(depth, seed):
     doc_nodes = rng.gamma(0.5, 3.0, size=(7, len(depth)))
     doc_nodes *= rng.random(doc_nodes.shape) < 0.6
     words = WordRows(np.arange(1), sp.csr_array(doc_nodes.sum(axis=0)[None]))
-    found = model.statistics(state, words, sp.csr_array(doc_nodes), 1.0, 0.0)
+    result = model.statistics(state, words, sp.csr_array(doc_nodes), 1.0, 0.0)
     tables, growth = reference.tables(twin_of(state, model), doc_nodes)
-    assert_allclose(found.tables, tables, rtol=1e-9, atol=1e-12)
-    assert_allclose(found.growth, growth, rtol=1e-9, atol=1e-12)
+    assert_allclose(result.tables, tables, rtol=1e-9, atol=1e-12)
+    assert_allclose(result.growth, growth, rtol=1e-9, atol=1e-12)
 
 
 def test_update_leaves_children_that_are_not_in_the_tree_their_share():
@@ -147,13 +147,13 @@ def test_update_leaves_children_that_are_not_in_the_tree_their_share():
         random_state(np.random.default_rng(0), TREES["deep"]),
         NestedHDPModel(),
     )
-    totals = model.start(state, WordTopics(np.ones((3, 10))))
-    totals.tables[1:] = np.arange(1.0, 10.0)
-    new = model.update(state, totals)
+    global_stats = model.start(state, WordTopics(np.ones((3, 10))))
+    global_stats.tables[1:] = np.arange(1.0, 10.0)
+    new = model.update(state, global_stats)
     gamma, above = new.child_concentration, state.tree.parent
     for node in np.unique(above[1:]):
         children = np.flatnonzero(above == node)
-        masses = totals.tables[children]
+        masses = global_stats.tables[children]
         expected = masses / (masses.sum() + gamma)
         assert_allclose(new.weights[children], expected, rtol=1e-12)
     assert (new.rest[np.unique(above[1:])] > 0.0).all()
@@ -196,7 +196,7 @@ def test_start_has_the_groups_of_the_documents_and_all_their_words(max_depth, n_
     assert len(tree) == n_nodes
     assert tree.max_depth == max_depth - 1
     assert_allclose(
-        begun.totals.topic_words.dense().sum(axis=1), topics.dense().sum(axis=1)
+        begun.global_stats.topic_words.dense().sum(axis=1), topics.dense().sum(axis=1)
     )
     if max_depth == 3:
         assert (np.bincount(tree.parent[1:], minlength=9)[tree.parent[1:]] >= 2).all()

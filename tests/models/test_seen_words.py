@@ -85,7 +85,9 @@ def test_a_split_keeps_the_words():
 def test_the_row_of_unseen_words_stays_empty():
     """The negative control: what is written there would be of all unseen words."""
     seen, whole = both(2)
-    seen.exchange(*(rows_of(np.arange(30), np.random.default_rng(n)) for n in (0, 0)))
+    seen.incremental_update(
+        *(rows_of(np.arange(30), np.random.default_rng(n)) for n in (0, 0))
+    )
     assert not seen._values[len(seen.seen) :].any()
     seen._values[len(seen.seen)] = 1.0
     assert abs(seen.dense() - whole.dense()).max() > 0.1

@@ -16,9 +16,9 @@ from skbnp.components.statistics import (
     Weighting,
     WordRows,
     WordTopics,
-    absorb,
-    exchange,
+    incremental_update,
     remaining,
+    stochastic_update,
 )
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.kernels._word_topics import growth, joint_growth
@@ -359,8 +359,8 @@ def check_marginal(gain, seed, prior, expected=by_gamma_functions, fractional=Tr
     counts[:, 2] = 0.0
     if fractional:
         counts *= rng.random(counts.shape)
-    found = gain(prior, counts)
-    np.testing.assert_allclose(found, expected(prior, counts), rtol=1e-10, atol=1e-10)
+    result = gain(prior, counts)
+    np.testing.assert_allclose(result, expected(prior, counts), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("prior", [1e-3, 0.05, 1.0, 20.0])
@@ -442,32 +442,34 @@ def check_absorbs(absorb_stats, seed):
     """Every field of totals = keep totals + gain fresh, over 500 steps."""
     rng = np.random.default_rng(seed)
     start = rng.gamma(1.0, size=(N_WORDS, N_TOPICS))
-    totals = random_stats(rng, WordTopics(start.copy()))
-    words, tables, n_tokens = Plain(start), totals.tables, totals.n_tokens
+    global_stats = random_stats(rng, WordTopics(start.copy()))
+    words, tables, n_tokens = Plain(start), global_stats.tables, global_stats.n_tokens
     for t in range(1, 501):
         keep, gain = 1 - t**-0.6, 3.0 * rng.random()
         fresh = random_stats(rng, random_rows(rng))
-        absorb_stats(totals, fresh, keep=keep, gain=gain)
+        absorb_stats(global_stats, fresh, keep=keep, gain=gain)
         words.decay(keep)
         words.add(fresh.topic_words, gain)
         tables = keep * tables + gain * fresh.tables
         n_tokens = keep * n_tokens + gain * fresh.n_tokens
-        np.testing.assert_allclose(totals.topic_words.dense(), words.values, rtol=RTOL)
-        np.testing.assert_allclose(totals.tables, tables, rtol=RTOL)
-        np.testing.assert_allclose(totals.n_tokens, n_tokens, rtol=RTOL)
+        np.testing.assert_allclose(
+            global_stats.topic_words.dense(), words.values, rtol=RTOL
+        )
+        np.testing.assert_allclose(global_stats.tables, tables, rtol=RTOL)
+        np.testing.assert_allclose(global_stats.n_tokens, n_tokens, rtol=RTOL)
 
 
 def test_absorbing_is_the_same_formula_for_every_field(seed):
-    check_absorbs(absorb, seed)
+    check_absorbs(stochastic_update, seed)
 
 
-def absorb_words_alone(totals, fresh, *, keep, gain):
-    totals.topic_words.decay(keep)
-    totals.topic_words.add(fresh.topic_words, gain)
+def absorb_words_alone(global_stats, fresh, *, keep, gain):
+    global_stats.topic_words.decay(keep)
+    global_stats.topic_words.add(fresh.topic_words, gain)
 
 
-def absorb_without_gain(totals, fresh, *, keep, gain):
-    absorb(totals, fresh, keep=keep, gain=1.0)
+def absorb_without_gain(global_stats, fresh, *, keep, gain):
+    stochastic_update(global_stats, fresh, keep=keep, gain=1.0)
 
 
 @pytest.mark.parametrize("wrong", [absorb_words_alone, absorb_without_gain])
@@ -489,39 +491,41 @@ def check_exchanges(exchange_stats, seed):
     rng = np.random.default_rng(seed)
     words = [np.flatnonzero(rng.random(N_WORDS) < 0.5) for _ in range(4)]
     memos = [random_memo(rng, part) for part in words]
-    totals = Stats(WordTopics(np.zeros((N_WORDS, N_TOPICS))), 0.0, 0.0)
+    global_stats = Stats(WordTopics(np.zeros((N_WORDS, N_TOPICS))), 0.0, 0.0)
     for memo in memos:
-        absorb(totals, memo, keep=1.0, gain=1.0)
-    totals.topic_words.decay(0.5)
-    totals.topic_words.decay(2.0)  # a scale of its own
+        stochastic_update(global_stats, memo, keep=1.0, gain=1.0)
+    global_stats.topic_words.decay(0.5)
+    global_stats.topic_words.decay(2.0)  # a scale of its own
     for _ in range(300):
         index = rng.integers(4)
         fresh = random_memo(rng, words[index])
         old = memos[index]
-        exchange_stats(totals, old, fresh)
+        exchange_stats(global_stats, old, fresh)
         memos[index] = fresh
         dense = np.zeros((N_WORDS, N_TOPICS))
         for memo in memos:
             dense[memo.topic_words.words] += memo.topic_words.values.toarray()
         near = {"rtol": 1e-10, "atol": 1e-10}
-        np.testing.assert_allclose(totals.topic_words.dense(), dense, **near)
-        np.testing.assert_allclose(totals.topic_words.total, dense.sum(axis=0), **near)
-        assert (totals.topic_words.dense() >= 0.0).all()
+        np.testing.assert_allclose(global_stats.topic_words.dense(), dense, **near)
+        np.testing.assert_allclose(
+            global_stats.topic_words.total, dense.sum(axis=0), **near
+        )
+        assert (global_stats.topic_words.dense() >= 0.0).all()
         for name in ("tables", "n_tokens"):
             expected = sum(getattr(memo, name) for memo in memos)
-            np.testing.assert_allclose(getattr(totals, name), expected, **near)
+            np.testing.assert_allclose(getattr(global_stats, name), expected, **near)
 
 
 def test_exchanging_keeps_the_sum_of_all_batches(seed):
-    check_exchanges(exchange, seed)
+    check_exchanges(incremental_update, seed)
 
 
-def exchange_without_taking_away(totals, old, new):
-    absorb(totals, new, keep=1.0, gain=1.0)
+def exchange_without_taking_away(global_stats, old, new):
+    stochastic_update(global_stats, new, keep=1.0, gain=1.0)
 
 
-def exchange_words_alone(totals, old, new):
-    totals.topic_words.exchange(old.topic_words, new.topic_words)
+def exchange_words_alone(global_stats, old, new):
+    global_stats.topic_words.incremental_update(old.topic_words, new.topic_words)
 
 
 @pytest.mark.parametrize("wrong", [exchange_without_taking_away, exchange_words_alone])
@@ -532,11 +536,11 @@ def test_exchange_check_rejects_wrong_rules(wrong):
 
 def test_absorbing_leaves_the_news_unchanged():
     rng = np.random.default_rng(0)
-    totals = random_stats(rng, WordTopics(np.ones((N_WORDS, N_TOPICS))))
+    global_stats = random_stats(rng, WordTopics(np.ones((N_WORDS, N_TOPICS))))
     fresh = random_stats(rng, random_rows(rng))
     before = copy.deepcopy(fresh)
-    absorb(totals, fresh, keep=0.0, gain=1.0)
-    totals.tables += 1.0
+    stochastic_update(global_stats, fresh, keep=0.0, gain=1.0)
+    global_stats.tables += 1.0
     one, other = fresh.topic_words.values, before.topic_words.values
     np.testing.assert_array_equal(one.toarray(), other.toarray())
     np.testing.assert_array_equal(fresh.tables, before.tables)
@@ -547,9 +551,9 @@ def test_absorbing_twice_half_equals_absorbing_once():
     once = random_stats(rng, WordTopics(np.ones((N_WORDS, N_TOPICS))))
     twice = copy.deepcopy(once)
     fresh = random_stats(rng, random_rows(rng))
-    absorb(once, fresh, keep=0.5, gain=2.0)
-    absorb(twice, fresh, keep=0.5, gain=1.0)
-    absorb(twice, fresh, keep=1.0, gain=1.0)
+    stochastic_update(once, fresh, keep=0.5, gain=2.0)
+    stochastic_update(twice, fresh, keep=0.5, gain=1.0)
+    stochastic_update(twice, fresh, keep=1.0, gain=1.0)
     np.testing.assert_allclose(
         once.topic_words.dense(), twice.topic_words.dense(), rtol=RTOL
     )

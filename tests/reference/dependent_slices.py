@@ -127,12 +127,12 @@ class Circle:
 
     def likelihood(self, tree):
         """p(rows at a node or below | its direction), (n,)."""
-        found = np.ones(len(self.grid))
+        result = np.ones(len(self.grid))
         for row in tree[1]:
-            found *= self.density(self.beta * self.grid, self.x[[row]])[:, 0]
+            result *= self.density(self.beta * self.grid, self.x[[row]])[:, 0]
         for child in tree[2]:
-            found *= self.message(child, self.grid)
-        return found
+            result *= self.message(child, self.grid)
+        return result
 
     def message(self, tree, parents):
         """p(rows at a node or below | direction of its parent); zeros: no parent."""

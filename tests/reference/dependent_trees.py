@@ -80,11 +80,11 @@ def logs(a, b):
 def log_weights(children, masses, history, stop, child):
     """E log pi of each node, along its path."""
     stops, chosen = stick_parameters(children, masses, history, stop, child)
-    found = np.zeros(len(masses))
+    result = np.zeros(len(masses))
 
     def walk(node, log_reach):
         stay, leave = logs(*stops[node][0])
-        found[node] = log_reach + stay
+        result[node] = log_reach + stay
         passed = 0.0
         for one in children[node]:
             take, skip = logs(*chosen[one][0])
@@ -92,7 +92,7 @@ def log_weights(children, masses, history, stop, child):
             passed += skip
 
     walk(0, 0.0)
-    return found
+    return result
 
 
 def stick_terms(children, masses, history, stop, child):
@@ -181,13 +181,13 @@ def conjugate(length, spread, dimension):
     """h*(e; v), the maximum of y e - h(y; v) over y."""
     spread = max(spread, 0.0)
     top = longest(length, spread, dimension)
-    found = minimize_scalar(
+    result = minimize_scalar(
         lambda y: spread_normaliser(y, spread, dimension) - y * length,
         bounds=(0.0, top),
         method="bounded",
         options={"xatol": 1e-10 * top},
     )
-    return -found.fun
+    return -result.fun
 
 
 def prior_slope(kappa, lengths, products, mean_lengths, spreads, dimension):
@@ -308,7 +308,7 @@ def ranked_merges(parent, nodes, units, heavy, gains, n_targets, least):
     Each into a sibling that is heavier, or as heavy and earlier, or into a parent of
     its unit that is no lighter; the best of each, if they gain more than `least`.
     """
-    found = []
+    result = []
     for node in sorted(set(nodes) - {0}):
         above, targets = parent[node], []
         if units[node] == units[above] and heavy[node] <= heavy[above]:
@@ -319,5 +319,5 @@ def ranked_merges(parent, nodes, units, heavy, gains, n_targets, least):
                 targets.append(other)
         targets.sort(key=lambda target: (-gains[node, target], target))
         best = targets[:n_targets]
-        found += [(node, target) for target in best if gains[node, target] > least]
-    return found
+        result += [(node, target) for target in best if gains[node, target] > least]
+    return result

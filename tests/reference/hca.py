@@ -100,13 +100,13 @@ def row_evidence(row, path, centres, mean, noise, x_mean, x_cov):
 def row_step(row, paths, centres, log_prior, mean, noise):
     """q(c), the moments of q(x | c) and the bound of a row."""
     routes = list(zip(paths, centres, strict=True))
-    found = [row_posterior(row, *route, mean, noise) for route in routes]
+    result = [row_posterior(row, *route, mean, noise) for route in routes]
     scores = [
         e + row_evidence(row, *route, mean, noise, *moments)
-        for e, route, moments in zip(log_prior, routes, found, strict=True)
+        for e, route, moments in zip(log_prior, routes, result, strict=True)
     ]
     bound = logsumexp(scores)
-    return np.exp(scores - bound), found, bound
+    return np.exp(scores - bound), result, bound
 
 
 def gaussian_term(mean, variance, prior):

@@ -670,10 +670,10 @@ def fold_in(
     ``document_step``, started as in ``cold_start`` and by ``n_mean`` of the
     ``mean_steps``.
     """
-    found = []
+    result = []
     for counts in X:
         start = counts.sum() * doc_prior / doc_prior.sum()
         start = mean_steps(counts, topic_word, doc_prior, start, n_mean)
         settings = (start, max_iter, tol, support, active)
-        found.append(document_step(counts, np.log(topic_word).T, doc_prior, *settings))
-    return np.array([expected for expected, _, _ in found])
+        result.append(document_step(counts, np.log(topic_word).T, doc_prior, *settings))
+    return np.array([expected for expected, _, _ in result])

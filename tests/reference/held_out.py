@@ -34,13 +34,13 @@ def fold_in(
     no topic has are left out.
     """
     possible = topic_word.any(axis=0)
-    found = [
+    result = [
         hdp_collapsed.zero_order_step(
             np.where(possible, counts, 0.0), topic_word.T, doc_prior, active, **stop
         )[:2]
         for counts in X
     ]
-    return np.array([tokens for tokens, _ in found]), np.array([m for _, m in found])
+    return np.array([tokens for tokens, _ in result]), np.array([m for _, m in result])
 
 
 def completion_score(
@@ -93,12 +93,12 @@ def mean_proportions(
     `prior` is a, with all other topics as its last entry, of which nothing is expected
     but `prior`; `share` Phi has an entry for these, too.
     """
-    found = np.zeros((len(tokens), len(prior)))
-    for doc, topic in np.ndindex(*found.shape):
+    result = np.zeros((len(tokens), len(prior)))
+    for doc, topic in np.ndindex(*result.shape):
         expected = tokens[doc, topic] if topic < tokens.shape[1] else 0.0
         exposure = prior.sum() + n_tokens[doc] * (1.0 - share[topic])
-        found[doc, topic] = (prior[topic] + expected) / exposure
-    return found
+        result[doc, topic] = (prior[topic] + expected) / exposure
+    return result
 
 
 def fold_log_likelihood(

@@ -138,10 +138,10 @@ def factorised_step(
     return q, phi, a, bound
 
 
-def documents_term(counts, log_weights, off_tree, stub_nodes, log_prior, prior, found):
+def documents_term(counts, log_weights, off_tree, stub_nodes, log_prior, prior, result):
     """Documents' part of the ELBO, term by term, from (q, phis, levels) of each."""
     total = 0.0
-    for row, (q, phis, levels) in zip(counts, found, strict=True):
+    for row, (q, phis, levels) in zip(counts, result, strict=True):
         for k in np.flatnonzero(q):
             logs = stub_logs(log_weights, off_tree, stub_nodes[k])
             bound = document_bound(row, logs, phis[k], levels[k], prior)
@@ -149,13 +149,13 @@ def documents_term(counts, log_weights, off_tree, stub_nodes, log_prior, prior, 
     return total
 
 
-def log_predictive(counts, topics, stub_nodes, found):
+def log_predictive(counts, topics, stub_nodes, result):
     """Log probability of words of a document, given what some of it says.
 
-    `topics` (n_words, n_nodes) are mean topics, `found` the (q, phis, levels) that it
+    `topics` (n_words, n_nodes) are mean topics, `result` the (q, phis, levels) that it
     says; off the tree all words are as probable.
     """
-    q, _, levels = found
+    q, _, levels = result
     total = []
     for share, a, nodes in zip(q, levels, stub_nodes, strict=True):
         if share > 0.0:

@@ -9,28 +9,28 @@ __all__ = ["canonical", "log_joint", "states"]
 
 def canonical(paths):
     """Paths (one tuple of node names per document) with names by first appearance."""
-    names, found = {}, []
+    names, result = {}, []
     for path in paths:
         walked, prefix = [], ()
         for node in path:
             prefix = (*prefix, node)
             siblings = names.setdefault(prefix[:-1], {})
             walked.append(siblings.setdefault(node, len(siblings)))
-        found.append(tuple(walked))
-    return tuple(found)
+        result.append(tuple(walked))
+    return tuple(result)
 
 
 def trees(n_docs, n_levels):
     """All ways of walking, up to names; the root is the first of each path."""
-    found = {()}
+    result = {()}
     for _ in range(n_docs):
         grown = set()
-        for paths in found:
+        for paths in result:
             widths = range(len(paths) + 1)
             for below in product(widths, repeat=n_levels - 1):
                 grown.add(canonical((*paths, (0, *below))))
-        found = grown
-    return sorted(found)
+        result = grown
+    return sorted(result)
 
 
 def states(lengths, n_levels):

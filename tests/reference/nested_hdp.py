@@ -124,7 +124,7 @@ def visit(tree, counts, topic_words, eta, held, *, whole, active, max_iter, tol)
 
 def tables(tree, doc_nodes):
     """M_c of each node, and sum_j psi(A + F_ji) - psi(A) of each inner one."""
-    found, growth = np.zeros(len(tree.children)), np.zeros(len(tree.children))
+    result, growth = np.zeros(len(tree.children)), np.zeros(len(tree.children))
     for tokens in doc_nodes:
         for node, children in enumerate(tree.children):
             a = tree.total[node]
@@ -135,5 +135,5 @@ def tables(tree, doc_nodes):
                 n, at = tree.below(tokens, c), a * tree.weights[c]
                 if n > 0.0:
                     some = 1.0 - np.exp(-n)
-                    found[c] += some * at * (psi(at + n / some) - psi(at))
-    return found, growth
+                    result[c] += some * at * (psi(at + n / some) - psi(at))
+    return result, growth

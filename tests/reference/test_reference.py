@@ -713,12 +713,12 @@ def test_tangent_bound_takes_a_tangent_point_per_document():
     rng = np.random.default_rng(3)
     doc_topic, weights = random_doc_topic(rng), rng.dirichlet(np.ones(5))
     tangents = rng.gamma(1.0, size=doc_topic.shape)
-    apart = sum(
+    separate = sum(
         hdp.surrogate_T(doc_topic[[j]], tangents[j], weights, 1.2, 0.7)
         for j in range(len(doc_topic))
     )
     together = hdp.surrogate_T(doc_topic, tangents, weights, 1.2, 0.7)
-    assert together == pytest.approx(apart, rel=1e-12)
+    assert together == pytest.approx(separate, rel=1e-12)
 
 
 # Corpus weights -----------------------------------------------------------------------

@@ -40,9 +40,9 @@ class Near:
     def spread_below(self, mean):
         return self.pull**2 * (1.0 - mean @ mean)
 
-    def follow(self, said, mean):
+    def follow(self, stats, mean):
         """Mean of the new node, given what rows say and the mean of the target."""
-        return mean_of(said + self.pull * mean, self.spread_below(mean))
+        return mean_of(stats + self.pull * mean, self.spread_below(mean))
 
     def log_weights(self, masses):
         children = trees.children_of(self.parent)
@@ -85,14 +85,14 @@ def far_row(rows, means, lengths, uniform):
 def scores_of(near, rows, q, taken, mean):
     """Follow rows that are taken: scores of all nodes, and the mean of the target."""
     beta, new, target = near.beta, near.new, near.target
-    said = beta * taken @ rows
+    stats = beta * taken @ rows
     moved = near.natural - beta * (taken * q[:, target]) @ rows
-    moved = moved + near.pull * near.follow(said, mean)
+    moved = moved + near.pull * near.follow(stats, mean)
     mean = mean_of(near.shares[target] * moved, near.spreads[target])
     masses = near.masses - taken @ q
     masses[new] = taken.sum()
     logs, scores = near.log_weights(masses), np.full(q.shape, -np.inf)
-    own, spread = said + near.pull * mean, near.spread_below(mean)
+    own, spread = stats + near.pull * mean, near.spread_below(mean)
     for at, row in enumerate(rows):
         for node in np.flatnonzero(q[at]).tolist():
             given = near.shares[node], near.spreads[node]
@@ -137,9 +137,9 @@ def gain_of(near, rows, q, after, mean):
         gain += trees.conjugate(length, spread_below, len(before))
     natural = near.natural + beta * moved[:, target] @ rows
     if mean is not None:
-        said = beta * after[:, new] @ rows
-        own = near.follow(said, mean)
-        gain += said @ own + trees.log_normaliser(near.pull, len(own))
+        stats = beta * after[:, new] @ rows
+        own = near.follow(stats, mean)
+        gain += stats @ own + trees.log_normaliser(near.pull, len(own))
         natural = natural + near.pull * own
         below = [*below, np.linalg.norm(own)]
     length = np.linalg.norm(natural)
@@ -151,7 +151,7 @@ def find_birth(near, rows, q, seeds, n_first, n_rounds, n_best):
 
     `q` are shares before, (n_rows, n_nodes); nodes without one stay without.
     """
-    found = [(-np.inf, None)]
+    result = [(-np.inf, None)]
     for seed in seeds:
         order = np.argsort(-(rows @ rows[seed]), kind="stable")
         taken, mean, mass = np.zeros(len(rows)), near.means[near.target], 0.0
@@ -165,8 +165,8 @@ def find_birth(near, rows, q, seeds, n_first, n_rounds, n_best):
                 break
         after = choose(scores, n_best)
         if mass >= 1.0 and after[:, near.new].sum() >= 1.0:
-            found.append((gain_of(near, rows, q, after, mean), after))
-    gain, after = max(found, key=lambda one: one[0])
+            result.append((gain_of(near, rows, q, after, mean), after))
+    gain, after = max(result, key=lambda one: one[0])
     if after is None:
         return gain, None
     means = np.where(q > 0.0, near.beta * rows @ near.means.T, -np.inf)

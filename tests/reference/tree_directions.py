@@ -25,8 +25,8 @@ def integrated_out(tree, node, theta, sums, past, strengths):
     beta, pull, pull_of_past = strengths
     v, total, g = theta.shape[1], 0.0, beta * sums[node]
     for child in np.flatnonzero(tree.parent == node):
-        found, slope = integrated_out(tree, child, theta, sums, past, strengths)
-        total, g = total + found, g + slope
+        result, slope = integrated_out(tree, child, theta, sums, past, strengths)
+        total, g = total + result, g + slope
     prior = np.zeros(v)
     if node in past:
         prior = prior + pull_of_past * past[node]

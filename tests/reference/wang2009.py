@@ -20,23 +20,23 @@ def ended(parent, shares):
 
 def similar_paths(parent, shares):
     """Merge: pairs of paths whose cosine J(i, j) exceeds 0.95."""
-    found, leaves = [], leaves_of(parent)
+    result, leaves = [], leaves_of(parent)
     for at, one in enumerate(leaves):
         for other in leaves[at + 1 :]:
             p, q = np.array(shares[one]), np.array(shares[other])
             lengths = np.sqrt(p @ p) * np.sqrt(q @ q)
             if lengths > 0.0 and p @ q / lengths > 0.95:
-                found.append((one, other))
-    return found
+                result.append((one, other))
+    return result
 
 
 def merged_path(parent, target, source):
     """Who takes over what the nodes of a path have that no other path needs."""
-    heirs, parent = {}, dict(parent)
+    merged_into, parent = {}, dict(parent)
     while source != target and source not in parent.values():
-        heirs[source] = target
+        merged_into[source] = target
         source, target = parent.pop(source), parent[target]
-    return heirs
+    return merged_into
 
 
 def expected_growth(parent, shares, n_docs, n_drawn):

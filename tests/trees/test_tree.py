@@ -147,9 +147,9 @@ def test_whole_numbers_are_counted_up_the_tree(seed, dtype):
     tree, _ = random_pair(seed, 60)
     numbers = np.random.default_rng(seed).integers(9, size=len(tree)).astype(dtype)
     before = numbers.copy()
-    found = tree.count(numbers)
-    assert found.dtype == dtype
-    assert_array_equal(found, tree.accumulate(numbers))
+    result = tree.count(numbers)
+    assert result.dtype == dtype
+    assert_array_equal(result, tree.accumulate(numbers))
     assert_array_equal(numbers, before)
 
 

@@ -13,10 +13,10 @@ def random_parents(n_nodes, seed):
 
 
 def depths(parent):
-    found = [0]
+    result = [0]
     for above in parent[1:]:
-        found.append(found[above] + 1)
-    return np.array(found)
+        result.append(result[above] + 1)
+    return np.array(result)
 
 
 def in_order(parent):

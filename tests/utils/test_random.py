@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skbnp.utils.parts import row_parts
-from skbnp.utils.random import Purpose, draw_entropy, gamma_noise, stream
+from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
 
 NAMES = [
     (0, Purpose.START),
@@ -58,43 +58,43 @@ def test_draws_of_one_stream_do_not_move_another():
 
 @pytest.mark.parametrize("seed", [0, 1, np.int64(5), 2**32 - 1])
 def test_entropy_of_an_int_is_reproducible(seed):
-    assert draw_entropy(seed) == draw_entropy(seed)
+    assert draw_seed_entropy(seed) == draw_seed_entropy(seed)
 
 
 def test_entropy_has_128_bits():
-    entropies = [draw_entropy(seed) for seed in range(50)]
+    entropies = [draw_seed_entropy(seed) for seed in range(50)]
     assert len(set(entropies)) == 50
     assert all(0 <= entropy < 2**128 for entropy in entropies)
     assert max(entropies) >= 2**120  # 50 draws below it: probability 2^-400
 
 
 def test_entropy_of_a_random_state_is_that_of_its_seed():
-    assert draw_entropy(np.random.RandomState(4)) == draw_entropy(4)
+    assert draw_seed_entropy(np.random.RandomState(4)) == draw_seed_entropy(4)
 
 
 def test_random_state_runs_on():
     random_state = np.random.RandomState(4)
-    assert draw_entropy(random_state) != draw_entropy(random_state)
+    assert draw_seed_entropy(random_state) != draw_seed_entropy(random_state)
 
 
 def test_none_draws_from_the_global_random_state():
     np.random.seed(0)  # noqa: NPY002
-    first, second = draw_entropy(None), draw_entropy(None)
+    first, second = draw_seed_entropy(None), draw_seed_entropy(None)
     np.random.seed(0)  # noqa: NPY002
-    assert first == draw_entropy(None)
+    assert first == draw_seed_entropy(None)
     assert first != second
 
 
 def test_int_and_streams_leave_the_global_random_state_alone():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    stream(draw_entropy(0), Purpose.START).random(10)
+    stream(draw_seed_entropy(0), Purpose.START).random(10)
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
 @pytest.mark.parametrize("bad", ["0", -1, 1.5, np.random.default_rng(0)])
 def test_what_is_no_random_state_is_refused(bad):
     with pytest.raises((ValueError, TypeError)):
-        draw_entropy(bad)
+        draw_seed_entropy(bad)
 
 
 def test_noise_in_parts_is_that_of_one_draw():

@@ -39,8 +39,8 @@ def test_warning_points_at_the_caller(case, call):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call(estimator, documents)
-    found = [w for w in caught if w.category is category and text in str(w.message)]
-    assert [w.filename for w in found] == [__file__]
+    result = [w for w in caught if w.category is category and text in str(w.message)]
+    assert [w.filename for w in result] == [__file__]
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])

@@ -19,20 +19,20 @@ for recipe, label in (
     ("memoized, by the bound", "HDP, mean field, by the exact bound, prior 0.05"),
     ("online", "HDP, mean field, by held-out documents, prior 0.05"),
 ):
-    found = [
+    result = [
         row["topics"]
         for row in rows_of("hdp_starts")
         if (row["recipe"], row["seed"]) == (recipe, "median")
     ]
-    ranges.append((label, min(found), max(found), None))
+    ranges.append((label, min(result), max(result), None))
 (row,) = [
     row
     for row in rows_of("hdp_topic_numbers")
     if "topics from 1" in row and row["corpus"] == "ap" and row["method"] == "online"
 ]
-found = [row[f"topics from {start}"] for start in (1, 10, 100, 300)]
+result = [row[f"topics from {start}"] for start in (1, 10, 100, 300)]
 label = "HDP (default): by held-out documents, prior learned (0.02)"
-ranges.append((label, min(found), max(found), None))
+ranges.append((label, min(result), max(result), None))
 sampled = rows_of("gibbs_topic_prior")
 for row in sorted(sampled, key=lambda row: row["topics"]):
     if row["model"].startswith("GibbsHDP"):

@@ -33,7 +33,7 @@ from skbnp.models.dependent_slices.sample import (
     with_sorted_siblings,
 )
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
-from skbnp.models.dependent_trees.local import NodeTable, visit
+from skbnp.models.dependent_trees.local import NodeTable, update_local
 from skbnp.models.dependent_trees.model import (
     HIGHEST,
     LOWEST,
@@ -167,7 +167,7 @@ class SliceChain:
     epochs : sequence of EpochRows
         In their order.
     settings : TreeSettings
-    entropy : int
+    seed_entropy : int
         Of the fit.
     start : TreeStart or TreeChainState
         Where to go on.
@@ -188,20 +188,22 @@ class SliceChain:
         self,
         epochs: Sequence[EpochRows],
         settings: TreeSettings,
-        entropy: int,
+        seed_entropy: int,
         start: TreeStart | TreeChainState,
         *,
         number: int = 0,
         seen: SeenWords | None = None,
     ):
-        self.epochs, self.settings, self.entropy = epochs, settings, entropy
+        self.epochs, self.settings, self.seed_entropy = epochs, settings, seed_entropy
         self.seen = seen
-        self._memory: list[Array] = []  # of phases, for those to come
+        self._cache: list[Array] = []  # of phases, for those to come
         if isinstance(start, TreeChainState):
             start = replace(start, lineage=list(start.lineage))
             n_seen = epochs[0].rows.X.shape[1]
             if n_seen > start.directions.n_seen:
-                rng = stream(entropy, Purpose.START, start.number, start.step, n_seen)
+                rng = stream(
+                    seed_entropy, Purpose.START, start.number, start.step, n_seen
+                )
                 start = start.with_columns(n_seen, rng)
             self._restore(self._joined(start) if len(start.place) == 0 else start)
             _check_places(self.state, epochs)
@@ -211,7 +213,7 @@ class SliceChain:
     def _started(self, start: TreeStart, number: int) -> TreeChainState:
         """Where nodes have no rows yet, they end; the others have mean directions."""
         state = start.state
-        world = SlicedTree(
+        sampler_state = SlicedTree(
             self.epochs[0].rows,
             self.settings.priors,
             state.tree,
@@ -225,7 +227,7 @@ class SliceChain:
             np.zeros(len(state.tree)),
             sp.csr_array(state.means.shape),
         ).without_empty()
-        ids = world.tree.ids
+        ids = sampler_state.tree.ids
         if start.lineage:
             log = end_entries(start.step, np.setdiff1d(state.tree.ids, ids))
         else:
@@ -237,10 +239,10 @@ class SliceChain:
             next_id=max(start.next_id, state.tree.next_id),
             lineage=[*start.lineage, *log],
             begin=start.step,
-            log_joint=log_joint_of(world),
+            log_joint=log_joint_of(sampler_state),
             number_of_epoch=0,
             closed=(),
-            **_fields(world, world.sums),
+            **_fields(sampler_state, sampler_state.sums),
         )
 
     def _joined(self, state: TreeChainState) -> TreeChainState:
@@ -249,9 +251,9 @@ class SliceChain:
         if len(rows) == 0:
             return state
         nobody = replace(self.epochs[state.number_of_epoch], rows=rows.none())
-        alone = SliceChain([nobody], self.settings, self.entropy, state)
-        table = NodeTable.of(reading_of(alone.world), self.settings.priors)
-        memo, _ = visit(table, rows.X)
+        alone = SliceChain([nobody], self.settings, self.seed_entropy, state)
+        table = NodeTable.of(reading_of(alone.sampler_state), self.settings.priors)
+        memo, _ = update_local(table, rows.X)
         place = state.tree.positions(memo.nodes[:, 0]).astype(np.int32)
         return replace(state, place=place)
 
@@ -261,7 +263,7 @@ class SliceChain:
         priors = self.settings.priors
         if self.settings.learns_past_weight:
             priors = replace(priors, past_weight=state.past_weight)
-        self.world = SlicedTree(
+        self.sampler_state = SlicedTree(
             self.epochs[state.number_of_epoch].rows,
             priors,
             state.tree,
@@ -326,13 +328,15 @@ class SliceChain:
         if number == 0:
             self._open_epoch()
         memory = self._free_memory()
-        self.phase = Phase(self.world, PARITIES[number], self._streams(number), memory)
+        self.phase = Phase(
+            self.sampler_state, PARITIES[number], self._streams(number), memory
+        )
         if self.phase.memory is not memory:
-            kept = [one for one in self._memory if one is not memory]
-            self._memory = [*kept, self.phase.memory]
+            kept = [one for one in self._cache if one is not memory]
+            self._cache = [*kept, self.phase.memory]
 
     def _end_phase(self, number: int) -> None:
-        self.world = self.phase.close(self.world.tree.next_id)
+        self.sampler_state = self.phase.close(self.sampler_state.tree.next_id)
         if number + 1 < len(PARITIES):
             self._begin_phase(number + 1)
 
@@ -341,46 +345,46 @@ class SliceChain:
 
         To touch new pages for thousands of features takes longer than to fill them.
         """
-        used = {id(one.directions.drawn) for one in (self.state, self.world)}
-        return next((one for one in self._memory if id(one) not in used), None)
+        used = {id(one.directions.drawn) for one in (self.state, self.sampler_state)}
+        return next((one for one in self._cache if id(one) not in used), None)
 
     def _streams(self, number: int) -> Callable[..., np.random.Generator]:
         place = self.state.number, self.state.step + 1, number
-        return partial(stream, self.entropy, Purpose.SWEEP, *place)
+        return partial(stream, self.seed_entropy, Purpose.SWEEP, *place)
 
     def _change_tree(self) -> None:
         """Make proposals, and choose nodes that may be attached elsewhere."""
-        world = self.world
+        state = self.sampler_state
         self._rng = self._streams(len(PARITIES))()
-        if world.directions.n_unseen:
+        if state.directions.n_unseen:
             n_draws = 3 * self.settings.n_proposals + 1
-            directions = world.directions.with_axes_for(n_draws)
-            world = replace(world, directions=directions)
+            directions = state.directions.with_axes_for(n_draws)
+            state = replace(state, directions=directions)
         for _ in range(self.settings.n_proposals):
-            world = propose_split_or_merge(world, self._rng)
+            state = propose_split_or_merge(state, self._rng)
         if self.settings.n_proposals:
-            world = propose_intermediate(world, self._rng)
-        self._attachments = Attachments(world, self.settings.n_proposals, self._rng)
+            state = propose_intermediate(state, self._rng)
+        self._attachments = Attachments(state, self.settings.n_proposals, self._rng)
 
     def _attach(self) -> None:
-        self.world = self._attachments.judge(self._rng)
-        self._products = np.zeros((len(self.world.tree), 4))
+        self.sampler_state = self._attachments.judge(self._rng)
+        self._products = np.zeros((len(self.sampler_state.tree), 4))
 
     def _tasks_of_products(self) -> Sequence[Callable[[], object]]:
         """List sums of rows, and blocks of directions that meet those of parents."""
-        settings, world = self.settings, self.world
+        settings, state = self.settings, self.sampler_state
         if not (settings.learns_prior_concentration or settings.learns_past_weight):
             return [self._sum_rows]
-        blocks = blocks_of(np.arange(len(world.tree)), world.width)
+        blocks = blocks_of(np.arange(len(state.tree)), state.width)
         products = [
             partial(
                 prior_products,
                 nodes,
-                world.directions.drawn,
-                world.directions.row,
-                world.tree.parent,
-                world.wide_previous,
-                world.past,
+                state.directions.drawn,
+                state.directions.row,
+                state.tree.parent,
+                state.wide_previous,
+                state.past,
                 self._products,
             )
             for nodes in blocks
@@ -389,42 +393,42 @@ class SliceChain:
 
     def _sum_rows(self) -> None:
         """Sum the rows at each node, and their products with its direction."""
-        self._sums = self.world.sums
+        self._sums = self.sampler_state.sums
         if self.settings.learns_concentration:
-            self._along = self.world.directions.products(self._sums)
+            self._along = self.sampler_state.directions.products(self._sums)
 
     def _learn(self) -> None:
         """Set what is learned to its maximum, given nodes and directions."""
-        world, settings = self.world, self.settings
-        n_rows = float(world.masses.sum())
+        state, settings = self.sampler_state, self.settings
+        n_rows = float(state.masses.sum())
         if settings.learns_concentration and n_rows > 0.0:
             length = self._along / n_rows
-            beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), world.dimension)
+            beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), state.dimension)
             beta = np.clip(beta, LOWEST, HIGHEST)
-            world = replace(world, concentration=float(beta))
-        if settings.learns_prior_concentration and len(world.tree) > 1:
-            found = prior_cosines(self._products, world.priors)
-            kappa = best_prior_concentration(*found, world.dimension)
-            world = replace(world, prior_concentration=kappa)
-        if settings.learns_past_weight and world.is_old.any():
-            weight = best_past_weight(world, self._products)
-            world = replace(world, priors=replace(world.priors, past_weight=weight))
-        self.world, self._joint = world, LogJoint(world, self._sums)
+            state = replace(state, concentration=float(beta))
+        if settings.learns_prior_concentration and len(state.tree) > 1:
+            result = prior_cosines(self._products, state.priors)
+            kappa = best_prior_concentration(*result, state.dimension)
+            state = replace(state, prior_concentration=kappa)
+        if settings.learns_past_weight and state.is_old.any():
+            weight = best_past_weight(state, self._products)
+            state = replace(state, priors=replace(state.priors, past_weight=weight))
+        self.sampler_state, self._joint = state, LogJoint(state, self._sums)
 
     def accept(self) -> None:
         """Let the sweep that was run be the last complete one."""
-        world, before = self.world, self.opened
-        step, ids = self.state.step + 1, world.tree.ids
+        sampler_state, before = self.sampler_state, self.opened
+        step, ids = self.state.step + 1, sampler_state.tree.ids
         news = birth_entries(step, np.setdiff1d(ids, before.ids))
         news += end_entries(step, np.setdiff1d(before.ids, ids))
         state = replace(
             before,
             step=step,
             ids=ids.copy(),
-            next_id=world.tree.next_id,
+            next_id=sampler_state.tree.next_id,
             lineage=[*before.lineage, *news],
             log_joint=self._joint.value(),
-            **_fields(world, self._sums),
+            **_fields(sampler_state, self._sums),
         )
         self._restore(state)
 
@@ -445,8 +449,8 @@ class SliceChain:
         if state is not kept:
             self._restore(state)
             self.state = kept
-            rng = stream(self.entropy, Purpose.START, state.number, state.step)
-            self.world = draw_all(self.world, rng)
+            rng = stream(self.seed_entropy, Purpose.START, state.number, state.step)
+            self.sampler_state = draw_all(self.sampler_state, rng)
 
     def _next(self, state: TreeChainState) -> TreeChainState:
         """Close an epoch: its mean directions are the past of the next one.
@@ -456,13 +460,13 @@ class SliceChain:
         number = state.number_of_epoch + 1
         rows, settings = self.epochs[number].rows, self.settings
         self._restore(state)
-        epoch = self._closed(self.world)
+        epoch = self._closed(self.sampler_state)
         closed = (*state.closed, epoch)
         past = [(one.state.tree.ids, one.state.masses) for one in closed]
         history = windowed(state.tree, past[-settings.window :])
         after = next_epoch(epoch.state, history)
         after = _pruned(after, state.next_id)
-        memo, _ = visit(NodeTable.of(after, settings.priors), rows.X)
+        memo, _ = update_local(NodeTable.of(after, settings.priors), rows.X)
         ids = after.tree.ids
         log = end_entries(state.step + 1, np.setdiff1d(state.ids, ids))
         return replace(
@@ -483,10 +487,12 @@ class SliceChain:
             gone_sums=sp.csr_array(after.means.shape),
         )
 
-    def _closed(self, world: SlicedTree, run: RunTasks = run_in_turn) -> ClosedEpoch:
-        state, reading = self.state, reading_of(world, run)
+    def _closed(
+        self, sampler_state: SlicedTree, run: RunTasks = run_in_turn
+    ) -> ClosedEpoch:
+        state, reading = self.state, reading_of(sampler_state, run)
         label = self.epochs[state.number_of_epoch].label
-        n_rows, n_records = int(world.masses.sum()), len(state.lineage)
+        n_rows, n_records = int(sampler_state.masses.sum()), len(state.lineage)
         return ClosedEpoch(label, reading, n_rows, state.begin, n_records)
 
     # -- what it tells ----------------------------------------------------------------
@@ -512,13 +518,13 @@ class SliceChain:
         if len(directions.drawn) != len(directions):
             directions = directions.in_order(run)
             self.state = replace(self.state, directions=directions)
-        self._memory = [one for one in self._memory if one is not directions.drawn]
+        self._cache = [one for one in self._cache if one is not directions.drawn]
         return self.state
 
     def sample(self, run: RunTasks = run_in_turn) -> TreeSample:
         """Copy what prediction needs of the present state."""
-        state, world = self.state, with_sorted_siblings(self.world)
-        epoch = self._closed(world, run)
+        state, sampler_state = self.state, with_sorted_siblings(self.sampler_state)
+        epoch = self._closed(sampler_state, run)
         log_joint, weight = state.log_joint, state.past_weight
         return TreeSample(epoch, log_joint, state.number, state.step, weight)
 
@@ -535,33 +541,33 @@ def prior_cosines(products: Array, priors: TreePriors) -> tuple[Array, Array]:
     return np.sqrt(np.maximum(squares, 0.0)), k1 * of_parents + k2 * of_pasts
 
 
-def best_past_weight(world: SlicedTree, products: Array) -> float:
+def best_past_weight(state: SlicedTree, products: Array) -> float:
     """Return k2 of the largest density of directions, kappa0 k2 not below V / 100.
 
     Given the `prior_products` of all nodes; the root has no parent.
     """
-    old = np.flatnonzero(world.is_old)
+    old = np.flatnonzero(state.is_old)
     _, of_pasts, cosines, _ = products[old].T
-    pulls = np.where(old > 0, world.pull, 0.0)
-    pull = best_past_pull(pulls, of_pasts, cosines, world.dimension)
-    return pull / world.prior_concentration
+    pulls = np.where(old > 0, state.pull, 0.0)
+    pull = best_past_pull(pulls, of_pasts, cosines, state.dimension)
+    return pull / state.prior_concentration
 
 
-def _fields(world: SlicedTree, sums: sp.csr_array) -> dict[str, Any]:
+def _fields(state: SlicedTree, sums: sp.csr_array) -> dict[str, Any]:
     """What a state keeps of where rows are."""
     return {
-        "tree": world.tree,
-        "place": world.place,
-        "directions": world.directions,
-        "history": world.history,
-        "past": world.past,
-        "previous": world.previous,
-        "concentration": world.concentration,
-        "prior_concentration": world.prior_concentration,
-        "past_weight": world.priors.past_weight,
+        "tree": state.tree,
+        "place": state.place,
+        "directions": state.directions,
+        "history": state.history,
+        "past": state.past,
+        "previous": state.previous,
+        "concentration": state.concentration,
+        "prior_concentration": state.prior_concentration,
+        "past_weight": state.priors.past_weight,
         "sums": sums,
-        "gone": world.gone,
-        "gone_sums": world.gone_sums,
+        "gone": state.gone,
+        "gone_sums": state.gone_sums,
     }
 
 
@@ -572,9 +578,9 @@ def _init(step: int, ids: NDArray[np.intp]) -> Lineage:
 def _unit(means: Array) -> Array:
     """Directions of means; where there is none, the first axis."""
     lengths = np.linalg.norm(means, axis=1)
-    found = means / np.maximum(lengths, 1e-300)[:, None]
-    found[lengths == 0.0] = np.eye(1, means.shape[1])[0]
-    return np.asarray(found)
+    result = means / np.maximum(lengths, 1e-300)[:, None]
+    result[lengths == 0.0] = np.eye(1, means.shape[1])[0]
+    return np.asarray(result)
 
 
 def _pruned(state: EpochState, next_id: int) -> EpochState:

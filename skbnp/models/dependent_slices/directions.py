@@ -85,16 +85,16 @@ class Directions:
 
     def gathered(self, run: RunTasks = run_in_turn) -> Array:
         """Return an array in the order of the tree."""
-        found = np.empty((len(self), self.width))
+        result = np.empty((len(self), self.width))
         size = max(ENTRIES // max(self.width, 1), 1)
 
         def copy(begin: int) -> None:
             some = slice(begin, begin + size)
             # Without checks of the rows there is no second copy.
-            np.take(self.drawn, self.row[some], axis=0, out=found[some], mode="clip")
+            np.take(self.drawn, self.row[some], axis=0, out=result[some], mode="clip")
 
         run([partial(copy, begin) for begin in range(0, len(self), size)])
-        return found
+        return result
 
     def taken(self, places: NDArray[np.intp], is_there: NDArray) -> "Directions":
         """Return those of another tree: of places in this one, or none yet."""
@@ -123,13 +123,13 @@ class Directions:
         directions are `kept`, others lose what they have along axes.
         """
         kept = np.ones(len(self), dtype=bool) if kept is None else kept
-        n_kept, n_seen, found = int(kept.sum()), self.n_seen, self.gathered()
-        along = found[kept, n_seen : n_seen + self.n_used]
+        n_kept, n_seen, result = int(kept.sum()), self.n_seen, self.gathered()
+        along = result[kept, n_seen : n_seen + self.n_used]
         if self.n_used > n_kept:
             along = np.asarray(np.linalg.qr(along.T, mode="r")).T
         n_axes, n_used = self.n_axes_for(n_draws, n_kept), along.shape[1]
         wide = np.zeros((len(self), n_seen + n_axes))
-        wide[:, :n_seen] = found[:, :n_seen]
+        wide[:, :n_seen] = result[:, :n_seen]
         wide[kept, n_seen : n_seen + n_used] = along
         return Directions(wide, np.arange(len(self)), self.n_unseen, n_axes, n_used)
 
@@ -149,7 +149,7 @@ class Directions:
         """
         n_new, n_used = n_seen - self.n_seen, self.n_used
         left = self.n_unseen - n_new
-        found, n_axes = self.gathered(), min(left, n_used)
+        result, n_axes = self.gathered(), min(left, n_used)
         normals = rng.standard_normal((n_new + n_axes, n_used))
         if n_axes == n_used:  # for those of all columns left, of the same products
             rest = np.triu(normals[n_new:], 1)
@@ -157,8 +157,8 @@ class Directions:
             normals[n_new:] = rest
         basis, upper = np.linalg.qr(normals)
         basis *= np.where(np.diagonal(upper) < 0.0, -1.0, 1.0)
-        along = found[:, self.n_seen : self.n_seen + n_used] @ basis.T
-        drawn = np.hstack([found[:, : self.n_seen], along])
+        along = result[:, self.n_seen : self.n_seen + n_used] @ basis.T
+        drawn = np.hstack([result[:, : self.n_seen], along])
         return Directions(drawn, np.arange(len(self)), left, n_axes, n_axes)
 
     def products(self, sums: sp.csr_array) -> float:

@@ -34,17 +34,17 @@ class LogJoint:
 
     Parameters
     ----------
-    world : SlicedTree
+    state : SlicedTree
     sums : csr_array of shape (n_nodes, n_seen)
         Of the rows at each node.
     """
 
-    def __init__(self, world: SlicedTree, sums: sp.csr_array):
-        self._world, self._sums = world, sums
-        self._parts = _subtrees(world.tree)
+    def __init__(self, state: SlicedTree, sums: sp.csr_array):
+        self._broadcast, self._sums = state, sums
+        self._parts = _subtrees(state.tree)
         self._log_prior = 0.0
         self._found = np.zeros(len(self._parts))
-        self._slopes = np.zeros((len(self._parts), world.width))
+        self._slopes = np.zeros((len(self._parts), state.width))
 
     def tasks(self) -> Sequence[Callable[[], object]]:
         """List subtrees below the root, some at a time, and the nodes of rows."""
@@ -52,50 +52,50 @@ class LogJoint:
         return [self._find_log_prior, *parts]
 
     def _find_log_prior(self) -> None:
-        self._log_prior = self._world.log_prior()
+        self._log_prior = self._broadcast.log_prior()
 
     def _add_up(self, part: int) -> None:
         begin, end = self._parts[part]
-        n_levels = int(self._world.tree.depth[begin:end].max()) + 1
-        below = np.zeros((n_levels + 1, self._world.width))
+        n_levels = int(self._broadcast.tree.depth[begin:end].max()) + 1
+        below = np.zeros((n_levels + 1, self._broadcast.width))
         self._found[part] = self._integrate_out(begin, end, below)
         self._slopes[part] = below[1]
 
     def value(self) -> float:
         """Return it, once all tasks have run."""
-        world = self._world
-        below = np.stack([np.zeros(world.width), self._slopes.sum(axis=0)])
+        state = self._broadcast
+        below = np.stack([np.zeros(state.width), self._slopes.sum(axis=0)])
         total = self._found.sum() + self._integrate_out(0, 1, below)
-        n_rows = float(world.masses.sum())
-        rows = log_normaliser_gain(world.concentration**2, world.dimension)
+        n_rows = float(state.masses.sum())
+        rows = log_normaliser_gain(state.concentration**2, state.dimension)
         total += n_rows * float(rows) + self._log_prior
         return float(total) / max(n_rows, 1.0)
 
     def _integrate_out(self, begin: int, end: int, below: Array) -> float:
-        world, sums = self._world, self._sums
+        state, sums = self._broadcast, self._sums
         return integrate_out(
             begin,
             end,
-            world.tree.depth,
-            world.tree.parent,
-            world.directions.drawn,
-            world.directions.row,
-            world.wide_previous,
-            world.past,
+            state.tree.depth,
+            state.tree.parent,
+            state.directions.drawn,
+            state.directions.row,
+            state.wide_previous,
+            state.past,
             sums.indptr.astype(np.int32, copy=False),
             sums.indices.astype(np.int32, copy=False),
             sums.data,
-            world.concentration,
-            world.pull,
-            world.pull_of_past,
+            state.concentration,
+            state.pull,
+            state.pull_of_past,
             below,
-            *expansion(world.dimension),
+            *expansion(state.dimension),
         )
 
 
-def log_joint_of(world: SlicedTree) -> float:
+def log_joint_of(state: SlicedTree) -> float:
     """Log probability of rows and their nodes, in nats per row."""
-    joint = LogJoint(world, world.sums)
+    joint = LogJoint(state, state.sums)
     for task in joint.tasks():
         task()
     return joint.value()

@@ -157,10 +157,10 @@ class SlicedTree:
     @property
     def wide_previous(self) -> Array:
         """Previous directions by the columns of directions, (n_old, width)."""
-        found = self._wide_previous
-        if found is None or found.shape[1] != self.width:
-            found = self._wide_previous = padded(self.previous, self.width)
-        return found
+        result = self._wide_previous
+        if result is None or result.shape[1] != self.width:
+            result = self._wide_previous = padded(self.previous, self.width)
+        return result
 
     @property
     def is_old(self) -> NDArray[np.bool_]:
@@ -310,22 +310,22 @@ class Phase:
 
     def __init__(
         self,
-        world: SlicedTree,
+        state: SlicedTree,
         parity: int,
         streams: Streams,
         memory: Array | None = None,
     ):
-        self.world, self.streams, self.parity = world, streams, parity
-        tree, n_nodes = world.tree, len(world.tree)
+        self.sampler_state, self.streams, self.parity = state, streams, parity
+        tree, n_nodes = state.tree, len(state.tree)
         rng = streams(0)
-        is_free = (tree.depth % 2 == parity) & ~world.has_old_children()
-        masses = world.masses
+        is_free = (tree.depth % 2 == parity) & ~state.has_old_children()
+        masses = state.masses
         log_weights, log_rest = draw_log_weights(
-            tree, masses, world.history, world.is_old, world.priors, rng
+            tree, masses, state.history, state.is_old, state.priors, rng
         )
         with np.errstate(divide="ignore"):
-            slices = np.log(rng.random(len(world.rows)))
-        self.log_slices = log_weights[world.place] + slices
+            slices = np.log(rng.random(len(state.rows)))
+        self.log_slices = log_weights[state.place] + slices
         # A direction that is proposed anew in this phase has no new children here.
         self._open(tree.depth % 2 != parity, log_weights, log_rest, rng)
         self.is_free = np.append(is_free, np.ones(len(self.above), dtype=bool))
@@ -333,21 +333,21 @@ class Phase:
         self.parent = np.append(tree.parent, self.above).astype(np.int32)
         n = len(self.is_free)
         self._n_drawn = int((tree.depth % 2 == parity).sum()) + len(self.above)
-        directions, n_given = world.directions, int((~is_free).sum())
+        directions, n_given = state.directions, int((~is_free).sum())
         width = directions.n_seen + directions.n_axes_for(self._n_drawn, n_given)
         if memory is None or len(memory) < n or memory.shape[1] != width:
             memory = _small_pages(2 * n + SPARE, width)
         self.memory, self.table = memory, memory[:n]
-        self.place = world.place.copy()
+        self.place = state.place.copy()
         self.n_nodes, self.n_used = n_nodes, directions.n_used
         self._share_out(rng)
         self.queues = self._queues()
-        order, limits = world.rows.grouped(world.place, n_nodes)
+        order, limits = state.rows.grouped(state.place, n_nodes)
         self.order, self.limits = order, limits
         # Rows of the table: opened nodes get one with their first row.
         self.source = np.append(np.arange(n_nodes), self.above).astype(np.int32)
-        self.squares = np.full(n, world.pull**2)
-        self.own = np.full(n, log_normaliser_gain(self.squares[:1], world.dimension))
+        self.squares = np.full(n, state.pull**2)
+        self.own = np.full(n, log_normaliser_gain(self.squares[:1], state.dimension))
 
     def _open(self, given: NDArray, log_weights: Array, log_rest: Array, rng) -> None:
         """Break weights of new children of nodes whose directions stay as they are.
@@ -356,12 +356,12 @@ class Phase:
         """
         least = float(self.log_slices.min(initial=np.inf))
         places = np.flatnonzero(given & (log_rest > least))
-        found, left = break_rest(
-            log_rest[places], self.world.priors, least, MOST_OPENED, rng
+        result, left = break_rest(
+            log_rest[places], self.sampler_state.priors, least, MOST_OPENED, rng
         )
-        seen = found > least  # no row may be at the others
+        seen = result > least  # no row may be at the others
         self.above = places[np.nonzero(seen)[0]].astype(np.int32)
-        self.log_weights = np.append(log_weights, found[seen])
+        self.log_weights = np.append(log_weights, result[seen])
         self.stays = self.log_slices < left.max(initial=-np.inf)
 
     def _share_out(self, rng: np.random.Generator) -> None:
@@ -372,15 +372,15 @@ class Phase:
         must: these are a *set* with a number in `keeper`. Where the set has no row, no
         row leaves or enters the node and its children.
         """
-        world, n = self.world, len(self.is_free)
+        state, n = self.sampler_state, len(self.is_free)
         n_groups = max(n // NODES_PER_GROUP, 1)
         self.group = (rng.permutation(n) % n_groups).astype(np.int32)
-        tree, given = world.tree, ~self.is_free
+        tree, given = state.tree, ~self.is_free
         stays = np.zeros(self.n_nodes, dtype=bool)
         stays[given[: self.n_nodes]] = True
         below = tree.count(stays.astype(np.intp)) - stays
-        lives_anyhow = (below > 0) | world.tree_of_old()
-        lives_anyhow |= tree.count(world.gone) > 0.0
+        lives_anyhow = (below > 0) | state.tree_of_old()
+        lives_anyhow |= tree.count(state.gone) > 0.0
         lives_anyhow[0] = True
         last = given[: self.n_nodes] & ~lives_anyhow
         family = np.where(given, np.arange(n), self.parent)
@@ -410,41 +410,41 @@ class Phase:
 
     def blocks(self) -> list[Places]:
         """Nodes of the tree by task: few, as those on new pages take longer."""
-        world = self.world
-        if world.directions.n_unseen:
+        state = self.sampler_state
+        if state.directions.n_unseen:
             given = ~self.is_free[: self.n_nodes]
-            directions = world.directions.with_axes_for(self._n_drawn, given)
-            self.world = replace(world, directions=directions)
+            directions = state.directions.with_axes_for(self._n_drawn, given)
+            self.sampler_state = replace(state, directions=directions)
         nodes = np.arange(self.n_nodes, dtype=np.int32)
-        return blocks_of(nodes, self.world.width, ENTRIES // 4)
+        return blocks_of(nodes, self.sampler_state.width, ENTRIES // 4)
 
     def blocks_to_draw(self) -> list[Places]:
         """Nodes whose directions are drawn, opened ones with rows too, by task."""
-        mine = np.flatnonzero(self.world.tree.depth % 2 == self.parity)
+        mine = np.flatnonzero(self.sampler_state.tree.depth % 2 == self.parity)
         opened = np.unique(self.place[self.place >= self.n_nodes])
         nodes = np.append(mine, opened).astype(np.int32)
-        directions = self.world.directions
+        directions = self.sampler_state.directions
         n_known = directions.n_used + np.arange(len(nodes))
         self.n_known = np.zeros(len(self.is_free), dtype=np.intp)
         self.n_known[nodes] = directions.n_seen + np.minimum(n_known, directions.n_axes)
         self.n_used = min(directions.n_used + len(nodes), directions.n_axes)
-        return blocks_of(nodes, self.world.width)
+        return blocks_of(nodes, self.sampler_state.width)
 
     def fill(self, nodes: NDArray[np.int32]) -> None:
         """Compute natural parameters of nodes; those given have their directions."""
-        world, tree = self.world, self.world.tree
+        state, tree = self.sampler_state, self.sampler_state.tree
         children, limits_below = tree.child_lists
-        gone, (indptr, words, values) = world.gone_sums, world.rows.arrays
+        gone, (indptr, words, values) = state.gone_sums, state.rows.arrays
         fill_parameters(
             nodes,
             self.is_drawn,
-            world.directions.drawn,
-            world.directions.row,
+            state.directions.drawn,
+            state.directions.row,
             tree.parent,
             children,
             limits_below,
-            world.wide_previous,
-            world.past,
+            state.wide_previous,
+            state.past,
             gone.indptr.astype(np.int32, copy=False),
             gone.indices.astype(np.int32, copy=False),
             gone.data,
@@ -453,13 +453,13 @@ class Phase:
             values,
             self.order,
             self.limits,
-            world.concentration,
-            world.pull,
-            world.pull_of_past,
+            state.concentration,
+            state.pull,
+            state.pull_of_past,
             self.table,
             self.squares,
             self.own,
-            *expansion(world.dimension),
+            *expansion(state.dimension),
         )
 
     def groups(self) -> list[NDArray[np.int32]]:
@@ -474,9 +474,9 @@ class Phase:
         """Let rows of some groups go from node to node; returns how many moved."""
         rng = self.streams(1, number)
         queue = rng.permutation(self.queues[number])
-        world, (members, limits) = self.world, self.members
+        state, (members, limits) = self.sampler_state, self.members
         return move_rows(
-            *world.rows.arrays,
+            *state.rows.arrays,
             queue,
             self.log_slices,
             self.place,
@@ -490,13 +490,13 @@ class Phase:
             self.source,
             self.n_nodes,
             self._first_row(int(groups[0])),
-            world.pull,
+            state.pull,
             self.table,
             self.squares,
             self.own,
-            world.concentration,
+            state.concentration,
             np.empty(int(np.diff(limits).max())),
-            *expansion(world.dimension),
+            *expansion(state.dimension),
             rng.bit_generator,
         )
 
@@ -516,8 +516,8 @@ class Phase:
         free = nodes[self.is_free[nodes]]
         lengths = np.sqrt(np.maximum(self.squares[free], 0.0))
         rows = self.source[free].astype(np.intp)
-        if self.world.directions.n_unseen:
-            unseen = self.world.dimension, self.n_known[free]
+        if self.sampler_state.directions.n_unseen:
+            unseen = self.sampler_state.dimension, self.n_known[free]
             draw_in_place(self.table, rows, lengths, rng, *unseen)
         else:
             draw_in_place(self.table, rows, lengths, rng)
@@ -526,30 +526,33 @@ class Phase:
 
     def _propose_direction(self, at: int, rng: np.random.Generator) -> Array:
         """Draw a direction whose children have a past, given those of other levels."""
-        world = self.world
-        natural = world.natural_without_rows(at)
+        state = self.sampler_state
+        natural = state.natural_without_rows(at)
         mine = np.flatnonzero(self.place == at)
-        world.add_rows(natural, world.rows.total(mine))
-        below = np.flatnonzero(world.tree.parent == at)
-        past = world.wide_previous[world.past[below[world.is_old[below]]]]
-        given = world, natural, past, world.directions[at], rng
-        if world.directions.n_unseen == 0:
+        state.add_rows(natural, state.rows.total(mine))
+        below = np.flatnonzero(state.tree.parent == at)
+        past = state.wide_previous[state.past[below[state.is_old[below]]]]
+        given = state, natural, past, state.directions[at], rng
+        if state.directions.n_unseen == 0:
             return accept_direction(*given)
-        return accept_direction(*given, world.dimension, int(self.n_known[at]))
+        return accept_direction(*given, state.dimension, int(self.n_known[at]))
 
     def close(self, next_id: int) -> SlicedTree:
         """Return the tree with opened nodes, without those that are empty."""
-        world, counts = self.world, np.bincount(self.place, minlength=len(self.is_free))
+        state, counts = (
+            self.sampler_state,
+            np.bincount(self.place, minlength=len(self.is_free)),
+        )
         opened = self.n_nodes + np.flatnonzero(counts[self.n_nodes :])
-        first_id = max(next_id, world.tree.next_id)
-        names = np.append(world.tree.ids, first_id + np.arange(len(opened)))
-        parents = np.append(world.tree.parent, self.parent[opened])
+        first_id = max(next_id, state.tree.next_id)
+        names = np.append(state.tree.ids, first_id + np.arange(len(opened)))
+        parents = np.append(state.tree.parent, self.parent[opened])
         tree = Tree.from_parents(parents, names, first_id + len(opened))
         kept = np.concatenate([np.arange(self.n_nodes), opened])
         by_name = np.argsort(names)
         source = kept[by_name[np.searchsorted(names[by_name], tree.ids)]]
-        masses = counts[source] + np.append(world.gone, np.zeros(len(counts)))[source]
-        is_old = np.append(world.is_old, np.zeros(len(counts), dtype=bool))[source]
+        masses = counts[source] + np.append(state.gone, np.zeros(len(counts)))[source]
+        is_old = np.append(state.is_old, np.zeros(len(counts), dtype=bool))[source]
         stays = tree.count(masses + is_old) > 0.0
         stays[0] = True
         left = np.flatnonzero(stays)
@@ -558,9 +561,9 @@ class Phase:
         onto = np.zeros(len(self.is_free), dtype=np.int32)
         onto[source] = np.arange(len(source))
         row = self.source[source].astype(np.intp)
-        directions = world.directions.placed(self.memory, row)
+        directions = state.directions.placed(self.memory, row)
         directions.n_used = self.n_used
-        return world.edited(tree, onto[self.place], directions)
+        return state.edited(tree, onto[self.place], directions)
 
 
 def blocks_of(nodes: NDArray, width: int, n_entries: int = ENTRIES) -> list[NDArray]:
@@ -598,16 +601,16 @@ class PastPull:
     dimension: int
 
     @classmethod
-    def of(cls, world: SlicedTree, natural: Array, past: Array) -> "PastPull":
+    def of(cls, state: SlicedTree, natural: Array, past: Array) -> "PastPull":
         """Lay tangents, given the natural parameter without these factors."""
-        k1, k2 = world.priors.parent_weight, world.priors.past_weight
-        square = world.prior_concentration**2
+        k1, k2 = state.priors.parent_weight, state.priors.past_weight
+        square = state.prior_concentration**2
         scale = square * (k1**2 + k2**2), square * 2.0 * k1 * k2
         eta = natural @ natural
-        centre = natural * bessel_slope(np.array([eta]), world.dimension)[0]
+        centre = natural * bessel_slope(np.array([eta]), state.dimension)[0]
         squares = np.maximum(scale[0] + scale[1] * (past @ centre), 0.0)
-        slopes = -0.5 * scale[1] * bessel_slope(squares, world.dimension)
-        return cls(past, scale, slopes, world.dimension)
+        slopes = -0.5 * scale[1] * bessel_slope(squares, state.dimension)
+        return cls(past, scale, slopes, state.dimension)
 
     @property
     def natural(self) -> Array:
@@ -623,7 +626,7 @@ class PastPull:
 
 
 def accept_direction(
-    world: SlicedTree,
+    state: SlicedTree,
     natural: Array,
     past: Array,
     now: Array,
@@ -637,27 +640,27 @@ def accept_direction(
     always, of one at the mode never: that has to be drawn first, `draw_all`. What
     `draw_natural` knows of `unseen` columns follows.
     """
-    pull = PastPull.of(world, natural, past)
+    pull = PastPull.of(state, natural, past)
     other = draw_natural(natural + pull.natural, rng, *unseen)
     gain = pull.log_weight(other) - pull.log_weight(now)
     return other if np.log(rng.random()) < gain else now
 
 
-def draw_all(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
+def draw_all(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     """Draw all directions one after the other, given mean directions; not exact.
 
     Tangents stand for what is no exponential, and all draws are taken: a start.
     """
-    directions = world.directions.with_axes_for(2 * len(world.tree))
-    world, sums = replace(world, directions=directions), world.sums
-    for at in [*range(len(world.tree)), *range(len(world.tree) - 1, -1, -1)]:
-        natural = world.prior_natural(at)
-        world.add_rows(natural, sums[[at]].toarray()[0])
-        below = np.flatnonzero(world.tree.parent == at)
+    directions = state.directions.with_axes_for(2 * len(state.tree))
+    state, sums = replace(state, directions=directions), state.sums
+    for at in [*range(len(state.tree)), *range(len(state.tree) - 1, -1, -1)]:
+        natural = state.prior_natural(at)
+        state.add_rows(natural, sums[[at]].toarray()[0])
+        below = np.flatnonzero(state.tree.parent == at)
         if len(below):
-            natural += world.pull * world.directions[below].sum(axis=0)
-        old = world.past[below][world.is_old[below]]
+            natural += state.pull * state.directions[below].sum(axis=0)
+        old = state.past[below][state.is_old[below]]
         if len(old):
-            natural += PastPull.of(world, natural, world.wide_previous[old]).natural
-        world.directions[at] = draw_natural(natural, rng, *directions.next_axis())
-    return world
+            natural += PastPull.of(state, natural, state.wide_previous[old]).natural
+        state.directions[at] = draw_natural(natural, rng, *directions.next_axis())
+    return state

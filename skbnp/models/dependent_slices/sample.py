@@ -54,44 +54,46 @@ class TreeSample:
         return self.epoch.state.masses
 
 
-def with_sorted_siblings(world: SlicedTree) -> SlicedTree:
+def with_sorted_siblings(state: SlicedTree) -> SlicedTree:
     """Return a state whose siblings stand by decreasing rows, old ones or new."""
-    through = world.tree.accumulate(world.masses + world.history)
-    tree = world.tree.sort_siblings(-through)
-    place = tree.positions(world.tree.ids)[world.place].astype(np.int32)
-    return world.edited(tree, place)
+    through = state.tree.accumulate(state.masses + state.history)
+    tree = state.tree.sort_siblings(-through)
+    place = tree.positions(state.tree.ids)[state.place].astype(np.int32)
+    return state.edited(tree, place)
 
 
-def epoch_of(world: SlicedTree, directions: Array) -> tuple[EpochState, EpochStats]:
+def epoch_of(
+    sampler_state: SlicedTree, directions: Array
+) -> tuple[EpochState, EpochStats]:
     """Read a state as one of the variational model, with given directions.
 
     Means have no part along columns that no row has: those are left out.
     """
-    width = world.previous.shape[1]
-    n_nodes, masses = len(world.tree), world.masses
+    width = sampler_state.previous.shape[1]
+    n_nodes, masses = len(sampler_state.tree), sampler_state.masses
     state = EpochState(
-        world.tree,
+        sampler_state.tree,
         masses,
-        world.history,
+        sampler_state.history,
         np.ascontiguousarray(directions[:, :width]),
         np.zeros(n_nodes),
-        world.previous,
-        world.past,
+        sampler_state.previous,
+        sampler_state.past,
         np.zeros(width),
         np.zeros(width),
-        world.concentration,
-        world.prior_concentration,
-        n_unseen=world.dimension - width,
+        sampler_state.concentration,
+        sampler_state.prior_concentration,
+        n_unseen=sampler_state.dimension - width,
     )
-    return state, EpochStats(masses, world.sums, np.zeros(n_nodes))
+    return state, EpochStats(masses, sampler_state.sums, np.zeros(n_nodes))
 
 
-def reading_of(world: SlicedTree, run: RunTasks = run_in_turn) -> EpochState:
+def reading_of(sampler_state: SlicedTree, run: RunTasks = run_in_turn) -> EpochState:
     """Return the variational posterior of directions given the nodes of rows.
 
     It has had some updates from the directions that are drawn.
     """
-    state, stats = epoch_of(world, world.directions.gathered(run))
+    state, stats = epoch_of(sampler_state, sampler_state.directions.gathered(run))
     for _ in range(N_UPDATES):
-        state = update_own_means(state, stats, world.priors, run)
+        state = update_own_means(state, stats, sampler_state.priors, run)
     return state.without_past()

@@ -117,15 +117,15 @@ def break_rest(
     `limit` children are not enough.
     """
     log_rest = log_rest.copy()
-    found = np.full((len(log_rest), limit), -np.inf)
+    result = np.full((len(log_rest), limit), -np.inf)
     for child in range(limit):
         more = np.flatnonzero(log_rest > least)
         ones = np.ones(len(more))
         take, skip = _draw_logs(ones, priors.child_concentration * ones, rng)
         stay, _ = _draw_logs(ones, priors.stop_concentration * ones, rng)
-        found[more, child] = log_rest[more] + take + stay
+        result[more, child] = log_rest[more] + take + stay
         log_rest[more] += skip
-    return found, log_rest
+    return result, log_rest
 
 
 def _draw_logs(a: Array, b: Array, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -36,8 +36,8 @@ from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Run
 from skbnp.kernels import _assignments as kernels
-from skbnp.models.dependent_trees.epoch import EpochModel, settle
-from skbnp.models.dependent_trees.local import Memo, Naturals, NodeTable, visit
+from skbnp.models.dependent_trees.epoch import EpochModel, coordinate_ascent
+from skbnp.models.dependent_trees.local import Memo, Naturals, NodeTable, update_local
 from skbnp.models.dependent_trees.model import EpochState, EpochStats, natural_of
 from skbnp.models.dependent_trees.moves.births import (
     LEAST_ROWS,
@@ -95,13 +95,13 @@ class Assigned:
 
     def lineage_since(self, tree: Tree, step: int) -> list[Lineage]:
         """What has become of the nodes of a tree, and which are new."""
-        now, found = self.state.tree, []
+        now, result = self.state.tree, []
         for place in np.argsort(now.depth, kind="stable")[1:].tolist():
             node, above = int(now.ids[place]), int(now.ids[now.parent[place]])
             if node not in tree:
-                found.append(Lineage(step, "birth", (above,), (above, node)))
+                result.append(Lineage(step, "birth", (above,), (above, node)))
         gone = np.setdiff1d(tree.ids, now.ids).tolist()
-        return [*found, *(Lineage(step, "prune", (node,), ()) for node in gone)]
+        return [*result, *(Lineage(step, "prune", (node,), ()) for node in gone)]
 
 
 def assign_rows(
@@ -138,11 +138,11 @@ def assign_rows(
     if moves is None or not moves.birth or moves.algorithm == "paper":
         moves, most = None, 0.0
     starts, rows = _starts(model, state, others, X, moves, most, rng, run), _Rows.of(X)
-    found = _choose_nodes(*starts.pop(0), X, rows, most, rng, run)
+    result = _choose_nodes(*starts.pop(0), X, rows, most, rng, run)
     if starts:
         born = _choose_nodes(*starts.pop(), X, rows, most, rng, run)
-        found = born if born.bound > found.bound else found
-    return found
+        result = born if born.bound > result.bound else result
+    return result
 
 
 def _starts(
@@ -186,11 +186,11 @@ def _visit(
     model: EpochModel, state: EpochState, others: EpochStats, X: sp.csr_array, run: Run
 ) -> _Visited:
     """Visit rows, their own parts left out."""
-    memo, stats = visit(NodeTable.collapsed(state, model.priors), X, run=run)
+    memo, stats = update_local(NodeTable.collapsed(state, model.priors), X, run=run)
     tree = state.tree
-    found = _followed(model, state, others.plus(stats), others)
-    gone = np.setdiff1d(tree.ids, found[1].tree.ids).tolist()
-    return _Visited(replay_memo(memo, [Remove(node) for node in gone]), *found)
+    result = _followed(model, state, others.plus(stats), others)
+    gone = np.setdiff1d(tree.ids, result[1].tree.ids).tolist()
+    return _Visited(replay_memo(memo, [Remove(node) for node in gone]), *result)
 
 
 def _choose_nodes(
@@ -245,8 +245,8 @@ def _propose_births(
         return propose_birth(state, stats, priors, naturals, one, moves, own)
 
     streams = rng.spawn(len(collected))
-    found = run(propose, list(zip(collected, streams, strict=True)))
-    gaining = [one for one in found if one is not None and one.gain > model.least_gain]
+    result = run(propose, list(zip(collected, streams, strict=True)))
+    gaining = [one for one in result if one is not None and one.gain > model.least_gain]
     return sorted(gaining, key=lambda one: -one.gain)
 
 
@@ -268,7 +268,7 @@ def _followed(
     tree = state.tree
     while records := propose_removals(state, stats):
         state, stats = replay(state, stats, model.priors, records)
-    state, stats = settle(model, state, stats)
+    state, stats = coordinate_ascent(model, state, stats)
     model, state = model.learn_priors(state, stats, PRIOR_TURNS)
     gone = dict.fromkeys(np.setdiff1d(tree.ids, state.tree.ids).tolist(), -1)
     return model, state, stats, followed(others, tree, state.tree, gone)
@@ -318,9 +318,9 @@ def _choose(
     sticks = state.sticks(priors)
 
     def filled(values: NDArray, rest: float) -> NDArray:
-        found = np.full(shape, rest, dtype=values.dtype)
-        found[:n_nodes] = values
-        return found
+        result = np.full(shape, rest, dtype=values.dtype)
+        result[:n_nodes] = values
+        return result
 
     table, squares = np.zeros((len(rows.words), shape)), np.zeros(shape)
     for begin in range(0, n_nodes, N_NODES):

@@ -52,17 +52,17 @@ Array = NDArray[np.float64]
 def log_normaliser_gain(squares: Array | float, dimension: int) -> Array:
     """Log C_V(k) - log C_V(0) for squares of k, as kernels compute it."""
     flat, shape = _flat(squares)
-    found = np.empty_like(flat)
-    kernels.log_constants(flat, found, *expansion(dimension))
-    return found.reshape(shape)
+    result = np.empty_like(flat)
+    kernels.log_constants(flat, result, *expansion(dimension))
+    return result.reshape(shape)
 
 
 def bessel_slope(squares: Array | float, dimension: int) -> Array:
     """Return g, A_V(k) / k, for squares of k."""
     flat, shape = _flat(squares)
-    found = np.empty_like(flat)
-    kernels.bessel_slopes(flat, found, *expansion(dimension))
-    return found.reshape(shape)
+    result = np.empty_like(flat)
+    kernels.bessel_slopes(flat, result, *expansion(dimension))
+    return result.reshape(shape)
 
 
 def natural_lengths(
@@ -70,17 +70,17 @@ def natural_lengths(
 ) -> Array:
     """Return |y| with g(y^2 + v) y = e for lengths e < 1 of means and spreads v."""
     e, v, shape = _alike(lengths, spreads)
-    found = np.empty_like(e)
-    kernels.natural_lengths(e, v, found, dimension, *expansion(dimension))
-    return found.reshape(shape)
+    result = np.empty_like(e)
+    kernels.natural_lengths(e, v, result, dimension, *expansion(dimension))
+    return result.reshape(shape)
 
 
 def conjugate(lengths: Array | float, spreads: Array | float, dimension: int) -> Array:
     """h*(e; v) = y e - h(y; v) at its maximum over y, less its value at zero."""
     e, v, shape = _alike(lengths, spreads)
-    found = np.empty_like(e)
-    kernels.conjugates(e, v, found, dimension, *expansion(dimension))
-    return found.reshape(shape)
+    result = np.empty_like(e)
+    kernels.conjugates(e, v, result, dimension, *expansion(dimension))
+    return result.reshape(shape)
 
 
 def optimal_length(
@@ -129,6 +129,6 @@ def row_gains(
     """
     arrays = np.broadcast_arrays(squares, along, own, share, spreads)
     n, d, part, f, v = (_flat(one)[0] for one in arrays)
-    found, series = np.empty(arrays[0].shape), expansion(dimension)
-    kernels.row_gains(n, d, part, f, v, concentration, found.reshape(-1), *series)
-    return found
+    result, series = np.empty(arrays[0].shape), expansion(dimension)
+    kernels.row_gains(n, d, part, f, v, concentration, result.reshape(-1), *series)
+    return result

@@ -41,8 +41,8 @@ __all__ = [
     "EpochModel",
     "EpochPosterior",
     "close_epoch",
+    "coordinate_ascent",
     "rows_by_epoch",
-    "settle",
 ]
 
 Array = NDArray[np.float64]
@@ -75,29 +75,33 @@ class EpochModel:
         """Nats that a new node gains at the least."""
         return 0.0 if self.is_first else LEAST_EVIDENCE
 
-    def absorb(
+    def stochastic_update(
         self,
         state: EpochState,
-        totals: EpochStats,
+        global_stats: EpochStats,
         stats: EpochStats,
         step: float,
         scale: float,
     ) -> tuple[EpochState, EpochStats]:
         """Move totals by a step; globals have their optimum for these."""
         if step < 1.0:
-            kept = totals.plus(totals, -step)
-            return settle(self, state, kept.plus(stats, step * scale))
+            kept = global_stats.plus(global_stats, -step)
+            return coordinate_ascent(self, state, kept.plus(stats, step * scale))
         new = stats if scale == 1.0 else stats.plus(stats, scale - 1.0)
-        return settle(self, state, new)
+        return coordinate_ascent(self, state, new)
 
-    def exchange(
-        self, state: EpochState, totals: EpochStats, old: EpochStats, new: EpochStats
+    def incremental_update(
+        self,
+        state: EpochState,
+        global_stats: EpochStats,
+        old: EpochStats,
+        new: EpochStats,
     ) -> tuple[EpochState, EpochStats]:
         """Put new statistics in the place of old ones, and let globals follow."""
-        return settle(self, state, without(totals, old).plus(new))
+        return coordinate_ascent(self, state, without(global_stats, old).plus(new))
 
     def learn_priors(
-        self, state: EpochState, totals: EpochStats, n_turns: int = len(TURNS)
+        self, state: EpochState, global_stats: EpochStats, n_turns: int = len(TURNS)
     ) -> tuple["EpochModel", EpochState]:
         """Learn what draws directions to others, and let them follow, in turn.
 
@@ -111,9 +115,9 @@ class EpochModel:
         model, state = self._with_learned(with_own_means(state))
         for order in TURNS[:n_turns]:
             last = state.prior_concentration, model.priors.past_weight
-            state = update_own_means(state, totals, model.priors, order=order)
+            state = update_own_means(state, global_stats, model.priors, order=order)
             if self.learns_concentration:
-                state = learn_concentration(state, totals)
+                state = learn_concentration(state, global_stats)
             model, state = model._with_learned(state)
             now = state.prior_concentration, model.priors.past_weight
             if np.allclose(now, last, rtol=TURN_TOL, atol=0.0):
@@ -129,15 +133,17 @@ class EpochModel:
             return self, state
         return replace(self, priors=learn_past_weight(state, self.priors, inner)), state
 
-    def objective(self, state: EpochState, totals: EpochStats) -> dict[str, float]:
+    def objective(
+        self, state: EpochState, global_stats: EpochStats
+    ) -> dict[str, float]:
         """Terms of the bound, densities with respect to the uniform one, in nats."""
-        terms = objective(state, totals, self.priors)
+        terms = objective(state, global_stats, self.priors)
         uniform = float(log_normaliser(0.0, state.dimension))
-        terms["rows"] -= totals.n_tokens * uniform
+        terms["rows"] -= global_stats.n_tokens * uniform
         return terms
 
 
-def settle(
+def coordinate_ascent(
     model: EpochModel, state: EpochState, stats: EpochStats
 ) -> tuple[EpochState, EpochStats]:
     """Update all globals but the prior concentration, each to its maximum."""
@@ -153,9 +159,9 @@ def settle(
     return state, stats
 
 
-def without(totals: EpochStats, old: EpochStats) -> EpochStats:
+def without(global_stats: EpochStats, old: EpochStats) -> EpochStats:
     """Take statistics out of totals that hold them; what rounding leaves is nothing."""
-    rest = totals.plus(old, -1.0)
+    rest = global_stats.plus(old, -1.0)
     return replace(
         rest,
         masses=np.maximum(rest.masses, 0.0),
@@ -191,15 +197,15 @@ class EpochPosterior(Posterior[EpochModel, EpochState, EpochStats]):
         width = len(seen)
         with commit():
             if width > self.state.width:
-                state, totals = self.state, self.totals
-                wider = state.with_columns(width), totals.with_columns(width)
+                state, global_stats = self.state, self.global_stats
+                wider = state.with_columns(width), global_stats.with_columns(width)
                 self.replace_globals(*wider)
             self.seen = seen
 
     def as_closed(self) -> ClosedEpoch:
         """Return the open epoch as it would be closed now."""
         state = self.state.without_past()
-        n_rows = round(self.totals.n_tokens)
+        n_rows = round(self.global_stats.n_tokens)
         n_records = len(self.lineage)
         return ClosedEpoch(self.label, state, n_rows, self.first_step, n_records)
 
@@ -242,10 +248,10 @@ def close_epoch(posterior: EpochPosterior, label: Label) -> None:
     before = [ids for ids, _ in past[-1 - N_RETURN : -1]]
     returning = np.unique(np.concatenate([NO_IDS, *before]))
     state = next_epoch(posterior.state, history, returning)
-    totals = EpochStats.zero(len(state.tree), state.width)
+    global_stats = EpochStats.zero(len(state.tree), state.width)
     with commit():
         posterior.closed = closed
         posterior.model = replace(posterior.model, is_first=False)
         posterior.label, posterior.first_step = label, posterior.n_steps
         posterior.n_open = 0
-        posterior.replace_globals(state, totals)
+        posterior.replace_globals(state, global_stats)

@@ -50,8 +50,8 @@ __all__ = [
     "log_gain",
     "log_predictive",
     "plug_in_gain",
-    "recall",
-    "visit",
+    "sum_rows",
+    "update_local",
 ]
 
 Array = NDArray[np.float64]
@@ -311,7 +311,7 @@ class Memo:
         )
 
 
-def visit(
+def update_local(
     table: NodeTable,
     X: sp.csr_array,
     memo: Memo | None = None,
@@ -352,11 +352,11 @@ def visit(
         known = None if memo is None or drift is None else memo.taken(rows)
         return _score(table, X[rows], known, drift)
 
-    found = Memo.joined(list(run(score, begins)))
-    return found, recall(table.tree, found, X, run=run)
+    result = Memo.joined(list(run(score, begins)))
+    return result, sum_rows(table.tree, result, X, run=run)
 
 
-def recall(tree: Tree, memo: Memo, X: sp.csr_array, *, run: Run = map) -> EpochStats:
+def sum_rows(tree: Tree, memo: Memo, X: sp.csr_array, *, run: Run = map) -> EpochStats:
     """Sum over remembered rows, as the visit did that they are remembered from."""
     n_rows = X.shape[0]
 

@@ -14,37 +14,37 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.components.statistics import Weighting
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Run
-from skbnp.inference.local import Look
+from skbnp.inference.local import BlockHook
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.monitor import Account
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus, Memory
+from skbnp.inference.protocols import Corpus, StatisticsCache
 from skbnp.inference.schedules import Part, Round
-from skbnp.inference.shards import Shards, SumT, Task, World, first_rows
-from skbnp.models.dependent_trees.epoch import EpochPosterior, settle
+from skbnp.inference.shards import Broadcast, Shards, SumT, Task, first_rows
+from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
 from skbnp.models.dependent_trees.local import Drift, Memo, NodeTable
 from skbnp.models.dependent_trees.model import EpochState, EpochStats
 from skbnp.models.dependent_trees.moves.births import Collected, shared_out
 from skbnp.models.dependent_trees.moves.merges import PairLosses
-from skbnp.models.dependent_trees.moves.records import Record, followed, heirs_of
+from skbnp.models.dependent_trees.moves.records import Record, followed, merged_into_of
 from skbnp.models.dependent_trees.shard_tasks import (
     Edit,
     RowSample,
     Sight,
     collect_rows,
-    recall_rows,
     sum_losses,
+    sum_shard_rows,
     take_rows,
-    visit_rows,
+    update_rows,
 )
 from skbnp.trees import Tree
 
 __all__ = [
+    "EpochCache",
     "EpochLearner",
-    "EpochMemory",
-    "FoundRows",
-    "LastVisit",
-    "RowVisitor",
+    "LastBroadcast",
+    "RowLocalStep",
+    "RowResult",
     "ShardCorpus",
 ]
 
@@ -64,15 +64,15 @@ class ShardCorpus(Corpus):
 
 
 @dataclass(frozen=True, slots=True)
-class FoundRows:
+class RowResult:
     """What the rows of a round say, and what they said before."""
 
     stats: EpochStats
-    world: World  # in which they were visited
+    broadcast: Broadcast  # in which they were visited
     before: EpochStats | None = None  # None where the round is all rows
 
 
-class RowVisitor:
+class RowLocalStep:
     """Has shards visited.
 
     Parameters
@@ -86,26 +86,26 @@ class RowVisitor:
 
     def __init__(self, shards: Shards, n_rounds: int, seen: SeenWords | None = None):
         self.shards, self.n_rounds, self.seen = shards, n_rounds, seen
-        self._last: tuple[ref[EpochState] | None, World] | None = None
+        self._last: tuple[ref[EpochState] | None, Broadcast] | None = None
 
-    def visit(
+    def update_local(
         self,
         posterior: Posterior,
         numbers: Sequence[int],
         before: EpochStats | None = None,
-    ) -> FoundRows:
+    ) -> RowResult:
         """Visit shards under the present globals of a posterior."""
-        world = self.world(posterior)
-        stats = self.shards.total(visit_rows, numbers, world)
-        return FoundRows(stats, world, before)
+        broadcast = self.broadcast(posterior)
+        stats = self.shards.total(update_rows, numbers, broadcast)
+        return RowResult(stats, broadcast, before)
 
-    def resume(self, memory: "EpochMemory") -> None:
+    def resume(self, cache: "EpochCache") -> None:
         """Go on after the newest visit that a memory has."""
-        worlds = [visit.world for visit in memory.visits]
-        newest = max(worlds, key=lambda world: world.content.drift.step)
+        broadcasts = [sent.broadcast for sent in cache.visits]
+        newest = max(broadcasts, key=lambda broadcast: broadcast.content.drift.step)
         self._last = None, newest
 
-    def world(self, posterior: Posterior) -> World:
+    def broadcast(self, posterior: Posterior) -> Broadcast:
         """Return what rows see; equal states are one world."""
         state, last = posterior.state, self._last
         if last is None or last[0] is None or last[0]() is not state:
@@ -114,20 +114,20 @@ class RowVisitor:
             drift = Drift() if before is None else before.drift
             drift = drift.followed_by(table, None if before is None else before.table)
             sight = Sight(table, drift.latest(self.n_rounds + 1), self.seen)
-            world = World(sight)
-            self._last = last = ref(state), world
+            broadcast = Broadcast(sight)
+            self._last = last = ref(state), broadcast
         return last[1]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class LastVisit:
+class LastBroadcast:
     """When shards were visited, and which moves they have followed since."""
 
-    world: World
+    broadcast: Broadcast
     edits: tuple[Edit, ...] = ()
 
 
-class EpochMemory(Memory):
+class EpochCache(StatisticsCache):
     """Totals hold each row once, with what it said at its last visit.
 
     The first pass visits all rows under the globals of the start.
@@ -144,7 +144,7 @@ class EpochMemory(Memory):
 
     def __init__(self, shards: Shards, others: EpochStats, run: Run = map):
         self.shards, self.others, self.run = shards, others, run
-        self.visits: list[LastVisit] = []  # of each shard
+        self.visits: list[LastBroadcast] = []  # of each shard
         self._is_fresh = False  # totals are the sum over all rows at their last visit
 
     @property
@@ -157,53 +157,61 @@ class EpochMemory(Memory):
         """Whether there are rows that are not at hand."""
         return bool(self.others.masses.any())
 
-    def recall(self, part: Part) -> None:
+    def initial_local(self, part: Part) -> None:
         """Return nothing: shards remember."""
 
-    def absorb(
-        self, posterior: Posterior, round: Round, change: Sequence[FoundRows]
+    def stochastic_update(
+        self, posterior: Posterior, round: Round, change: Sequence[RowResult]
     ) -> None:
         """Let rows say something else, and the globals follow."""
-        model, state, (found,) = posterior.model, posterior.state, change
+        model, state, (result,) = posterior.model, posterior.state, change
         numbers = [part.number for part in round.parts]
-        world = found.world.emptied() if self.shards.is_lasting else found.world
-        visit = LastVisit(world)
-        if found.before is None:
-            new = settle(model, state, self.others.plus(found.stats))
-            self.visits = [visit] * len(numbers)
+        broadcast = (
+            result.broadcast.emptied() if self.shards.is_lasting else result.broadcast
+        )
+        sent = LastBroadcast(broadcast)
+        if result.before is None:
+            new = coordinate_ascent(model, state, self.others.plus(result.stats))
+            self.visits = [sent] * len(numbers)
         else:
-            totals = posterior.totals
-            new = model.exchange(state, totals, found.before, found.stats)
+            global_stats = posterior.global_stats
+            new = model.incremental_update(
+                state, global_stats, result.before, result.stats
+            )
             for number in numbers:
-                self.visits[number] = visit
-        self._is_fresh = found.before is None
+                self.visits[number] = sent
+        self._is_fresh = result.before is None
         self._follow(state.tree, new[0].tree)
         posterior.replace_globals(*new)
 
     def end_pass(self, posterior: Posterior) -> None:
         """Sum the totals afresh, where rounding errors may be in them; learn priors."""
         if not self._is_fresh:
-            totals = self.totals(posterior.state.tree)
-            posterior.replace_globals(posterior.state, totals)
-        posterior.stale = 0.0  # nothing is left of the start
+            global_stats = self.global_stats(posterior.state.tree)
+            posterior.replace_globals(posterior.state, global_stats)
+        posterior.init_fraction = 0.0  # nothing is left of the start
         learn_priors(posterior)
 
     def keep(
-        self, posterior: Posterior, records: Sequence[Record], rows: Ints, said: Memo
+        self,
+        posterior: Posterior,
+        records: Sequence[Record],
+        rows: Ints,
+        assignments: Memo,
     ) -> None:
         """Follow moves, by which some rows say something else."""
         tree = posterior.state.tree
         new = tree
         for record in records:
             new = record.edit(new)
-        self._follow(tree, new, heirs_of(records))
-        edit = Edit.of(records, rows, said)
+        self._follow(tree, new, merged_into_of(records))
+        edit = Edit.of(records, rows, assignments)
         if edit is not None:
             followed_by = {
-                visit: replace(visit, edits=(*visit.edits, edit))
-                for visit in self._groups(range(len(self.visits)))
+                sent: replace(sent, edits=(*sent.edits, edit))
+                for sent in self._groups(range(len(self.visits)))
             }
-            self.visits = [followed_by[visit] for visit in self.visits]
+            self.visits = [followed_by[sent] for sent in self.visits]
 
     def account(self) -> dict[str, object]:
         """Return what another memory of the same rows needs to go on alike."""
@@ -220,13 +228,13 @@ class EpochMemory(Memory):
 
     # What rows are asked --------------------------------------------------------------
 
-    def totals(self, tree: Tree) -> EpochStats:
+    def global_stats(self, tree: Tree) -> EpochStats:
         """Sum what all rows say."""
         return self.others.plus(self.recalled(range(len(self.visits)), tree))
 
     def recalled(self, numbers: Iterable[int], tree: Tree) -> EpochStats:
         """Sum what the rows of some shards say."""
-        return self._total(recall_rows, numbers, tree)
+        return self._total(sum_shard_rows, numbers, tree)
 
     def losses(self) -> PairLosses:
         """Entropy that rows lose if two of their nodes are one."""
@@ -240,9 +248,9 @@ class EpochMemory(Memory):
         if not targets:
             return []
         numbers = range(len(self.visits))
-        found = self._total(collect_rows, numbers, targets, n_nodes, step, most)
+        result = self._total(collect_rows, numbers, targets, n_nodes, step, most)
         n_rows = int(self.shards.n_rows.sum())
-        lists = shared_out([rows for rows, _ in found.found], n_rows)
+        lists = shared_out([rows for rows, _ in result.result], n_rows)
         taken = np.sort(np.concatenate(lists))
         sample = self._taken(taken)
         gathered = []
@@ -256,12 +264,12 @@ class EpochMemory(Memory):
         """Return rows by number, increasing."""
         limits = [*first_rows(self.shards.n_rows), int(self.shards.n_rows.sum())]
         counts = np.diff(np.searchsorted(rows, limits))
-        found: dict[int, RowSample] = {}
-        for visit, numbers in self._groups(np.flatnonzero(counts)).items():
-            argument = visit.edits, rows
-            parts = self.shards.map(take_rows, numbers, visit.world, argument)
-            found.update(zip(numbers, parts, strict=True))
-        parts = [found[number] for number in sorted(found)]
+        result: dict[int, RowSample] = {}
+        for sent, numbers in self._groups(np.flatnonzero(counts)).items():
+            argument = sent.edits, rows
+            parts = self.shards.map(take_rows, numbers, sent.broadcast, argument)
+            result.update(zip(numbers, parts, strict=True))
+        parts = [result[number] for number in sorted(result)]
         none = sp.csr_array((0, self.others.sums.shape[1]), dtype=np.float32)
         return RowSample(
             sp.csr_array(sp.vstack([none, *(part.X for part in parts)], format="csr")),
@@ -270,31 +278,31 @@ class EpochMemory(Memory):
 
     def _total(self, task: Task[SumT], numbers: Iterable[int], *given: object) -> SumT:
         parts = [
-            self.shards.total(task, group, visit.world, (visit.edits, *given))
-            for visit, group in self._groups(numbers).items()
+            self.shards.total(task, group, sent.broadcast, (sent.edits, *given))
+            for sent, group in self._groups(numbers).items()
         ]
         return reduce(lambda one, other: one.plus(other), parts)
 
-    def _groups(self, numbers: Iterable[int]) -> dict[LastVisit, list[int]]:
+    def _groups(self, numbers: Iterable[int]) -> dict[LastBroadcast, list[int]]:
         """Shards by their last visit."""
-        groups: dict[LastVisit, list[int]] = {}
+        groups: dict[LastBroadcast, list[int]] = {}
         for number in numbers:
             groups.setdefault(self.visits[number], []).append(int(number))
         return groups
 
-    def _follow(self, old: Tree, new: Tree, heirs: dict[int, int] | None = None):
-        self.others = followed(self.others, old, new, heirs or {})
+    def _follow(self, old: Tree, new: Tree, merged_into: dict[int, int] | None = None):
+        self.others = followed(self.others, old, new, merged_into or {})
 
 
-class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochMemory]):
+class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochCache]):
     """Passes over the shards of an epoch."""
 
-    def visit(
-        self, round: Round, weighting: Weighting, look: Look | None
-    ) -> list[FoundRows]:
+    def update_local(
+        self, round: Round, weighting: Weighting, block_hook: BlockHook | None
+    ) -> list[RowResult]:
         """Visit the shards of a round together."""
         numbers, before = [part.number for part in round.parts], None
-        if len(numbers) < len(self.memory.shards.n_rows):
+        if len(numbers) < len(self.cache.shards.n_rows):
             tree = self.posterior.state.tree
-            before = self.memory.recalled(numbers, tree)
-        return [self.visitor.visit(self.posterior, numbers, before)]
+            before = self.cache.recalled(numbers, tree)
+        return [self.local_step.update_local(self.posterior, numbers, before)]

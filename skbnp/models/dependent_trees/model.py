@@ -176,9 +176,9 @@ class EpochState(NodeState):
     @property
     def pasts(self) -> Array:
         """Directions in the epoch before, as `means`, zero of new nodes."""
-        found = np.zeros_like(self.means)
-        found[self.with_past] = self.previous[self.past[self.with_past]]
-        return found
+        result = np.zeros_like(self.means)
+        result[self.with_past] = self.previous[self.past[self.with_past]]
+        return result
 
     def without_past(self) -> "EpochState":
         """Forget the epoch before."""
@@ -407,7 +407,7 @@ def _entries(
 
 def inner_products(state: EpochState, rows: NDArray[np.intp]) -> Array:
     """E'E, E_up'E_up, E_up'E, mu'E, E_up'mu of nodes; whether they have a past."""
-    found = np.empty((len(rows), 6))
+    result = np.empty((len(rows), 6))
     kernels.inner_products(
         rows,
         state.means,
@@ -415,9 +415,9 @@ def inner_products(state: EpochState, rows: NDArray[np.intp]) -> Array:
         state.past,
         state.above,
         state.tree.parent,
-        found,
+        result,
     )
-    return found.T
+    return result.T
 
 
 def lengths_and_spreads(state: EpochState, priors: TreePriors) -> tuple[Array, Array]:
@@ -441,9 +441,9 @@ def natural_of(
     state: EpochState, stats: EpochStats, priors: TreePriors, place: int
 ) -> Array:
     """What priors, rows and children say in the direction of a node, (n_seen,)."""
-    found = np.empty(state.width)
-    kernels.natural_parameter(place, found, *known_to_kernels(state, stats, priors))
-    return found
+    result = np.empty(state.width)
+    kernels.natural_parameter(place, result, *known_to_kernels(state, stats, priors))
+    return result
 
 
 def prior_lengths(
@@ -684,9 +684,9 @@ def _direction_terms(
 
 def _fits(state: EpochState, stats: EpochStats, rows: NDArray[np.intp]) -> Array:
     """s_e'E_e of some nodes."""
-    found = np.empty(len(rows))
-    kernels.fits(rows, state.means, *_entries(stats), found)
-    return found
+    result = np.empty(len(rows))
+    kernels.fits(rows, state.means, *_entries(stats), result)
+    return result
 
 
 def direction_bound(
@@ -723,11 +723,11 @@ def windowed(tree: Tree, past: Sequence[tuple[NDArray[np.intp], Array]]) -> Arra
 
     Nodes that are not in the tree any more are left out.
     """
-    totals = np.zeros(len(tree))
+    global_stats = np.zeros(len(tree))
     for ids, masses in past:
         there = np.isin(ids, tree.ids)
-        totals[tree.positions(ids[there])] += masses[there]
-    return totals
+        global_stats[tree.positions(ids[there])] += masses[there]
+    return global_stats
 
 
 def next_epoch(
@@ -877,7 +877,7 @@ def stick_gains(
 
     At its optimum a stick adds log B(posterior) - log B(prior), whatever the others.
     """
-    found, work = np.empty(len(sources)), np.empty((2, len(state.tree)))
+    result, work = np.empty(len(sources)), np.empty((2, len(state.tree)))
     stick_kernels.merge_gains(
         sources,
         targets,
@@ -888,6 +888,6 @@ def stick_gains(
         priors.stop_concentration,
         priors.child_concentration,
         work,
-        found,
+        result,
     )
-    return found
+    return result

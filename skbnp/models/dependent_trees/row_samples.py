@@ -34,7 +34,7 @@ class KeyedRows:
         return KeyedRows(keys[order], X[order], self.most)
 
 
-def sample_rows(shard: Shard, world: None, argument: tuple[int, int]) -> KeyedRows:
+def sample_rows(shard: Shard, broadcast: None, argument: tuple[int, int]) -> KeyedRows:
     """Draw rows of a shard by their numbers."""
     seed, most = argument
     numbers = shard.first_row + np.arange(shard.X.shape[0])

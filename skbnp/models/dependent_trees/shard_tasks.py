@@ -13,8 +13,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.inference.shards import Shard, World
-from skbnp.models.dependent_trees.local import Drift, Memo, NodeTable, recall, visit
+from skbnp.inference.shards import Broadcast, Shard
+from skbnp.models.dependent_trees.local import (
+    Drift,
+    Memo,
+    NodeTable,
+    sum_rows,
+    update_local,
+)
 from skbnp.models.dependent_trees.model import EpochStats
 from skbnp.models.dependent_trees.moves.births import collect
 from skbnp.models.dependent_trees.moves.merges import PairLosses
@@ -34,12 +40,12 @@ __all__ = [
     "Sight",
     "TargetRows",
     "collect_rows",
-    "recall_rows",
     "remembered",
     "seen_columns",
     "sum_losses",
+    "sum_shard_rows",
     "take_rows",
-    "visit_rows",
+    "update_rows",
 ]
 
 Ints = NDArray[np.intp]
@@ -60,15 +66,17 @@ class Edit:
 
     records: tuple[Record, ...]
     rows: Ints  # numbers in the epoch, increasing
-    said: Memo  # by these rows
+    assignments: Memo  # by these rows
 
     @classmethod
-    def of(cls, records: Sequence[Record], rows: Ints, said: Memo) -> "Edit | None":
+    def of(
+        cls, records: Sequence[Record], rows: Ints, assignments: Memo
+    ) -> "Edit | None":
         """Return what changes memos; None if nothing does."""
         ends = tuple(
             one for one in records if isinstance(one, (Exchange, Merge, Remove))
         )
-        return cls(ends, rows, said) if ends or len(rows) else None
+        return cls(ends, rows, assignments) if ends or len(rows) else None
 
     def made(self, memo: Memo, first_row: int) -> Memo:
         """Let the rows of a shard follow."""
@@ -77,78 +85,86 @@ class Edit:
         )
         if end > begin:
             own = slice(begin, end)
-            memo = memo.replaced(self.rows[own] - first_row, self.said.taken(own))
+            memo = memo.replaced(
+                self.rows[own] - first_row, self.assignments.taken(own)
+            )
         return replay_memo(memo, self.records)
 
 
 Edits = tuple[Edit, ...]
 
 
-def _rows_of(shard: Shard, world: World) -> sp.csr_array:
+def _rows_of(shard: Shard, broadcast: Broadcast) -> sp.csr_array:
     """Rows of a shard by columns of the table."""
     if "rows" not in shard.cache:
-        seen = world.content.seen
+        seen = broadcast.content.seen
         shard.cache["rows"] = shard.X if seen is None else seen.compact(shard.X)
     return shard.cache["rows"]
 
 
 def _visited(
-    shard: Shard, world: World, before: Memo | None = None
+    shard: Shard, broadcast: Broadcast, before: Memo | None = None
 ) -> tuple[Memo, EpochStats]:
     """Visit rows; what they said before may spare some nodes, and changes nothing."""
-    sight: Sight = world.content
+    sight: Sight = broadcast.content
     drift = None if before is None else sight.drift.since(before.step, sight.table)
-    X = _rows_of(shard, world)
-    memo, stats = visit(sight.table, X, before, drift, run=shard.run)
+    X = _rows_of(shard, broadcast)
+    memo, stats = update_local(sight.table, X, before, drift, run=shard.run)
     return replace(memo, step=sight.drift.step), stats
 
 
-def remembered(shard: Shard, world: World, edits: Edits) -> Memo:
+def remembered(shard: Shard, broadcast: Broadcast, edits: Edits) -> Memo:
     """Return what rows say since their visit in a world."""
     name, n_made, memo = shard.cache.get("memo", (None, 0, None))
-    if name != world.name or n_made > len(edits):
-        n_made, (memo, _) = 0, _visited(shard, world)
+    if name != broadcast.name or n_made > len(edits):
+        n_made, (memo, _) = 0, _visited(shard, broadcast)
     for edit in edits[n_made:]:
         memo = edit.made(memo, shard.first_row)
-    shard.cache["memo"] = world.name, len(edits), memo
+    shard.cache["memo"] = broadcast.name, len(edits), memo
     return memo
 
 
 # Tasks --------------------------------------------------------------------------------
 
 
-def visit_rows(shard: Shard, world: World, argument: None) -> EpochStats:
+def update_rows(shard: Shard, broadcast: Broadcast, argument: None) -> EpochStats:
     """Visit rows, and sum over them."""
     _, _, before = shard.cache.get("memo", (None, 0, None))
-    memo, stats = _visited(shard, world, before)
-    shard.cache["memo"] = world.name, 0, memo
+    memo, stats = _visited(shard, broadcast, before)
+    shard.cache["memo"] = broadcast.name, 0, memo
     return stats
 
 
-def recall_rows(shard: Shard, world: World, argument: tuple[Edits, Tree]) -> EpochStats:
+def sum_shard_rows(
+    shard: Shard, broadcast: Broadcast, argument: tuple[Edits, Tree]
+) -> EpochStats:
     """Sum what rows say, by a tree."""
     edits, tree = argument
-    memo = remembered(shard, world, edits)
-    return recall(tree, memo, _rows_of(shard, world), run=shard.run)
+    memo = remembered(shard, broadcast, edits)
+    return sum_rows(tree, memo, _rows_of(shard, broadcast), run=shard.run)
 
 
-def sum_losses(shard: Shard, world: World, argument: tuple[Edits]) -> PairLosses:
+def sum_losses(
+    shard: Shard, broadcast: Broadcast, argument: tuple[Edits]
+) -> PairLosses:
     """Sum the entropy that rows lose if two of their nodes are one."""
     (edits,) = argument
-    return PairLosses.of_rows(remembered(shard, world, edits))
+    return PairLosses.of_rows(remembered(shard, broadcast, edits))
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRows:
     """Rows that each of some targets may have a new node for: the smallest keys."""
 
-    found: tuple[tuple[Ints, NDArray[np.uint64]], ...]  # rows and keys, by target
+    result: tuple[tuple[Ints, NDArray[np.uint64]], ...]  # rows and keys, by target
     most: int
 
     def plus(self, other: "TargetRows") -> "TargetRows":
         """Return those with the smallest keys of both."""
         both = []
-        for (rows, keys), (more, further) in zip(self.found, other.found, strict=True):
+        for (rows, keys), (more, further) in zip(
+            self.result, other.result, strict=True
+        ):
             keys = np.concatenate([keys, further])
             order = np.argsort(keys, kind="stable")[: self.most]
             both.append((np.concatenate([rows, more])[order], keys[order]))
@@ -156,13 +172,15 @@ class TargetRows:
 
 
 def collect_rows(
-    shard: Shard, world: World, argument: tuple[Edits, Sequence[int], int, int, int]
+    shard: Shard,
+    broadcast: Broadcast,
+    argument: tuple[Edits, Sequence[int], int, int, int],
 ) -> TargetRows:
     """Find rows of some targets, `most` of each, see `collect`."""
     edits, targets, n_nodes, step, most = argument
-    memo = remembered(shard, world, edits)
-    found = collect(memo, targets, n_nodes, step, shard.first_row, most)
-    return TargetRows(tuple(found), most)
+    memo = remembered(shard, broadcast, edits)
+    result = collect(memo, targets, n_nodes, step, shard.first_row, most)
+    return TargetRows(tuple(result), most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +191,17 @@ class RowSample:
     memo: Memo
 
 
-def take_rows(shard: Shard, world: World, argument: tuple[Edits, Ints]) -> RowSample:
+def take_rows(
+    shard: Shard, broadcast: Broadcast, argument: tuple[Edits, Ints]
+) -> RowSample:
     """Return rows of the shard, by their numbers in the epoch."""
     edits, rows = argument
     begin, end = np.searchsorted(
         rows, [shard.first_row, shard.first_row + shard.X.shape[0]]
     )
     own = rows[begin:end] - shard.first_row
-    memo = remembered(shard, world, edits)
-    return RowSample(_rows_of(shard, world)[own], memo.taken(own))
+    memo = remembered(shard, broadcast, edits)
+    return RowSample(_rows_of(shard, broadcast)[own], memo.taken(own))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +215,7 @@ class SeenColumns:
         return SeenColumns(self.mask | other.mask)
 
 
-def seen_columns(shard: Shard, world: None, argument: None) -> SeenColumns:
+def seen_columns(shard: Shard, broadcast: None, argument: None) -> SeenColumns:
     """Mark the columns that rows of the shard have."""
     n_features = shard.X.shape[1]
     return SeenColumns(np.bincount(shard.X.indices, minlength=n_features) > 0)

@@ -85,11 +85,11 @@ def spherical_kmeans(
     X = sp.csr_array(X[rows].astype(np.float32))
     rows_of_doubles = X.astype(np.float64)
     centres = _draw_centres(X, n_clusters, rng)
-    found = nearest_centres(X, centres, run)
+    result = nearest_centres(X, centres, run)
     for _ in range(max_iter):
         spread = sp.csr_array(
-            (np.ones(len(found)), (found, np.arange(len(found)))),
-            shape=(centres.shape[0], len(found)),
+            (np.ones(len(result)), (result, np.arange(len(result)))),
+            shape=(centres.shape[0], len(result)),
         )
         sums = sp.csr_array(spread @ rows_of_doubles)
         lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1)).ravel())
@@ -98,10 +98,10 @@ def spherical_kmeans(
         order = np.arange(len(lengths))
         order[~kept] += len(lengths)  # those stay where they were
         centres = sp.csr_array(sp.vstack([sums, centres], format="csr")[order])
-        before, found = found, nearest_centres(X, centres, run)
-        if (before == found).all():
+        before, result = result, nearest_centres(X, centres, run)
+        if (before == result).all():
             break
-    labels[rows] = np.unique(found, return_inverse=True)[1]
+    labels[rows] = np.unique(result, return_inverse=True)[1]
     return labels
 
 
@@ -142,9 +142,9 @@ def nearest_centres(
     indptr, words = X.indptr.astype(np.int32), X.indices.astype(np.int32)
 
     def score(begin: int, stop: int) -> None:
-        found, limits = nodes[begin:stop], indptr[begin : stop + 1]
+        result, limits = nodes[begin:stop], indptr[begin : stop + 1]
         some = slice(limits[0], limits[-1])
-        scores, rest = np.empty(found.shape), np.empty(len(found))
+        scores, rest = np.empty(result.shape), np.empty(len(result))
         score_rows(
             limits - limits[0],
             words[some],
@@ -152,7 +152,7 @@ def nearest_centres(
             table,
             there,
             1.0,
-            found,
+            result,
             scores,
             rest,
         )

@@ -39,17 +39,17 @@ class Sticks:
 
         `stop` and `child` are alpha and gamma.
         """
-        found = np.empty((4, len(tree)))
-        kernels.beta_parameters(tree.parent, masses, stop, child, found)
-        return cls((found[0], found[1]), (found[2], found[3]))
+        result = np.empty((4, len(tree)))
+        kernels.beta_parameters(tree.parent, masses, stop, child, result)
+        return cls((result[0], result[1]), (result[2], result[3]))
 
     def log_weights(self, tree: Tree) -> Array:
         """E log pi_e of each node."""
-        given, found = np.stack([*self.stop, *self.child]), np.empty(len(tree))
+        given, result = np.stack([*self.stop, *self.child]), np.empty(len(tree))
         kernels.expected_log_weights(
-            tree.parent, given, np.empty((6, len(tree))), found
+            tree.parent, given, np.empty((6, len(tree))), result
         )
-        return found
+        return result
 
     def mean_weights(self, tree: Tree) -> Array:
         """E pi_e of each node; what is left of one belongs to nodes not there yet."""
@@ -87,21 +87,21 @@ def beta_divergence(q: tuple[Array, Array], p: tuple[Array, Array]) -> Array:
 def behind(tree: Tree, values: Array) -> Array:
     """Sum values over the later siblings of each node."""
     order, groups = tree.siblings
-    sums, totals = np.cumsum(values[order]), np.zeros(len(tree))
+    sums, global_stats = np.cumsum(values[order]), np.zeros(len(tree))
     if len(order):
         ends = np.append(groups[1:], len(order))
-        totals[order] = np.repeat(sums[ends - 1], ends - groups) - sums
-    return totals
+        global_stats[order] = np.repeat(sums[ends - 1], ends - groups) - sums
+    return global_stats
 
 
 def before(tree: Tree, values: Array) -> Array:
     """Sum values over the earlier siblings of each node."""
     order, groups = tree.siblings
-    own, totals = values[order], np.zeros(len(tree))
+    own, global_stats = values[order], np.zeros(len(tree))
     before = np.cumsum(own) - own
     first = np.repeat(before[groups], np.diff(groups, append=len(order)))
-    totals[order] = before - first
-    return totals
+    global_stats[order] = before - first
+    return global_stats
 
 
 def _expected_logs(parameters: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, multigammaln
 
 from skbnp.inference.posterior import Posterior
-from skbnp.models.hca.memory import RowVisitor
+from skbnp.models.hca.memory import RowLocalStep
 from skbnp.models.hca.start import some_rows
 from skbnp.utils.random import Purpose, stream
 
@@ -20,7 +20,7 @@ PRIOR_ROWS = 0.02
 
 
 def directions_of_one_cloud(
-    posterior: Posterior, visitor: RowVisitor, X: NDArray
+    posterior: Posterior, local_step: RowLocalStep, X: NDArray
 ) -> int | None:
     """Directions in which one Gaussian cloud is long, if it explains rows better.
 
@@ -29,23 +29,23 @@ def directions_of_one_cloud(
     through a Gaussian never pays for its labels. Of many rows some judge.
     """
     model, state = posterior.model, posterior.state
-    rng = stream(posterior.entropy, Purpose.START)
+    rng = stream(posterior.seed_entropy, Purpose.START)
     X = X[some_rows(np.arange(len(X)), rng)]
-    memo, _ = visitor.visit_rows(model, state, X)
+    memo, _ = local_step.update_rows(model, state, X)
     _, labels = np.unique(memo.stubs[memo.best], return_inverse=True)
     counts = np.bincount(labels)
     if len(counts) < 2:
         return None
     rest = model.frame.enter(X)
     one = _log_evidence([rest])
-    bound = model.bound(state, posterior.totals)
-    if not one / len(rest) > bound / max(posterior.totals.n_rows, 1.0):
+    bound = model.bound(state, posterior.global_stats)
+    if not one / len(rest) > bound / max(posterior.global_stats.n_rows, 1.0):
         return None
     groups = [rest[labels == label] for label in range(len(counts))]
     log_labels = gammaln(len(counts)) - gammaln(len(counts) + len(rest))
     log_labels += gammaln(1.0 + counts).sum()
-    apart = sum(_log_evidence([group]) for group in groups)
-    if not one > log_labels + max(apart, _log_evidence(groups)):
+    separate = sum(_log_evidence([group]) for group in groups)
+    if not one > log_labels + max(separate, _log_evidence(groups)):
         return None
     squares = _squares([rest])
     return int(np.count_nonzero(squares > squares.sum() / rest.shape[1]))

@@ -16,7 +16,7 @@ from skbnp.models.hca.frame import Frame, blocks
 from skbnp.models.hca.model import Paths, Stats, change_on_paths
 from skbnp.trees import Tree
 
-__all__ = ["Memo", "coordinates", "log_density", "sums", "visit"]
+__all__ = ["Memo", "coordinates", "log_density", "sums", "update_local"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -116,7 +116,7 @@ class Memo:
         return replace(self, stubs=stubs)
 
 
-def visit(
+def update_local(
     paths: Paths, tree: Tree, X: NDArray, frame: Frame, executor: Executor
 ) -> Memo:
     """Infer the paths of rows and their coordinates; `tree` names the stubs."""
@@ -172,9 +172,9 @@ def _scores(rest: Array, products: Array, paths: Paths) -> Array:
         for above in range(level + 1):
             table[nodes[:, above], np.arange(n_stubs)] = paths.roots[:, level, above]
         table[-1] = 0.0
-        found = products @ (precision * table)
-        found += np.einsum("ij,ij->i", paths.roots[:, level], paths.centres)
-        squares += np.square(found, out=found)
+        result = products @ (precision * table)
+        result += np.einsum("ij,ij->i", paths.roots[:, level], paths.centres)
+        squares += np.square(result, out=result)
     squares *= 0.5
     squares += paths.constants
     squares -= 0.5 * precision * np.einsum("ij,ij->i", rest, rest)[:, None]
@@ -258,5 +258,5 @@ def coordinates(
         own = products[np.arange(len(stubs))[:, None], nodes[stubs]]
         return np.einsum("il,ilm->im", own, inverses[stubs])
 
-    found = list(executor.map(task, blocks(X.shape)))
-    return best, np.concatenate([np.zeros((0, nodes.shape[1])), *found])
+    result = list(executor.map(task, blocks(X.shape)))
+    return best, np.concatenate([np.zeros((0, nodes.shape[1])), *result])

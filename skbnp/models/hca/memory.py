@@ -9,57 +9,67 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import Look
+from skbnp.inference.local import BlockHook
 from skbnp.inference.memory import RunningAverage, learn_priors
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Memory
+from skbnp.inference.protocols import StatisticsCache
 from skbnp.inference.schedules import Part, Round
-from skbnp.models.hca.local import Memo, sums, visit
-from skbnp.models.hca.model import Model, State, Stats, convert, expand, paths, settle
+from skbnp.models.hca.local import Memo, sums, update_local
+from skbnp.models.hca.model import (
+    Model,
+    State,
+    Stats,
+    convert,
+    coordinate_ascent,
+    expand,
+    paths,
+)
 from skbnp.trees import Tree
 
-__all__ = ["FoundRows", "FramedAverage", "RowMemory", "RowVisitor"]
+__all__ = ["FramedAverage", "RowCache", "RowLocalStep", "RowResult"]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundRows:
+class RowResult:
     """What the rows of a part say, and of which globals."""
 
     stats: Stats
-    memory: Memo
+    cache: Memo
     state: State
 
 
 @dataclass(frozen=True, slots=True)
-class RowVisitor:
+class RowLocalStep:
     """Visits rows, on which threads."""
 
     executor: Executor
 
-    def visit(
+    def update_local(
         self,
         posterior: Posterior,
         X: NDArray,
         *,
         weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: Memo | None = None,
-        look: Look | None = None,
-    ) -> FoundRows:
+        block_hook: BlockHook | None = None,
+    ) -> RowResult:
         """Visit rows under the present globals of a posterior.
 
         If the totals are what they remember, other coordinates may be better: see
         `expand`.
         """
-        del weighting, look  # there is no warm-up, and no moves look at blocks
+        del weighting, block_hook  # there is no warm-up, and no moves look at blocks
         model, state = posterior.model, posterior.state
         if remembered is not None:
-            state = expand(model, state, posterior.totals)
-        memo, stats = self.visit_rows(model, state, X)
-        return FoundRows(stats, memo, state)
+            state = expand(model, state, posterior.global_stats)
+        memo, stats = self.update_rows(model, state, X)
+        return RowResult(stats, memo, state)
 
-    def visit_rows(self, model: Model, state: State, X: NDArray) -> tuple[Memo, Stats]:
+    def update_rows(self, model: Model, state: State, X: NDArray) -> tuple[Memo, Stats]:
         """Visit rows under given globals; return what they say, and its sums."""
-        memo = visit(paths(model, state), state.tree, X, model.frame, self.executor)
+        memo = update_local(
+            paths(model, state), state.tree, X, model.frame, self.executor
+        )
         return memo, self.sums(memo, X, state.tree, model)
 
     def sums(self, memo: Memo, X: NDArray, tree: Tree, model: Model) -> Stats:
@@ -70,23 +80,25 @@ class RowVisitor:
 class FramedAverage(RunningAverage):
     """Running averages in units of the standard deviation of all rows so far."""
 
-    def absorb(self, posterior: Posterior, round: Round, change: Sequence[Any]) -> None:
+    def stochastic_update(
+        self, posterior: Posterior, round: Round, change: Sequence[Any]
+    ) -> None:
         """Move totals and globals, then put them in the unit that follows."""
-        super().absorb(posterior, round, change)
+        super().stochastic_update(posterior, round, change)
         frame = posterior.model.frame
-        n_rows = sum(said.stats.n_rows for said in change)
-        square = sum(said.stats.square for said in change)
+        n_rows = sum(result.stats.n_rows for result in change)
+        square = sum(result.stats.square for result in change)
         if frame.scale == 0.0 or not square > 0.0:
             return
         fresh = frame.unit * math.sqrt(square / (n_rows * len(frame.shift)))
         grown = frame.grown(fresh, n_rows, posterior.n_seen)
-        posterior.model, *held = posterior.model.in_frame(
-            grown, posterior.state, posterior.totals
+        posterior.model, *precisions = posterior.model.in_frame(
+            grown, posterior.state, posterior.global_stats
         )
-        posterior.replace_globals(*held)
+        posterior.replace_globals(*precisions)
 
 
-class RowMemory(Memory):
+class RowCache(StatisticsCache):
     """Totals hold each row once, with what it said at its last visit.
 
     Parameters
@@ -104,25 +116,25 @@ class RowMemory(Memory):
     def __init__(self, scale: float = 1.0, others: Stats | None = None):
         self.scale, self.others, self.memo = scale, others, None
 
-    def recall(self, part: Part) -> Memo | None:
+    def initial_local(self, part: Part) -> Memo | None:
         """Return what all rows said, if there are no others."""
         return self.memo if self.others is None else None
 
-    def absorb(
-        self, posterior: Posterior, round: Round, change: Sequence[FoundRows]
+    def stochastic_update(
+        self, posterior: Posterior, round: Round, change: Sequence[RowResult]
     ) -> None:
         """Let the totals be what all rows say now."""
-        (said,) = change
-        stats = said.stats.times(self.scale)
+        (result,) = change
+        stats = result.stats.times(self.scale)
         if self.others is not None:
             stats = stats.plus(self.others)
-        model, memo = posterior.model, said.memory
-        state, stats = settle(model, said.state, stats)
+        model, memo = posterior.model, result.cache
+        state, stats = coordinate_ascent(model, result.state, stats)
         if self.others is not None:  # who cannot be visited with other coordinates
-            others = self.others.follow(said.state.tree, state.tree)
-            state, stats, turned = convert(model, state, stats)
-            self.others = others.changed(state.tree, turned)
-            memo = memo.changed(state.tree, turned)
+            others = self.others.follow(result.state.tree, state.tree)
+            state, stats, flipped = convert(model, state, stats)
+            self.others = others.changed(state.tree, flipped)
+            memo = memo.changed(state.tree, flipped)
         self.memo = memo
         posterior.replace_globals(state, stats)
 

@@ -51,12 +51,12 @@ __all__ = [
     "Stats",
     "change_on_paths",
     "convert",
+    "coordinate_ascent",
     "elbo_terms",
     "equations",
     "expand",
     "mean_paths",
     "paths",
-    "settle",
     "update_centres",
     "update_masses",
     "update_means",
@@ -164,7 +164,7 @@ class Stats(NodeStatistics):
         """Without the negative masses that differences leave."""
         return replace(self, stub_masses=np.maximum(self.stub_masses, 0.0))
 
-    def turned(self, tree: Tree, node: int) -> "Stats":
+    def flip_sign(self, tree: Tree, node: int) -> "Stats":
         """Let the coordinates of a node have the other sign."""
         level, stubs = tree.depth_of(node), tree.positions(tree.subtree_of(node))
         signs = np.ones(self.coordinates.shape)
@@ -179,18 +179,18 @@ class Stats(NodeStatistics):
     def changed(self, tree: Tree, change: Array) -> "Stats":
         """Let rows have other coordinates, see `change_on_paths`."""
         on_paths = change_on_paths(tree, change, self.coordinates.shape[1])
-        turned = on_paths.transpose(0, 2, 1)
+        flipped = on_paths.transpose(0, 2, 1)
         log_dets = np.linalg.slogdet(on_paths)[1]
         return replace(
             self,
-            moments=on_paths @ self.moments @ turned,
+            moments=on_paths @ self.moments @ flipped,
             coordinates=np.einsum("klm,km->kl", on_paths, self.coordinates),
             products=on_paths @ self.products,
             entropy=self.entropy + float(self.stub_masses @ log_dets),
         )
 
     def follow(
-        self, old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
+        self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
     ) -> "Stats":
         """Speak of the stubs of another tree.
 
@@ -198,8 +198,8 @@ class Stats(NodeStatistics):
         the closest node above that has stayed; what they said of levels below it was
         about loadings that are not in the tree any more.
         """
-        moved = self.carried(old, new)
-        for place, to, is_heir in ended_nodes(old, new, heirs):
+        moved = self.reindex(old, new)
+        for place, to, is_heir in ended_nodes(old, new, merged_into):
             known = 1 + (old.depth[place] if is_heir else new.depth[to])
             moved.stub_masses[to] += self.stub_masses[place]
             diagonal = np.diag(np.diag(self.moments[place]))
@@ -239,12 +239,12 @@ class Model:
         """Evidence lower bound of the rows behind `stats`, in units of the frame."""
         return sum(elbo_terms(self, state, stats).values())
 
-    def absorb(
-        self, state: State, totals: Stats, stats: Stats, step: float, scale: float
+    def stochastic_update(
+        self, state: State, global_stats: Stats, stats: Stats, step: float, scale: float
     ) -> tuple[State, Stats]:
         """Move totals by a step towards scaled statistics; the globals follow."""
-        blended = totals.blended(stats, 1.0 - step, step * scale)
-        return convert(self, *settle(self, state, blended))[:2]
+        blended = global_stats.blended(stats, 1.0 - step, step * scale)
+        return convert(self, *coordinate_ascent(self, state, blended))[:2]
 
     def in_frame(
         self, frame: Frame, state: State, stats: Stats
@@ -269,9 +269,9 @@ class Model:
         )
         return model, state, stats
 
-    def learn_priors(self, state: State, totals: Stats) -> tuple["Model", State]:
+    def learn_priors(self, state: State, global_stats: Stats) -> tuple["Model", State]:
         """Learn what is to be learned of the hyperparameters."""
-        return self.learned(state, totals), state
+        return self.learned(state, global_stats), state
 
     def learned(self, state: State, stats: Stats) -> "Model":
         """Return the model whose loading variance has the highest bound."""
@@ -330,8 +330,8 @@ def equations(tree: Tree, stats: Stats) -> Equations:
     nodes = stub_nodes(tree, n_levels)
     nodes = np.where(nodes < 0, n + 1, nodes)  # off the tree: left out in the end
     pairs = (n + 2) * nodes[:, :, None] + nodes[:, None, :]
-    held = np.bincount(pairs.ravel(), stats.moments.ravel(), (n + 2) ** 2)
-    left = np.asarray(held, dtype=np.float64).reshape(n + 2, n + 2)[:-1, :-1]
+    precisions = np.bincount(pairs.ravel(), stats.moments.ravel(), (n + 2) ** 2)
+    left = np.asarray(precisions, dtype=np.float64).reshape(n + 2, n + 2)[:-1, :-1]
     means = np.bincount(nodes.ravel(), stats.coordinates.ravel(), n + 2)[:n]
     left[n, :n], left[:n, n], left[n, n] = means, means, stats.n_rows
     right = np.zeros((n + 2, len(stats.total)))
@@ -377,16 +377,16 @@ def _solved(left: Array, right: Array) -> Array:
     scales = 1.0 / np.sqrt(np.diag(left))
     left, right = left * scales * scales[:, None], right * scales[:, None]
     try:
-        found = cho_solve(cho_factor(left, lower=True), right)
+        result = cho_solve(cho_factor(left, lower=True), right)
     except LinAlgError:
-        found = np.linalg.lstsq(left, right, rcond=None)[0]
-    return np.ascontiguousarray(found * scales[:, None])
+        result = np.linalg.lstsq(left, right, rcond=None)[0]
+    return np.ascontiguousarray(result * scales[:, None])
 
 
 def update_variances(model: Model, state: State, sums: Equations) -> State:
     """Variances of all loadings and of mu."""
-    held = state.precision * np.diag(sums.left)
-    variances = 1.0 / (1.0 / model.loading_variance + held)
+    precisions = state.precision * np.diag(sums.left)
+    variances = 1.0 / (1.0 / model.loading_variance + precisions)
     return replace(
         state, loading_variances=variances[:-1], mean_variance=float(variances[-1])
     )
@@ -422,7 +422,7 @@ def update_masses(state: State, stats: Stats) -> tuple[State, Stats]:
     return replace(state.follow(new), stub_masses=stats.stub_masses), stats
 
 
-def settle(
+def coordinate_ascent(
     model: Model, state: State, stats: Stats, n_rounds: int = N_ROUNDS
 ) -> tuple[State, Stats]:
     """Let the globals follow the statistics, from where they are."""
@@ -461,10 +461,10 @@ def expand(
     left = change @ sums.left @ change.T
     new = replace(sums, left=left, right=change @ sums.right)
     gain = float(sums.through @ np.log(np.diag(change)[:-1]))
-    found = _follow(model, state, stats, new)
+    result = _follow(model, state, stats, new)
     before = sum(_terms(model, state, stats, sums).values())
-    after = sum(_terms(model, found, stats, new).values()) + gain
-    return found if after > before else state
+    after = sum(_terms(model, result, stats, new).values()) + gain
+    return result if after > before else state
 
 
 def convert(model: Model, state: State, stats: Stats) -> tuple[State, Stats, Array]:
@@ -475,9 +475,9 @@ def convert(model: Model, state: State, stats: Stats) -> tuple[State, Stats, Arr
     sums = equations(state.tree, stats)
     change = _decorrelation(state.tree, stats, sums.left, 0, frees_mean=False)
     changed = stats.changed(state.tree, change)
-    found = _follow(model, state, changed, equations(state.tree, changed))
-    if model.bound(found, changed) > model.bound(state, stats):
-        return found, changed, change
+    result = _follow(model, state, changed, equations(state.tree, changed))
+    if model.bound(result, changed) > model.bound(state, stats):
+        return result, changed, change
     return state, stats, np.eye(len(change))
 
 
@@ -516,10 +516,10 @@ def _decorrelation(
             below = np.append(below, n)
         factors = np.zeros(0)
         if len(below):
-            held = left[np.ix_(below, below)]
+            precisions = left[np.ix_(below, below)]
             if has_mean:
-                held[-1, -1] = through[place]
-            factors = np.linalg.lstsq(held, left[below, place], rcond=None)[0]
+                precisions[-1, -1] = through[place]
+            factors = np.linalg.lstsq(precisions, left[below, place], rcond=None)[0]
         rest = left[place, place] - factors @ left[below, place]
         if rest > 1e-12 * left[place, place]:
             if place > 0:

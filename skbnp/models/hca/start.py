@@ -31,15 +31,17 @@ def principal_directions(rest: Array, n_directions: int) -> Array:
     Zero where there are fewer directions than asked for. Each has the sign that makes
     its largest entry positive.
     """
-    found = np.zeros((n_directions, rest.shape[1]))
+    result = np.zeros((n_directions, rest.shape[1]))
     if min(rest.shape) == 0:
-        return found
+        return result
     _, lengths, directions = np.linalg.svd(rest, full_matrices=False)
     n = min(n_directions, len(lengths))
-    found[:n] = directions[:n] * (lengths[:n, None] / np.sqrt(len(rest)))
-    largest = np.abs(found).argmax(axis=1)
-    found *= np.where(found[np.arange(n_directions), largest] < 0.0, -1.0, 1.0)[:, None]
-    return found
+    result[:n] = directions[:n] * (lengths[:n, None] / np.sqrt(len(rest)))
+    largest = np.abs(result).argmax(axis=1)
+    result *= np.where(result[np.arange(n_directions), largest] < 0.0, -1.0, 1.0)[
+        :, None
+    ]
+    return result
 
 
 def path_of_directions(model: Model, X: NDArray, rng: np.random.Generator) -> State:

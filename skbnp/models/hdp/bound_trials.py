@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.models.hdp.candidate import adopt
-from skbnp.models.hdp.memory import MeanFieldMemory, doc_topic
+from skbnp.models.hdp.memory import MeanFieldCache, doc_topic
 from skbnp.models.hdp.moves import birth as hdp_birth
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import ExactLearner, ExactMoves, prune
@@ -40,13 +40,13 @@ class Run:
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether it was exact."""
         is_exact = self.learner.one_pass(monitor)
-        if self.learner.memory.is_complete:
+        if self.learner.cache.is_complete:
             bound = sum(self.learner.posterior.objective().values())
             self.bound, self.rise = bound, bound - self.bound
         return is_exact
 
     @property
-    def is_settled(self) -> bool:
+    def has_converged(self) -> bool:
         """Whether there is room for a trial."""
         return self.rise < SETTLED * abs(self.bound)
 
@@ -57,7 +57,7 @@ class BoundTrials:
     Parameters
     ----------
     learner : ExactLearner
-        With a `MeanFieldMemory`.
+        With a `MeanFieldCache`.
     moves : SplitMerge
     n_passes : int
         Passes at hand; no trial begins that could not be completed.
@@ -97,7 +97,7 @@ class BoundTrials:
             exact = self.run.one_pass(monitor)
         else:
             self._trial_pass(candidate, monitor)
-        if self.candidate is None and self.run.is_settled:
+        if self.candidate is None and self.run.has_converged:
             self._propose()
         return exact and self.candidate is None
 
@@ -121,26 +121,26 @@ class BoundTrials:
     def _birth(self, n_mean: int) -> ExactLearner:
         learner, X = self.learner, self.learner.corpus.X
         rows = np.concatenate([round.rows for round in learner.schedule.one_pass(0)])
-        counts = sp.csr_array(doc_topic(learner.memory.memos))[np.argsort(rows)]
+        counts = sp.csr_array(doc_topic(learner.cache.memos))[np.argsort(rows)]
         n_topics = self.posterior.state.n_components
         share = hdp_birth.share_kept(self.n_trials // 2, n_topics)
         place = (self.posterior.n_steps, self.n_trials)
-        rng = stream(self.posterior.entropy, Purpose.MOVE, *place)
+        rng = stream(self.posterior.seed_entropy, Purpose.MOVE, *place)
         posterior = hdp_birth.propose(self.posterior, X, counts, share, X.shape[0], rng)
-        return self._restarted(posterior, MeanFieldMemory(max(n_mean, 1)), n_mean)
+        return self._restarted(posterior, MeanFieldCache(max(n_mean, 1)), n_mean)
 
     def _death(self) -> ExactLearner:
-        posterior, mass = self.posterior, self.posterior.totals.topic_words.tokens
-        memory = self.learner.memory.copy()
-        learner = self._restarted(posterior.copy(), memory, 0)
-        learner.n_passes = memory.n_passes
+        posterior, mass = self.posterior, self.posterior.global_stats.topic_words.tokens
+        cache = self.learner.cache.copy()
+        learner = self._restarted(posterior.copy(), cache, 0)
+        learner.n_passes = cache.n_passes
         prune(learner, mass <= max(mass.min(), LIGHT * mass.sum()))
         return learner
 
     def _restarted(
-        self, posterior: HDPPosterior, memory: MeanFieldMemory, n_mean: int
+        self, posterior: HDPPosterior, cache: MeanFieldCache, n_mean: int
     ) -> ExactLearner:
-        learner = self.learner.restart(posterior, memory)
+        learner = self.learner.restart(posterior, cache)
         learner.moves = ExactMoves(self.moves)
         learner.warm_up = n_mean * learner.corpus.n_docs
         return learner

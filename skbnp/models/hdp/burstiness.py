@@ -105,7 +105,7 @@ class Burstiness:
         return tables
 
     def repeats(
-        self, observed: sp.csr_array, tables: Array, held: sp.csr_array
+        self, observed: sp.csr_array, tables: Array, held_out: sp.csr_array
     ) -> tuple[Array, Array]:
         """Split the probability of held-out words into repeats and first uses.
 
@@ -120,19 +120,19 @@ class Burstiness:
 
         Returns
         -------
-        shown : ndarray of shape (nnz of `held`,)
+        shown : ndarray of shape (nnz of `held_out`,)
             [n - d t]_+ / (c + N).
         opens : ndarray of shape (n_docs,)
             (c + d T) / (c + N).
         """
-        d, c, rows = self.discount, self.concentration, rows_of(held.indptr)
+        d, c, rows = self.discount, self.concentration, rows_of(held_out.indptr)
         n_tokens = np.asarray(observed.sum(axis=1)).ravel()
         n_tables = np.bincount(rows_of(observed.indptr), tables, observed.shape[0])
         left = np.maximum(observed.data - d * tables, 0.0)
         own = sp.csr_array((left, observed.indices, observed.indptr), observed.shape)
-        shown = np.zeros(held.nnz)
-        if own.nnz and held.nnz:
-            shown = np.asarray(own[rows, held.indices]).ravel()
+        shown = np.zeros(held_out.nnz)
+        if own.nnz and held_out.nnz:
+            shown = np.asarray(own[rows, held_out.indices]).ravel()
         return shown / (c + n_tokens)[rows], (c + d * n_tables) / (c + n_tokens)
 
 
@@ -205,14 +205,14 @@ def maximise_burstiness(
     start = min(starts, key=loss)
     bounds = np.log([LEAST_CONCENTRATION, MOST_CONCENTRATION]), (0.0, MOST_DISCOUNT)
     steps = np.array([[0.0, 0.0], [0.7, 0.0], [0.0, 0.1 if start[1] < 0.8 else -0.1]])
-    found = minimize(
+    result = minimize(
         loss,
         start,
         method="Nelder-Mead",
         bounds=bounds,
         options={"initial_simplex": start + steps, "xatol": 5e-3, "fatol": 1e-6},
     )
-    best = Burstiness(round(float(found.x[1]), DECIMALS), float(np.exp(found.x[0])))
+    best = Burstiness(round(float(result.x[1]), DECIMALS), float(np.exp(result.x[0])))
     gains = logs(best.concentration, best.discount) - logs(MOST_CONCENTRATION, 0.0)
     by_doc = np.bincount(rows, gains, n_docs)[np.unique(rows)]
     if len(by_doc) < FEWEST_DOCS:

@@ -2,7 +2,7 @@
 
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
-from skbnp.models.hdp.moves.memory import MoveMemory
+from skbnp.models.hdp.moves.memory import MoveRecords
 from skbnp.models.hdp.posterior import HDPPosterior
 
 __all__ = ["adopt"]
@@ -24,9 +24,9 @@ def adopt(posterior: HDPPosterior, candidate: HDPPosterior, monitor: Monitor) ->
         if passing.isdisjoint(entry.parents + entry.children)
     ]
     with commit():
-        posterior.replace_globals(candidate.state, candidate.totals)
-        posterior.ids, posterior.stale = candidate.ids, candidate.stale
-        posterior.move_memory = MoveMemory()  # its topics are others
+        posterior.replace_globals(candidate.state, candidate.global_stats)
+        posterior.ids, posterior.init_fraction = candidate.ids, candidate.init_fraction
+        posterior.move_records = MoveRecords()  # its topics are others
         posterior.n_steps += 1
         posterior.lineage = [*posterior.lineage, *log]
         posterior.record(monitor)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting, WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.inference.local import BlockHook, Collected, LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.models.hdp.burstiness import Burstiness
@@ -44,7 +44,7 @@ class DocumentTopics(NamedTuple):
     tokens: Array
 
 
-class _Found(NamedTuple):
+class _BlockResult(NamedTuple):
     """What the documents of a block say, see `infer_collapsed`."""
 
     limits: NDArray[np.int32]
@@ -72,7 +72,7 @@ class CollapsedStep:
     prior: Array  # (K,)
     rest: float  # prior of all other topics together
     share: Array  # (K,) of the start
-    held: Array  # (n_docs,) how often the totals count each document
+    doc_weights: Array  # (n_docs,) how often the totals count each document
     stop: LocalStop
     n_features: float  # V
     restaurant: tuple[Any, ...]  # V, grid, d and c, if words have tables
@@ -96,7 +96,7 @@ class CollapsedStep:
         model, state = posterior.model, posterior.state
         weights, tops, norm, eta = mean_weights(posterior, batch, executor)
         burstiness = state.burstiness if state.by_tables else None
-        n_features = float(posterior.totals.topic_words.shape[0])
+        n_features = float(posterior.global_stats.topic_words.shape[0])
         return cls(
             weights=weights,
             tops=tops,
@@ -105,7 +105,7 @@ class CollapsedStep:
             prior=state.doc_prior,
             rest=state.doc_concentration * state.weights[-1],
             share=model.cold_share(state),
-            held=np.zeros(batch.n_docs) if remembered is None else remembered,
+            doc_weights=np.zeros(batch.n_docs) if remembered is None else remembered,
             stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
             n_features=n_features,
             restaurant=_restaurant(burstiness, batch, n_features),
@@ -116,17 +116,17 @@ class CollapsedStep:
         posterior: Posterior,
         batch: Batch,
         executor: Executor,
-        look: Look | None = None,
+        block_hook: BlockHook | None = None,
     ) -> Collected:
         """Visit a batch: its statistics, expected counts and document lengths."""
-        del look  # moves that look at responsibilities are judged by a bound
+        del block_hook  # moves that look at responsibilities are judged by a bound
         shape = (len(batch.words), len(self.prior))
         parts, seen, logs = list[sp.csr_array](), list[DocumentTopics](), 0.0
         for part in batch.parts(PART_SIZE):
-            found = list(executor.map(self._run, part.blocks))
-            parts.append(sum_words(part, found, shape, executor))
-            seen += [block.doc_topics for block in found]
-            logs += sum(block.log_predictive for block in found)
+            result = list(executor.map(self._run, part.blocks))
+            parts.append(sum_words(part, result, shape, executor))
+            seen += [block.doc_topics for block in result]
+            logs += sum(block.log_predictive for block in result)
         sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
         doc_topic = doc_topic_matrix(seen, (batch.n_docs, shape[1]))
         stats = posterior.model.collapsed_statistics(
@@ -145,12 +145,12 @@ class CollapsedStep:
         """Infer tables and base probabilities of the stored counts, both (nnz,)."""
         words = _restaurant(burstiness, batch, self.n_features)
         step = replace(self, restaurant=words)
-        parts = [found[7:] for found in executor.map(step._infer, batch.blocks)]
+        parts = [result[7:] for result in executor.map(step._infer, batch.blocks)]
         tables, base = zip(*parts, strict=True) if parts else ((), ())
         return np.concatenate([[], *tables]), np.concatenate([[], *base])
 
-    def _run(self, block: Block) -> _Found:
-        return _Found(*self._infer(block)[:7])
+    def _run(self, block: Block) -> _BlockResult:
+        return _BlockResult(*self._infer(block)[:7])
 
     def _infer(self, block: Block) -> tuple[Any, ...]:
         return infer_collapsed(
@@ -164,7 +164,7 @@ class CollapsedStep:
             self.prior,
             self.rest,
             self.share,
-            np.ascontiguousarray(self.held[block.rows]),
+            np.ascontiguousarray(self.doc_weights[block.rows]),
             self.stop.max_iter,
             self.stop.tol,
             *self.restaurant,
@@ -187,23 +187,23 @@ def mean_weights(
     """Mean topics for the words of a batch, see `CollapsedHDP.mean_weights`."""
     return posterior.model.mean_weights(
         posterior.state,
-        posterior.totals.topic_words,
+        posterior.global_stats.topic_words,
         batch.words,
         run=executor.map if executor.shares_memory else map,
     )
 
 
 def doc_topic_matrix(
-    found: list[DocumentTopics], shape: tuple[int, int]
+    result: list[DocumentTopics], shape: tuple[int, int]
 ) -> sp.csr_array:
     """Expected counts N of the documents of some blocks, (n_docs, K)."""
-    limits = joined_limits([block.limits for block in found])
-    tokens, topics = joined(found, "tokens"), joined(found, "topics", np.int32)
+    limits = joined_limits([block.limits for block in result])
+    tokens, topics = joined(result, "tokens"), joined(result, "topics", np.int32)
     return sp.csr_array((tokens, topics, limits), shape)
 
 
 def sum_words(
-    part: Batch, found: Sequence[Any], shape: tuple[int, int], executor: Executor
+    part: Batch, result: Sequence[Any], shape: tuple[int, int], executor: Executor
 ) -> sp.csr_array:
     """Sum responsibilities over the documents of some blocks: (n_words, K)."""
     by_word = part.by_word()
@@ -211,9 +211,9 @@ def sum_words(
         collapsed_sums,
         by_word.indptr.astype(np.int32),
         by_word.data.astype(np.intp, copy=False),
-        joined_limits([block.ends for block in found]),
-        joined(found, "used", np.int32),
-        joined(found, "sums"),
+        joined_limits([block.ends for block in result]),
+        joined(result, "used", np.int32),
+        joined(result, "sums"),
         shape[1],
         n_blocks=len(part.blocks),
         run=executor.map,

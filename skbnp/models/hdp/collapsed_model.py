@@ -159,6 +159,8 @@ class CollapsedHDP(HDPModel[CollapsedStats]):
             corpus_concentration=float(gamma),
         )
 
-    def objective(self, state: HDPState, totals: CollapsedStats) -> dict[str, float]:
+    def objective(
+        self, state: HDPState, global_stats: CollapsedStats
+    ) -> dict[str, float]:
         """Log probability of tokens, each given all others, in nats."""
-        return {"log_predictive": float(totals.log_predictive)}
+        return {"log_predictive": float(global_stats.log_predictive)}

@@ -140,14 +140,14 @@ class _ZeroOrderStep:
 
     def seat(self, batch: Batch, executor: Executor) -> Seated:
         """Infer the same, and tables and base probabilities of stored counts."""
-        found = list(executor.map(self._run, batch.blocks))
+        result = list(executor.map(self._run, batch.blocks))
         tables, base = (
-            np.concatenate([np.zeros(0), *(one[at] for one in found)]) for at in (3, 4)
+            np.concatenate([np.zeros(0), *(one[at] for one in result)]) for at in (3, 4)
         )
-        return Seated(self._doc_topic(batch, found), tables, base)
+        return Seated(self._doc_topic(batch, result), tables, base)
 
-    def _doc_topic(self, batch: Batch, found: list[tuple]) -> sp.csr_array:
-        doc_topics = [DocumentTopics(*one[:3]) for one in found]
+    def _doc_topic(self, batch: Batch, result: list[tuple]) -> sp.csr_array:
+        doc_topics = [DocumentTopics(*one[:3]) for one in result]
         return doc_topic_matrix(doc_topics, (batch.n_docs, len(self.prior)))
 
     def _run(self, block: Block) -> tuple[Any, ...]:
@@ -234,7 +234,7 @@ def _posterior_step(
     words: tuple[Any, ...] = ()
     if state.burstiness is not None:
         rest = state.doc_concentration * state.weights[-1]
-        n_features = posterior.totals.topic_words.shape[0]
+        n_features = posterior.global_stats.topic_words.shape[0]
         words = state.burstiness.arguments(n_features, X.data.max(initial=1.0))
         words = tops, rest, *words
     return _ZeroOrderStep(weights, state.doc_prior, SHORT_STOP, words), batch
@@ -246,7 +246,7 @@ def score_documents(posterior: Posterior, X: sp.csr_array, executor: Executor) -
     Under their own expected proportions: too good, but alike for all documents that
     nothing was learned from.
     """
-    state, topic_words = posterior.state, posterior.totals.topic_words
+    state, topic_words = posterior.state, posterior.global_stats.topic_words
     topics, prior = MeanTopics.of(topic_words, state.topic_word_prior), state.doc_prior
     theta = fold_in(topics, prior, X, executor).toarray() + prior
     rest = np.full(len(theta), state.doc_concentration * state.weights[-1])

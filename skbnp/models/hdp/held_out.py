@@ -115,13 +115,13 @@ class Prediction(NamedTuple):
         theta /= self.total[:, None]
         return theta
 
-    def of(self, rows: NDArray[np.bool_], held: sp.csr_array) -> "Prediction":
-        """Return the same of some rows of the counts `held` that are predicted."""
+    def of(self, rows: NDArray[np.bool_], held_out: sp.csr_array) -> "Prediction":
+        """Return the same of some rows of the counts `held_out` that are predicted."""
         return self._replace(
             tokens=self.tokens[rows],
             total=self.total[rows],
             rest=self.rest[rows],
-            shown=self.shown[rows[rows_of(held.indptr)]],
+            shown=self.shown[rows[rows_of(held_out.indptr)]],
             opens=self.opens[rows],
         )
 
@@ -134,35 +134,37 @@ class HeldOut:
     rows: NDArray[np.intp] | tuple[NDArray[np.intp], ...]  # that `train` has
     docs: NDArray[np.intp]  # (n_rows,) held-out document, counted from 0
     observed: sp.csr_array  # (n_rows, V) counts to fold in
-    held: sp.csr_array  # (n_rows, V) counts to predict
+    held_out: sp.csr_array  # (n_rows, V) counts to predict
 
     @property
     def n_tokens(self) -> Array:
         """Tokens to predict of each held-out document, (n_docs,)."""
-        n_tokens = np.asarray(self.held.sum(axis=1)).ravel()
+        n_tokens = np.asarray(self.held_out.sum(axis=1)).ravel()
         return np.bincount(self.docs, n_tokens).astype(np.float64)
 
-    def choosers(self, found: "Prediction") -> tuple["HeldOut", "Prediction"]:
+    def choosers(self, result: "Prediction") -> tuple["HeldOut", "Prediction"]:
         """Every other document, from which reductions are chosen, and its prediction.
 
         Topics that few documents speak of are chosen to end where these happen to speak
         of none of them; what the same documents say afterwards is too good.
         """
         rows = self.docs % 2 == 0
-        observed, held = self.observed[rows], self.held[rows]
-        some = replace(self, docs=self.docs[rows] // 2, observed=observed, held=held)
-        return some, found.of(rows, self.held)
+        observed, held_out = self.observed[rows], self.held_out[rows]
+        some = replace(
+            self, docs=self.docs[rows] // 2, observed=observed, held_out=held_out
+        )
+        return some, result.of(rows, self.held_out)
 
     def sample(self) -> "HeldOut":
         """Return one part of each document, if that is enough to choose parameters."""
         first = np.unique(self.docs, return_index=True)[1]
-        if self.held[first].sum() < ENOUGH_TOKENS:
+        if self.held_out[first].sum() < ENOUGH_TOKENS:
             return self
         return replace(
             self,
             docs=np.arange(len(first)),
             observed=self.observed[first],
-            held=self.held[first],
+            held_out=self.held_out[first],
         )
 
     def predict(self, posterior: Posterior, executor: Executor) -> Prediction:
@@ -175,7 +177,9 @@ class HeldOut:
         """Fold in the observed counts under another burstiness."""
         state = posterior.state.for_prediction
         prior = state.doc_prior
-        word_topic = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
+        word_topic = MeanTopics.of(
+            posterior.global_stats.topic_words, state.topic_word_prior
+        )
         rest = state.doc_concentration * state.weights[-1]
         tokens, shown, opens = self._fold_in(
             word_topic, prior, rest, burstiness, executor
@@ -199,19 +203,19 @@ class HeldOut:
         X, stop = self.observed, JUDGE_STOP
         if burstiness is None:
             tokens = fold_in(word_topic, prior, X, executor, stop)
-            return tokens, np.zeros(self.held.nnz), np.ones(X.shape[0])
+            return tokens, np.zeros(self.held_out.nnz), np.ones(X.shape[0])
         n_words = X.shape[1]
         seated = fold_in_tables(
             word_topic, prior, rest, X, burstiness, executor, n_words, stop
         )
-        return seated.doc_topic, *burstiness.repeats(X, seated.tables, self.held)
+        return seated.doc_topic, *burstiness.repeats(X, seated.tables, self.held_out)
 
-    def log_probability(self, found: Prediction) -> Array:
+    def log_probability(self, result: Prediction) -> Array:
         """Log probability of the tokens of each held-out document, (n_docs,)."""
-        rows, n_words = rows_of(self.held.indptr), self.held.shape[1]
-        mixed = mix(found.theta, found.word_topic, self.held)
-        mixed += found.rest[rows] / n_words
-        return self._by_document(np.log(found.shown + found.opens[rows] * mixed))
+        rows, n_words = rows_of(self.held_out.indptr), self.held_out.shape[1]
+        mixed = mix(result.theta, result.word_topic, self.held_out)
+        mixed += result.rest[rows] / n_words
+        return self._by_document(np.log(result.shown + result.opens[rows] * mixed))
 
     def log_probability_of_words(
         self, posterior: Posterior, executor: Executor
@@ -224,13 +228,13 @@ class HeldOut:
         _, shown, opens = self._fold_in(
             words[:, None], prior, 0.0, state.burstiness, executor
         )
-        opens = opens[rows_of(self.held.indptr)]
-        return self._by_document(np.log(shown + opens * words[self.held.indices]))
+        opens = opens[rows_of(self.held_out.indptr)]
+        return self._by_document(np.log(shown + opens * words[self.held_out.indices]))
 
     def _by_document(self, logs: Array) -> Array:
         """Sum log probabilities of the stored entries to predict over documents."""
-        docs = self.docs[rows_of(self.held.indptr)]
-        return np.bincount(docs, self.held.data * logs).astype(np.float64)
+        docs = self.docs[rows_of(self.held_out.indptr)]
+        return np.bincount(docs, self.held_out.data * logs).astype(np.float64)
 
 
 class WordFold(NamedTuple):
@@ -238,14 +242,14 @@ class WordFold(NamedTuple):
 
     words: NDArray[np.intp]
     observed: sp.csr_array  # (n_docs, V) counts of words that are not of the fold
-    held: sp.csr_array  # (n_docs, V) counts of words that are
+    held_out: sp.csr_array  # (n_docs, V) counts of words that are
     n_tokens: Array  # (n_docs,) n, of whole documents
 
 
-def fold_words(held: HeldOut) -> list[WordFold]:
+def fold_words(held_out: HeldOut) -> list[WordFold]:
     """Deal words out in the order of their counts, so that folds weigh alike."""
-    first = np.unique(held.docs, return_index=True)[1]
-    whole = sp.csr_array(held.observed[first] + held.held[first])
+    first = np.unique(held_out.docs, return_index=True)[1]
+    whole = sp.csr_array(held_out.observed[first] + held_out.held_out[first])
     order = np.argsort(-np.asarray(whole.sum(axis=0)).ravel(), kind="stable")
     n_tokens, folds = np.asarray(whole.sum(axis=1)).ravel(), list[WordFold]()
     for fold in range(N_FOLDS):
@@ -286,7 +290,7 @@ def suit_prior(
     stays.
     """
     state, eta = posterior.state, posterior.state.topic_word_prior
-    topics = MeanTopics.of(posterior.totals.topic_words, eta)
+    topics = MeanTopics.of(posterior.global_stats.topic_words, eta)
     priors = eta * np.exp([-PRIOR_DIFFERENCE, 0.0, PRIOR_DIFFERENCE])
     logs = [_log_likelihoods(fold, topics, state, priors, executor) for fold in folds]
     below, here, above = np.sum(logs, axis=0)
@@ -306,7 +310,7 @@ def suit_prior(
 
 
 def suit_burstiness(
-    held: HeldOut, posterior: Posterior, executor: Executor
+    held_out: HeldOut, posterior: Posterior, executor: Executor
 ) -> Prediction:
     """Set the burstiness that predicts held-out tokens best, with topics as they are.
 
@@ -316,10 +320,12 @@ def suit_burstiness(
     afresh compete with present values, and with none. Returns the best prediction.
     """
     state = posterior.state.for_prediction
-    first = np.unique(held.docs, return_index=True)[1]
+    first = np.unique(held_out.docs, return_index=True)[1]
     first = first[evenly(len(first), N_DOCS)]
-    whole = sp.csr_array(held.observed[first] + held.held[first])
-    word_topic = MeanTopics.of(posterior.totals.topic_words, state.topic_word_prior)
+    whole = sp.csr_array(held_out.observed[first] + held_out.held_out[first])
+    word_topic = MeanTopics.of(
+        posterior.global_stats.topic_words, state.topic_word_prior
+    )
     rest = state.doc_concentration * state.weights[-1]
 
     def seat(burstiness: Burstiness) -> tuple[Array, Array]:
@@ -331,7 +337,7 @@ def suit_burstiness(
 
     starts = dict.fromkeys((None, state.burstiness))
     ends = (learn_burstiness(whole, seat, start) for start in starts)
-    some = held.sample()
+    some = held_out.sample()
     logs = {
         one: some.log_probability(some.predict_under(one, posterior, executor))
         for one in dict.fromkeys((*starts, *ends))
@@ -342,7 +348,7 @@ def suit_burstiness(
         best = None
     with commit():
         posterior.state = replace(posterior.state, burstiness=best)
-    return held.predict(posterior, executor)
+    return held_out.predict(posterior, executor)
 
 
 def _log_likelihoods(
@@ -354,7 +360,7 @@ def _log_likelihoods(
 ) -> Array:
     """Log probability of counts in a fold under some priors, but for constants."""
     alpha, n_tokens = state.doc_concentration, fold.n_tokens
-    rows, (n_words, n_topics) = rows_of(fold.held.indptr), topics.shape
+    rows, (n_words, n_topics) = rows_of(fold.held_out.indptr), topics.shape
     seen = topics.counts.seen.among(fold.words)
     parts = row_parts((len(seen), n_topics), PART_SIZE)
     sums = (topics.counts.rows(seen[some]) for some in parts)
@@ -377,10 +383,12 @@ def _log_likelihoods(
     logs = np.empty(len(priors))
     for at, eta in enumerate(priors.tolist()):
         other = topics.under(eta)
-        means = mix(theta, other, fold.held) + rest[rows] / n_words
+        means = mix(theta, other, fold.held_out) + rest[rows] / n_words
         in_fold = np.einsum("nk,k->n", theta, shares(other)) + rest * size
         # No BLAS, whose sums depend on its threads.
-        logs[at] = (fold.held.data * np.log(means)).sum() - (n_tokens * in_fold).sum()
+        logs[at] = (fold.held_out.data * np.log(means)).sum() - (
+            n_tokens * in_fold
+        ).sum()
     return logs
 
 
@@ -449,7 +457,7 @@ def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
     units = np.ceil(np.minimum(whole.data, MOST_UNITS)).astype(np.int64)
     dealt = rng.multinomial(units, parts).reshape(-1, N_FOLDS)
     docs = list[NDArray[np.intp]]()
-    observed, held = list[sp.csr_array](), list[sp.csr_array]()
+    observed, held_out = list[sp.csr_array](), list[sp.csr_array]()
     for part in range(N_FOLDS):
         into, rest = whole.copy(), whole.copy()
         share = dealt[:, part] / units
@@ -459,12 +467,12 @@ def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
         some = (np.diff(into.indptr) > 0) & (np.diff(rest.indptr) > 0)
         docs.append(np.flatnonzero(some))
         observed.append(rest[some])
-        held.append(into[some])
+        held_out.append(into[some])
     numbers = np.concatenate(docs)
     if len(np.unique(numbers)) < FEWEST_JUDGES:
         return None
     return (
         np.unique(numbers, return_inverse=True)[1],
         sp.vstack(observed, format="csr"),
-        sp.vstack(held, format="csr"),
+        sp.vstack(held_out, format="csr"),
     )

@@ -25,7 +25,7 @@ from skbnp.components.topics import HIGHEST
 from skbnp.inference.engine import Learner, PassLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import DocumentVisitor
+from skbnp.inference.local import DocumentLocalStep
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
@@ -50,7 +50,7 @@ from skbnp.utils.random import Purpose, stream
 __all__ = ["HeldOutTrials", "StreamTrials", "try_on_sample"]
 
 Array = NDArray[np.float64]
-OnlineLearner = Learner[HDPPosterior, Corpus, DocumentVisitor, RunningAverage]
+OnlineLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, RunningAverage]
 Kind = Literal["start", "births", "continuation", "reduction", "merge of all", "tables"]
 
 #: Births for each present topic, and at the least.
@@ -92,7 +92,7 @@ class Trial:
     prior_falls: bool = True  # whether the last step of the topic prior was far down
     n_passes: int = 0
     logs: dict[int, Array] = field(default_factory=dict)
-    found: Prediction | None = None  # after the last pass, until it is used
+    result: Prediction | None = None  # after the last pass, until it is used
 
     @property
     def n_topics(self) -> int:
@@ -122,7 +122,7 @@ class HeldOutTrials:
     ----------
     learner : Learner
         At its start, over the documents that are not held out.
-    held : HeldOut
+    held_out : HeldOut
     moves : SplitMerge
     n_passes : int
         Passes at hand; no trial begins that could not be completed.
@@ -141,7 +141,7 @@ class HeldOutTrials:
     """
 
     posterior: HDPPosterior
-    held: HeldOut
+    held_out: HeldOut
     moves: SplitMerge
     folds_words: bool
     prior_limit: float
@@ -167,7 +167,7 @@ class HeldOutTrials:
     def __init__(
         self,
         learner: OnlineLearner,
-        held: HeldOut,
+        held_out: HeldOut,
         moves: SplitMerge,
         n_passes: int,
         finish: Callable[[HeldOut, HDPPosterior, OnlineLearner], PassLearner] | None,
@@ -177,7 +177,7 @@ class HeldOutTrials:
         learns_burstiness: bool = False,
         length: int | None = None,
     ):
-        self.posterior, self.held, self.moves = learner.posterior, held, moves
+        self.posterior, self.held_out, self.moves = learner.posterior, held_out, moves
         self.folds_words = prior_limit is not None
         self.prior_limit = HIGHEST if prior_limit is None else prior_limit
         self.learns_burstiness, self.knows_repeats = learns_burstiness, False
@@ -190,7 +190,7 @@ class HeldOutTrials:
         learner.posterior.state = state
         self.length = moves.trial_passes if length is None else length
         self.passes_left, self.finish = n_passes, finish
-        self.n_tokens, self.n_trials, self.n_accepted = held.n_tokens, 0, 0
+        self.n_tokens, self.n_trials, self.n_accepted = held_out.n_tokens, 0, 0
         self.final: PassLearner | None = None
         self.is_complete = False  # no trial is left
         self.tries_tables = learns_burstiness and finish is not None
@@ -202,7 +202,7 @@ class HeldOutTrials:
     @cached_property
     def folds(self) -> list[WordFold]:
         """Folds of words of the held-out documents, if the topic prior is learned."""
-        return fold_words(self.held) if self.folds_words else []
+        return fold_words(self.held_out) if self.folds_words else []
 
     @property
     def has_ended(self) -> bool:
@@ -217,7 +217,7 @@ class HeldOutTrials:
     def has_exact_bound(self) -> bool:
         """Whether the passes over everything have the exact bound of the corpus."""
         final = self.final
-        holds_corpus = isinstance(final, Learner) and final.memory.holds_corpus
+        holds_corpus = isinstance(final, Learner) and final.cache.holds_corpus
         return holds_corpus and self.posterior.model.has_bound
 
     def one_pass(self, monitor: Monitor) -> bool:
@@ -231,11 +231,11 @@ class HeldOutTrials:
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
         may_end = run.kind in ("births", "continuation", "tables")
         if is_half or is_over:
-            executor = run.learner.visitor.executor
-            run.found = self._predict(run, executor)
-            run.logs[run.n_passes] = self.held.log_probability(run.found)
+            executor = run.learner.local_step.executor
+            run.result = self._predict(run, executor)
+            run.logs[run.n_passes] = self.held_out.log_probability(run.result)
         if is_half and not is_over:  # topics change in place
-            run.found = None
+            run.result = None
         if is_over or (is_half and may_end and self._is_behind(run)):
             self._decide(run, monitor)
         return False
@@ -245,17 +245,19 @@ class HeldOutTrials:
         n_beside = self.n_final_passes // 2
         is_beside = learner.posterior is not self.posterior
         criterion = self.posterior.model.criterion
-        settling = learner.one_pass(discarding(criterion) if is_beside else monitor)
+        is_exact_pass = learner.one_pass(
+            discarding(criterion) if is_beside else monitor
+        )
         self.n_final += 1
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
             self.posterior.trials_ended = self.is_complete
-        return settling and self.n_final > n_beside + 1
+        return is_exact_pass and self.n_final > n_beside + 1
 
     def _predict(self, run: Trial, executor: Executor) -> Prediction:
         """Predict held-out documents, under the topic prior that suits, if learned."""
         with commit():
-            run.learner.posterior.totals.topic_words.trim()
+            run.learner.posterior.global_stats.topic_words.trim()
         posterior = run.learner.posterior
         is_raw = run.kind == "start" and run.n_passes < self.length
         if self.folds and not is_raw:  # topics of a start must form first
@@ -263,10 +265,10 @@ class HeldOutTrials:
             limit = HIGHEST if has_grown else self.prior_limit
             run.prior_falls = suit_prior(self.folds, posterior, limit, executor)
         if not (is_raw or posterior.model.has_bound):
-            suit_prediction_concentration(self.held, posterior, executor)
+            suit_prediction_concentration(self.held_out, posterior, executor)
         if self.knows_repeats:
-            return suit_burstiness(self.held, posterior, executor)
-        return self.held.predict(posterior, executor)
+            return suit_burstiness(self.held_out, posterior, executor)
+        return self.held_out.predict(posterior, executor)
 
     def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
         """Gain over another run after as many passes, or over the one that goes on."""
@@ -287,8 +289,8 @@ class HeldOutTrials:
         that it is then accepted.
         """
         learner = run.learner
-        words = self.held.log_probability_of_words(
-            learner.posterior, learner.visitor.executor
+        words = self.held_out.log_probability_of_words(
+            learner.posterior, learner.local_step.executor
         )
         gain = compare(words, run.logs[run.n_passes], self.n_tokens)
         return gain.mean > -ALIKE / 2.0
@@ -358,7 +360,7 @@ class HeldOutTrials:
         if is_early or self._is_no_better_than_words(self.model):
             return self._first_reduction()
         learner = self.model.learner
-        learner = learner.fork(learner.posterior.copy(), learner.memory.copy())
+        learner = learner.fork(learner.posterior.copy(), learner.cache.copy())
         return self._new_run("continuation", learner, 0)
 
     def _judge_anew(self, run: Trial) -> None:
@@ -367,22 +369,22 @@ class HeldOutTrials:
         Under any topic prior that suits it; and from now on documents know which words
         they repeat. Births must not: one topic and repeats explain as much as a few.
         """
-        posterior, executor = run.learner.posterior, run.learner.visitor.executor
+        posterior, executor = run.learner.posterior, run.learner.local_step.executor
         is_limited = run.kind != "continuation"
         is_limited &= posterior.state.topic_word_prior >= self.prior_limit
         is_free = bool(self.folds) and (is_limited or run.prior_falls)
         is_first = self.learns_burstiness and not self.knows_repeats
         self.knows_repeats = self.learns_burstiness
-        if run.found is None or not (is_free or is_first):
+        if run.result is None or not (is_free or is_first):
             return
         for _ in range(MOST_STEPS if is_free else 0):
             if not suit_prior(self.folds, posterior, HIGHEST, executor):
                 break
         if not posterior.model.has_bound:
-            suit_prediction_concentration(self.held, posterior, executor)
+            suit_prediction_concentration(self.held_out, posterior, executor)
         predict = suit_burstiness if self.knows_repeats else HeldOut.predict
-        run.found = predict(self.held, posterior, executor)
-        run.logs[run.n_passes] = self.held.log_probability(run.found)
+        run.result = predict(self.held_out, posterior, executor)
+        run.logs[run.n_passes] = self.held_out.log_probability(run.result)
 
     def _first_reduction(self) -> Trial | None:
         self.best = self.model.logs
@@ -394,7 +396,7 @@ class HeldOutTrials:
         if not self.tries_tables or learner.posterior.state.burstiness is None:
             return None
         self.tries_tables = False
-        learner = learner.fork(learner.posterior.copy(), learner.memory.copy())
+        learner = learner.fork(learner.posterior.copy(), learner.cache.copy())
         posterior = learner.posterior
         posterior.state = replace(posterior.state, by_tables=True)
         return self._new_run("tables", learner, 0)
@@ -407,12 +409,12 @@ class HeldOutTrials:
             self.run = candidate
             return
         self.is_complete = candidate is None
-        self.run, self.model.found = self.model, None  # what others held is free
+        self.run, self.model.result = self.model, None  # what others held is free
         self.final = self.model.learner
         if self.finish is not None:
             posterior = self.final.posterior.copy()
             posterior.step_origin = posterior.n_steps  # steps as from a start
-            self.final = self.finish(self.held, posterior, self.model.learner)
+            self.final = self.finish(self.held_out, posterior, self.model.learner)
             self.model.learner.posterior = self.posterior  # its topics are in the copy
         elif self.final.posterior is not self.posterior:
             self._adopt(self.final, monitor)
@@ -439,7 +441,7 @@ class HeldOutTrials:
             f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
         )
         if not accepted:
-            self.run, run.learner, run.found = self.model, self.model.learner, None
+            self.run, run.learner, run.result = self.model, self.model.learner, None
 
     # -- proposals --------------------------------------------------------------------
 
@@ -447,7 +449,7 @@ class HeldOutTrials:
         """Begin with three times as many topics, unless many have died."""
         wanted = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
         limit = self.posterior.max_components - run.n_topics
-        n_births = int(min(wanted, self.held.train.n_docs, limit))
+        n_births = int(min(wanted, self.held_out.train.n_docs, limit))
         was_tried = n_births < wanted and run.n_topics + n_births <= run.n_started
         alive = ALIVE_MEAN_FIELD if self.posterior.model.has_bound else ALIVE
         is_open = run.alive >= alive and not was_tried
@@ -455,11 +457,11 @@ class HeldOutTrials:
         if not (self.moves.births and is_open and n_births >= 1):
             return None
         place = (self.posterior.n_steps, self.n_trials)
-        rng = stream(self.posterior.entropy, Purpose.MOVE, *place)
+        rng = stream(self.posterior.seed_entropy, Purpose.MOVE, *place)
         posterior = held_out_moves.propose_births(
-            self.posterior, self.held.train, n_births, rng
+            self.posterior, self.held_out.train, n_births, rng
         )
-        learner = run.learner.restart(posterior, run.learner.memory.empty())
+        learner = run.learner.restart(posterior, run.learner.cache.empty())
         return self._new_run("births", learner, n_births)
 
     def _reduction(self, run: Trial, limit: int | None = None) -> Trial | None:
@@ -468,19 +470,21 @@ class HeldOutTrials:
         With one topic, if the frequencies of words predict as well as all topics.
         `limit` is of the changes after a rejected reduction.
         """
-        found, run.found = run.found, None
-        if found is None and limit is not None:
+        proposal, run.result = run.result, None
+        if proposal is None and limit is not None:
             learner = run.learner
-            found = self.held.predict(learner.posterior, learner.visitor.executor)
-        if found is None or run.n_topics < 2:
+            proposal = self.held_out.predict(
+                learner.posterior, learner.local_step.executor
+            )
+        if proposal is None or run.n_topics < 2:
             return None
         kind: Kind = "reduction"
         if self._is_no_better_than_words(run):
             kind, posterior = "merge of all", run.learner.posterior.copy()
             n_changes = held_out_moves.merge_all(posterior)
         else:
-            choosers = self.held.choosers(found)
-            del found
+            choosers = self.held_out.choosers(proposal)
+            del proposal
             cheapest = held_out_moves.reductions(run.learner.posterior, *choosers)
             del choosers
             posterior = run.learner.posterior.copy()
@@ -490,7 +494,7 @@ class HeldOutTrials:
         # Steps of a model that has gone on go on, too: it would fall behind itself.
         has_gone_on = run.learner.n_passes > self.length
         begin = run.learner.fork if has_gone_on else run.learner.restart
-        learner = begin(posterior, run.learner.memory.copy())
+        learner = begin(posterior, run.learner.cache.copy())
         return self._new_run(kind, learner, n_changes)
 
     def _new_run(self, kind: Kind, learner: OnlineLearner, n_changes: int) -> Trial:
@@ -516,11 +520,11 @@ class StreamTrials(HeldOutTrials):
             self._judge_anew(self.model)
         return self._first_reduction()
 
-    def begin(self, found: Prediction) -> None:
+    def begin(self, result: Prediction) -> None:
         """Begin with what the model says of the held-out documents."""
         start, length = self.model, self.length
-        logs = self.held.log_probability(found)
-        start.found, start.n_passes = found, length
+        logs = self.held_out.log_probability(result)
+        start.result, start.n_passes = result, length
         start.logs.update({(length + 1) // 2: logs, length: logs})
 
     def run_all(self, monitor: Monitor) -> None:
@@ -533,7 +537,7 @@ class StreamTrials(HeldOutTrials):
 def try_on_sample(
     posterior: HDPPosterior,
     make_learner: Callable[[HDPPosterior], OnlineLearner],
-    held: HeldOut,
+    held_out: HeldOut,
     moves: SplitMerge,
     prior_limit: float | None,
     learns_burstiness: bool,
@@ -546,15 +550,15 @@ def try_on_sample(
     are over. Returns the number of trials that were accepted.
     """
     learner = make_learner(posterior)
-    executor = learner.visitor.executor
+    executor = learner.local_step.executor
     if not posterior.model.has_bound:
-        suit_prediction_concentration(held, posterior, executor)
+        suit_prediction_concentration(held_out, posterior, executor)
     if learns_burstiness:
-        suit_burstiness(held, posterior, executor)
+        suit_burstiness(held_out, posterior, executor)
     copy = learner.posterior = posterior.copy()
     trials = StreamTrials(
         learner,
-        held,
+        held_out,
         moves,
         n_passes=sys.maxsize,
         finish=None,
@@ -563,15 +567,15 @@ def try_on_sample(
         learns_burstiness=learns_burstiness,
         length=2 * moves.trial_passes,  # the model knows more documents
     )
-    trials.begin(held.predict(copy, executor))
-    n_tokens = posterior.totals.topic_words.tokens.sum()
-    multiply(copy.totals, held.train.n_tokens / max(n_tokens, 1e-300))
+    trials.begin(held_out.predict(copy, executor))
+    n_tokens = posterior.global_stats.topic_words.tokens.sum()
+    multiply(copy.global_stats, held_out.train.n_tokens / max(n_tokens, 1e-300))
     beside = discarding(posterior.model.criterion, verbose=monitor.verbose)
     trials.run_all(beside)
     if not trials.n_accepted:
         return 0
-    multiply(copy.totals, n_docs / held.train.n_docs)
-    copy.totals.topic_words.trim()
+    multiply(copy.global_stats, n_docs / held_out.train.n_docs)
+    copy.global_stats.topic_words.trim()
     with commit():
         adopt(posterior, copy, monitor)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting, WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.inference.local import BlockHook, Collected, LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
@@ -119,7 +119,7 @@ class DocumentStep:
         return cls(
             weights=model.word_weights(
                 state,
-                posterior.totals.topic_words,
+                posterior.global_stats.topic_words,
                 batch.words,
                 weighting,
                 run=executor.map if executor.shares_memory else map,
@@ -136,11 +136,11 @@ class DocumentStep:
         posterior: Posterior,
         batch: Batch,
         executor: Executor,
-        look: Look | None = None,
+        block_hook: BlockHook | None = None,
     ) -> Collected:
         """Visit a batch: its statistics, expected counts and document lengths."""
-        visits = list(executor.map(partial(_visit, self, look), batch.blocks))
-        documents = Documents.joined([found for found, _ in visits])
+        visits = list(executor.map(partial(_visit, self, block_hook), batch.blocks))
+        documents = Documents.joined([result for result, _ in visits])
         doc_topic = documents.matrix(documents.tokens, len(self.prior))
         rows, entropy = sum_words(self, batch, documents, executor)
         stats = posterior.model.statistics(
@@ -157,9 +157,9 @@ class DocumentStep:
             # In the range of single precision, as `infer_documents` has it.
             tokens = np.maximum(block.n_tokens, 1e-300)
             scale = np.clip(tokens, 1e-20, 1e9) / tokens
-            held = self.remembered[block.rows].toarray()
-            starts[:, :n_topics] = held * scale[:, None]
-        found = infer_documents(
+            remembered_counts = self.remembered[block.rows].toarray()
+            starts[:, :n_topics] = remembered_counts * scale[:, None]
+        result = infer_documents(
             block.indptr,
             block.indices,
             block.counts,
@@ -174,15 +174,17 @@ class DocumentStep:
             n_mean=self.n_mean,
         )
         weights = self.weights[:, :n_topics]
-        return BlockVisit(block, self.prior, weights, Documents(*found))
+        return BlockVisit(block, self.prior, weights, Documents(*result))
 
 
 def _visit(
-    step: DocumentStep, look: Look | None, block: Block
+    step: DocumentStep, block_hook: BlockHook | None, block: Block
 ) -> tuple[Documents, object]:
-    """Return what a block says, and what `look` saw in it."""
-    visit = step.run(block)
-    return visit.documents, None if look is None else look(visit)
+    """Return what a block says, and what `block_hook` saw in it."""
+    block_visit = step.run(block)
+    return block_visit.documents, None if block_hook is None else block_hook(
+        block_visit
+    )
 
 
 def expected_counts(
@@ -190,8 +192,8 @@ def expected_counts(
 ) -> sp.csr_array:
     """Expected tokens of each topic in each document of a batch, (n_docs, K)."""
     visits = executor.map(partial(_visit, step, None), batch.blocks)
-    found = Documents.joined([documents for documents, _ in visits])
-    return found.matrix(found.tokens, len(step.prior))
+    result = Documents.joined([documents for documents, _ in visits])
+    return result.matrix(result.tokens, len(step.prior))
 
 
 def sum_words(
@@ -202,7 +204,7 @@ def sum_words(
     logs = np.empty_like(documents.norms)
     log(documents.norms, logs)
     ratios = (batch.counts / documents.norms)[by_word.data]
-    found = sum_ranges(
+    result = sum_ranges(
         _sum_range,
         by_word.indptr.astype(np.int32),
         by_word.indices.astype(np.int32),
@@ -216,9 +218,9 @@ def sum_words(
         n_blocks=len(batch.blocks),
         run=executor.map,
     )
-    rows = WordRows(batch.words, stacked(found, (len(batch.words), n_topics)))
+    rows = WordRows(batch.words, stacked(result, (len(batch.words), n_topics)))
     # -log r = log s - log e - log b.
-    entropy = sum((part[3] for part in found), np.zeros(n_topics))
+    entropy = sum((part[3] for part in result), np.zeros(n_topics))
     entropy -= _log_moments(
         documents.topics, documents.tokens, documents.weights, n_topics
     )

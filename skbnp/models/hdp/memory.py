@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import WordRows, WordStats, WordTopics, remaining
 from skbnp.inference.interrupts import commit
 from skbnp.inference.local import Collected
-from skbnp.inference.memory import DocumentMemory, Remembered
+from skbnp.inference.memory import DocumentCache, Remembered
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
 from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPStats, TopicStatsT
 
 __all__ = [
-    "CollapsedMemory",
-    "Holdings",
-    "MeanFieldMemory",
+    "CollapsedCache",
+    "DocumentWeights",
+    "MeanFieldCache",
     "Memo",
     "doc_topic",
     "dropped",
@@ -50,12 +50,14 @@ class Memo:
     losses: Array  # (n_pairs,) of entropy if the pairs that were compared merge, nats
 
     @classmethod
-    def of(cls, found: Collected) -> "Memo":
+    def of(cls, results: Collected) -> "Memo":
         """Keep what a visit found."""
         losses = np.zeros(0)
-        if any(seen is not None for seen in found.seen):
-            losses = sum((seen[:, 0] for seen in found.seen[1:]), found.seen[0][:, 0])
-        return cls(found.stats, found.doc_topic, found.n_tokens, losses)
+        if any(seen is not None for seen in results.seen):
+            losses = sum(
+                (seen[:, 0] for seen in results.seen[1:]), results.seen[0][:, 0]
+            )
+        return cls(results.stats, results.doc_topic, results.n_tokens, losses)
 
     def merged(self, pairs: Pairs, losses: Array) -> "Memo":
         """Add sources to targets; `losses` of entropy go with the pairs."""
@@ -112,71 +114,73 @@ def refreshed(
             memo.n_tokens,
         )
         new.append(replace(memo, stats=stats))
-    totals = posterior.totals
-    return _with_sums(totals, [memo.stats for memo in new], totals.topic_words), new
+    global_stats = posterior.global_stats
+    return _with_sums(
+        global_stats, [memo.stats for memo in new], global_stats.topic_words
+    ), new
 
 
 def _with_sums(
-    totals: TopicStatsT, parts: list[TopicStatsT], words: WordTopics
+    global_stats: TopicStatsT, parts: list[TopicStatsT], words: WordTopics
 ) -> TopicStatsT:
     """Sum what has no entry per word, part by part."""
     sums = {
         item.name: sum(getattr(stats, item.name) for stats in parts)
-        for item in fields(totals)
+        for item in fields(global_stats)
         if item.name != "topic_words"
     }
-    return replace(totals, topic_words=words, **sums)
+    return replace(global_stats, topic_words=words, **sums)
 
 
-def resummed(parts: Iterable[WordStats], totals: WordTopics) -> WordTopics:
+def resummed(parts: Iterable[WordStats], global_stats: WordTopics) -> WordTopics:
     """Sum of the topics' words of statistics; rounding errors of totals are gone."""
-    words = totals.emptied()
+    words = global_stats.emptied()
     for stats in parts:
         words.add(stats.topic_words)
     return words
 
 
-class MeanFieldMemory(Remembered[Collected, Memo]):
+class MeanFieldCache(Remembered[Collected, Memo]):
     """Parts with the expected counts of their documents: the exact bound of a corpus.
 
     The bound never falls. One part makes this the classic batch algorithm.
     """
 
-    def copy(self) -> "MeanFieldMemory":
+    def copy(self) -> "MeanFieldCache":
         """Return an independent copy."""
-        other = MeanFieldMemory(self.n_forgetful)
+        other = MeanFieldCache(self.n_forgetful)
         other.n_passes, other.memos = self.n_passes, list(self.memos)
         return other
 
-    def recall(self, part: Part) -> sp.csr_array | None:
+    def initial_local(self, part: Part) -> sp.csr_array | None:
         """Return the expected counts of a part."""
         return self.memos[part.number].doc_topic if self.is_complete else None
 
-    def _memo(self, found: Collected) -> Memo:
-        return Memo.of(found)
+    def _memo(self, results: Collected) -> Memo:
+        return Memo.of(results)
 
-    def _sum_afresh(self, posterior: Posterior) -> None:
+    def _recompute_sums(self, posterior: Posterior) -> None:
         stats = (memo.stats for memo in self.memos)
-        words = resummed(stats, posterior.totals.topic_words)
+        words = resummed(stats, posterior.global_stats.topic_words)
         with commit():
-            posterior.totals = replace(posterior.totals, topic_words=words)
+            posterior.global_stats = replace(posterior.global_stats, topic_words=words)
         self.refresh(posterior)
 
     def refresh(self, posterior: Posterior) -> None:
         """Update weights, with fresh tangents: the bound is exact then."""
         for _ in range(N_REFRESHES):
-            totals, self.memos = refreshed(posterior, self.memos)
-            state = posterior.model.update(posterior.state, totals)
+            global_stats, self.memos = refreshed(posterior, self.memos)
+            state = posterior.model.update(posterior.state, global_stats)
             with commit():
-                posterior.state, posterior.totals = state, totals
-        posterior.totals, self.memos = refreshed(posterior, self.memos)
+                posterior.state, posterior.global_stats = state, global_stats
+        posterior.global_stats, self.memos = refreshed(posterior, self.memos)
 
     def drop(self, columns: Sequence[int]) -> None:
         """Forget topics. What documents hold of them is gone, until the next visit."""
         self.memos = [memo.without(columns) for memo in self.memos]
 
 
-class Holdings(DocumentMemory):
+class DocumentWeights(DocumentCache):
     """How often the totals count each document of a corpus, with a lazy scale.
 
     A visit with step rho of a minibatch that stands for `scale` times its documents
@@ -189,13 +193,13 @@ class Holdings(DocumentMemory):
     def __init__(self, n_docs: int, start: float = 0.0):
         self._values, self._scale = np.full(n_docs, start), 1.0
 
-    def empty(self) -> "Holdings":
+    def empty(self) -> "DocumentWeights":
         """Return those of totals that hold none of the documents."""
-        return Holdings(len(self._values))
+        return DocumentWeights(len(self._values))
 
-    def spread(self, rows: NDArray[np.intp], n_docs: int) -> "Holdings":
+    def spread(self, rows: NDArray[np.intp], n_docs: int) -> "DocumentWeights":
         """Return those of a corpus that these documents are some rows of."""
-        other = Holdings(n_docs)
+        other = DocumentWeights(n_docs)
         other._values[rows], other._scale = self._values, self._scale
         return other
 
@@ -203,16 +207,20 @@ class Holdings(DocumentMemory):
         """Holdings of some documents, (n_docs,)."""
         return self._values[rows] * self._scale
 
-    def recall(self, part: Part) -> NDArray[np.float64]:
+    def initial_local(self, part: Part) -> NDArray[np.float64]:
         """Holdings of the documents of a part, (n_docs,)."""
         return self.of(part.rows)
 
-    def keep(self, round: Round, found: Sequence[object]) -> None:
+    def keep(self, round: Round, results: Sequence[object]) -> None:
         """Follow the totals through a round."""
-        del found
-        self.absorb(round.rows, keep=1.0 - round.step, gain=round.step * round.scale)
+        del results
+        self.decay_and_add(
+            round.rows, keep=1.0 - round.step, gain=round.step * round.scale
+        )
 
-    def absorb(self, rows: NDArray[np.intp], *, keep: float, gain: float) -> None:
+    def decay_and_add(
+        self, rows: NDArray[np.intp], *, keep: float, gain: float
+    ) -> None:
         """Multiply all by `keep`, and add `gain` to some."""
         self._scale *= keep
         if self._scale < 1e-100:
@@ -227,36 +235,41 @@ class Statistics(NamedTuple):
     stats: CollapsedStats[WordRows]
 
 
-class CollapsedMemory(Remembered[Collected, Statistics]):
+class CollapsedCache(Remembered[Collected, Statistics]):
     """Parts with their statistics alone: there is no bound.
 
     Parameters
     ----------
-    holdings : Holdings
+    document_weights : Holdings
         How often the totals hold the documents before the first pass.
     """
 
-    holdings: Holdings
+    document_weights: DocumentWeights
 
-    def __init__(self, holdings: Holdings):
+    def __init__(self, document_weights: DocumentWeights):
         super().__init__()
-        self.holdings = holdings
+        self.document_weights = document_weights
 
-    def recall(self, part: Part) -> Array:
+    def initial_local(self, part: Part) -> Array:
         """Return how often the totals count each document of a part."""
         if self.is_complete:
             return np.ones(len(part.rows))
-        return self.holdings.of(part.rows)
+        return self.document_weights.of(part.rows)
 
-    def _memo(self, found: Collected) -> Statistics:
-        return Statistics(found.stats)
+    def _memo(self, results: Collected) -> Statistics:
+        return Statistics(results.stats)
 
-    def _sum_afresh(self, posterior: Posterior) -> None:
-        totals, stats = posterior.totals, [memo.stats for memo in self.memos]
-        words = resummed(stats, totals.topic_words)
+    def _recompute_sums(self, posterior: Posterior) -> None:
+        global_stats, stats = (
+            posterior.global_stats,
+            [memo.stats for memo in self.memos],
+        )
+        words = resummed(stats, global_stats.topic_words)
         with commit():
-            posterior.totals = _with_sums(totals, stats, words)
-            posterior.state = posterior.model.update(posterior.state, posterior.totals)
+            posterior.global_stats = _with_sums(global_stats, stats, words)
+            posterior.state = posterior.model.update(
+                posterior.state, posterior.global_stats
+            )
 
     def refresh(self, posterior: Posterior) -> None:
         """Do nothing: statistics do not depend on the weights of a visit."""

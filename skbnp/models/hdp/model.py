@@ -209,7 +209,10 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
         )
 
     def merge(
-        self, state: HDPState, totals: TopicStatsT, pairs: Sequence[tuple[int, int]]
+        self,
+        state: HDPState,
+        global_stats: TopicStatsT,
+        pairs: Sequence[tuple[int, int]],
     ) -> tuple[HDPState, TopicStatsT]:
         """Add r, theta, beta and S of pairs of topics (source, target), disjoint.
 
@@ -223,18 +226,22 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
         sources, targets = np.transpose(pairs)
         weights = state.weights.copy()
         weights[targets] += weights[sources]
-        columns = {name: getattr(totals, name).copy() for name in totals.columns}
-        for name, value in totals.joint(state.doc_prior, sources, targets).items():
+        columns = {
+            name: getattr(global_stats, name).copy() for name in global_stats.columns
+        }
+        for name, value in global_stats.joint(
+            state.doc_prior, sources, targets
+        ).items():
             columns[name][targets] = value
-        totals.topic_words.merge(pairs)
+        global_stats.topic_words.merge(pairs)
         order = remaining(state.n_components, sources)
-        merged = replace(totals, **columns)
+        merged = replace(global_stats, **columns)
         return _take_columns(replace(state, weights=weights), merged, order)
 
     def split(
         self,
         state: HDPState,
-        totals: TopicStatsT,
+        global_stats: TopicStatsT,
         column: int,
         halves: Array,
         shares: Array,
@@ -248,19 +255,19 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
             state.weights, state.n_components, shares[1] * state.weights[column]
         )
         weights[column] *= shares[0]
-        totals.topic_words.part(column, *halves)
+        global_stats.topic_words.part(column, *halves)
         state = replace(state, weights=weights)
-        return state, totals.with_columns(lambda values: np.append(values, 0.0))
+        return state, global_stats.with_columns(lambda values: np.append(values, 0.0))
 
     def remove(
-        self, state: HDPState, totals: TopicStatsT, gone: Sequence[int]
+        self, state: HDPState, global_stats: TopicStatsT, gone: Sequence[int]
     ) -> tuple[HDPState, TopicStatsT]:
         """Drop topics and their counts; their weight joins the last entry of beta."""
         weights = state.weights.copy()
         weights[-1] += weights[list(gone)].sum()
         order = remaining(state.n_components, gone)
-        totals.topic_words.drop(gone)
-        return _take_columns(replace(state, weights=weights), totals, order)
+        global_stats.topic_words.drop(gone)
+        return _take_columns(replace(state, weights=weights), global_stats, order)
 
     def _terms(
         self, state: HDPState, stats: HDPStats, words: Array
@@ -317,11 +324,11 @@ class DirectHDP(HDPModel[HDPStats]):
 
 
 def _take_columns(
-    state: HDPState, totals: TopicStatsT, order: NDArray[np.intp]
+    state: HDPState, global_stats: TopicStatsT, order: NDArray[np.intp]
 ) -> tuple[HDPState, TopicStatsT]:
     """Take some topics of everything but the words."""
     weights = state.weights[[*order, -1]]
-    return replace(state, weights=weights), totals.with_columns(itemgetter(order))
+    return replace(state, weights=weights), global_stats.with_columns(itemgetter(order))
 
 
 def weights_bound(

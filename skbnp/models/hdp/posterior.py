@@ -10,7 +10,7 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
-from skbnp.models.hdp.moves.memory import MoveMemory
+from skbnp.models.hdp.moves.memory import MoveRecords
 from skbnp.models.hdp.reservoir import Reservoir
 
 __all__ = ["HDPPosterior"]
@@ -23,7 +23,9 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     """Globals, the account of what they have seen, and of other numbers of topics."""
 
     trials_ended: bool = False  # of other numbers of topics
-    move_memory: MoveMemory = field(default_factory=MoveMemory)  # between minibatches
+    move_records: MoveRecords = field(
+        default_factory=MoveRecords
+    )  # between minibatches
     reservoir: Reservoir | None = None  # documents of a stream that are kept
 
     def restarted(
@@ -41,13 +43,13 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         return replace(
             self,
             state=state,
-            totals=self.model.start(state, topics),
+            global_stats=self.model.start(state, topics),
             ids=np.concatenate([self.ids[kept], names]),
-            stale=1.0,
+            init_fraction=1.0,
             lineage=[*self.lineage, *log],
         )
 
     def copy(self) -> "HDPPosterior":
         """Return one that learns by itself."""
-        words = self.totals.topic_words.copy()
-        return replace(self, totals=replace(self.totals, topic_words=words))
+        words = self.global_stats.topic_words.copy()
+        return replace(self, global_stats=replace(self.global_stats, topic_words=words))

@@ -112,8 +112,8 @@ class MixturePredictor:
         n_words, rows = X_held.shape[1], rows_of(X_held.indptr)
         words, at = np.unique(X_held.indices, return_inverse=True)
         shape = X_held.shape[0], len(words)
-        held = sp.csr_array((X_held.data, at.ravel(), X_held.indptr), shape)
-        probability = np.zeros(held.nnz)
+        held_out = sp.csr_array((X_held.data, at.ravel(), X_held.indptr), shape)
+        probability = np.zeros(held_out.nnz)
         for sample in self.samples:
             burstiness = self._burstiness(sample, X_observed, executor)
             rest, topics = sample.doc_prior[-1], sample.word_topic(words)
@@ -122,7 +122,7 @@ class MixturePredictor:
             else:
                 seated = self._seat(sample, X_observed, burstiness, executor)
                 theta = seated.doc_topic.toarray() + sample.doc_prior[:-1]
-            mixed = mix(theta, topics, held) + rest / n_words
+            mixed = mix(theta, topics, held_out) + rest / n_words
             mixed /= (theta.sum(axis=1) + rest)[rows]
             if burstiness is not None:
                 shown, opens = burstiness.repeats(X_observed, seated.tables, X_held)
@@ -131,7 +131,7 @@ class MixturePredictor:
         # Rounding must not make a certain word more than certain.
         probability = np.minimum(probability / len(self.samples), 1.0)
         with np.errstate(divide="ignore"):
-            return (held.data * np.log(probability)).sum()
+            return (held_out.data * np.log(probability)).sum()
 
     def _seat(
         self,

@@ -60,7 +60,7 @@ def _maximise(
     held: HeldOut, predicted: Prediction, weights: Array, concentration: float
 ) -> float:
     """Maximise the log probability of held-out tokens, expected counts as they are."""
-    counts, rows = held.held, rows_of(held.held.indptr)
+    counts, rows = held.held_out, rows_of(held.held_out.indptr)
     words, at = np.unique(counts.indices, return_inverse=True)
     base = (predicted.word_topic[words] @ weights[:-1])[at] + weights[
         -1

@@ -134,13 +134,13 @@ class Reservoir:
         return replace(self, counts=sp.csr_array(parts, (counts.shape[0], n_words)))
 
     def add(
-        self, X: sp.csr_array, n_tokens: float, entropy: int
+        self, X: sp.csr_array, n_tokens: float, seed_entropy: int
     ) -> tuple["Reservoir", sp.csr_array]:
         """Return one with new documents in it, and those of `X` to learn from.
 
         About `n_tokens` are kept, but `FEWEST_DOCS` documents at the least.
         """
-        keys = document_keys(X, entropy)
+        keys = document_keys(X, seed_entropy)
         is_new = (keys <= np.uint64(self.last_key)) & ~np.isin(keys, self.keys)
         new = np.flatnonzero(is_new)
         new = new[np.unique(keys[new], return_index=True)[1]]
@@ -156,9 +156,9 @@ class Reservoir:
             )._limited(n_tokens)
         return grown, X[~_are_held_out(keys, X, self.last_held_key)]
 
-    def select_learned(self, X: sp.csr_array, entropy: int) -> sp.csr_array:
+    def select_learned(self, X: sp.csr_array, seed_entropy: int) -> sp.csr_array:
         """Return the documents of `X` to learn from."""
-        keys = document_keys(X, entropy)
+        keys = document_keys(X, seed_entropy)
         return X[~_are_held_out(keys, X, self.last_held_key)]
 
     def _limited(self, n_tokens: float) -> "Reservoir":
@@ -196,9 +196,9 @@ def _lengths(counts: sp.csr_array) -> NDArray[np.float64]:
     return np.asarray(counts.sum(axis=1)).ravel()
 
 
-def document_keys(X: sp.csr_array, entropy: int) -> NDArray[np.uint64]:
+def document_keys(X: sp.csr_array, seed_entropy: int) -> NDArray[np.uint64]:
     """Random numbers that counts decide: equal for equal documents, (n_docs,)."""
-    seed = np.uint64(entropy % 2**64)
+    seed = np.uint64(seed_entropy % 2**64)
     entries = _hashed(X.data.astype(np.float64).view(np.uint64) ^ seed)
     entries = _hashed(entries + _hashed(X.indices.astype(np.uint64)))
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(entries)])

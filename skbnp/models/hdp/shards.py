@@ -19,13 +19,19 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting, WordRows, WordTopics, remaining
 from skbnp.inference.executor import Executor, Run, S, T
-from skbnp.inference.local import Collected, DocumentVisitor, LocalStop, Look, Step
-from skbnp.inference.memory import DocumentMemory
+from skbnp.inference.local import (
+    BlockHook,
+    Collected,
+    DocumentLocalStep,
+    LocalStop,
+    Step,
+)
+from skbnp.inference.memory import DocumentCache
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import OnlineSchedule, Part, Round, Schedule, even_limits
-from skbnp.inference.shards import Shard, Shards, World
+from skbnp.inference.shards import Broadcast, Shard, Shards
 from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out, n_judges
-from skbnp.models.hdp.memory import Holdings
+from skbnp.models.hdp.memory import DocumentWeights
 from skbnp.models.hdp.model import HDPModel, HDPState
 from skbnp.rows.batch import Batch
 from skbnp.rows.survey import CountSurvey
@@ -33,7 +39,7 @@ from skbnp.utils.random import Purpose, stream
 
 __all__ = [
     "Block",
-    "BlockHoldings",
+    "BlockDocumentWeights",
     "BlockSchedule",
     "ChangedWords",
     "ShardCorpus",
@@ -68,7 +74,7 @@ class Block(Part):
 class Cut:
     """How shards are cut into blocks."""
 
-    entropy: int
+    seed_entropy: int
     n_blocks: int  # of a shard
 
     def limits(self, n_docs: int) -> Rows:
@@ -77,7 +83,7 @@ class Cut:
 
     def order(self, shard: int, n_docs: int) -> Rows:
         """Documents of a shard in the order of its blocks."""
-        rng = stream(self.entropy, Purpose.BLOCKS, shard)
+        rng = stream(self.seed_entropy, Purpose.BLOCKS, shard)
         return rng.permutation(n_docs)
 
 
@@ -138,27 +144,29 @@ def documents(shard: Shard) -> sp.csr_array:
 
 def order_of(shard: Shard, cut: Cut) -> Rows:
     """Return the documents of a shard in the order of its blocks."""
-    entropy, order = shard.cache.get("order", (None, None))
-    if entropy != cut.entropy:
+    seed_entropy, order = shard.cache.get("order", (None, None))
+    if seed_entropy != cut.seed_entropy:
         order = cut.order(shard.number, documents(shard).shape[0])
-        shard.cache["order"] = cut.entropy, order
+        shard.cache["order"] = cut.seed_entropy, order
     return order
 
 
-def measure(shard: Shard, world: None, argument: None) -> CountSurvey:
+def measure(shard: Shard, broadcast: None, argument: None) -> CountSurvey:
     """Survey the documents of a shard."""
     return CountSurvey.of(documents(shard))
 
 
-def count_words(shard: Shard, world: None, argument: None) -> WordCounts:
+def count_words(shard: Shard, broadcast: None, argument: None) -> WordCounts:
     """Count tokens by word."""
     return WordCounts(np.asarray(shard.X.sum(axis=0), dtype=np.float64).ravel())
 
 
-def find_candidates(shard: Shard, world: World, place: tuple[int, ...]) -> Candidates:
+def find_candidates(
+    shard: Shard, broadcast: Broadcast, place: tuple[int, ...]
+) -> Candidates:
     """Draw keys; return documents of the smallest, as many as could be needed."""
-    X, cut = documents(shard), world.content
-    rng = stream(cut.entropy, Purpose.SPLIT_TOKENS, *place, shard.number)
+    X, cut = documents(shard), broadcast.content
+    rng = stream(cut.seed_entropy, Purpose.SPLIT_TOKENS, *place, shard.number)
     keys = rng.random(X.shape[0])
     order = np.argsort(keys, kind="stable")
     lengths = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()[order]
@@ -166,9 +174,9 @@ def find_candidates(shard: Shard, world: World, place: tuple[int, ...]) -> Candi
     return Candidates(keys[order[:n_kept]], order[:n_kept], lengths[:n_kept])
 
 
-def draw(shard: Shard, world: World, rows: dict[int, Rows]) -> Drawn:
+def draw(shard: Shard, broadcast: Broadcast, rows: dict[int, Rows]) -> Drawn:
     """Return the documents of some rows of each shard."""
-    X, cut, chosen = documents(shard), world.content, rows[shard.number]
+    X, cut, chosen = documents(shard), broadcast.content, rows[shard.number]
     place = np.empty(X.shape[0], np.intp)
     place[order_of(shard, cut)] = np.arange(X.shape[0])
     blocks = np.searchsorted(cut.limits(X.shape[0]), place[chosen], side="right") - 1
@@ -181,7 +189,7 @@ class WholeWords:
 
     words: WordTopics
 
-    def made(self, name: str | None, held: WordTopics | None) -> WordTopics:
+    def made(self, name: str | None, words_before: WordTopics | None) -> WordTopics:
         """Return them, whatever a process holds."""
         return self.words
 
@@ -202,16 +210,20 @@ class ChangedWords:
     total: Array  # (K,) afterwards
     scale: float  # afterwards
 
-    def made(self, name: str | None, held: WordTopics | None) -> WordTopics | None:
+    def made(
+        self, name: str | None, words_before: WordTopics | None
+    ) -> WordTopics | None:
         """Change what a process holds, if it is the base; the same bits come out."""
-        if held is None or name != self.base:
+        if words_before is None or name != self.base:
             return None
-        held.decay(self.keep)
-        held.add(self.rows, self.gain)
+        words_before.decay(self.keep)
+        words_before.add(self.rows, self.gain)
         if self.gone:
-            held.drop(self.gone)
-        is_same = held.scale == self.scale and np.array_equal(held.total, self.total)
-        return held if is_same else None
+            words_before.drop(self.gone)
+        is_same = words_before.scale == self.scale and np.array_equal(
+            words_before.total, self.total
+        )
+        return words_before if is_same else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,19 +239,19 @@ class Globals:
     weighting: Weighting
 
 
-class Said(NamedTuple):
+class ShardStats(NamedTuple):
     """What documents say; None if some process has not the words of topics."""
 
     stats: Any
 
-    def plus(self, other: "Said") -> "Said":
+    def plus(self, other: "ShardStats") -> "ShardStats":
         """Return what both say."""
         if self.stats is None or other.stats is None:
-            return Said(None)
-        return Said(self.stats.plus(other.stats))
+            return ShardStats(None)
+        return ShardStats(self.stats.plus(other.stats))
 
 
-class Held(NamedTuple):
+class BlockWeights(NamedTuple):
     """How often totals hold the documents of a block."""
 
     times: float
@@ -251,29 +263,33 @@ class Order(NamedTuple):
     """Which documents of a shard are visited, and how often totals hold them."""
 
     left_out: Rows  # of the shard
-    blocks: list[tuple[int, Held | None]]  # places, and what is held of each
+    blocks: list[tuple[int, BlockWeights | None]]  # places, and what is held of each
 
 
-def visit(shard: Shard, world: World, orders: dict[int, Order]) -> Said:
+def update_local(
+    shard: Shard, broadcast: Broadcast, orders: dict[int, Order]
+) -> ShardStats:
     """Visit some blocks of each shard; return the statistics of their documents."""
-    given: Globals = world.content
-    words = shard.process.follow("words", world, given.words.made)
+    given: Globals = broadcast.content
+    words = shard.process.follow("words", broadcast, given.words.made)
     if words is None:
-        return Said(None)
+        return ShardStats(None)
     X, order = documents(shard), orders[shard.number]
     n_docs, times = X.shape[0], np.zeros(X.shape[0])
     limits, rows = given.cut.limits(n_docs), order_of(shard, given.cut)
     is_visited = np.zeros(n_docs, bool)
-    for place, held in order.blocks:
+    for place, weights_of_block in order.blocks:
         here = rows[limits[place] : limits[place + 1]]
         is_visited[here] = True
-        if held is not None:
-            are_new = np.isin(here, held.newcomers)
-            times[here] = np.where(are_new, held.times_of_newcomers, held.times)
+        if weights_of_block is not None:
+            are_new = np.isin(here, weights_of_block.newcomers)
+            times[here] = np.where(
+                are_new, weights_of_block.times_of_newcomers, weights_of_block.times
+            )
     is_visited[order.left_out] = False
     chosen = np.flatnonzero(is_visited)
-    totals = given.model.start(given.state, words)
-    seen = Posterior(given.model, given.state, totals, np.empty(0, np.intp), [])
+    global_stats = given.model.start(given.state, words)
+    seen = Posterior(given.model, given.state, global_stats, np.empty(0, np.intp), [])
     batch = Batch.from_counts(X[chosen], given.state.n_components)
     executor = _Runner(shard.run)
     step = given.step.prepare(
@@ -284,7 +300,7 @@ def visit(shard: Shard, world: World, orders: dict[int, Order]) -> Said:
         weighting=given.weighting,
         remembered=None if order.blocks[0][1] is None else times[chosen],
     )
-    return Said(step.collect(seen, batch, executor, None).stats)
+    return ShardStats(step.collect(seen, batch, executor, None).stats)
 
 
 class _Runner(Executor):
@@ -339,10 +355,10 @@ class Survey:
         return int(self.n_docs.sum()), len(self.words)
 
 
-class LastVisit(NamedTuple):
+class LastBroadcast(NamedTuple):
     """What the processes of shards know of the words of topics, and what they said."""
 
-    world: str
+    broadcast: str
     shards: set[int]
     words: WordTopics
     ids: NDArray[np.intp]
@@ -352,7 +368,7 @@ class LastVisit(NamedTuple):
 
     def change(self, posterior: Posterior, shards: set[int]) -> ChangedWords | None:
         """Return what has changed since; None if that is not known, or not there."""
-        words, old, new = posterior.totals.topic_words, self.ids, posterior.ids
+        words, old, new = posterior.global_stats.topic_words, self.ids, posterior.ids
         if words is not self.words or not shards <= self.shards:
             return None
         gone = np.flatnonzero(~np.isin(old, new)).tolist()
@@ -360,7 +376,7 @@ class LastVisit(NamedTuple):
             return None
         total, scale = words.total.copy(), words.scale
         return ChangedWords(
-            self.world, self.rows, self.keep, self.gain, gone, total, scale
+            self.broadcast, self.rows, self.keep, self.gain, gone, total, scale
         )
 
 
@@ -368,7 +384,7 @@ class Sent:
     """What was sent at the last visit; nothing of it is saved."""
 
     def __init__(self) -> None:
-        self.last: LastVisit | None = None
+        self.last: LastBroadcast | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return Sent, ()
@@ -391,16 +407,16 @@ class ShardCorpus:
     sent: Sent = field(default_factory=Sent)
 
     @classmethod
-    def of(cls, found: Survey, entropy: int, n_blocks: int) -> "ShardCorpus":
+    def of(cls, results: Survey, seed_entropy: int, n_blocks: int) -> "ShardCorpus":
         """Cut shards into so many blocks each, drawn by the entropy of a fit."""
-        cut, nothing = Cut(entropy, n_blocks), np.zeros(0, np.intp)
-        sizes = [np.diff(cut.limits(n_docs)) for n_docs in found.n_docs.tolist()]
+        cut, nothing = Cut(seed_entropy, n_blocks), np.zeros(0, np.intp)
+        sizes = [np.diff(cut.limits(n_docs)) for n_docs in results.n_docs.tolist()]
         return cls(
-            found.shards,
+            results.shards,
             cut,
             np.array(sizes, dtype=np.intp).reshape(-1, cut.n_blocks),
-            found.words,
-            found.n_tokens,
+            results.words,
+            results.n_tokens,
             tuple(nothing for _ in sizes),
         )
 
@@ -437,29 +453,29 @@ class ShardCorpus:
     def _draw(self, wanted: dict[int, Rows]) -> Drawn:
         """Return documents of shards, and how many are of each block of each."""
         numbers = sorted(wanted)
-        found = self.shards.map(draw, numbers, World(self.cut), wanted)
+        result = self.shards.map(draw, numbers, Broadcast(self.cut), wanted)
         by_block = np.zeros_like(self.sizes)
-        by_block[numbers] = [one.by_block for one in found]
-        counts = sp.vstack([one.counts for one in found], format="csr")
+        by_block[numbers] = [one.by_block for one in result]
+        counts = sp.vstack([one.counts for one in result], format="csr")
         return Drawn(sp.csr_array(counts), by_block)
 
     def hold_out(self, *place: int) -> HeldOut | None:
         """Hold out documents as `held_out.hold_out` does; `place` names the draw."""
         if self.n_docs == 0:
             return None
-        numbers, entropy = range(len(self.sizes)), self.cut.entropy
-        found = self.shards.map(find_candidates, numbers, World(self.cut), place)
+        numbers, seed_entropy = range(len(self.sizes)), self.cut.seed_entropy
+        result = self.shards.map(find_candidates, numbers, Broadcast(self.cut), place)
         keys, rows, lengths = (
-            np.concatenate(part) for part in zip(*found, strict=True)
+            np.concatenate(part) for part in zip(*result, strict=True)
         )
-        shard = np.repeat(numbers, [len(one.keys) for one in found])
+        shard = np.repeat(numbers, [len(one.keys) for one in result])
         order = np.lexsort((rows, shard, keys))
         chosen = order[: n_held_out(self.n_docs, lengths[order])]
         left_out = tuple(np.sort(rows[chosen[shard[chosen] == at]]) for at in numbers)
         if len(chosen) == 0:
             return None
         drawn = self._draw({at: some for at, some in enumerate(left_out) if len(some)})
-        folds = deal(drawn.counts, stream(entropy, Purpose.SPLIT_TOKENS, *place))
+        folds = deal(drawn.counts, stream(seed_entropy, Purpose.SPLIT_TOKENS, *place))
         if folds is None:
             return None
         words = np.asarray(drawn.counts.sum(axis=0)).ravel()
@@ -472,35 +488,35 @@ class ShardCorpus:
         )
         return HeldOut(train, left_out, *folds)
 
-    def visit(
+    def update_local(
         self,
-        visitor: DocumentVisitor,
+        local_step: DocumentLocalStep,
         posterior: Posterior,
         round: Round,
         *,
         weighting: Weighting,
-        remembered: Sequence[Held | None],
-        look: Look | None,
+        remembered: Sequence[BlockWeights | None],
+        block_hook: BlockHook | None,
     ) -> list[Collected]:
         """Visit blocks where they are: one reply, the sum of all.
 
         Processes that follow the words of topics are sent what has changed; if any
         other is asked, all are sent the whole.
         """
-        if look is not None:
+        if block_hook is not None:
             raise ValueError("No move looks at documents in shards.")
         orders, parts = dict[int, Order](), cast(tuple[Block, ...], round.parts)
-        for part, held in zip(parts, remembered, strict=True):
+        for part, weights_of_block in zip(parts, remembered, strict=True):
             order = orders.setdefault(part.shard, Order(self.left_out[part.shard], []))
-            order.blocks.append((part.place, held))
-        words, said = posterior.totals.topic_words, Said(None)
+            order.blocks.append((part.place, weights_of_block))
+        words, local_stats = posterior.global_stats.topic_words, ShardStats(None)
         given = Globals(
             self.cut,
             posterior.model,
             posterior.state,
             WholeWords(words),
-            visitor.step,
-            visitor.stop,
+            local_step.step,
+            local_step.stop,
             weighting,
         )
         change, last = None, self.sent.last
@@ -508,67 +524,73 @@ class ShardCorpus:
         if last is not None:
             change = last.change(posterior, set(orders))
         if change is not None:
-            world = World(replace(given, words=change))
-            said = self.shards.total(visit, sorted(orders), world, orders)
-        if said.stats is None:
-            world = World(given)
-            said = self.shards.total(visit, sorted(orders), world, orders)
+            broadcast = Broadcast(replace(given, words=change))
+            local_stats = self.shards.total(
+                update_local, sorted(orders), broadcast, orders
+            )
+        if local_stats.stats is None:
+            broadcast = Broadcast(given)
+            local_stats = self.shards.total(
+                update_local, sorted(orders), broadcast, orders
+            )
         if not self.shards.is_lasting:
-            self.sent.last = LastVisit(
-                world.name,
+            self.sent.last = LastBroadcast(
+                broadcast.name,
                 set(orders),
                 words,
                 posterior.ids.copy(),
-                said.stats.topic_words,
+                local_stats.stats.topic_words,
                 1.0 - round.step,
                 round.step * round.scale,
             )
-        return [Collected(said.stats, np.zeros(0), [])]
+        return [Collected(local_stats.stats, np.zeros(0), [])]
 
 
-class BlockHoldings(DocumentMemory):
-    """How often totals count the documents of each block; see `Holdings`.
+class BlockDocumentWeights(DocumentCache):
+    """How often totals count the documents of each block; see `DocumentWeights`.
 
     Documents of a block are visited together, so that totals hold them alike, but for
     those that were held out at first.
     """
 
-    _times: Holdings
-    _times_of_newcomers: Holdings
+    _times: DocumentWeights
+    _times_of_newcomers: DocumentWeights
     _n_blocks: int
     _newcomers: tuple[Rows, ...]
 
     def __init__(
         self, n_blocks: int, start: float = 0.0, newcomers: Sequence[Rows] = ()
     ):
-        self._times = Holdings(n_blocks, start)
-        self._times_of_newcomers = Holdings(n_blocks)
+        self._times = DocumentWeights(n_blocks, start)
+        self._times_of_newcomers = DocumentWeights(n_blocks)
         self._n_blocks, self._newcomers = n_blocks, tuple(newcomers)
 
-    def empty(self) -> "BlockHoldings":
+    def empty(self) -> "BlockDocumentWeights":
         """Return those of totals that hold none of the documents."""
-        return BlockHoldings(self._n_blocks, newcomers=self._newcomers)
+        return BlockDocumentWeights(self._n_blocks, newcomers=self._newcomers)
 
-    def spread(self, newcomers: Sequence[Rows], n_docs: int) -> "BlockHoldings":
+    def spread(self, newcomers: Sequence[Rows], n_docs: int) -> "BlockDocumentWeights":
         """Return those of a corpus with documents that were left out, by shard."""
         del n_docs
-        other = BlockHoldings(self._n_blocks, newcomers=newcomers)
+        other = BlockDocumentWeights(self._n_blocks, newcomers=newcomers)
         other._times = self._times.copy()
         return other
 
-    def recall(self, part: Part) -> Held:
+    def initial_local(self, part: Part) -> BlockWeights:
         """Return how often totals hold the documents of a block."""
         place, shard = np.array([part.number]), cast(Block, part).shard
         some = self._newcomers[shard] if self._newcomers else np.zeros(0, np.intp)
         of_newcomers = float(self._times_of_newcomers.of(place)[0])
-        return Held(float(self._times.of(place)[0]), some, of_newcomers)
+        return BlockWeights(float(self._times.of(place)[0]), some, of_newcomers)
 
-    def keep(self, round: Round, found: Sequence[object]) -> None:
+    def keep(self, round: Round, results: Sequence[object]) -> None:
         """Follow the totals through a round."""
-        del found
+        del results
         places = np.array([part.number for part in round.parts])
         for times in (self._times, self._times_of_newcomers):
-            times.absorb(places, keep=1.0 - round.step, gain=round.step * round.scale)
+            times.decay_and_add(
+                places, keep=1.0 - round.step, gain=round.step * round.scale
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -595,7 +617,7 @@ class BlockSchedule(Schedule):
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
         n_shards, n_blocks = self.sizes.shape
-        rng = stream(self.steps.entropy or 0, Purpose.ORDER, number)
+        rng = stream(self.steps.seed_entropy or 0, Purpose.ORDER, number)
         shards = rng.permutation(n_shards)
         blocks = rng.permuted(np.tile(np.arange(n_blocks), (n_shards, 1)), axis=1)
         groups = [
@@ -624,9 +646,9 @@ class BlockSchedule(Schedule):
         """Return the same with steps as after more updates, see `OnlineSchedule`."""
         return replace(self, steps=self.steps.remembering(share))
 
-    def afresh(self) -> "BlockSchedule":
+    def reset(self) -> "BlockSchedule":
         """Return the same for a posterior that has made no updates."""
-        return replace(self, steps=self.steps.afresh())
+        return replace(self, steps=self.steps.reset())
 
 
 @dataclass(frozen=True, slots=True)

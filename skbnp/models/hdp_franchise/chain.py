@@ -78,7 +78,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
     tokens : Tokens
     priors : Priors
         What is learned of the hyperparameters.
-    entropy : int
+    seed_entropy : int
         Of the fit.
     start : FranchiseStart or FranchiseState
         Where to go on.
@@ -103,7 +103,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         self,
         tokens: Tokens,
         priors: Priors,
-        entropy: int,
+        seed_entropy: int,
         start: FranchiseStart | FranchiseState,
         *,
         number: int = 0,
@@ -114,7 +114,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         before_is_prior: bool = False,
         repeats_from: int | None = None,
     ):
-        self.priors, self.entropy = priors, entropy
+        self.priors, self.seed_entropy = priors, seed_entropy
         self.n_proposals, self.proposal_sweeps = n_proposals, proposal_sweeps
         self.n_scans = n_scans
         self.repeats_from = repeats_from
@@ -130,7 +130,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
             self.state = replace(start, lineage=list(start.lineage))
             return
         if start.tables is None:
-            self._seat(stream(entropy, Purpose.START, number, start.step))
+            self._seat(stream(seed_entropy, Purpose.START, number, start.step))
         known = np.zeros(0, np.intp) if start.ids is None else start.ids
         if before is not None:
             first = before.component_ids[before.n_tokens > 0]
@@ -295,8 +295,8 @@ def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
         at = (first[tokens.doc] + tables.table)[sizes > 0]
         is_sound = np.array_equal(np.bincount(at, minlength=n_all), tables.size)
         starts, n = tokens.runs()
-        found = np.add.reduceat(sizes, starts, dtype=np.int64) if len(n) else n
-        is_sound = is_sound and np.array_equal(found, n)
+        result = np.add.reduceat(sizes, starts, dtype=np.int64) if len(n) else n
+        is_sound = is_sound and np.array_equal(result, n)
     if not is_sound:
         raise ValueError("The saved tables of a chain are damaged.")
 

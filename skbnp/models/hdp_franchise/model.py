@@ -144,12 +144,12 @@ class Seating:
         self.n_tables = np.zeros(n_docs, dtype=np.int32)
         self.concentrations = concentrations
         capacity = np.bincount(tokens.words, minlength=tokens.n_words)
-        self._totals_before = np.zeros(0, np.int64)
+        self._global_stats_before = np.zeros(0, np.int64)
         if before is not None:
             capacity += np.diff(before.counts.tocsc().indptr)
-            self._totals_before = before.counts.sum(axis=1, dtype=np.int64)
+            self._global_stats_before = before.counts.sum(axis=1, dtype=np.int64)
             n_tables = before.tables.sum(dtype=np.int64)
-            tokens.check_after(max(self._totals_before.sum(), n_tables))
+            tokens.check_after(max(self._global_stats_before.sum(), n_tables))
             self._counted_before = np.unique(before.counts.data, return_counts=True)
         self.room = np.concatenate([[0], np.cumsum(capacity)]).astype(np.int64)
         self.n_entries = np.zeros(tokens.n_words, dtype=np.int32)
@@ -188,7 +188,7 @@ class Seating:
 
         By eta and the number of tokens: the seating must not choose how it is moved.
         """
-        most = len(self.words) + self._totals_before.sum() + 1.0
+        most = len(self.words) + self._global_stats_before.sum() + 1.0
         nats = np.log1p(most / self.topic_word_prior) + np.log(most)
         return int(np.clip(MOST_NATS / nats, 1, MEAL_PART))
 
@@ -231,15 +231,15 @@ class Seating:
         tables, tokens = np.zeros((2, n_dishes), dtype=np.int32)
         self.n_entries[:] = 0
         if before is not None:
-            held = before.counts.tocsc()
-            self.n_entries[:] = np.diff(held.indptr)
+            stored = before.counts.tocsc()
+            self.n_entries[:] = np.diff(stored.indptr)
             entries = self._entries()
             self.entry_dish[entries], self.entry_count[entries] = (
-                held.indices,
-                held.data,
+                stored.indices,
+                stored.data,
             )
             tables[:n_before] = before.tables
-            tokens[:n_before] = self._totals_before
+            tokens[:n_before] = self._global_stats_before
         self._place(tables, tokens)
         count(self, self.workspace)
         tidy(self, self.workspace, np.arange(n_dishes, dtype=np.int32))
@@ -337,11 +337,11 @@ class Seating:
         """Counts n_kw of a tidy seating, (n_dishes, n_words)."""
         entries = self._entries()
         indptr = np.concatenate([[0], np.cumsum(self.n_entries)])
-        held = sp.csc_array(
+        stored = sp.csc_array(
             (self.entry_count[entries], self.entry_dish[entries], indptr),
             (self.n_served, self.tokens.n_words),
         )
-        return held.tocsr()
+        return stored.tocsr()
 
     def log_joint(self) -> float:
         """Log p(seating) + log p(words | seating), of the documents that are here.
@@ -381,9 +381,9 @@ class Seating:
         self, eta: float, counted: tuple[NDArray, NDArray] | None = None
     ) -> float:
         """Log p(words | seating) for a topic prior, topics integrated out."""
-        totals = self.dish_tokens[self.dish_tables > 0].astype(np.float64)
+        global_stats = self.dish_tokens[self.dish_tables > 0].astype(np.float64)
         evidence = _log_evidence(
-            eta, self.tokens.n_words, counted or self.count_of_counts(), totals
+            eta, self.tokens.n_words, counted or self.count_of_counts(), global_stats
         )
         if self.before is not None and self.before.is_prior:
             evidence -= self._log_evidence_before(eta)
@@ -392,7 +392,7 @@ class Seating:
     def _log_evidence_before(self, eta: float) -> float:
         """Log p of the words that were there before."""
         return _log_evidence(
-            eta, self.tokens.n_words, self._counted_before, self._totals_before
+            eta, self.tokens.n_words, self._counted_before, self._global_stats_before
         )
 
     def count_of_counts(self) -> tuple[Array, NDArray]:
@@ -509,10 +509,10 @@ class FranchiseSample:
     def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
         """E[phi_kw] = (n_kw + eta) / (n_k + V eta) of some words, (n_words, K)."""
         eta, n_words = self.topic_word_prior, self.topic_word_counts.shape[1]
-        held = self.topic_word_counts[:, words].T.toarray().astype(np.float64)
-        held += eta
-        held /= self.n_tokens + n_words * eta
-        return held
+        stored = self.topic_word_counts[:, words].T.toarray().astype(np.float64)
+        stored += eta
+        stored /= self.n_tokens + n_words * eta
+        return stored
 
     def places(self) -> Places:
         """Tables and counts to go on from."""
@@ -527,12 +527,12 @@ def _filled(limits: NDArray, n: NDArray) -> NDArray[np.intp]:
 
 
 def _log_evidence(
-    eta: float, n_words: int, counted: tuple[NDArray, NDArray], totals: NDArray
+    eta: float, n_words: int, counted: tuple[NDArray, NDArray], global_stats: NDArray
 ) -> float:
     """Log p(words | topics of tokens), from counts n_kw, how often each occurs, n_k."""
     counts, times = counted
     words = (times * log_rising(eta, counts)).sum()
-    return float(words - log_rising(n_words * eta, totals).sum())
+    return float(words - log_rising(n_words * eta, global_stats).sum())
 
 
 def log_prior_of_tables(size: Ints, lengths: NDArray, alpha: float) -> float:

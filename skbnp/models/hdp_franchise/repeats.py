@@ -118,8 +118,8 @@ class Repeats:
 def _counted(values: NDArray) -> Counted:
     if values.max(initial=0) < COMMON:
         all_times = np.bincount(values)
-        found = np.flatnonzero(all_times)
-        times = all_times[found]
+        result = np.flatnonzero(all_times)
+        times = all_times[result]
     else:
-        found, times = np.unique(values, return_counts=True)
-    return found.astype(np.float64), times
+        result, times = np.unique(values, return_counts=True)
+    return result.astype(np.float64), times

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting, WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.inference.local import BlockHook, Collected, LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
@@ -81,7 +81,7 @@ class TableStep:
         return cls(
             logs=model.log_word_weights(
                 state,
-                posterior.totals.topic_words,
+                posterior.global_stats.topic_words,
                 batch.words,
                 weighting,
                 run=executor.map if executor.shares_memory else map,
@@ -99,20 +99,20 @@ class TableStep:
         posterior: Posterior,
         batch: Batch,
         executor: Executor,
-        look: Look | None = None,
+        block_hook: BlockHook | None = None,
     ) -> Collected:
         """Visit a batch: its statistics and document lengths."""
-        del look  # no moves look at tables
+        del block_hook  # no moves look at tables
         shape = (len(batch.words), len(self.log_beta))
-        sums, entropy, found = sp.csr_array(shape), 0.0, list[Tables]()
+        sums, entropy, result = sp.csr_array(shape), 0.0, list[Tables]()
         for part in batch.parts(PART_SIZE):
-            first = len(found)
-            found += self.visit(part.blocks, executor, first)
-            tables = Tables.joined(found[first:])
+            first = len(result)
+            result += self.visit(part.blocks, executor, first)
+            tables = Tables.joined(result[first:])
             entropy += _entropy(part, tables)
             sums = sums + _sum_words(part, tables, shape, executor)
-            found[first:] = [replace(one, zeta=np.zeros(0)) for one in found[first:]]
-        tables = Tables.joined(found)
+            result[first:] = [replace(one, zeta=np.zeros(0)) for one in result[first:]]
+        tables = Tables.joined(result)
         stats = posterior.model.statistics(
             posterior.state,
             WordRows(batch.words, sums),
@@ -121,7 +121,7 @@ class TableStep:
             (tables.topics, tables.phi),
             entropy,
         )
-        return Collected(stats, batch.n_tokens, [], memory=found)
+        return Collected(stats, batch.n_tokens, [], cache=result)
 
     def visit(
         self, blocks: list[Block], executor: Executor, first: int = 0
@@ -136,9 +136,15 @@ class TableStep:
 
     def _run(self, work: tuple[Block, Tables | None]) -> Tables:
         block, start = work
-        held = None
+        start_of_step = None
         if start is not None:
-            held = (start.limits, start.tokens, start.served, start.topics, start.phi)
+            start_of_step = (
+                start.limits,
+                start.tokens,
+                start.served,
+                start.topics,
+                start.phi,
+            )
         return Tables(
             *infer_tables(
                 block.indptr,
@@ -148,7 +154,7 @@ class TableStep:
                 self.log_beta,
                 self.concentration,
                 self.n_tables,
-                held,
+                start_of_step,
                 self.stop.max_iter,
                 self.stop.tol,
             )
@@ -170,7 +176,7 @@ def _sum_words(
     """Sum n zeta phi over documents: (n_words, K)."""
     by_word, n_used = batch.by_word(), np.diff(tables.limits)[rows_of(batch.indptr)]
     places = np.cumsum(n_used) - n_used
-    found = sum_ranges(
+    result = sum_ranges(
         table_sums,
         by_word.indptr.astype(np.int32),
         by_word.indices.astype(np.int32),
@@ -185,4 +191,4 @@ def _sum_words(
         n_blocks=len(batch.blocks),
         run=executor.map,
     )
-    return stacked(found, shape)
+    return stacked(result, shape)

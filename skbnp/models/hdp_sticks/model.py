@@ -94,9 +94,9 @@ class StickState:
 
     def sticks(self) -> tuple[Array, Array]:
         """Parameters of the sticks in their order, (K - 1,) each: Eqs. (19), (20)."""
-        held = self.tables[self.by_stick]
-        behind = np.cumsum(held[::-1])[::-1][1:]
-        return 1.0 + held[:-1], self.corpus_concentration + behind
+        tables_of_sticks = self.tables[self.by_stick]
+        behind = np.cumsum(tables_of_sticks[::-1])[::-1][1:]
+        return 1.0 + tables_of_sticks[:-1], self.corpus_concentration + behind
 
     @property
     def topic_weights(self) -> Array:
@@ -119,7 +119,7 @@ class StickState:
         placed[self.by_stick] = values
         return placed
 
-    def settled(self) -> "StickState":
+    def with_converged_sticks(self) -> "StickState":
         """Give the last stick to the topic with the fewest tables, if that is better.
 
         For all other sticks the order of tables is the best. The last one takes what is
@@ -132,7 +132,7 @@ class StickState:
         is_better = betaln(*fewest.sticks()).sum() >= betaln(*self.sticks()).sum()
         return fewest if is_better else self
 
-    def held(self) -> "StickState":
+    def with_last_stick(self) -> "StickState":
         """Name the topic that has the last stick, before tables change."""
         return replace(self, last=int(self.by_stick[-1]))
 
@@ -248,7 +248,9 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
 
         `scale` multiplies the statistics of documents, never a prior.
         """
-        state = replace(state.held(), tables=scale * stats.tables).settled()
+        state = replace(
+            state.with_last_stick(), tables=scale * stats.tables
+        ).with_converged_sticks()
         if not self.learn_concentrations:
             return state
         gamma, alpha = state.corpus_concentration, state.doc_concentration
@@ -270,12 +272,15 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         blended = replace(
             topics.with_blended_concentrations(old, new, step),
             tables=(1.0 - step) * old.tables + step * new.tables,
-            last=old.held().last,
+            last=old.with_last_stick().last,
         )
-        return blended.settled()
+        return blended.with_converged_sticks()
 
     def merge(
-        self, state: StickState, totals: StickStats, pairs: Sequence[tuple[int, int]]
+        self,
+        state: StickState,
+        global_stats: StickStats,
+        pairs: Sequence[tuple[int, int]],
     ) -> tuple[StickState, StickStats]:
         """Add the tables and tokens of sources to targets; words change in place.
 
@@ -283,30 +288,30 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         at most log 2 nats.
         """
         sources, targets = np.transpose(pairs)
-        tables = totals.tables.copy()
+        tables = global_stats.tables.copy()
         tables[targets] += tables[sources]
         lost = np.log(2.0) * tables[targets].sum()
-        totals.topic_words.merge(pairs)
-        entropy = max(totals.table_entropy - lost, 0.0)
-        merged = replace(totals, tables=tables, table_entropy=entropy)
-        held = state.tables.copy()
-        held[targets] += held[sources]
-        order = remaining(len(held), sources)
-        return _columns(replace(state, tables=held), merged, order)
+        global_stats.topic_words.merge(pairs)
+        entropy = max(global_stats.table_entropy - lost, 0.0)
+        merged = replace(global_stats, tables=tables, table_entropy=entropy)
+        tables_of_sticks = state.tables.copy()
+        tables_of_sticks[targets] += tables_of_sticks[sources]
+        order = remaining(len(tables_of_sticks), sources)
+        return _columns(replace(state, tables=tables_of_sticks), merged, order)
 
     def remove(
-        self, state: StickState, totals: StickStats, gone: Sequence[int]
+        self, state: StickState, global_stats: StickStats, gone: Sequence[int]
     ) -> tuple[StickState, StickStats]:
         """Drop topics, their tables and their counts.
 
         Sums over documents shrink with the tokens: they are those of so many fewer.
         """
-        before = totals.topic_words.tokens.sum()
-        totals.topic_words.drop(gone)
-        share = totals.topic_words.tokens.sum() / before if before > 0.0 else 1.0
-        sums = {name: share * getattr(totals, name) for name in DOCUMENT_SUMS}
-        totals = replace(totals, **sums)
-        return _columns(state, totals, remaining(state.n_components, gone))
+        before = global_stats.topic_words.tokens.sum()
+        global_stats.topic_words.drop(gone)
+        share = global_stats.topic_words.tokens.sum() / before if before > 0.0 else 1.0
+        sums = {name: share * getattr(global_stats, name) for name in DOCUMENT_SUMS}
+        global_stats = replace(global_stats, **sums)
+        return _columns(state, global_stats, remaining(state.n_components, gone))
 
     def _terms(
         self, state: StickState, stats: StickStats, words: Array
@@ -337,11 +342,11 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
 
 
 def _columns(
-    state: StickState, totals: StickStats, order: NDArray[np.intp]
+    state: StickState, global_stats: StickStats, order: NDArray[np.intp]
 ) -> tuple[StickState, StickStats]:
     """Take some topics of everything but the words."""
     state = replace(state, tables=state.tables[order], last=-1)
-    return state, totals.with_columns(itemgetter(order))
+    return state, global_stats.with_columns(itemgetter(order))
 
 
 def _mode(count: float, rate: float) -> float:

@@ -67,8 +67,8 @@ class Sticks:
         spread = (1.0 - SPREAD) * weights + SPREAD / len(weights)
         rest = np.cumsum(spread[::-1])[::-1]
         means = np.clip(logit(spread[:-1] / rest[:-1]), *MEANS)
-        totals = np.log(n_docs + 1.0) - np.log(expit(means) * expit(-means))
-        return cls(means, np.clip(totals, *TOTALS))
+        global_stats = np.log(n_docs + 1.0) - np.log(expit(means) * expit(-means))
+        return cls(means, np.clip(global_stats, *TOTALS))
 
     @property
     def parameters(self) -> tuple[Array, Array]:
@@ -174,7 +174,7 @@ def fit_sticks(
         )
         return -sum(values.values()) / unit, -gradient / unit
 
-    found = minimize(
+    result = minimize(
         negative,
         np.concatenate([sticks.logit_mean, sticks.log_total]),
         jac=True,
@@ -182,4 +182,4 @@ def fit_sticks(
         bounds=[MEANS] * n_topics + [TOTALS] * n_topics,
         options={"maxiter": 1000, "maxfun": 5000, "ftol": 1e-12, "gtol": 1e-8},
     )
-    return Sticks(*np.split(found.x, 2))
+    return Sticks(*np.split(result.x, 2))

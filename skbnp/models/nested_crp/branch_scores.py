@@ -55,18 +55,18 @@ def score_branches(
     share = np.broadcast_to(alpha / alpha.sum(), known.shape)
     for _ in range(N_ITERATIONS):
         tokens = x * share
-        totals = tokens.sum(axis=1, keepdims=True)
-        own = psi(eta + tokens) - psi(n_words * eta + totals)
-        logs = np.where(is_new, own, known) + psi(alpha + totals)
+        global_stats = tokens.sum(axis=1, keepdims=True)
+        own = psi(eta + tokens) - psi(n_words * eta + global_stats)
+        logs = np.where(is_new, own, known) + psi(alpha + global_stats)
         share = np.exp(logs - logs.max(axis=2, keepdims=True))
         share /= share.sum(axis=2, keepdims=True)
     tokens = x * share
-    totals = tokens.sum(axis=1)
-    entropy = -xlogy(tokens, share).sum(axis=(1, 2))
+    global_stats = tokens.sum(axis=1)
+    seed_entropy = -xlogy(tokens, share).sum(axis=(1, 2))
     evidence = (gammaln(eta + tokens) - gammaln(eta)).sum(axis=1)
-    evidence += gammaln(n_words * eta) - gammaln(n_words * eta + totals)
+    evidence += gammaln(n_words * eta) - gammaln(n_words * eta + global_stats)
     words = np.where(is_new[:, 0], evidence, (tokens * known).sum(axis=1)).sum(axis=1)
-    levels = gammaln(alpha + totals).sum(axis=1) - gammaln(alpha).sum()
+    levels = gammaln(alpha + global_stats).sum(axis=1) - gammaln(alpha).sum()
     levels += gammaln(alpha.sum()) - gammaln(alpha.sum() + counts.sum())
-    scores = paths.log_prior[stubs] + words + entropy + levels
+    scores = paths.log_prior[stubs] + words + seed_entropy + levels
     return BranchScores(stubs, scores, tokens)

@@ -16,7 +16,7 @@ from skbnp.models.nested_crp.model import PathGlobals, PathStats
 from skbnp.rows.batch import Batch, Block
 from skbnp.rows.word_sums import rows_of
 
-__all__ = ["DocPaths", "LocalFamily", "log_predictive", "mean_log", "visit_paths"]
+__all__ = ["DocPaths", "LocalFamily", "log_predictive", "mean_log", "update_paths"]
 
 Array = NDArray[np.float64]
 #: Whether levels of words depend on the path of their document.
@@ -159,7 +159,7 @@ class DocPaths:
         return at[known], nodes[known].astype(np.intp), tokens[known], parts[known]
 
 
-def visit_paths(
+def update_paths(
     paths: PathGlobals,
     X: sp.csr_array,
     stop: LocalStop,

@@ -13,12 +13,12 @@ from skbnp.components.statistics import Weighting
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import LocalStop, Look
+from skbnp.inference.local import BlockHook, LocalStop
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus, Memory
+from skbnp.inference.protocols import Corpus, StatisticsCache
 from skbnp.inference.schedules import BatchSchedule, Part, Round, even_limits
-from skbnp.models.nested_crp.local import DocPaths, LocalFamily, visit_paths
+from skbnp.models.nested_crp.local import DocPaths, LocalFamily, update_paths
 from skbnp.models.nested_crp.model import (
     PathStats,
     TopicTree,
@@ -28,9 +28,9 @@ from skbnp.models.nested_crp.model import (
 from skbnp.trees import Tree
 
 __all__ = [
-    "FoundPaths",
-    "PathMemory",
-    "PathVisitor",
+    "PathCache",
+    "PathLocalStep",
+    "PathResult",
     "Rows",
     "TreeCorpus",
     "some_rows",
@@ -47,29 +47,29 @@ Rows = Sequence[NDArray[np.intp]]
 
 
 @dataclass(frozen=True, slots=True)
-class PathVisitor:
+class PathLocalStep:
     """Visits documents: by which family, until when, on which threads."""
 
     stop: LocalStop
     executor: Executor
     family: LocalFamily = "conditional"
 
-    def visit(
+    def update_local(
         self,
         posterior: Posterior,
         X: sp.csr_array,
         *,
         weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: DocPaths | None = None,
-        look: Look | None = None,
-    ) -> "FoundPaths":
+        block_hook: BlockHook | None = None,
+    ) -> "PathResult":
         """Visit documents under the present globals of a posterior."""
-        del weighting, look  # trees know no warm-up, and no moves look at blocks
+        del weighting, block_hook  # trees know no warm-up, and no moves look at blocks
         topics, priors = posterior.state, posterior.model.priors
-        found = self.visit_paths(topics, priors, X, remembered)
-        return FoundPaths(found, X, topics.tree, priors.n_levels)
+        result = self.update_paths(topics, priors, X, remembered)
+        return PathResult(result, X, topics.tree, priors.n_levels)
 
-    def visit_paths(
+    def update_paths(
         self,
         topics: TopicTree,
         priors: LevelPriors,
@@ -87,7 +87,7 @@ class PathVisitor:
             place = np.where(known, memo.stubs, tree.ids[0])
             places = np.where(known, tree.positions(place), -1)
             starts = memo.starts(places)
-        found = visit_paths(
+        result = update_paths(
             path_globals(topics, priors),
             X,
             self.stop,
@@ -96,14 +96,14 @@ class PathVisitor:
             starts=starts,
             enter=ENTER,
         )
-        return found.renamed(tree.ids[found.stubs])
+        return result.renamed(tree.ids[result.stubs])
 
 
 @dataclass(frozen=True, slots=True)
-class FoundPaths:
+class PathResult:
     """What the documents of a part say; summed when asked: sums are large."""
 
-    memory: DocPaths
+    cache: DocPaths
     X: sp.csr_array
     tree: Tree
     n_levels: int
@@ -111,7 +111,7 @@ class FoundPaths:
     @property
     def stats(self) -> PathStats:
         """Sums over the documents."""
-        return sum_documents(self.memory, self.X, self.tree, self.n_levels)
+        return sum_documents(self.cache, self.X, self.tree, self.n_levels)
 
 
 class TreeCorpus(Corpus):
@@ -206,12 +206,12 @@ class TreeCorpus(Corpus):
         X = sp.vstack(words, format="csr") if words else self.parts[0][:0]
         return sp.csr_array(X), DocPaths.joined(memos, self.memos[0].levels.shape[1])
 
-    def put(self, rows: Rows, found: DocPaths) -> list[DocPaths]:
+    def put(self, rows: Rows, results: DocPaths) -> list[DocPaths]:
         """Return memos in which some documents say something else."""
         memos, first = list(self.memos), 0
         for place, docs in enumerate(rows):
             if len(docs):
-                new = found.take(np.arange(first, first + len(docs)))
+                new = results.take(np.arange(first, first + len(docs)))
                 memos[place] = memos[place].replaced(docs, new)
                 first += len(docs)
         return memos
@@ -225,7 +225,7 @@ class PathChange(NamedTuple):
     new: PathStats
 
 
-class PathMemory(Memory):
+class PathCache(StatisticsCache):
     """Totals hold each document of a corpus once, with what it said at its last visit.
 
     A round of all parts makes them their sum; one of some exchanges what these said.
@@ -245,33 +245,35 @@ class PathMemory(Memory):
     def __init__(self, corpus: TreeCorpus, others: PathStats | None = None):
         self.corpus, self.others, self._is_exact = corpus, others, True
 
-    def recall(self, part: Part) -> DocPaths | None:
+    def initial_local(self, part: Part) -> DocPaths | None:
         """Return what the documents of a part said."""
         return self.corpus.memos[part.number] if self.corpus.memos else None
 
     def prepare(
-        self, posterior: Posterior, round: Round, found: Sequence[FoundPaths]
+        self, posterior: Posterior, round: Round, results: Sequence[PathResult]
     ) -> PathChange:
         """Sum what documents say, and what they said where some are visited."""
         tree, corpus = posterior.state.tree, self.corpus
         n_levels = posterior.model.priors.n_levels
         if len(round.parts) == len(corpus.parts):
-            memos = [said.memory for said in found]
+            memos = [result.cache for result in results]
             return PathChange(memos, None, corpus.sums(tree, n_levels, memos=memos))
-        (part,), (said,), memos = round.parts, found, list(corpus.memos)
-        old = corpus.sum_part(memos[part.number], said.X, tree, n_levels)
-        memos[part.number] = said.memory
-        return PathChange(memos, old, said.stats.times(round.scale))
+        (part,), (result,), memos = round.parts, results, list(corpus.memos)
+        old = corpus.sum_part(memos[part.number], result.X, tree, n_levels)
+        memos[part.number] = result.cache
+        return PathChange(memos, old, result.stats.times(round.scale))
 
-    def absorb(self, posterior: Posterior, round: Round, change: PathChange) -> None:
+    def stochastic_update(
+        self, posterior: Posterior, round: Round, change: PathChange
+    ) -> None:
         """Let the totals hold what the documents say now."""
         state, tree = posterior.state, posterior.state.tree
         self.corpus.memos, self._is_exact = change.memos, change.old is None
         if change.old is None:
             posterior.replace_globals(*self._updated(tree, change.new))
             return
-        topics, stats = posterior.model.exchange(
-            state, posterior.totals, change.old, change.new
+        topics, stats = posterior.model.incremental_update(
+            state, posterior.global_stats, change.old, change.new
         )
         self.follow(tree, topics.tree)
         posterior.replace_globals(topics, stats)
@@ -294,11 +296,11 @@ class PathMemory(Memory):
         return topics, stats
 
     def follow(
-        self, old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
+        self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
     ) -> None:
         """Let what others said stand as in another tree."""
         if self.others is not None:
-            self.others = self.others.follow(old, new, heirs)
+            self.others = self.others.follow(old, new, merged_into)
 
 
 def some_rows(X: sp.csr_array, most: int, rng: np.random.Generator) -> sp.csr_array:

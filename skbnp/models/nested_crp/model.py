@@ -116,7 +116,7 @@ class PathStats(NodeStatistics):
         )
         return replace(self, word_counts=words, word_variances=spread)
 
-    def held(self, tree: Tree) -> TopicTree:
+    def globals_on(self, tree: Tree) -> TopicTree:
         """Topics that hold them."""
         return TopicTree(tree, self.word_counts, self.stub_masses)
 
@@ -126,7 +126,7 @@ class PathStats(NodeStatistics):
         return replace(self, **{n: np.maximum(getattr(self, n), 0.0) for n in names})
 
     def follow(
-        self, old: Tree, new: Tree, heirs: Mapping[int, int] | None = None
+        self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
     ) -> "PathStats":
         """Let nodes stand as in another tree, where new ones have nothing.
 
@@ -134,8 +134,8 @@ class PathStats(NodeStatistics):
         leave the tree at the last node of their path that goes on, and their words at
         that level.
         """
-        moved = self.carried(old, new)
-        for place, to, is_heir in ended_nodes(old, new, heirs):
+        moved = self.reindex(old, new)
+        for place, to, is_heir in ended_nodes(old, new, merged_into):
             if is_heir:
                 moved.word_counts[to] += self.word_counts[place]
                 moved.word_variances[to] += self.word_variances[place]
@@ -172,25 +172,27 @@ class PathGlobals:
         """
         eta = self.topic_prior[self.depth]
         has_column = words < self.word_counts.shape[1]
-        held = self.word_counts[:, words[has_column]]
-        held = held if isinstance(held, np.ndarray) else held.toarray()
+        counts = self.word_counts[:, words[has_column]]
+        counts = counts if isinstance(counts, np.ndarray) else counts.toarray()
         if not has_column.all():
-            known, held = held, np.zeros((len(eta), len(words)))
-            held[:, has_column] = known
-        totals = self.word_counts.sum(axis=1) + self.n_words * eta
-        return np.ascontiguousarray(held.T + eta), np.asarray(totals, dtype=float)
+            known, counts = counts, np.zeros((len(eta), len(words)))
+            counts[:, has_column] = known
+        global_stats = self.word_counts.sum(axis=1) + self.n_words * eta
+        return np.ascontiguousarray(counts.T + eta), np.asarray(
+            global_stats, dtype=float
+        )
 
     def topics(self, words: NDArray[np.intp]) -> Array:
         """Mean probabilities of some words, (n_words, n_nodes)."""
-        held, totals = self._parameters(words)
-        return held / totals
+        counts, global_stats = self._parameters(words)
+        return counts / global_stats
 
     def log_topics(self, words: NDArray[np.intp]) -> Array:
         """Logarithms that documents see, (n_words, n_nodes)."""
-        held, totals = self._parameters(words)
+        counts, global_stats = self._parameters(words)
         if self.is_mean:
-            return np.log(held) - np.log(totals)
-        return psi(held) - psi(totals)
+            return np.log(counts) - np.log(global_stats)
+        return psi(counts) - psi(global_stats)
 
     @property
     def off_tree(self) -> Array:
@@ -225,7 +227,7 @@ def update_globals(tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
     through = tree.accumulate(stats.stub_masses)
     new = tree.sort_siblings(-through)
     stats = stats.follow(tree, new)
-    return stats.held(new), stats
+    return stats.globals_on(new), stats
 
 
 def elbo_terms(
@@ -236,11 +238,11 @@ def elbo_terms(
     Both go by the same tree. The terms are E log p(W) - E log q(W), the same of the
     sticks, and what is left, by document or from sums over them alike.
     """
-    tree, gamma, held = topics.tree, priors.concentration, topics.word_counts
+    tree, gamma, counts = topics.tree, priors.concentration, topics.word_counts
     globals = path_globals(topics, priors)
-    log_topics = globals.log_topics(np.arange(held.shape[1])).T
+    log_topics = globals.log_topics(np.arange(counts.shape[1])).T
     eta = priors.topic_prior[tree.depth]
-    evidence = log_topic_evidence(held, eta, priors.n_unseen)
+    evidence = log_topic_evidence(counts, eta, priors.n_unseen)
     a, b = stick_parameters(tree, topics.stub_masses, gamma)
     log_stay, log_pass = expected_log_sticks(a, b)
     sticks = betaln(a, b) - betaln(1.0, gamma)
@@ -252,7 +254,7 @@ def elbo_terms(
         + stats.off_tree_tokens @ globals.off_tree
     )
     return {
-        "topics": float(evidence.sum() - np.vdot(held, log_topics)),
+        "topics": float(evidence.sum() - np.vdot(counts, log_topics)),
         "sticks": float(sticks[1:].sum()),
         "documents": float(documents),
     }
@@ -285,13 +287,13 @@ def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
     """
     eta, n_words = priors.topic_prior, stats.word_counts.shape[1] + priors.n_unseen
     means, variances = stats.word_counts, stats.word_variances
-    words, totals = np.empty((2, len(tree)))
+    words, global_stats = np.empty((2, len(tree)))
     expected_growth(means, variances, eta[tree.depth], words)
     means, variances = (a.sum(axis=1, keepdims=True) for a in (means, variances))
-    expected_growth(means, variances, n_words * eta[tree.depth], totals)
+    expected_growth(means, variances, n_words * eta[tree.depth], global_stats)
     paths = log_path_evidence(tree, stats.stub_masses, stats.stub_variances, priors)
     off_tree = stats.off_tree_tokens @ (psi(eta) - psi(n_words * eta))
-    return float((words - totals).sum() + paths + (off_tree + stats.entropy))
+    return float((words - global_stats).sum() + paths + (off_tree + stats.entropy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,26 +312,28 @@ class NestedModel:
     parts_name: ClassVar[str] = "topics"
     unit: ClassVar[str] = "token"
 
-    def absorb(
+    def stochastic_update(
         self,
         topics: TopicTree,
-        totals: PathStats,
+        global_stats: PathStats,
         stats: PathStats,
         step: float,
         scale: float,
     ) -> tuple[TopicTree, PathStats]:
         """Move totals by a step towards scaled statistics; the topics follow."""
-        blended = totals.blended(stats, 1.0 - step, step * scale)
+        blended = global_stats.blended(stats, 1.0 - step, step * scale)
         return update_globals(topics.tree, blended)
 
-    def exchange(
-        self, topics: TopicTree, totals: PathStats, old: PathStats, new: PathStats
+    def incremental_update(
+        self, topics: TopicTree, global_stats: PathStats, old: PathStats, new: PathStats
     ) -> tuple[TopicTree, PathStats]:
         """Put new statistics in the place of old ones; the topics follow."""
-        return update_globals(topics.tree, totals.plus(old, -1.0).clipped().plus(new))
+        return update_globals(
+            topics.tree, global_stats.plus(old, -1.0).clipped().plus(new)
+        )
 
     def learn_priors(
-        self, topics: TopicTree, totals: PathStats
+        self, topics: TopicTree, global_stats: PathStats
     ) -> tuple["NestedModel", TopicTree]:
         """Return the model whose hyperparameters have the highest bound."""
         tree, priors = topics.tree, self.priors
@@ -338,7 +342,7 @@ class NestedModel:
             def sticks(gamma: float) -> float:
                 new = replace(priors, concentration=gamma)
                 return log_stick_evidence(
-                    tree, totals.stub_masses, new
+                    tree, global_stats.stub_masses, new
                 ) + log_gamma_density(gamma, self.concentration)
 
             gamma = _climb(sticks, priors.concentration)
@@ -346,15 +350,17 @@ class NestedModel:
         if self.learn_topic_prior:
             eta, n_unseen = priors.topic_prior.copy(), priors.n_unseen
             for level in range(priors.n_levels):
-                held = totals.word_counts[tree.depth == level]
-                lost = totals.off_tree_tokens[level]
+                counts = global_stats.word_counts[tree.depth == level]
+                lost = global_stats.off_tree_tokens[level]
 
-                def height(eta: float, held: Array = held, lost: float = lost) -> float:
-                    off_tree = psi(eta) - psi((held.shape[1] + n_unseen) * eta)
-                    etas = np.full(len(held), eta)
-                    found = log_topic_evidence(held, etas, n_unseen).sum()
+                def height(
+                    eta: float, counts: Array = counts, lost: float = lost
+                ) -> float:
+                    off_tree = psi(eta) - psi((counts.shape[1] + n_unseen) * eta)
+                    etas = np.full(len(counts), eta)
+                    result = log_topic_evidence(counts, etas, n_unseen).sum()
                     density = log_gamma_density(eta, self.topic)
-                    return float(found + lost * off_tree + density)
+                    return float(result + lost * off_tree + density)
 
                 eta[level] = _climb(height, float(eta[level]))
             priors = replace(priors, topic_prior=eta)
@@ -385,11 +391,11 @@ class NestedModel:
 
 def _climb(function: Callable[[float], float], start: float) -> float:
     """Return the highest point within a factor of e of a start, or the start."""
-    found = minimize_scalar(
+    result = minimize_scalar(
         lambda log: -function(float(np.exp(log))),
         bounds=(np.log(start) - 1.0, np.log(start) + 1.0),
         method="bounded",
         options={"xatol": 1e-3},
     )
-    best = float(np.exp(found.x))
+    best = float(np.exp(result.x))
     return best if function(best) > function(start) else start

@@ -15,7 +15,7 @@ from skbnp.models.nested_crp.local import (
     LocalFamily,
     log_predictive,
     mean_log,
-    visit_paths,
+    update_paths,
 )
 from skbnp.models.nested_crp.model import PathGlobals
 
@@ -35,7 +35,7 @@ class PathPredictor:
         self, sample: PathGlobals, X: sp.csr_array, executor: Executor
     ) -> DocPaths:
         """Infer the paths and levels of documents."""
-        return visit_paths(
+        return update_paths(
             sample, self._columns(X), self.stop, executor, family=self.family
         )
 
@@ -55,10 +55,10 @@ class PathPredictor:
         """
         if X_held.nnz == 0:
             return 0.0
-        held = self._columns(X_held)
+        counts = self._columns(X_held)
         logs = mean_log(
             [
-                log_predictive(sample, self.infer(sample, X_observed, executor), held)
+                log_predictive(sample, self.infer(sample, X_observed, executor), counts)
                 for sample in self.samples
             ]
         )

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.inference.monitor import SILENT, Reporter
 from skbnp.models.nested_crp.branch_scores import score_branches
-from skbnp.models.nested_crp.local import visit_paths
-from skbnp.models.nested_crp.memory import PathVisitor
+from skbnp.models.nested_crp.local import update_paths
+from skbnp.models.nested_crp.memory import PathLocalStep
 from skbnp.models.nested_crp.model import (
     NestedModel,
     PathGlobals,
@@ -52,7 +52,7 @@ def by_clusters(
     X: sp.csr_array,
     label: NDArray,
     model: NestedModel,
-    visitor: PathVisitor,
+    local_step: PathLocalStep,
     n_groups: list[int],
 ) -> Iterator[TopicTree]:
     """Yield trees of clusters of documents, one for each number of groups.
@@ -74,7 +74,7 @@ def by_clusters(
         done.add(tuple(sizes))
         cuts = ward_cuts(pooled, sizes)
         tree, leaf = _tree_of(cuts)
-        yield _clamped(X, label, leaf, tree, pooled, model, visitor)
+        yield _clamped(X, label, leaf, tree, pooled, model, local_step)
 
 
 def level_sizes(n_groups: int, n_leaves: int, n_levels: int) -> list[int]:
@@ -104,7 +104,7 @@ def _clamped(
     tree: Tree,
     pooled: Array,
     model: NestedModel,
-    visitor: PathVisitor,
+    local_step: PathLocalStep,
 ) -> TopicTree:
     """Fit topics to documents whose paths are given."""
     n_levels = model.priors.n_levels
@@ -135,10 +135,10 @@ def _clamped(
                 is_mean=False,
                 n_unseen=model.priors.n_unseen,
             )
-            found = visit_paths(path, rows, visitor.stop, visitor.executor)
-            found = found.renamed(np.full(len(found.stubs), at))
-            total = found.add_to(total, rows, nodes)
-        topics = total.held(tree)
+            result = update_paths(path, rows, local_step.stop, local_step.executor)
+            result = result.renamed(np.full(len(result.stubs), at))
+            total = result.add_to(total, rows, nodes)
+        topics = total.globals_on(tree)
     return update_globals(tree, total)[0]
 
 
@@ -174,7 +174,7 @@ def topics_of_paths(
 def one_by_one(
     X: sp.csr_array,
     model: NestedModel,
-    visitor: PathVisitor,
+    local_step: PathLocalStep,
     rng: np.random.Generator,
     reporter: Reporter = SILENT,
 ) -> TopicTree:
@@ -183,21 +183,21 @@ def one_by_one(
     for number, row in enumerate(rng.permutation(X.shape[0])):
         n_nodes = len(topics.tree)
         reporter.remind(f"start: {number} of {X.shape[0]} documents, {n_nodes} nodes")
-        topics = _join(X[[row]], topics, model.priors, visitor)
+        topics = _join(X[[row]], topics, model.priors, local_step)
     return topics
 
 
 def _join(
-    x: sp.csr_array, topics: TopicTree, priors: LevelPriors, visitor: PathVisitor
+    x: sp.csr_array, topics: TopicTree, priors: LevelPriors, local_step: PathLocalStep
 ) -> TopicTree:
     """Let one document take a path."""
     n_levels, given = priors.n_levels, path_globals(topics, priors)
-    found = visit_paths(given, x, visitor.stop, visitor.executor)
-    full = given.stub_nodes[found.stubs][:, -1] >= 0
+    result = update_paths(given, x, local_step.stop, local_step.executor)
+    full = given.stub_nodes[result.stubs][:, -1] >= 0
     best, score = -1, -np.inf
     if full.any():
         with np.errstate(divide="ignore"):
-            scores = np.where(full, found.bounds[0] + np.log(found.shares), -np.inf)
+            scores = np.where(full, result.bounds[0] + np.log(result.shares), -np.inf)
         best, score = int(np.argmax(scores)), float(scores.max())
     opened = score_branches(given, given.log_topics(x.indices), x.data)
     tree = topics.tree
@@ -207,9 +207,9 @@ def _join(
         grown = tree.add(node, depth=n_levels - 1)
         stub, tokens = grown.next_id - 1, opened.tokens[k]
     else:
-        stub, grown = int(tree.ids[found.stubs[best]]), tree
+        stub, grown = int(tree.ids[result.stubs[best]]), tree
         n = len(x.data)
-        tokens = found.tokens[best * n : (best + 1) * n]
+        tokens = result.tokens[best * n : (best + 1) * n]
     stats = PathStats.held_by(topics, n_levels).follow(tree, grown)
     at = grown.positions(grown.path_to(stub))
     stats.word_counts[at[:, None], x.indices] += tokens.T

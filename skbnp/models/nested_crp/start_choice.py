@@ -15,8 +15,8 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.trials import LEAST_GAIN
 from skbnp.models.nested_crp.memory import (
-    PathMemory,
-    PathVisitor,
+    PathCache,
+    PathLocalStep,
     TreeCorpus,
     some_rows,
 )
@@ -43,14 +43,14 @@ class Run:
 
     bound: float  # collapsed
     topics: TopicTree
-    totals: PathStats
+    global_stats: PathStats
     ends: NDArray[np.intp]  # id of the node where each document ends
     n_steps: int
     lineage: list[Lineage]
 
 
 def start_posterior(
-    model: NestedModel, topics: TopicTree, entropy: int, max_nodes: float = np.inf
+    model: NestedModel, topics: TopicTree, seed_entropy: int, max_nodes: float = np.inf
 ) -> Posterior:
     """Return a posterior that begins with some topics, its nodes named afresh."""
     stats = PathStats.held_by(topics, model.priors.n_levels)
@@ -59,11 +59,11 @@ def start_posterior(
     stats = stats.follow(old, kept)
     return Posterior(
         model,
-        stats.held(tree),
+        stats.globals_on(tree),
         stats,
         tree.ids,
         [Lineage(0, "init", (), tuple(tree.ids.tolist()))],
-        entropy=entropy,
+        seed_entropy=seed_entropy,
         max_components=max_nodes,
     )
 
@@ -81,7 +81,7 @@ def _lightened(topics: TopicTree, max_nodes: float) -> Tree:
 def choose_start(
     posterior: Posterior,
     X: sp.csr_array,
-    visitor: PathVisitor,
+    local_step: PathLocalStep,
     *,
     init: str | TopicTree,
     n_leaves: int | None,
@@ -99,9 +99,9 @@ def choose_start(
     if isinstance(init, TopicTree):
         _begin_with(posterior, init, 1.0)
         return
-    rng = stream(posterior.entropy, Purpose.START)
+    rng = stream(posterior.seed_entropy, Purpose.START)
     X = some_rows(X, MOST_DOCS, rng)
-    race, scale = Race(posterior, X, visitor, reporter), n_docs / X.shape[0]
+    race, scale = Race(posterior, X, local_step, reporter), n_docs / X.shape[0]
     reporter.report(f"start: compares trees of {X.shape[0]} of {n_docs} documents")
     try:
         topics = _found(race, init, n_leaves, moves, rng)
@@ -115,18 +115,18 @@ def choose_start(
 def _begin_with(posterior: Posterior, topics: TopicTree, scale: float) -> None:
     words, masses = scale * topics.word_counts, scale * topics.stub_masses
     topics, limit = TopicTree(topics.tree, words, masses), posterior.max_components
-    start = start_posterior(posterior.model, topics, posterior.entropy, limit)
+    start = start_posterior(posterior.model, topics, posterior.seed_entropy, limit)
     with commit():
-        posterior.state, posterior.totals = start.state, start.totals
+        posterior.state, posterior.global_stats = start.state, start.global_stats
         posterior.ids, posterior.lineage = start.ids, start.lineage
 
 
 def _go_on_with(posterior: Posterior, run: Run, scale: float) -> None:
     """Take over a start that has not won yet, and its passes."""
-    totals = run.totals.times(scale)
+    global_stats = run.global_stats.times(scale)
     with commit():
-        posterior.totals, posterior.n_steps = totals, run.n_steps
-        posterior.state = totals.held(run.topics.tree)
+        posterior.global_stats, posterior.n_steps = global_stats, run.n_steps
+        posterior.state = global_stats.globals_on(run.topics.tree)
         posterior.ids, posterior.lineage = run.topics.tree.ids, run.lineage
 
 
@@ -136,28 +136,30 @@ class Race:
 
     posterior: Posterior
     X: sp.csr_array
-    visitor: PathVisitor
+    local_step: PathLocalStep
     reporter: Reporter = SILENT
     best: Run | None = None
 
     def enter(self, topics: TopicTree, moves: TreeMoves | None) -> Run:
         """Let topics learn until they have settled, or for some passes."""
         given, corpus = self.posterior, TreeCorpus(self.X)
-        own = start_posterior(given.model, topics, given.entropy, given.max_components)
-        schedule, memory = corpus.schedule(), PathMemory(corpus)
+        own = start_posterior(
+            given.model, topics, given.seed_entropy, given.max_components
+        )
+        schedule, cache = corpus.schedule(), PathCache(corpus)
         edits = NO_MOVES if moves is None else TreeEdits(moves)
-        learner = Learner(own, corpus, schedule, self.visitor, memory, edits)
+        learner = Learner(own, corpus, schedule, self.local_step, cache, edits)
         monitor, before = discarding(), -np.inf
         for n_passes in range(N_PASSES):
             n_nodes = len(own.state.tree)
             self.reporter.remind(f"start: {n_nodes} nodes after {n_passes} passes")
             is_quiet = learner.one_pass(monitor)
-            bound = own.model.collapsed_bound(own.state.tree, own.totals)
+            bound = own.model.collapsed_bound(own.state.tree, own.global_stats)
             if is_quiet and bound - before < LEAST_RISE * abs(bound):
                 break
             before = bound
         ends = np.concatenate([memo.best for memo in corpus.memos])
-        run = Run(bound, own.state, own.totals, ends, own.n_steps, own.lineage)
+        run = Run(bound, own.state, own.global_stats, ends, own.n_steps, own.lineage)
         if self.best is None or run.bound > self.best.bound:
             self.best = run
         self.reporter.report(
@@ -171,7 +173,9 @@ class Race:
 
         Return the best, and the one with the most nodes.
         """
-        trees = by_clusters(self.X, label, self.posterior.model, self.visitor, GROUPS)
+        trees = by_clusters(
+            self.X, label, self.posterior.model, self.local_step, GROUPS
+        )
         last = best = self.enter(next(trees), None)
         for topics in trees:
             last = self.enter(topics, None)
@@ -187,20 +191,20 @@ def _found(
     moves: TreeMoves | None,
     rng: np.random.Generator,
 ) -> TopicTree:
-    X, model, found = race.X, race.posterior.model, []
+    X, model, result = race.X, race.posterior.model, []
     if init == "sequential":
-        return one_by_one(X, model, race.visitor, rng, reporter=race.reporter)
+        return one_by_one(X, model, race.local_step, rng, reporter=race.reporter)
     if init in ("auto", "agglomerative"):
         n_leaves = min(n_leaves or _usual_leaves(X.shape[0]), X.shape[0])
         best, last = race.groupings(kmeans(X, n_leaves, rng))
-        found.append(best.topics)
+        result.append(best.topics)
         if moves is not None and last is not best:  # leaves the most to merge
-            found.append(last.topics)
+            result.append(last.topics)
     if init in ("auto", "gibbs"):
-        found.append(by_gibbs(X, model.priors, rng, race.reporter))
+        result.append(by_gibbs(X, model.priors, rng, race.reporter))
     if init == "gibbs" or (init == "agglomerative" and moves is None):
-        return found[0]
-    best = max((race.enter(one, moves) for one in found), key=lambda run: run.bound)
+        return result[0]
+    best = max((race.enter(one, moves) for one in result), key=lambda run: run.bound)
     if moves is not None:
         best = _regrouped(best, race, moves)
     return best.topics
@@ -216,8 +220,8 @@ def _regrouped(best: Run, race: Race, moves: TreeMoves) -> Run:
     Moves change one group at a time, whose words remember the old one for long.
     """
     while True:
-        found, _ = race.groupings(np.unique(best.ends, return_inverse=True)[1])
-        candidate = race.enter(found.topics, moves)
+        result, _ = race.groupings(np.unique(best.ends, return_inverse=True)[1])
+        candidate = race.enter(result.topics, moves)
         if candidate.bound < best.bound + LEAST_GAIN:
             return best
         best = candidate

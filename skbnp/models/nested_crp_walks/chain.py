@@ -63,7 +63,7 @@ class NestedChain(GibbsChain[NestedState]):
     tokens : Tokens
     priors : NestedPriors
         What is learned of the hyperparameters.
-    entropy : int
+    seed_entropy : int
         Of the fit.
     start : NestedStart or NestedState
         Where to go on.
@@ -77,13 +77,13 @@ class NestedChain(GibbsChain[NestedState]):
         self,
         tokens: Tokens,
         priors: NestedPriors,
-        entropy: int,
+        seed_entropy: int,
         start: NestedStart | NestedState,
         *,
         number: int = 0,
         before: NestedSample | None = None,
     ):
-        self.priors, self.entropy = priors, entropy
+        self.priors, self.seed_entropy = priors, seed_entropy
         self.pieces = pieces_of(tokens.begin, TOKENS_PER_PIECE)
         nodes = None if before is None else before.nodes()
         if isinstance(start, NestedState):
@@ -92,7 +92,7 @@ class NestedChain(GibbsChain[NestedState]):
             self.state = replace(start, lineage=list(start.lineage))
             return
         # Each document takes a path.
-        rng = stream(entropy, Purpose.START, number, start.step)
+        rng = stream(seed_entropy, Purpose.START, number, start.step)
         paths = Paths.at_random(tokens, start.priors, rng, start.node)
         self.walks = Walks(tokens, start.priors, paths, nodes)
         for _ in range(1 if start.node is None else LEVEL_SWEEPS):

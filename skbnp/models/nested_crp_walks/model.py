@@ -129,7 +129,9 @@ class Walks:
         shift = np.where(seated, self.first[:-1], 0)
         self.path = (paths.node + shift).astype(np.int32)
         n_columns = int(self.first[-1])
-        self.docs, self.totals, self.is_new = np.zeros((3, n_columns), dtype=np.int32)
+        self.docs, self.global_stats, self.is_new = np.zeros(
+            (3, n_columns), dtype=np.int32
+        )
         self.parent = np.full(n_columns, -1, dtype=np.int32)
         self.counts = np.zeros((self.tokens.n_words, n_columns), dtype=np.int32)
         if before is not None:
@@ -146,7 +148,7 @@ class Walks:
         node = self.path[doc, self.level]
         counted = node >= 0
         np.add.at(self.counts, (self.tokens.words[counted], node[counted]), 1)
-        self.totals += self.counts.sum(axis=0, dtype=np.int32)
+        self.global_stats += self.counts.sum(axis=0, dtype=np.int32)
         self.set_priors(self.priors)
 
     def set_priors(self, priors: LevelPriors) -> None:
@@ -190,9 +192,9 @@ class Walks:
         onto[-1] = -1
         onto[columns] = targets
         self.path = onto[self.path].astype(np.int32)
-        for array in (self.docs, self.totals, self.parent):
+        for array in (self.docs, self.global_stats, self.parent):
             array[targets] = array[columns]
-        self.docs[columns] = self.totals[columns] = 0
+        self.docs[columns] = self.global_stats[columns] = 0
         self.parent[columns] = -1
         self.parent = onto[self.parent].astype(np.int32)
         self.counts[:, targets] = self.counts[:, columns]
@@ -223,7 +225,7 @@ class Walks:
                 self.first,
                 self.n_nodes,
                 self.counts,
-                self.totals,
+                self.global_stats,
                 self.docs,
                 self.parent,
                 self.is_new,
@@ -302,8 +304,8 @@ class Walks:
         joint = _log_prior_of_paths(docs[1:], docs[inner], self.priors.concentration)
         for level, eta in enumerate(self.priors.topic_prior.tolist()):
             part = held[depth == level]
-            totals = np.asarray(part.sum(axis=1)).ravel()
-            joint += _log_evidence(eta, self.n_words, part.data, totals)
+            global_stats = np.asarray(part.sum(axis=1)).ravel()
+            joint += _log_evidence(eta, self.n_words, part.data, global_stats)
         return joint
 
     def _log_prior_of_levels(self) -> float:
@@ -320,7 +322,9 @@ class Walks:
     def log_evidence_of(self, level: int, eta: float) -> float:
         """Log p(words of a level | paths, levels) for a topic prior, of all counts."""
         part = slice(*self.first[level : level + 2])
-        return _log_evidence(eta, self.n_words, self.counts[:, part], self.totals[part])
+        return _log_evidence(
+            eta, self.n_words, self.counts[:, part], self.global_stats[part]
+        )
 
 
 def _limits(n_columns: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -334,10 +338,14 @@ def _log_prior_of_paths(children: NDArray, inner: NDArray, gamma: float) -> floa
     return float(total - log_rising(gamma, inner).sum())
 
 
-def _log_evidence(eta: float, n_words: int, counts: NDArray, totals: NDArray) -> float:
+def _log_evidence(
+    eta: float, n_words: int, counts: NDArray, global_stats: NDArray
+) -> float:
     """Log p(words | nodes), topics integrated out; counts may be zero."""
     words = log_rising(eta, counts[counts > 0]).sum()
-    return float(words - log_rising(n_words * eta, totals[totals > 0]).sum())
+    return float(
+        words - log_rising(n_words * eta, global_stats[global_stats > 0]).sum()
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.statistics import Weighting, WordRows, WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.inference.local import BlockHook, Collected, LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.kernels._nested import infer_nested
 from skbnp.models.hdp.collapsed_local import (
@@ -90,7 +90,7 @@ class NestedStep:
         Where topics are fixed, one token of a word is taken out of the others.
         """
         del weighting, executor  # there is no other way, and nothing to share out
-        words, state = posterior.totals.topic_words, posterior.state
+        words, state = posterior.global_stats.topic_words, posterior.state
         topics, norm = mean_topics(words, state.topic_word_prior, batch.words)
         held = np.zeros(batch.n_docs) if remembered is None else remembered
         stop = LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL))
@@ -110,17 +110,17 @@ class NestedStep:
         posterior: Posterior,
         batch: Batch,
         executor: Executor,
-        look: Look | None = None,
+        block_hook: BlockHook | None = None,
     ) -> Collected:
         """Visit a batch: its statistics, and expected counts of nodes."""
-        del look  # no move looks at responsibilities
+        del block_hook  # no move looks at responsibilities
         shape = (len(batch.words), self.state.n_components)
         parts, seen, logs = list[sp.csr_array](), list[DocumentTopics](), 0.0
         for part in batch.parts(PART_SIZE):
-            found = list(executor.map(self._run, part.blocks))
-            parts.append(sum_words(part, found, shape, executor))
-            seen += [block.doc_topics for block in found]
-            logs += sum(block.log_predictive for block in found)
+            result = list(executor.map(self._run, part.blocks))
+            parts.append(sum_words(part, result, shape, executor))
+            seen += [block.doc_topics for block in result]
+            logs += sum(block.log_predictive for block in result)
         sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
         doc_nodes = doc_topic_matrix(seen, (batch.n_docs, shape[1]))
         stats = posterior.model.statistics(
@@ -134,8 +134,8 @@ class NestedStep:
 
     def expected_counts(self, batch: Batch, executor: Executor) -> sp.csr_array:
         """Infer the expected tokens of nodes in documents, (n_docs, n_nodes)."""
-        found = [block.doc_topics for block in executor.map(self._run, batch.blocks)]
-        return doc_topic_matrix(found, (batch.n_docs, self.state.n_components))
+        result = [block.doc_topics for block in executor.map(self._run, batch.blocks)]
+        return doc_topic_matrix(result, (batch.n_docs, self.state.n_components))
 
     def _run(self, block: Block) -> _Found:
         state, model = self.state, self.model

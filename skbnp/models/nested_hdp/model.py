@@ -220,9 +220,11 @@ class NestedHDPModel(WordTopicModel[MixedTree, NestedStats]):
             ),
         )
 
-    def objective(self, state: MixedTree, totals: NestedStats) -> dict[str, float]:
+    def objective(
+        self, state: MixedTree, global_stats: NestedStats
+    ) -> dict[str, float]:
         """Log probability of tokens, each given all others, in nats."""
-        return {"log_predictive": float(totals.log_predictive)}
+        return {"log_predictive": float(global_stats.log_predictive)}
 
 
 def ancestors(tree: Tree) -> sp.csr_array:

@@ -77,7 +77,7 @@ class NestedPredictor:
 
     def _mix(self, shares: Array, left: Array, X: sp.csr_array) -> Array:
         """Probability of the word of each stored count under the nodes."""
-        state, words = self.posterior.state, self.posterior.totals.topic_words
+        state, words = self.posterior.state, self.posterior.global_stats.topic_words
         topics = MeanTopics.of(words, state.topic_word_prior)
         return mix(shares, topics, X) + left[rows_of(X.indptr)] / X.shape[1]
 

@@ -42,7 +42,7 @@ class Start(NamedTuple):
     """The globals of a start."""
 
     state: MixedTree
-    totals: NestedStats[WordTopics]
+    global_stats: NestedStats[WordTopics]
 
 
 def outline(
@@ -130,9 +130,9 @@ def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> NDArray[np.intp]:
         counts = counts[np.diff(counts.indptr) > 0]
         short = counts.indices.astype(np.int32), counts.indptr.astype(np.int32)
         counts = sp.csr_array((counts.data, *short), counts.shape)
-        found = group_topics(TopicCounts.of(counts), number)
-        is_grouped = number is not None or found.is_worth_it
-        labels[used] = found.labels if is_grouped else 0
+        result = group_topics(TopicCounts.of(counts), number)
+        is_grouped = number is not None or result.is_worth_it
+        labels[used] = result.labels if is_grouped else 0
     alone = np.flatnonzero(labels < 0)
     labels[alone] = labels.max() + 1 + np.arange(len(alone))
     return labels
@@ -168,7 +168,7 @@ def grouped_start(
     max_components : float
         Nodes at the most.
     """
-    topics = flat.held().T
+    topics = flat.seen_counts().T
     parent, leaf = outline(doc_topic, topics, max_depth, n_groups)
     parent, leaf = fold_leaves(parent, leaf, flat.total, max_components)
     weight = np.bincount(leaf, flat.total, len(parent))

@@ -44,8 +44,8 @@ def test_products_are_those_of_an_array(seed):
     np.testing.assert_array_equal(array, directions[np.arange(3)])
     vector, sums = rng.normal(size=4), rng.poisson(0.6, size=(3, 4)).astype(float)
     np.testing.assert_allclose(directions @ vector, array @ vector)
-    found = directions.products(sp.csr_array(sums))
-    np.testing.assert_allclose(found, (array * sums).sum())
+    result = directions.products(sp.csr_array(sums))
+    np.testing.assert_allclose(result, (array * sums).sum())
 
 
 def test_threads_gather_what_one_gathers(seed, monkeypatch):
@@ -53,8 +53,8 @@ def test_threads_gather_what_one_gathers(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     directions = Directions(rng.normal(size=(9, 4)), rng.permutation(9)[:7])
     with Executor(2) as executor:
-        found = directions.gathered(executor.run)
-    np.testing.assert_array_equal(found, directions.drawn[directions.row])
+        result = directions.gathered(executor.run)
+    np.testing.assert_array_equal(result, directions.drawn[directions.row])
 
 
 def test_totals_of_rows_are_in_double_precision(seed):
@@ -79,8 +79,8 @@ def along_axes(rng, n_nodes, n_seen, n_unseen, n_used):
 
 
 def gram(directions):
-    found = directions.gathered()
-    return found @ found.T
+    result = directions.gathered()
+    return result @ result.T
 
 
 @pytest.mark.parametrize(("n_used", "n_draws", "n_axes"), [(9, 3, 8), (4, 30, 20)])
@@ -119,9 +119,9 @@ def test_columns_that_rows_show_later_are_random_directions_among_axes(n_new, n_
     squares, odd = np.zeros((2, n_new)), np.zeros(n_new)
     for _ in range(2000):
         after = before.with_columns(3 + n_new, rng)
-        found = after.gathered()[:, 3 : 3 + n_new]
-        squares += found**2 / 2000
-        odd += found[0] / 2000
+        result = after.gathered()[:, 3 : 3 + n_new]
+        squares += result**2 / 2000
+        odd += result[0] / 2000
     np.testing.assert_allclose(gram(after), gram(before), atol=1e-12)
     assert (after.n_seen, after.dimension) == (3 + n_new, 23)
     assert after.n_axes == after.n_used == min(n_used, 20 - n_new)

@@ -53,7 +53,7 @@ def rows_of(x):
     return Rows.of(sp.csr_array(np.asarray(x, dtype=np.float32)))
 
 
-def world_of(epoch, x=None):
+def broadcast_of(epoch, x=None):
     """All rows at the root."""
     rows = rows_of(on_circle(ANGLES) if x is None else x)
     tree = Tree() if epoch == "first" else Tree.from_parents([-1, 0, 0])
@@ -76,41 +76,41 @@ def world_of(epoch, x=None):
     )
 
 
-def run_phase(world, parity, rng):
-    phase = Phase(world, parity, lambda *name: rng)
+def run_phase(state, parity, rng):
+    phase = Phase(state, parity, lambda *name: rng)
     for block in phase.blocks():
         phase.fill(block)
     for number, groups in enumerate(phase.groups()):
         phase.sweep(number, groups)
     for number, block in enumerate(phase.blocks_to_draw()):
         phase.draw_directions(number, block)
-    return phase.close(world.tree.next_id)
+    return phase.close(state.tree.next_id)
 
 
-def sweep(world, rng):
+def sweep(state, rng):
     for parity in (1, 0):
-        world = run_phase(world, parity, rng)
-    if world.directions.n_unseen:
-        world = replace(world, directions=world.directions.with_axes_for(4))
-    world = split_merge.propose_split_or_merge(world, rng)
-    world = intermediates.propose_intermediate(world, rng)
-    return attach(world, rng)
+        state = run_phase(state, parity, rng)
+    if state.directions.n_unseen:
+        state = replace(state, directions=state.directions.with_axes_for(4))
+    state = split_merge.propose_split_or_merge(state, rng)
+    state = intermediates.propose_intermediate(state, rng)
+    return attach(state, rng)
 
 
-def attach(world, rng, n_proposals=1):
-    proposals = attachments.Attachments(world, n_proposals, rng)
+def attach(state, rng, n_proposals=1):
+    proposals = attachments.Attachments(state, n_proposals, rng)
     for task in proposals.tasks():
         task()
     return proposals.judge(rng)
 
 
-def state_of(world):
+def state_of(state):
     """The tree as the reference has it."""
-    names = np.where(world.is_old, world.tree.ids, -1).tolist()
+    names = np.where(state.is_old, state.tree.ids, -1).tolist()
 
     def node(at):
-        children = [node(c) for c in np.flatnonzero(world.tree.parent == at)]
-        rows = np.flatnonzero(world.place == at).tolist()
+        children = [node(c) for c in np.flatnonzero(state.tree.parent == at)]
+        rows = np.flatnonzero(state.place == at).tolist()
         name = names[at] if names[at] >= 0 else None
         return reference.canonical(name, rows, children)
 
@@ -142,22 +142,22 @@ def posterior(epoch):
     return states, np.exp(np.array(log_p) - logsumexp(log_p))
 
 
-def run_chain(world, move, n_draws, seed):
+def run_chain(state, move, n_draws, seed):
     """States by the number of each draw."""
-    rng, found = np.random.default_rng(seed), []
+    rng, result = np.random.default_rng(seed), []
     for _ in range(n_draws):
-        world = move(world, rng)
-        found.append(state_of(world))
-    return found
+        state = move(state, rng)
+        result.append(state_of(state))
+    return result
 
 
-def check_trees(found, states, p):
+def check_trees(result, states, p):
     """Raise unless trees have their frequencies, one by one and by kinds.
 
     A kind has so many nodes, rows at the root and children of it.
     """
     number = {state: at for at, state in enumerate(states)}
-    draws = np.array([number.get(state, -1) for state in found])
+    draws = np.array([number.get(state, -1) for state in result])
     check_frequencies(draws, p)
     kinds = [(reference.size(s), len(s[1]), len(s[2])) for s in states]
     check_frequencies(
@@ -167,8 +167,8 @@ def check_trees(found, states, p):
 
 def check_sweeps(epoch, n_draws, seed, move=sweep):
     """Raise unless trees have the frequencies that enumeration gives."""
-    found = run_chain(world_of(epoch), move, n_draws, seed)
-    check_trees(found, *posterior(epoch))
+    result = run_chain(broadcast_of(epoch), move, n_draws, seed)
+    check_trees(result, *posterior(epoch))
 
 
 # -- what the references say of each other ---------------------------------------------
@@ -181,13 +181,13 @@ def test_number_of_states(epoch):
 
 @pytest.mark.parametrize("epoch", MOST_NODES)
 def test_log_prior_is_that_of_rows_coming_one_by_one(epoch):
-    rng, world = np.random.default_rng(0), world_of(epoch)
+    rng, state = np.random.default_rng(0), broadcast_of(epoch)
     met = set()
     for number in range(200):
-        world = run_phase(world, number % 2, rng)
-        tree = state_of(world)
+        state = run_phase(state, number % 2, rng)
+        tree = state_of(state)
         met.add(tree)
-        assert world.log_prior() == pytest.approx(tree_log_prior(tree, epoch), abs=1e-9)
+        assert state.log_prior() == pytest.approx(tree_log_prior(tree, epoch), abs=1e-9)
     assert len(met) > 10
 
 
@@ -200,28 +200,28 @@ def test_prior_of_two_rows_has_a_mass_near_one():
 
 @pytest.mark.parametrize("epoch", MOST_NODES)
 def test_log_joint_is_near_that_of_directions_on_a_grid(epoch):
-    rng, world = np.random.default_rng(0), world_of(epoch)
+    rng, state = np.random.default_rng(0), broadcast_of(epoch)
     density = circle(epoch, on_circle(ANGLES))
     n = len(ANGLES)
     errors = []
     for number in range(40):
-        world = run_phase(world, number % 2, rng)
-        tree = state_of(world)
+        state = run_phase(state, number % 2, rng)
+        tree = state_of(state)
         exact = tree_log_prior(tree, epoch) + density.log_evidence(tree)
         exact += n * np.log(2 * np.pi)
-        errors.append(abs(n * log_joint_of(world) - exact))
+        errors.append(abs(n * log_joint_of(state) - exact))
     assert np.mean(errors) < 0.2
     assert min(errors) < 1e-3  # a tree whose root has everything is exact
 
 
 def test_a_first_root_is_anywhere_and_a_later_one_near_its_past():
-    first, later = (world_of(epoch, on_circle([1.0])) for epoch in MOST_NODES)
+    first, later = (broadcast_of(epoch, on_circle([1.0])) for epoch in MOST_NODES)
     assert (first.prior_natural(0) == 0.0).all()
     np.testing.assert_allclose(later.prior_natural(0), KAPPA * PAST[0])
     # So one row is anywhere, too, and a root without a past tells nothing of kappa0.
     assert log_joint_of(first) == pytest.approx(first.log_prior(), abs=1e-6)
     nothing, one = np.zeros((1, 4)), PAST[0] @ later.directions[0]
-    assert [found.tolist() for found in prior_cosines(nothing, PRIORS)] == [[0.0]] * 2
+    assert [result.tolist() for result in prior_cosines(nothing, PRIORS)] == [[0.0]] * 2
     lengths, products = prior_cosines(np.array([[0.0, one, 0.0, 1.0]]), PRIORS)
     assert (lengths[0], products[0]) == (1.0, one)
 
@@ -229,25 +229,25 @@ def test_a_first_root_is_anywhere_and_a_later_one_near_its_past():
 def test_past_weight_is_that_of_the_largest_density(seed):
     """The root has a past and no parent; a new node says nothing of the weight."""
     rng = np.random.default_rng(seed)
-    world = world_of("later")
+    state = broadcast_of("later")
     directions = on_circle(np.arctan2(*PAST.T[::-1]) + rng.normal(0.0, 0.6, size=3))
-    world = replace(
-        world,
+    state = replace(
+        state,
         directions=Directions.of(directions),
         past=np.array([0, 1, -1]),
         priors=replace(PRIORS, parent_weight=2.0),
     )
     products = np.zeros((3, 4))
-    given = world.directions.drawn, world.directions.row, world.tree.parent
-    prior_products(np.arange(3), *given, world.previous, world.past, products)
+    given = state.directions.drawn, state.directions.row, state.tree.parent
+    prior_products(np.arange(3), *given, state.previous, state.past, products)
 
     def log_density(weight):
-        other = replace(world, priors=replace(world.priors, past_weight=weight))
+        other = replace(state, priors=replace(state.priors, past_weight=weight))
         naturals = np.array([other.prior_natural(at) for at in range(3)])
         lengths = np.linalg.norm(naturals, axis=1)
         return (naturals * directions).sum() + log_normaliser(lengths, 2).sum()
 
-    weight = best_past_weight(world, products)
+    weight = best_past_weight(state, products)
     assert 0.02 / KAPPA * 1.01 < weight < 1e6
     best = log_density(weight)
     for factor in (0.5, 0.99, 1.01, 2.0):
@@ -284,55 +284,55 @@ def posterior_of_signs(epoch):
 @each_n_draws
 def test_frequencies_are_those_with_a_column_that_no_row_has(n_draws, epoch, seed):
     """Rows of one column of two: directions have a part along an axis, too."""
-    start = world_of(epoch, SIGNS)
+    start = broadcast_of(epoch, SIGNS)
     start = replace(
         start,
         directions=Directions.of(start.directions.drawn, 1),
         previous=SIGNS if epoch == "later" else start.previous,
     )
-    found = run_chain(start, sweep, n_draws, seed)
-    check_trees(found, *posterior_of_signs(epoch))
+    result = run_chain(start, sweep, n_draws, seed)
+    check_trees(result, *posterior_of_signs(epoch))
 
 
 def of_columns(n_columns, n_unseen):
     """A first epoch of six rows of two columns, in eight of them."""
     angles = np.arange(6.0)
-    world = world_of("first", on_circle(angles) @ np.eye(2, n_columns))
-    directions = Directions.of(world.directions.drawn, n_unseen)
+    state = broadcast_of("first", on_circle(angles) @ np.eye(2, n_columns))
+    directions = Directions.of(state.directions.drawn, n_unseen)
     return replace(
-        world, directions=directions, concentration=5.0, prior_concentration=6.0
+        state, directions=directions, concentration=5.0, prior_concentration=6.0
     )
 
 
-def traits(world):
+def traits(state):
     """Of a tree and its directions; columns without a value are alike."""
-    tree, theta = world.tree, world.directions.gathered()
+    tree, theta = state.tree, state.directions.gathered()
     products = theta @ theta.T
     near = products[np.arange(len(tree)), np.maximum(tree.parent, 0)]
     hidden = 1.0 - (theta[:, :2] ** 2).sum(axis=1)
-    along = (theta[world.place, :2] * world.rows.X[:, :2].toarray()).sum(axis=1)
+    along = (theta[state.place, :2] * state.rows.X[:, :2].toarray()).sum(axis=1)
     return [
         len(tree),
         tree.depth.max(),
-        world.masses[0],
+        state.masses[0],
         near.mean(),
         near.min(),
         products.mean(),
         hidden.mean(),
         along.mean(),
-        log_joint_of(world),
+        log_joint_of(state),
     ]
 
 
 def differences(one, other, n_draws, n_batches=20):
     """Differences of mean traits of two chains, in standard deviations."""
     means = []
-    for world in (one, other):
-        rng, found = np.random.default_rng(len(means)), []
+    for state in (one, other):
+        rng, result = np.random.default_rng(len(means)), []
         for _ in range(n_draws):
-            world = sweep(world, rng)
-            found.append(traits(world))
-        means.append(np.array(found).reshape(n_batches, -1, len(found[0])).mean(1))
+            state = sweep(state, rng)
+            result.append(traits(state))
+        means.append(np.array(result).reshape(n_batches, -1, len(result[0])).mean(1))
     spread = np.hypot(*(m.std(axis=0, ddof=1) for m in means)) / np.sqrt(n_batches)
     return (means[0] - means[1]).mean(axis=0) / spread
 
@@ -350,8 +350,8 @@ def test_parts_of_a_sweep_have_the_frequencies_alone(move, monkeypatch):
     if move == "groups":
         monkeypatch.setattr(model, "NODES_PER_GROUP", 2)
 
-    def phases(world, rng):
-        return run_phase(run_phase(world, 1, rng), 0, rng)
+    def phases(state, rng):
+        return run_phase(run_phase(state, 1, rng), 0, rng)
 
     check_sweeps("first", 1200, 0, phases)
 
@@ -365,8 +365,8 @@ def all_at_modes(table, rows, lengths, rng):
 
 
 def without_stops(*arguments):
-    found, rest = weights.break_rest(*arguments)
-    return found - 1.5, rest
+    result, rest = weights.break_rest(*arguments)
+    return result - 1.5, rest
 
 
 def any_number(*arguments):
@@ -398,7 +398,7 @@ def in_children(parents, place, angles):
     tree = Tree.from_parents(parents)
     n = len(tree)
     return replace(
-        world_of("first", on_circle(angles)),
+        broadcast_of("first", on_circle(angles)),
         tree=tree,
         place=np.array(place, dtype=np.int32),
         directions=Directions.of(np.tile(AXIS, (n, 1))),
@@ -409,19 +409,19 @@ def in_children(parents, place, angles):
     )
 
 
-def check_proposals(world, propose, states, n_draws):
+def check_proposals(state, propose, states, n_draws):
     """Raise unless trees have the frequencies that enumeration gives."""
-    density = circle("first", world.rows.X.toarray())
+    density = circle("first", state.rows.X.toarray())
     log_p = []
     for tree in states:
-        found = tree_log_prior(tree, "first")
+        result = tree_log_prior(tree, "first")
         for child in tree[2]:
-            found += np.log(density.message(child, AXIS[None])[0])
-        log_p.append(found)
+            result += np.log(density.message(child, AXIS[None])[0])
+        log_p.append(result)
     p = np.exp(np.array(log_p) - logsumexp(log_p))
-    found = run_chain(world, propose, n_draws, 0)
-    assert set(found) <= set(states)
-    check_trees(found, states, p)
+    result = run_chain(state, propose, n_draws, 0)
+    assert set(result) <= set(states)
+    check_trees(result, states, p)
 
 
 def partitions(rows):
@@ -436,13 +436,13 @@ def partitions(rows):
 
 
 def check_splits(n_draws=1500):
-    world = in_children([-1, 0], [1] * 4, [0.0, 0.6, 2.5, 3.0])
+    state = in_children([-1, 0], [1] * 4, [0.0, 0.6, 2.5, 3.0])
     states = [
         reference.canonical(None, (), [(None, tuple(part), ()) for part in parts])
         for parts in partitions([0, 1, 2, 3])
     ]
     assert len(states) == 15
-    check_proposals(world, split_merge.propose_split_or_merge, states, n_draws)
+    check_proposals(state, split_merge.propose_split_or_merge, states, n_draws)
 
 
 def labelled_trees(nodes):
@@ -465,11 +465,11 @@ def labelled_trees(nodes):
 
 
 def check_attachments(n_draws=1500, n_proposals=3):
-    world = in_children([-1, 0, 0, 0], [1, 2, 3], ANGLES)
+    state = in_children([-1, 0, 0, 0], [1, 2, 3], ANGLES)
     states = labelled_trees([1, 2, 3])
     assert len(states) == 16
     propose = partial(attach, n_proposals=n_proposals)
-    check_proposals(world, propose, states, n_draws)
+    check_proposals(state, propose, states, n_draws)
 
 
 each_few = few_and_many(1500, 4000)
@@ -545,18 +545,18 @@ class GivenEnds(reference.Circle):
             return super().message(tree, parents)
         (row,) = tree[1]
         mine = self.x[[row]]
-        found = self.density(self.kappa0 * parents, mine)[:, 0]
+        result = self.density(self.kappa0 * parents, mine)[:, 0]
         for child in tree[2]:
-            found = found * self.message(child, mine)[0]
-        return found
+            result = result * self.message(child, mine)[0]
+        return result
 
 
 def check_intermediates(n_draws=3000):
     """Raise unless trees of three rows at different nodes have their frequencies."""
     ends = on_circle(ANGLES)
-    world = in_children([-1, 0, 0], [0, 1, 2], ANGLES)
-    world = replace(world, directions=Directions.of(ends.copy()))
-    start = state_of(world)
+    state = in_children([-1, 0, 0], [0, 1, 2], ANGLES)
+    state = replace(state, directions=Directions.of(ends.copy()))
+    start = state_of(state)
     states = reference.grow(3, 6, start_of("first"))
     states = [tree for tree in states if are_apart(tree)]
     assert start in states
@@ -564,15 +564,15 @@ def check_intermediates(n_draws=3000):
     log_p = [tree_log_prior(t, "first") + density.log_evidence(t) for t in states]
     p = np.exp(np.array(log_p) - logsumexp(log_p))
 
-    def propose(world, rng):
+    def propose(state, rng):
         for _ in range(3):
-            world = intermediates.propose_intermediate(world, rng)
-        return world
+            state = intermediates.propose_intermediate(state, rng)
+        return state
 
-    found = run_chain(world, propose, n_draws, 0)
+    result = run_chain(state, propose, n_draws, 0)
     # Trees of more nodes have a fifth of the probability.
-    assert np.mean([tree in states for tree in found]) > 0.7
-    check_trees(found, states, p)
+    assert np.mean([tree in states for tree in result]) > 0.7
+    check_trees(result, states, p)
 
 
 def are_apart(tree):
@@ -594,38 +594,38 @@ class Choices:
 
     def choice(self, values, size=None, replace=True, p=None):
         if self._given:
-            found = self._given.pop(0)
+            result = self._given.pop(0)
         else:
-            found = self.generator.choice(values, size, replace=replace, p=p)
+            result = self.generator.choice(values, size, replace=replace, p=p)
         if p is None:
             n_ways = comb(len(values), 1 if size is None else size)
             self.log_probability -= np.log(n_ways)
         else:
-            self.log_probability += np.log(p[values.tolist().index(found)])
-        return found
+            self.log_probability += np.log(p[values.tolist().index(result)])
+        return result
 
 
-def with_some_gone(world, rng):
+def with_some_gone(state, rng):
     """Let some rows be no longer at hand, and stay where they are."""
-    goes, n = rng.random(len(world.rows)) < 0.4, len(world.tree)
+    goes, n = rng.random(len(state.rows)) < 0.4, len(state.tree)
     rows, left = np.flatnonzero(goes), np.flatnonzero(~goes)
     return replace(
-        world,
-        rows=rows_of(world.rows.X[left].toarray()),
-        place=world.place[left],
-        gone=np.bincount(world.place[rows], minlength=n).astype(float),
-        gone_sums=rows_of(world.rows.X[rows].toarray()).sums(world.place[rows], n),
+        state,
+        rows=rows_of(state.rows.X[left].toarray()),
+        place=state.place[left],
+        gone=np.bincount(state.place[rows], minlength=n).astype(float),
+        gone_sums=rows_of(state.rows.X[rows].toarray()).sums(state.place[rows], n),
     )
 
 
-def log_density_of(world):
+def log_density_of(state):
     """Log density of all nodes of rows and of all directions."""
-    given = world.masses, world.history, world.is_old, world.priors
-    total = log_prior(world.tree, *given)
-    for at in range(len(world.tree)):
-        natural = world.prior_natural(at)
-        total += log_normaliser(np.linalg.norm(natural), world.dimension)
-        total += natural @ world.directions[at]
+    given = state.masses, state.history, state.is_old, state.priors
+    total = log_prior(state.tree, *given)
+    for at in range(len(state.tree)):
+        natural = state.prior_natural(at)
+        total += log_normaliser(np.linalg.norm(natural), state.dimension)
+        total += natural @ state.directions[at]
     return float(total)
 
 
@@ -650,17 +650,17 @@ def check_ratios(monkeypatch, epoch):
     seen = set()
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        world = draw_world(rng, epoch, n_rows=1 + seed % 6).tree
-        world = with_some_gone(world, rng) if seed % 2 else world
+        state = draw_state(rng, epoch, n_rows=1 + seed % 6).tree
+        state = with_some_gone(state, rng) if seed % 2 else state
         for kind in ("parent", "child") * 4:
             there = Choices(rng)
             drawn.clear()
-            before = log_density_of(world), state_of(world), world.tree
-            new = intermediates.propose_begin(world, kind, there)
+            before = log_density_of(state), state_of(state), state.tree
+            new = intermediates.propose_begin(state, kind, there)
             if not drawn:
                 continue
             ((natural, theta),) = drawn
-            at = int(new.tree.positions(world.tree.next_id))
+            at = int(new.tree.positions(state.tree.next_id))
             below = np.flatnonzero(new.tree.parent == at)
             np.testing.assert_array_equal(new.directions[at], theta)
             wanted = new.pull * new.directions[below].sum(axis=0)
@@ -672,8 +672,8 @@ def check_ratios(monkeypatch, epoch):
             change = log_density_of(new) - before[0] - log_density - natural @ theta
             way_back = [at]
             if kind == "child":  # which has taken the place of the head
-                above = new.tree.parent_of(world.tree.next_id)
-                was = [world.tree.parent_of(n) for n in new.tree.ids[below].tolist()]
+                above = new.tree.parent_of(state.tree.next_id)
+                was = [state.tree.parent_of(n) for n in new.tree.ids[below].tolist()]
                 way_back.append(int(below[was.index(above)]))
             back = Choices(rng, way_back)
             old = intermediates.propose_end(new, kind, back)
@@ -681,7 +681,7 @@ def check_ratios(monkeypatch, epoch):
             log_ratio = change + back.log_probability - there.log_probability
             np.testing.assert_allclose(log_ratios[-2:], [log_ratio, -log_ratio])
             seen.add((kind, at == 0, len(below) > 1))
-            world = new
+            state = new
     # The root goes below alone, or with others; old ones stay.
     assert {("parent", False, False), ("child", False, True)} <= seen
     assert (("child", True, False) in seen) == (epoch == "first")
@@ -744,16 +744,16 @@ def check_products_follow():
     """Raise unless what was known before proposals is true of the state after them."""
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        world = in_children([-1, 0, 1, 0, 3, 0], [1, 2, 3, 4, 5], np.arange(5.0))
-        proposals = attachments.Attachments(world, 6, rng)
+        state = in_children([-1, 0, 1, 0, 3, 0], [1, 2, 3, 4, 5], np.arange(5.0))
+        proposals = attachments.Attachments(state, 6, rng)
         for task in proposals.tasks():
             task()
-        world = proposals.judge(rng)
+        state = proposals.judge(rng)
         for node, number in proposals._number.items():
-            natural = attachments.natural_of(world, node)
+            natural = attachments.natural_of(state, node)
             np.testing.assert_allclose(proposals._naturals[number], natural)
-            found = proposals._products[number, world.directions.row]
-            np.testing.assert_allclose(found, world.directions @ natural, atol=1e-12)
+            result = proposals._products[number, state.directions.row]
+            np.testing.assert_allclose(result, state.directions @ natural, atol=1e-12)
 
 
 def test_products_follow_from_what_proposals_have_changed():
@@ -774,9 +774,9 @@ def test_products_of_before_are_seen(monkeypatch):
 
 def check_directions(draw, n_draws=3000):
     """Raise unless mean cosines are those of the density on a grid."""
-    world = replace(world_of("later"), prior_concentration=4.0)
+    state = replace(broadcast_of("later"), prior_concentration=4.0)
     natural, past = np.array([1.0, 0.8]), PAST[1:]
-    density = circle("later", world.rows.X.toarray())
+    density = circle("later", state.rows.X.toarray())
     log_p = density.grid @ natural
     for one in past:
         k = 4.0 * np.linalg.norm(density.grid + one, axis=1)
@@ -784,7 +784,7 @@ def check_directions(draw, n_draws=3000):
     p = np.exp(log_p - logsumexp(log_p))
     rng, theta, draws = np.random.default_rng(0), AXIS, []
     for _ in range(n_draws):
-        theta = draw(world, natural, past, theta, rng)
+        theta = draw(state, natural, past, theta, rng)
         draws.append(theta)
     for axis in range(2):
         values = np.array(draws)[:, axis]
@@ -798,17 +798,17 @@ def test_directions_have_the_density_alone():
 
 @pytest.mark.long
 def test_wrong_directions_have_another_density():
-    def forget(world, natural, past, now, rng):
+    def forget(state, natural, past, now, rng):
         return draw_natural(natural, rng)
 
-    def accept_all(world, natural, past, now, rng):
+    def accept_all(state, natural, past, now, rng):
         class Sure:
             random = staticmethod(lambda: 1e-300)
 
             def __getattr__(self, name):
                 return getattr(rng, name)
 
-        return model.accept_direction(world, natural, past, now, Sure())
+        return model.accept_direction(state, natural, past, now, Sure())
 
     for wrong in (forget, accept_all):
         with pytest.raises(AssertionError):
@@ -817,11 +817,11 @@ def test_wrong_directions_have_another_density():
 
 def test_a_row_alone_below_a_given_node_stays():
     # Else the node, whose direction is given, would end while rows move.
-    world = replace(
-        world_of("first"), tree=Tree.from_parents([-1, 0]), past=np.full(2, -1)
+    state = replace(
+        broadcast_of("first"), tree=Tree.from_parents([-1, 0]), past=np.full(2, -1)
     )
-    world = replace(
-        world,
+    state = replace(
+        state,
         place=np.array([0, 0, 1], dtype=np.int32),
         directions=Directions.of(np.tile(AXIS, (2, 1))),
         history=np.zeros(2),
@@ -830,7 +830,7 @@ def test_a_row_alone_below_a_given_node_stays():
     )
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        phase = Phase(world, 0, lambda *name, rng=rng: rng)
+        phase = Phase(state, 0, lambda *name, rng=rng: rng)
         for block in phase.blocks():
             phase.fill(block)
         for number, groups in enumerate(phase.groups()):
@@ -843,7 +843,7 @@ def test_a_row_alone_below_a_given_node_stays():
 
 
 @dataclass
-class World:
+class SamplerState:
     """Everything that the model draws, in three dimensions."""
 
     tree: SlicedTree
@@ -866,12 +866,12 @@ def choose_child(rng, children, n_old, through):
     return [*others, None][rng.choice(len(shares), p=shares / shares.sum())]
 
 
-def draw_world(rng, epoch="first", n_rows=4):
+def draw_state(rng, epoch="first", n_rows=4):
     """Rows walk down the tree one by one; directions follow."""
-    world = world_of(epoch, np.eye(3)[[0] * n_rows])
-    n_old, parents = len(world.tree), world.tree.parent.tolist()
-    here = world.history.tolist()
-    through, at = world.tree.accumulate(world.history).tolist(), []
+    state = broadcast_of(epoch, np.eye(3)[[0] * n_rows])
+    n_old, parents = len(state.tree), state.tree.parent.tolist()
+    here = state.history.tolist()
+    through, at = state.tree.accumulate(state.history).tolist(), []
     for _ in range(n_rows):
         node = 0
         while rng.random() >= (1 + here[node]) / (1 + ALPHA + through[node]):
@@ -888,23 +888,23 @@ def draw_world(rng, epoch="first", n_rows=4):
         here[node] += 1
         at.append(node)
     tree = Tree.from_parents(parents)
-    world = world.edited(
+    state = state.edited(
         tree,
         tree.positions(np.array(at)).astype(np.int32),
         Directions.of(np.zeros((len(tree), 3))),
     )
     for node, above in enumerate(tree.parent.tolist()):
-        natural = KAPPA * world.directions[above] if node else np.zeros(3)
-        if world.past[node] >= 0:
-            natural = natural + KAPPA * world.previous[world.past[node]]
-        world.directions[node] = draw_natural(natural, rng)
-    drawn = World(world)
+        natural = KAPPA * state.directions[above] if node else np.zeros(3)
+        if state.past[node] >= 0:
+            natural = natural + KAPPA * state.previous[state.past[node]]
+        state.directions[node] = draw_natural(natural, rng)
+    drawn = SamplerState(state)
     drawn.draw_words(rng)
     return drawn
 
 
-def statistics(world):
-    tree = world.tree
+def statistics(state):
+    tree = state.tree
     theta, x = tree.directions[tree.place], tree.rows.X.toarray()
     depth, masses = tree.tree.depth, tree.masses
     same = (tree.place[:, None] == tree.place).sum()
@@ -938,12 +938,12 @@ def statistics(world):
     }
 
 
-def make_move(world, rng):
-    return World(sweep(world.tree, rng))
+def make_move(state, rng):
+    return SamplerState(sweep(state.tree, rng))
 
 
 def check_joint(epoch, n_draws, seed=0):
-    draw = partial(draw_world, epoch=epoch)
+    draw = partial(draw_state, epoch=epoch)
     check_joint_distribution(draw, statistics, make_move, n_draws, seed)
 
 
@@ -977,11 +977,11 @@ def test_wrong_sweeps_do_not_keep_it(wrong, n_draws, monkeypatch):
 
 def test_directions_that_are_proposed_get_no_new_children():
     # These would be drawn given the direction before the proposal.
-    world, opened = world_of("later"), {0: [], 1: []}
+    state, opened = broadcast_of("later"), {0: [], 1: []}
     for seed in range(20):
         rng = np.random.default_rng(seed)
         for parity, above in opened.items():
-            above += Phase(world, parity, lambda *name, rng=rng: rng).above.tolist()
+            above += Phase(state, parity, lambda *name, rng=rng: rng).above.tolist()
     assert 0 not in opened[0]
     assert 0 in opened[1]
 

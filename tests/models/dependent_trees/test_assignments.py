@@ -13,7 +13,7 @@ from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees import assignments, epoch
 from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
 from skbnp.models.dependent_trees.epoch import EpochModel, close_epoch
-from skbnp.models.dependent_trees.local import NodeTable, recall, visit
+from skbnp.models.dependent_trees.local import NodeTable, sum_rows, update_local
 from skbnp.models.dependent_trees.model import EpochStats, TreePriors, next_epoch
 from skbnp.models.dependent_trees.moves.records import Remove
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
@@ -50,8 +50,8 @@ def assigned(X, n_clusters, seed, moves=EpochMoves(), others=None, limit=np.inf,
 
 def test_rows_open_the_nodes_that_clusters_lack(seed):
     target, X = grouped(seed)
-    _, found = assigned(X, 10, seed)
-    assert adjusted_rand_score(target, found.nodes) > 0.6
+    _, result = assigned(X, 10, seed)
+    assert adjusted_rand_score(target, result.nodes) > 0.6
     _, closed = assigned(X, 10, seed, None)
     assert len(closed.state.tree) <= 11
     assert adjusted_rand_score(target, closed.nodes) < 0.45
@@ -61,8 +61,8 @@ def test_passes_of_single_rows_raise_the_bound(seed, monkeypatch):
     _, X = grouped(seed)
 
     def bound():
-        _, found = assigned(X, 50, seed)
-        return sum(found.model.objective(found.state, found.stats).values())
+        _, result = assigned(X, 50, seed)
+        return sum(result.model.objective(result.state, result.stats).values())
 
     one_by_one = bound()
     monkeypatch.setattr(assignments, "N_PASSES", 0)
@@ -73,56 +73,56 @@ def test_statistics_are_those_of_rows_at_their_nodes(seed):
     _, X = grouped(seed)
     rng = np.random.default_rng(seed)
     stay = node_sums(X[:50], rng.integers(5, size=50), 5)
-    before, found = assigned(X[50:], 4, seed, others=stay)
-    tree = found.state.tree
-    own = node_sums(X[50:], tree.positions(found.nodes), len(tree))
-    whole = own.plus(found.others)
-    assert_allclose(found.stats.masses, whole.masses, atol=1e-9)
-    assert_allclose(found.stats.sums.toarray(), whole.sums.toarray(), atol=1e-9)
-    assert_array_equal(found.state.masses, found.stats.masses)
+    before, result = assigned(X[50:], 4, seed, others=stay)
+    tree = result.state.tree
+    own = node_sums(X[50:], tree.positions(result.nodes), len(tree))
+    whole = own.plus(result.others)
+    assert_allclose(result.stats.masses, whole.masses, atol=1e-9)
+    assert_allclose(result.stats.sums.toarray(), whole.sums.toarray(), atol=1e-9)
+    assert_array_equal(result.state.masses, result.stats.masses)
     for node, mass in zip(before.tree.ids, stay.masses, strict=True):  # they stay
-        assert found.others.masses[tree.positions(node)] == pytest.approx(mass)
-    assert found.others.masses.sum() == pytest.approx(50.0)
+        assert result.others.masses[tree.positions(node)] == pytest.approx(mass)
+    assert result.others.masses.sum() == pytest.approx(50.0)
 
 
 @pytest.mark.parametrize("limit", [4, 6])
 def test_no_more_nodes_than_are_allowed(limit):
     _, X = grouped(0)
-    _, found = assigned(X, 3, 0, limit=limit)
-    assert len(found.state.tree) == limit
+    _, result = assigned(X, 3, 0, limit=limit)
+    assert len(result.state.tree) == limit
 
 
 def test_many_nodes_open_up_to_the_square_root_of_rows(monkeypatch):
     monkeypatch.setattr(assignments, "MOST_NODES", 0.7)  # times the root of 150
     _, X = grouped(0)
-    _, found = assigned(X, 3, 0)
-    assert len(found.state.tree) == 8
+    _, result = assigned(X, 3, 0)
+    assert len(result.state.tree) == 8
 
 
 def test_lineage_tells_what_has_become_of_nodes(seed):
     _, X = grouped(seed)
-    before, found = assigned(X, 3, seed)
-    log = found.lineage_since(before.tree, 7)
+    before, result = assigned(X, 3, seed)
+    log = result.lineage_since(before.tree, 7)
     known = set(before.tree.ids.tolist())
     for step, kind, parents, children in log:
         assert step == 7
         if kind == "birth":
             assert parents[0] in known  # those above first
-            assert found.state.tree.parent_of(children[1]) == parents[0]
+            assert result.state.tree.parent_of(children[1]) == parents[0]
             known.add(children[1])
         elif kind == "prune":
             known.remove(parents[0])
-    assert known == set(found.state.tree.ids.tolist())
+    assert known == set(result.state.tree.ids.tolist())
     assert sum(one.kind == "birth" for one in log) > 2
-    assert found.lineage_since(found.state.tree, 7) == []
+    assert result.lineage_since(result.state.tree, 7) == []
 
 
 def test_new_nodes_of_later_epochs_need_evidence(seed, monkeypatch):
     target, X = grouped(seed)
-    _, found = assigned(X[target < 20], 20, seed)
+    _, result = assigned(X[target < 20], 20, seed)
     rows = X[target >= 20]
     model = EpochModel(PRIORS, is_first=False)
-    state = next_epoch(found.state, found.stats.masses)
+    state = next_epoch(result.state, result.stats.masses)
     none = EpochStats.zero(len(state.tree), X.shape[1])
     rng, counts = np.random.default_rng(seed), []
     for least in (0.0, np.inf):
@@ -136,8 +136,8 @@ def test_new_nodes_of_later_epochs_need_evidence(seed, monkeypatch):
 def test_nodes_of_a_first_epoch_need_none(seed, monkeypatch):
     _, X = grouped(seed)
     monkeypatch.setattr(epoch, "LEAST_EVIDENCE", np.inf)
-    _, found = assigned(X, 3, seed)
-    assert len(found.state.tree) > 6
+    _, result = assigned(X, 3, seed)
+    assert len(result.state.tree) > 6
 
 
 def test_bits_do_not_depend_on_threads(monkeypatch):
@@ -165,9 +165,9 @@ def before_third_epoch(seed):
 def opened(seed, moves=EpochMoves(), limit=np.inf, **run):  # noqa: B008
     """Begin the third epoch; ids of new nodes, and what rows have chosen."""
     posterior, X = before_third_epoch(seed)
-    given = posterior.model, posterior.state, posterior.totals, X, moves, limit
-    found = assign_rows(*given, np.random.default_rng(seed), **run)
-    return np.setdiff1d(found.state.tree.ids, posterior.state.tree.ids), found
+    given = posterior.model, posterior.state, posterior.global_stats, X, moves, limit
+    result = assign_rows(*given, np.random.default_rng(seed), **run)
+    return np.setdiff1d(result.state.tree.ids, posterior.state.tree.ids), result
 
 
 @pytest.mark.parametrize("draw", [1306, 1374])
@@ -189,7 +189,7 @@ def test_what_has_the_higher_bound_stays(monkeypatch):
         n_nodes = 9 + np.arange(3)
         bound_of = dict(zip(n_nodes.tolist(), bounds, strict=True))
         monkeypatch.setattr(
-            Assigned, "bound", property(lambda found: bound_of[len(found.state.tree)])
+            Assigned, "bound", property(lambda result: bound_of[len(result.state.tree)])
         )
         new, _ = opened(294)
         return len(new)
@@ -239,7 +239,7 @@ def test_rows_that_are_not_at_hand_stay_where_births_are(monkeypatch):
     state = posterior.state
     nearest = (X @ state.means.T).argmax(axis=1)
     others = node_sums(X[:100], nearest[:100], len(state.tree))
-    found = assign_rows(
+    result = assign_rows(
         posterior.model,
         state,
         others,
@@ -248,11 +248,11 @@ def test_rows_that_are_not_at_hand_stay_where_births_are(monkeypatch):
         np.inf,
         np.random.default_rng(0),
     )
-    tree = found.state.tree
+    tree = result.state.tree
     assert len(np.setdiff1d(tree.ids, state.tree.ids)) > 0
-    assert found.others.masses.sum() == pytest.approx(100.0)
-    own = node_sums(X[100:], tree.positions(found.nodes), len(tree))
-    assert_allclose(found.stats.masses, own.plus(found.others).masses, atol=1e-9)
+    assert result.others.masses.sum() == pytest.approx(100.0)
+    own = node_sums(X[100:], tree.positions(result.nodes), len(tree))
+    assert_allclose(result.stats.masses, own.plus(result.others).masses, atol=1e-9)
 
 
 def test_births_do_not_depend_on_threads(monkeypatch):
@@ -271,7 +271,7 @@ def test_what_rows_say_is_of_the_nodes_that_are_left(monkeypatch):
     state, _ = assigned(X, 4, 0, None)
     state = replace(state, concentration=1.0)
     ends = int(state.tree.ids[-1])
-    memo, _ = visit(NodeTable.collapsed(state, PRIORS), X)
+    memo, _ = update_local(NodeTable.collapsed(state, PRIORS), X)
     assert (memo.weights[memo.nodes == ends] > 0.0).any()
     monkeypatch.setattr(
         assignments,
@@ -281,5 +281,5 @@ def test_what_rows_say_is_of_the_nodes_that_are_left(monkeypatch):
     none = EpochStats.zero(len(state.tree), X.shape[1])
     visited = assignments._visit(EpochModel(PRIORS), state, none, X, map)
     assert ends not in visited.state.tree
-    said = recall(visited.state.tree, visited.memo, X)
-    assert_allclose(said.masses.sum(), X.shape[0])
+    new_assignments = sum_rows(visited.state.tree, visited.memo, X)
+    assert_allclose(new_assignments.masses.sum(), X.shape[0])

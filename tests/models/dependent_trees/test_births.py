@@ -38,8 +38,8 @@ def edits_with_rejected(monkeypatch, is_first=True, is_made=False, exchanges=())
     posterior = EpochPosterior(model, state, stats, state.tree.ids, [])
     learner, judged = SimpleNamespace(posterior=posterior, n_passes=0), []
 
-    def make(edits, learner, records, least, rows, said):
-        rest = said.rest.tolist()
+    def make(edits, learner, records, least, rows, assignments):
+        rest = assignments.rest.tolist()
         judged.append((len(records), least, rows.tolist(), rest))
         return is_made
 
@@ -59,7 +59,7 @@ def edits_with_rejected(monkeypatch, is_first=True, is_made=False, exchanges=())
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_birth_is_judged_once_more(is_first, monkeypatch):
     edits, learner, judged = edits_with_rejected(monkeypatch, is_first)
-    edits._bear_rejected(learner)
+    edits._retry_best_birth(learner)
     least = 0.0 if is_first else LEAST_EVIDENCE
     assert judged == [(1, least, [3, 5, 7], [1, 2, 0])]
 
@@ -69,14 +69,14 @@ def test_exchanges_that_do_not_help_are_left_out(is_made, monkeypatch):
     edits, learner, judged = edits_with_rejected(
         monkeypatch, is_made=is_made, exchanges=["exchange"]
     )
-    edits._bear_rejected(learner)
+    edits._retry_best_birth(learner)
     assert [n_records for n_records, *_ in judged] == ([2] if is_made else [2, 1])
 
 
 @pytest.mark.parametrize("is_made", [True, False])
 def test_a_target_may_have_more_births_after_one(is_made, monkeypatch):
     edits, learner, _ = edits_with_rejected(monkeypatch, is_made=is_made)
-    edits._bear_rejected(learner)
+    edits._retry_best_birth(learner)
     assert edits._rejections["birth"].is_over((2,), 0) == is_made
     assert edits._n_without_birth == (0 if is_made else 2)
 
@@ -84,7 +84,7 @@ def test_a_target_may_have_more_births_after_one(is_made, monkeypatch):
 def test_births_of_another_state_are_not_judged(monkeypatch):
     edits, learner, judged = edits_with_rejected(monkeypatch)
     learner.posterior.state = replace(learner.posterior.state)
-    edits._bear_rejected(learner)
+    edits._retry_best_birth(learner)
     assert judged == []
 
 
@@ -99,9 +99,9 @@ def test_exchanges_are_those_of_nodes_that_a_move_touches(monkeypatch):
     near, far = Exchange((2, 6), (6, 2)), Exchange((0, 5), (5, 0))
     back = Exchange((3,), (7,))  # of a node that has ended
 
-    def propose(found, gains):
+    def propose(result, gains):
         after, _ = replay(state, stats, PRIORS, [move])
-        assert found.tree == after.tree
+        assert result.tree == after.tree
         of_pasts = after.previous @ after.previous.T
         expected = past_gains(after, Products.of(after, PRIORS), of_pasts)
         assert_allclose(gains, expected, rtol=1e-9, atol=1e-8)
@@ -118,7 +118,7 @@ def test_a_topic_is_found_where_priors_must_follow(monkeypatch):
     """By itself its birth loses .6 nats, with learned priors it gains seven."""
     X = first_epoch_of(94)
     assert DependentTrees(random_state=94).fit(X).n_components_ == 10
-    monkeypatch.setattr(structure.TreeEdits, "_bear_rejected", lambda *given: None)
+    monkeypatch.setattr(structure.TreeEdits, "_retry_best_birth", lambda *given: None)
     assert DependentTrees(random_state=94).fit(X).n_components_ == 9
 
 
@@ -132,23 +132,23 @@ def test_a_topic_is_found_by_one_of_several_seeds(monkeypatch):
 
 def test_rows_say_what_a_birth_and_exchanges_left(monkeypatch):
     """Statistics of moves together are those of the rows that they concern."""
-    found = []
+    result = []
     refresh, write = structure.TreeEdits._refresh, structure.TreeEdits._write
 
     def write_and_note(edits, learner, records, *given):
         write(edits, learner, records, *given)
-        found.append({type(record) for record in records})
+        result.append({type(record) for record in records})
 
     def refresh_and_compare(edits, learner):
-        kinds, kept = found[-1], learner.posterior.totals
+        kinds, kept = result[-1], learner.posterior.global_stats
         refresh(edits, learner)
         if Birth in kinds:
-            found[-1] = (kinds, kept, learner.posterior.totals)
+            result[-1] = (kinds, kept, learner.posterior.global_stats)
 
     monkeypatch.setattr(structure.TreeEdits, "_write", write_and_note)
     monkeypatch.setattr(structure.TreeEdits, "_refresh", refresh_and_compare)
     planted_drift(1307, until=2)
-    compared = [one for one in found if isinstance(one, tuple)]
+    compared = [one for one in result if isinstance(one, tuple)]
     assert any(Exchange in kinds for kinds, _, _ in compared)
     for _, kept, summed in compared:
         assert_allclose(summed.masses, kept.masses, rtol=1e-6, atol=1e-5)

@@ -66,8 +66,8 @@ def propose(state, stats, losses=NO_LOSSES, rejections=None, n_passes=0):
     return merges.propose_compound_merges(*given)
 
 
-def pairs(found):
-    return [(one.merge.source, one.merge.target) for one in found]
+def pairs(result):
+    return [(one.merge.source, one.merge.target) for one in result]
 
 
 @pytest.fixture(autouse=True)
@@ -79,14 +79,14 @@ def _no_slack(request, monkeypatch):
 
 def test_merges_into_parents_are_proposed_the_best_first(monkeypatch):
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
-    found = pairs(propose(state, stats))
-    assert len(found) == merges.N_COMPOUND
-    assert set(found) == {(n, int(TREE.parent[n])) for n in range(1, 7)}
-    gains = [merge_gain(state, stats, PRIORS, *pair).gain for pair in found]
+    result = pairs(propose(state, stats))
+    assert len(result) == merges.N_COMPOUND
+    assert set(result) == {(n, int(TREE.parent[n])) for n in range(1, 7)}
+    gains = [merge_gain(state, stats, PRIORS, *pair).gain for pair in result]
     assert gains == sorted(gains, reverse=True)
-    assert 1 in found[0]
+    assert 1 in result[0]
     monkeypatch.setattr(merges, "N_COMPOUND", 2)
-    assert pairs(propose(state, stats)) == found[:2]
+    assert pairs(propose(state, stats)) == result[:2]
 
 
 def test_what_waits_leaves_its_place_to_others(monkeypatch):
@@ -117,7 +117,7 @@ def test_entropy_that_rows_lose_is_asked_for(monkeypatch):
     state, stats = state_of([9, 1.5, 9, 9, 9, 9, 9])
     (one, *_) = propose(state, stats)
     pair = sorted((one.merge.source, one.merge.target))
-    found = merge_gain(state, stats, PRIORS, one.merge.source, one.merge.target)
+    result = merge_gain(state, stats, PRIORS, one.merge.source, one.merge.target)
     stats = replace(stats, entropies=np.full(7, 100.0))
     asked = []
 
@@ -129,10 +129,10 @@ def test_entropy_that_rows_lose_is_asked_for(monkeypatch):
     for value in (0.25, 1e6):
         losses = merges.PairLosses(np.array([pair]), np.array([value]))
         learner = learner_of(state, stats)
-        learner.memory.losses = lambda losses=losses: losses
+        learner.cache.losses = lambda losses=losses: losses
         structure.TreeEdits(EpochMoves())._merge_rejected(learner)
     most = merge_gain(state, stats, PRIORS, *(one.merge.source, one.merge.target))
-    assert found.most_lost == 0.0
+    assert result.most_lost == 0.0
     assert 0.25 < most.most_lost < 1e6
     assert asked == [0.25, most.most_lost]
 
@@ -142,8 +142,8 @@ def test_nodes_of_before_stay(kind):
     is_old = np.arange(7) == 5
     past, history = np.where(is_old, 5, -1), np.where(is_old, 3.0, 0.0)
     given = {"past": past} if kind == "past" else {"history": history}
-    found = pairs(propose(*state_of([9, 9, 9, 9, 0, 9, 9], **given)))
-    assert set(found) == {(1, 0), (2, 1), (3, 1), (4, 0), (6, 0)}
+    result = pairs(propose(*state_of([9, 9, 9, 9, 0, 9, 9], **given)))
+    assert set(result) == {(1, 0), (2, 1), (3, 1), (4, 0), (6, 0)}
 
 
 def test_fewer_are_judged_in_trees_of_many_nodes(monkeypatch):
@@ -169,10 +169,12 @@ def test_nothing_is_multiplied_where_all_nodes_were_there_before():
 
 def learner_of(state, stats, n_passes=0):
     posterior = EpochPosterior(EpochModel(PRIORS), state, stats, state.tree.ids, [])
-    memory = SimpleNamespace(
-        losses=lambda: NO_LOSSES, keep=lambda *given: None, totals=lambda tree: stats
+    cache = SimpleNamespace(
+        losses=lambda: NO_LOSSES,
+        keep=lambda *given: None,
+        global_stats=lambda tree: stats,
     )
-    return SimpleNamespace(posterior=posterior, n_passes=n_passes, memory=memory)
+    return SimpleNamespace(posterior=posterior, n_passes=n_passes, cache=cache)
 
 
 def test_a_merge_by_which_the_bound_does_not_rise_waits(monkeypatch):

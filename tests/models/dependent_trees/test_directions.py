@@ -22,7 +22,7 @@ from skbnp.models.dependent_trees.directions import (
     optimal_length,
     row_gains,
 )
-from skbnp.models.dependent_trees.local import Naturals, NodeTable, visit
+from skbnp.models.dependent_trees.local import Naturals, NodeTable, update_local
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
@@ -126,10 +126,10 @@ def test_natural_lengths_of_lengths_near_one():
 def test_conjugate_is_the_maximum(dimension):
     for spread in dimension * np.array([0.0, 0.1, 1.0, 30.0]):
         for e in (0.05, 0.3, 0.7, 0.95, 0.999):
-            found = float(conjugate(e, spread, dimension))
+            result = float(conjugate(e, spread, dimension))
             wanted = reference.conjugate(e, spread, dimension)
             uniform = float(log_normaliser(0.0, dimension))
-            assert_allclose(found + uniform, wanted, rtol=1e-9, atol=1e-9)
+            assert_allclose(result + uniform, wanted, rtol=1e-9, atol=1e-9)
             y = inverse_bessel_ratio(e, dimension)
             value = y * e - reference.spread_normaliser(y, spread, dimension)
             assert value <= wanted + 1e-9
@@ -189,7 +189,7 @@ def test_optimal_lengths_are_those_of_a_slow_search(seed):
                 for node in range(5)
             ]
 
-        found, alone = lengths(lengths_below), lengths(np.empty(0))
+        result, alone = lengths(lengths_below), lengths(np.empty(0))
 
         def loss(e, node, given=given):
             naturals, spreads, below, above, pull, dimension = given
@@ -207,12 +207,12 @@ def test_optimal_lengths_are_those_of_a_slow_search(seed):
                 args=(node,),
                 options={"xatol": 1e-7},
             )
-            assert_allclose(found[node], best.x, rtol=1e-4)
-            assert loss(found[node], node) <= best.fun + 1e-7
+            assert_allclose(result[node], best.x, rtol=1e-4)
+            assert loss(result[node], node) <= best.fun + 1e-7
             if node in above:
                 assert loss(alone[node], node) > best.fun + 1e-3
             else:
-                assert_allclose(alone[node], found[node], rtol=1e-12)
+                assert_allclose(alone[node], result[node], rtol=1e-12)
 
 
 # What the expectation of the square stands for ----------------------------------------
@@ -273,13 +273,13 @@ def test_row_gains_are_those_of_vectors(dimension, seed):
         (1.0, spreads),
         (rng.uniform(0.2, 1, n), spreads),
     ):
-        found = row_gains(squares, along, own, beta, share, spread, dimension)
+        result = row_gains(squares, along, own, beta, share, spread, dimension)
         wanted = (h(left + beta * rows, share, spread) - h(left, share, spread)) / share
-        assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+        assert_allclose(result, wanted, rtol=1e-9, atol=1e-9)
         kept = h(naturals + beta * rows, share, spread) - h(naturals, share, spread)
-        assert not np.allclose(found, kept / share, rtol=1e-2)
+        assert not np.allclose(result, kept / share, rtol=1e-2)
         whole = h(left + beta * rows, 1.0, spread) - h(left, 1.0, spread)
-        assert np.allclose(found, whole, rtol=1e-3) == (np.ndim(share) == 0)
+        assert np.allclose(result, whole, rtol=1e-3) == (np.ndim(share) == 0)
 
 
 @pytest.mark.parametrize("past", [False, True])
@@ -290,22 +290,22 @@ def test_naturals_are_those_of_the_last_update(past, seed):
     stats = stats_of(rng.dirichlet(np.full(4, 0.3), size=X.shape[0]), X.toarray())
     for _ in range(100):
         state = update_means(state, stats, PRIORS)
-    found = Naturals.of(state, PRIORS).by_position(tree)
-    naturals = found.lengths[:, None] * unit(state.means)
+    result = Naturals.of(state, PRIORS).by_position(tree)
+    naturals = result.lengths[:, None] * unit(state.means)
     for leaf in (1, 2, 3):
         wanted = 12.0 * 1.1 * state.means[0] + 12.0 * 0.8 * state.pasts[leaf]
         wanted += 30.0 * stats.sums.toarray()[leaf]
         assert_allclose(naturals[leaf], wanted, rtol=1e-6, atol=1e-6)
-    assert_allclose(found.shares[1:], 1.0)
+    assert_allclose(result.shares[1:], 1.0)
     assert_allclose(naturals[0], natural_of(state, stats, PRIORS, 0), rtol=1e-6)
     length = np.linalg.norm(state.means[0])
-    y = reference.natural_length(length, found.spreads[0], DIMENSION)
+    y = reference.natural_length(length, result.spreads[0], DIMENSION)
     whole = np.linalg.norm(natural_of(state, stats, PRIORS, 0))
-    assert_allclose(found.shares[0], y / whole, rtol=1e-6)
-    assert found.shares[0] < 0.99
+    assert_allclose(result.shares[0], y / whole, rtol=1e-6)
+    assert result.shares[0] < 0.99
     lengths = np.linalg.norm(state.means, axis=1)
     independent = inverse_bessel_ratio(lengths, DIMENSION)
-    assert not np.allclose(independent[1:], found.lengths[1:], rtol=1e-3)
+    assert not np.allclose(independent[1:], result.lengths[1:], rtol=1e-3)
 
 
 # Visits -------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def dense_naturals(state, priors):
 def test_collapsed_visit_is_that_of_the_reference(seed):
     rng = np.random.default_rng(seed)
     state, X = random_state(rng), random_rows(rng)
-    memo, stats = visit(NodeTable.collapsed(state, PRIORS), X)
+    memo, stats = update_local(NodeTable.collapsed(state, PRIORS), X)
     naturals, shares, spreads = dense_naturals(state, PRIORS)
     logs, rows = state.log_weights(PRIORS), X.toarray().astype(float)
 
@@ -347,7 +347,7 @@ def test_collapsed_visit_is_that_of_the_reference(seed):
     assert_allclose(stats.sums.toarray(), wanted.sums.toarray(), atol=1e-3)
     assert_allclose(stats.entropies, wanted.entropies, atol=1e-3)
     assert (memo.weights[0] == 0.0).all()
-    _, independent = visit(NodeTable.of(state, PRIORS), X)
+    _, independent = update_local(NodeTable.of(state, PRIORS), X)
     for other in (
         independent.masses,
         q(np.ones(7), spreads).sum(axis=0),
@@ -383,7 +383,7 @@ def mixed_groups(rng, concentration, dimension=2000):
 def visited(state, X, table_of, n_visits=6):
     """Best nodes of rows after visits with updates in between."""
     for _ in range(n_visits):
-        memo, stats = visit(table_of(state), X)
+        memo, stats = update_local(table_of(state), X)
         state = update_means(update_sticks(state, stats), stats, PRIORS)
         state = learn_concentration(state, stats)
     return memo.nodes[:, 0]

@@ -24,8 +24,8 @@ from skbnp.models.dependent_trees.local import (
     Memo,
     NodeTable,
     log_predictive,
-    recall,
-    visit,
+    sum_rows,
+    update_local,
 )
 from skbnp.models.dependent_trees.model import (
     EpochState,
@@ -121,15 +121,15 @@ def test_terms_are_those_of_the_reference(past, seed):
     rng = np.random.default_rng(seed)
     state = random_state(rng, past=past)
     stats = random_stats(rng, state)
-    found = objective(state, stats, PRIORS)
+    result = objective(state, stats, PRIORS)
     children = reference.children_of(TREE.parent.tolist())
     sticks = (children, state.masses, state.history, 0.4, 0.7)
     beta = state.concentration
     rows = stats.masses @ reference.log_weights(*sticks)
     rows += stats.masses.sum() * reference.log_normaliser(beta, DIMENSION)
     rows += beta * (stats.sums.toarray() * state.means).sum()
-    assert_allclose(found["rows"], rows, rtol=1e-11)
-    assert_allclose(found["sticks"], reference.stick_terms(*sticks), rtol=1e-10)
+    assert_allclose(result["rows"], rows, rtol=1e-11)
+    assert_allclose(result["sticks"], reference.stick_terms(*sticks), rtol=1e-10)
     directions = reference.direction_terms(
         TREE.parent,
         state.means,
@@ -142,8 +142,8 @@ def test_terms_are_those_of_the_reference(past, seed):
     uniform = gammaln(DIMENSION / 2) - np.log(2.0) - DIMENSION / 2 * np.log(np.pi)
     directions += reference.log_normaliser(beta, DIMENSION) - uniform
     directions += beta * state.centroid @ state.means[0]
-    assert_allclose(found["directions"], directions, rtol=1e-9)
-    assert found["entropy"] == stats.entropies.sum()
+    assert_allclose(result["directions"], directions, rtol=1e-9)
+    assert result["entropy"] == stats.entropies.sum()
 
 
 def test_bound_is_the_evidence_of_one_row_at_one_node(seed):
@@ -179,8 +179,8 @@ def test_bound_is_the_evidence_of_one_row_at_one_node(seed):
 
 def one_round(state, X, *, first=True):
     """All updates in turn; the objective after each, by name."""
-    _, stats = visit(NodeTable.of(state, PRIORS), X)
-    yield "visit", state, stats
+    _, stats = update_local(NodeTable.of(state, PRIORS), X)
+    yield "update_local", state, stats
     state = update_sticks(state, stats)
     yield "sticks", state, stats
     state = update_means(state, stats, PRIORS)
@@ -268,9 +268,9 @@ def test_threads_update_means_to_the_bits_of_one(seed, monkeypatch):
     alone = update_means(state, stats, PRIORS)
     with Executor(2) as executor:
         own = with_own_means(state)
-        found = update_own_means(own, stats, PRIORS, executor.run)
-    assert_array_equal(found.means, alone.means)
-    assert_array_equal(found.concentrations, alone.concentrations)
+        result = update_own_means(own, stats, PRIORS, executor.run)
+    assert_array_equal(result.means, alone.means)
+    assert_array_equal(result.concentrations, alone.concentrations)
 
 
 def test_levels_are_updated_in_order(seed):
@@ -282,15 +282,15 @@ def test_levels_are_updated_in_order(seed):
         "up": levels[::-1],
         "both": [*levels, *levels[:-1][::-1]],
     }
-    found = {}
+    result = {}
     for order, some in orders.items():
         wanted = state
         for place in np.concatenate(some).tolist():
             wanted = update_nodes(wanted, stats, PRIORS, state.tree.ids[[place]])
         own = with_own_means(state)
-        found[order] = update_own_means(own, stats, PRIORS, order=order).means
-        assert_allclose(found[order], wanted.means, rtol=1e-9, atol=1e-12)
-    for one, other in combinations(found.values(), 2):
+        result[order] = update_own_means(own, stats, PRIORS, order=order).means
+        assert_allclose(result[order], wanted.means, rtol=1e-9, atol=1e-12)
+    for one, other in combinations(result.values(), 2):
         assert np.abs(one - other).max() > 1e-6
 
 
@@ -306,14 +306,14 @@ def update_by_printed_pull(state, stats, priors, rows, run=None):
         natural = natural_of(state, stats, priors, row)
         natural += (wrong * (state.past[children] >= 0)) @ state.pasts[children]
         length = np.linalg.norm(natural)
-        found = optimal_length(
+        result = optimal_length(
             float(length),
             float(lengths_and_spreads(state, priors)[1][row]),
             np.linalg.norm(state.means[children], axis=1),
             k0 * priors.parent_weight,
             state.dimension,
         )
-        state.means[row] = found / length * natural
+        state.means[row] = result / length * natural
     return state
 
 
@@ -454,15 +454,15 @@ def test_priors_are_learned_from_wherever_the_search_begins(seed):
     learned = learn_past_weight(state, PRIORS).past_weight
     for known in (0.0, 0.5, 50.0):
         priors = replace(PRIORS, past_weight=known)
-        found = learn_past_weight(state, priors, inner).past_weight
-        assert_allclose(found, learned, rtol=1e-9)
+        result = learn_past_weight(state, priors, inner).past_weight
+        assert_allclose(result, learned, rtol=1e-9)
     lengths, products = rng.uniform(1.0, 2.0, size=(2, 9))
     given = lengths, 0.5 * products, DIMENSION
     wanted = best_prior_concentration(*given)
     assert 0.01 * DIMENSION < wanted < 1e3
     for near in (1e-6, wanted, 1e6, 1e12):
-        found = best_prior_concentration(*given, near=near)
-        assert_allclose(found, wanted, rtol=1e-9)
+        result = best_prior_concentration(*given, near=near)
+        assert_allclose(result, wanted, rtol=1e-9)
 
 
 @pytest.mark.parametrize("near", [1.0, 1e9, np.inf])
@@ -470,8 +470,8 @@ def test_priors_end_where_their_range_does(near):
     """Where the slope has one sign."""
     lengths = np.ones(3)
     for products, wanted in ((lengths, 1e9), (-lengths, 0.01 * DIMENSION)):
-        found = best_prior_concentration(lengths, products, DIMENSION, near=near)
-        assert_allclose(found, wanted)
+        result = best_prior_concentration(lengths, products, DIMENSION, near=near)
+        assert_allclose(result, wanted)
 
 
 @pytest.mark.parametrize(("sign", "weight"), [(1.0, 0.8), (-1.0, 0.01)])
@@ -545,7 +545,7 @@ def test_no_order_of_siblings_is_better(seed):
 def test_visit_is_that_of_the_reference(seed):
     rng = np.random.default_rng(seed)
     state, X = random_state(rng), random_rows(rng)
-    memo, stats = visit(NodeTable.of(state, PRIORS), X)
+    memo, stats = update_local(NodeTable.of(state, PRIORS), X)
     q = reference.local_step(
         X.toarray(), state.log_weights(PRIORS), state.means, state.concentration
     )
@@ -568,33 +568,33 @@ def same_stats(one, other):
 def test_memo_recalls_what_the_visit_summed(seed):
     rng = np.random.default_rng(seed)
     state, X = random_state(rng), random_rows(rng)
-    memo, stats = visit(NodeTable.of(state, PRIORS), X)
-    same_stats(recall(TREE, memo, X), stats)
+    memo, stats = update_local(NodeTable.of(state, PRIORS), X)
+    same_stats(sum_rows(TREE, memo, X), stats)
     # After an edit that moves positions the same rows are at the same nodes.
     tree = TREE.sort_siblings(np.arange(7)[::-1])
     places = TREE.positions(tree.ids)
-    same_stats(recall(tree, memo, X), stats.taken(places))
+    same_stats(sum_rows(tree, memo, X), stats.taken(places))
 
 
 def test_memoized_parts_add_up_to_a_fresh_visit(seed):
     rng = np.random.default_rng(seed)
     state, X = random_state(rng), random_rows(rng)
     cut = [X[:50], X[50:51], X[51:]]
-    stale = NodeTable.of(random_state(rng), PRIORS)
+    outdated = NodeTable.of(random_state(rng), PRIORS)
     table = NodeTable.of(state, PRIORS)
     total, memos = EpochStats.zero(7, DIMENSION), []
     for part in cut:
-        memo, stats = visit(stale, part)
+        memo, stats = update_local(outdated, part)
         memos.append(memo)
         total = total.plus(stats)
     for part, memo in zip(cut, memos, strict=True):
-        total = total.plus(recall(TREE, memo, part), -1.0)
-        total = total.plus(visit(table, part)[1])
-    _, fresh = visit(table, X)
+        total = total.plus(sum_rows(TREE, memo, part), -1.0)
+        total = total.plus(update_local(table, part)[1])
+    _, fresh = update_local(table, X)
     assert_allclose(total.masses, fresh.masses, rtol=1e-12, atol=1e-12)
     assert_allclose(total.entropies, fresh.entropies, rtol=1e-12, atol=1e-12)
     assert_allclose(total.sums.toarray(), fresh.sums.toarray(), atol=1e-12)
-    _, other = visit(stale, X)
+    _, other = update_local(outdated, X)
     assert not np.allclose(other.masses, fresh.masses)
 
 
@@ -602,9 +602,9 @@ def test_jobs_do_not_change_the_bits(seed, monkeypatch):
     monkeypatch.setattr(local, "ROWS_PER_BLOCK", 16)
     rng = np.random.default_rng(seed)
     table, X = NodeTable.of(random_state(rng), PRIORS), random_rows(rng)
-    memo, stats = visit(table, X)
+    memo, stats = update_local(table, X)
     with ThreadPoolExecutor(3) as pool:
-        threaded, others = visit(table, X, run=pool.map)
+        threaded, others = update_local(table, X, run=pool.map)
     same_stats(stats, others)
     assert_array_equal(memo.nodes, threaded.nodes)
     assert_array_equal(memo.weights, threaded.weights)
@@ -623,13 +623,13 @@ def test_remembered_rows_have_the_bits_of_fresh_ones(seed):
     rows = unit(state.means[rng.integers(200, size=300)] + 0.01 * rng.random((300, 60)))
     X = sp.csr_array(rows.astype(np.float32))
     table = NodeTable.of(state, PRIORS)
-    memo, _ = visit(table, X)
+    memo, _ = update_local(table, X)
     for step in (1e-4, 1e-3, 1e-2):
         noise = unit(rng.standard_normal(state.means.shape))
         state = replace(state, means=state.means + step * noise)
         new = NodeTable.of(state, PRIORS)
-        memo, stats = visit(new, X, memo, new.by_tile(new.rises(table)))
-        fresh, wanted = visit(new, X)
+        memo, stats = update_local(new, X, memo, new.by_tile(new.rises(table)))
+        fresh, wanted = update_local(new, X)
         same_stats(stats, wanted)
         counts = fresh.weights > 0.0
         assert_array_equal(memo.weights, fresh.weights)
@@ -658,7 +658,7 @@ def test_drift_bounds_the_rise_of_scores(seed):
 def test_no_rows_leave_nothing():
     state = random_state(np.random.default_rng(0))
     X = sp.csr_array((0, DIMENSION), dtype=np.float32)
-    memo, stats = visit(NodeTable.of(state, PRIORS), X)
+    memo, stats = update_local(NodeTable.of(state, PRIORS), X)
     assert isinstance(memo, Memo)
     assert memo.nodes.shape == (0, local.N_BEST)
     assert stats.masses.sum() == 0.0
@@ -713,8 +713,8 @@ def test_predictive_density_is_that_of_draws(seed):
         values = np.exp(log_normaliser(beta, DIMENSION) + beta * theta @ X.toarray().T)
         total += pi[node] * values.mean(axis=0)
         error += (pi[node] * values.std(axis=0)) ** 2 / len(theta)
-    found = np.exp(log_predictive(state, PRIORS, X))
-    assert (np.abs(found - total) < 5.0 * np.sqrt(error)).all()
+    result = np.exp(log_predictive(state, PRIORS, X))
+    assert (np.abs(result - total) < 5.0 * np.sqrt(error)).all()
 
 
 def test_mean_weights_are_those_of_draws(seed):
@@ -730,12 +730,12 @@ def test_mean_weights_are_those_of_draws(seed):
         reach[:, place] *= child[:, place]
         passed[:, above] *= 1 - child[:, place]
     drawn = reach * stop
-    for found, values in (
+    for result, values in (
         (sticks.mean_weights(TREE), drawn),
         (sticks.log_weights(TREE), np.log(drawn)),
     ):
         error = values.std(axis=0) / np.sqrt(n)
-        assert (np.abs(found - values.mean(axis=0)) < 5.0 * error).all()
+        assert (np.abs(result - values.mean(axis=0)) < 5.0 * error).all()
 
 
 # Epochs -------------------------------------------------------------------------------
@@ -758,10 +758,10 @@ def test_next_epoch_remembers_directions_and_masses(seed):
 def test_window_sums_epochs_by_id():
     tree = TREE.remove(4)
     past = [(np.array([0, 4, 3]), np.array([1.0, 2.0, 4.0])), (tree.ids, np.ones(6))]
-    totals = windowed(tree, past)
-    assert totals[tree.positions(0)] == 2.0
-    assert totals[tree.positions(3)] == 5.0
-    assert totals.sum() == 11.0
+    global_stats = windowed(tree, past)
+    assert global_stats[tree.positions(0)] == 2.0
+    assert global_stats[tree.positions(3)] == 5.0
+    assert global_stats.sum() == 11.0
 
 
 # Merges -------------------------------------------------------------------------------
@@ -787,10 +787,10 @@ def test_merge_gain_is_the_difference_of_the_bound(past, seed):
     n_pairs = n_other = 0
     for source, target in pairs_of(TREE):
         new, kept = merged(state, stats, PRIORS, source, target)
-        found = merge_gain(state, stats, PRIORS, source, target)
+        result = merge_gain(state, stats, PRIORS, source, target)
         assert_allclose(kept.entropies.sum(), stats.entropies.sum())
         assert_allclose(kept.masses.sum(), stats.masses.sum())
-        assert_allclose(found.gain, value(new, kept) - before, atol=1e-8)
+        assert_allclose(result.gain, value(new, kept) - before, atol=1e-8)
         n_pairs += 1
         places = TREE.positions([source, target])
         if (state.past[places] >= 0).all():  # the other past may be kept
@@ -800,7 +800,7 @@ def test_merge_gain_is_the_difference_of_the_bound(past, seed):
             after = merged(other, stats, PRIORS, source, target)
             swapped = merge_gain(state, stats, PRIORS, source, target, past_of="source")
             assert_allclose(swapped.gain, value(*after) - before, atol=1e-8)
-            n_other += abs(swapped.gain - found.gain) > 1e-6
+            n_other += abs(swapped.gain - result.gain) > 1e-6
     assert n_pairs == 14
     assert (n_other > 0) == past
 
@@ -814,7 +814,7 @@ def overlapping_fit(rng):
     state = replace(fresh_state(rng, X), concentration=3.0 * strength)
     for _ in range(rng.integers(1, 8)):
         *_, (_, state, _) = one_round(state, X)
-    memo, stats = visit(NodeTable.of(state, PRIORS), X)
+    memo, stats = update_local(NodeTable.of(state, PRIORS), X)
     state = update_means(update_sticks(state, stats), stats, PRIORS)
     q = np.zeros((X.shape[0], len(TREE)))
     shares = memo.shares()
@@ -832,16 +832,16 @@ def test_safe_merges_raise_the_bound_and_printed_ones_may_not(n_pairs, seed):
         state, stats, q = overlapping_fit(rng)
         before = value(state, stats)
         for source, target in pairs_of(state.tree):
-            found = merge_gain(state, stats, PRIORS, source, target)
+            result = merge_gain(state, stats, PRIORS, source, target)
             new, kept = merged(state, stats, PRIORS, source, target)
             places = state.tree.positions([source, target])
             lost = reference.loss(*q[:, places].T)
-            assert -1e-9 <= lost <= found.most_lost + 1e-9
+            assert -1e-9 <= lost <= result.most_lost + 1e-9
             rise = value(new, kept) - lost - before
-            if found.is_safe:
+            if result.is_safe:
                 n_safe += 1
                 assert rise > 0.0
-            elif found.gain >= 0.0:  # what the supplement accepts
+            elif result.gain >= 0.0:  # what the supplement accepts
                 n_lax += rise < -1e-6
             n_seen += 1
     assert n_safe > 20

@@ -27,20 +27,20 @@ from skbnp.models.dependent_trees.epoch import (
     EpochModel,
     EpochPosterior,
     close_epoch,
-    settle,
+    coordinate_ascent,
 )
 from skbnp.models.dependent_trees.local import (
     Memo,
     Naturals,
     NodeTable,
-    recall,
-    visit,
+    sum_rows,
+    update_local,
 )
 from skbnp.models.dependent_trees.memory import (
+    EpochCache,
     EpochLearner,
-    EpochMemory,
-    LastVisit,
-    RowVisitor,
+    LastBroadcast,
+    RowLocalStep,
     ShardCorpus,
 )
 from skbnp.models.dependent_trees.model import (
@@ -77,7 +77,7 @@ from skbnp.models.dependent_trees.moves.records import (
     Remove,
     Reverse,
     Sort,
-    heirs_of,
+    merged_into_of,
     replay,
     replay_memo,
 )
@@ -105,7 +105,7 @@ def posterior_of(state, stats, seed):
     """Of a first epoch under given weights."""
     log = [Lineage(0, "init", (), tuple(state.tree.ids.tolist()))]
     model = EpochModel(PRIORS, learns_past_weight=False)
-    return EpochPosterior(model, state, stats, state.tree.ids, log, entropy=seed)
+    return EpochPosterior(model, state, stats, state.tree.ids, log, seed_entropy=seed)
 
 
 def learner_of(*args, **settings):
@@ -141,21 +141,23 @@ def epoch_learner(
         posterior,
         ShardCorpus(shards),
         schedule,
-        RowVisitor(shards, schedule.n_rounds),
-        EpochMemory(shards, others, run),
+        RowLocalStep(shards, schedule.n_rounds),
+        EpochCache(shards, others, run),
         moves,
     )
 
 
-def memos_of(memory):
+def memos_of(cache):
     """What the rows of each shard say."""
     return [
-        memory.shards.map(remembered, [number], visit.world, visit.edits)[0]
-        for number, visit in enumerate(memory.visits)
+        cache.shards.map(
+            remembered, [number], update_local.broadcast, update_local.edits
+        )[0]
+        for number, update_local in enumerate(cache.visits)
     ]
 
 
-def rows_of(shard, world, argument):
+def rows_of(shard, broadcast, argument):
     """Task: the rows of a shard."""
     return shard.X
 
@@ -168,7 +170,7 @@ def passes(learner, n):
 
 def bound(learner):
     posterior = learner.posterior
-    terms = posterior.model.objective(posterior.state, posterior.totals)
+    terms = posterior.model.objective(posterior.state, posterior.global_stats)
     return sum(terms.values())
 
 
@@ -186,7 +188,7 @@ def settled(seed, *, past=False, n_clusters=12):
     corpus, X = planted(seed, n_epochs=2)
     rows = corpus.epochs == 0
     learner = passes(learner_of(X[rows], n_clusters, seed=seed), 3)
-    state, stats = learner.posterior.state, learner.posterior.totals
+    state, stats = learner.posterior.state, learner.posterior.global_stats
     ids = state.tree.ids
     records = [Attach(int(ids[5]), 0, int(ids[1])), Attach(int(ids[7]), 0, int(ids[3]))]
     state, stats = replay(state, stats, PRIORS, records)
@@ -226,8 +228,8 @@ def test_merges_at_any_price_lower_the_bound():
     before = bound(learner)
     state, ids = learner.posterior.state, learner.posterior.ids
     merge = Merge(int(ids[2]), int(ids[1]))
-    found = replay(state, learner.posterior.totals, PRIORS, [merge])
-    learner.posterior.replace_globals(*found)
+    result = replay(state, learner.posterior.global_stats, PRIORS, [merge])
+    learner.posterior.replace_globals(*result)
     assert bound(learner) < before - 10.0
 
 
@@ -235,18 +237,18 @@ def test_memoized_totals_are_those_of_a_fresh_visit(seed):
     """After a pass whose globals stayed: they do not move by parts of one thread."""
     _, X = planted(seed)
     learner = passes(learner_of(X, 12, n_parts=4, seed=seed), 4)
-    posterior, memory = learner.posterior, learner.memory
-    found = learner.visitor.visit(posterior, range(4))
-    memory.visits = [LastVisit(found.world)] * 4
-    totals = memory.totals(posterior.state.tree)
-    _, fresh = visit(NodeTable.of(posterior.state, PRIORS), X)
-    assert_allclose(totals.masses, fresh.masses, rtol=1e-10, atol=1e-10)
-    assert_allclose(totals.entropies, fresh.entropies, rtol=1e-10, atol=1e-10)
-    assert_allclose(totals.sums.toarray(), fresh.sums.toarray(), atol=1e-10)
-    said = memos_of(memory)[1].taken([5, 5, 5])
-    edit = Edit.of([], 100 + np.arange(3), said)
-    memory.visits = [LastVisit(found.world, (edit,))] * 4
-    wrong = memory.totals(posterior.state.tree)
+    posterior, cache = learner.posterior, learner.cache
+    result = learner.local_step.update_local(posterior, range(4))
+    cache.visits = [LastBroadcast(result.broadcast)] * 4
+    global_stats = cache.global_stats(posterior.state.tree)
+    _, fresh = update_local(NodeTable.of(posterior.state, PRIORS), X)
+    assert_allclose(global_stats.masses, fresh.masses, rtol=1e-10, atol=1e-10)
+    assert_allclose(global_stats.entropies, fresh.entropies, rtol=1e-10, atol=1e-10)
+    assert_allclose(global_stats.sums.toarray(), fresh.sums.toarray(), atol=1e-10)
+    assignments = memos_of(cache)[1].taken([5, 5, 5])
+    edit = Edit.of([], 100 + np.arange(3), assignments)
+    cache.visits = [LastBroadcast(result.broadcast, (edit,))] * 4
+    wrong = cache.global_stats(posterior.state.tree)
     assert not np.allclose(wrong.masses, fresh.masses, atol=1e-6)
 
 
@@ -256,12 +258,14 @@ def test_exchanged_totals_do_not_drift(seed):
     for _ in range(5):
         learner.one_pass(discarding())
         posterior = learner.posterior
-        afresh = learner.memory.totals(posterior.state.tree)
-        totals = posterior.totals
-        assert_allclose(totals.masses, afresh.masses, rtol=1e-10, atol=1e-9)
-        assert_allclose(totals.entropies, afresh.entropies, atol=1e-9)
-        assert_allclose(totals.sums.toarray(), afresh.sums.toarray(), atol=1e-9)
-        assert_allclose(totals.n_tokens, X.shape[0], rtol=1e-12)
+        recomputed = learner.cache.global_stats(posterior.state.tree)
+        global_stats = posterior.global_stats
+        assert_allclose(global_stats.masses, recomputed.masses, rtol=1e-10, atol=1e-9)
+        assert_allclose(global_stats.entropies, recomputed.entropies, atol=1e-9)
+        assert_allclose(
+            global_stats.sums.toarray(), recomputed.sums.toarray(), atol=1e-9
+        )
+        assert_allclose(global_stats.n_tokens, X.shape[0], rtol=1e-12)
 
 
 def test_rows_not_at_hand_keep_what_they_said(seed):
@@ -269,16 +273,18 @@ def test_rows_not_at_hand_keep_what_they_said(seed):
     _, X = planted(seed)
     learner = passes(learner_of(X[:200], 20, TreeEdits(EpochMoves()), seed=seed), 3)
     posterior, edits = learner.posterior, TreeEdits(EpochMoves())
-    again = epoch_learner(posterior, shards_of(X[200:], 2), posterior.totals, edits)
-    memory = again.memory
+    again = epoch_learner(
+        posterior, shards_of(X[200:], 2), posterior.global_stats, edits
+    )
+    cache = again.cache
     before = -np.inf
     for _ in range(6):
         again.one_pass(discarding())
-        assert_allclose(posterior.totals.n_tokens, 400.0, rtol=1e-12)
+        assert_allclose(posterior.global_stats.n_tokens, 400.0, rtol=1e-12)
         assert bound(again) >= before - 1e-9 * abs(before)
         before = bound(again)
-    assert memory.others.masses.shape == posterior.ids.shape
-    assert_allclose(memory.others.n_tokens, 200.0)
+    assert cache.others.masses.shape == posterior.ids.shape
+    assert_allclose(cache.others.n_tokens, 200.0)
 
 
 @pytest.mark.long
@@ -287,11 +293,11 @@ def test_planted_trees_are_found(n_features, seed):
     corpus, X = planted(seed, n_features)
     learner = learner_of(X, 30, TreeEdits(EpochMoves()), seed=seed)
     assert learn(learner, discarding(), n_passes=50) is False  # no tolerance
-    tree, found = learner.posterior.state.tree, memos_of(learner.memory)[0].nodes[:, 0]
+    tree, result = learner.posterior.state.tree, memos_of(learner.cache)[0].nodes[:, 0]
     assert len(tree) == 10
-    assert adjusted_rand_score(corpus.target, found) > 0.95
+    assert adjusted_rand_score(corpus.target, result) > 0.95
     match = [
-        int(np.bincount(found[corpus.target == node]).argmax()) for node in range(10)
+        int(np.bincount(result[corpus.target == node]).argmax()) for node in range(10)
     ]
     edges = [
         tree.parent_of(match[node]) == match[corpus.tree.parent[node]]
@@ -304,16 +310,16 @@ def test_planted_trees_are_found(n_features, seed):
 
 
 def propose(learner, target):
-    posterior, memory = learner.posterior, learner.memory
-    (chosen,) = memory.gather([target], 2, 0, 1000)
-    state, stats = posterior.state, posterior.totals
+    posterior, cache = learner.posterior, learner.cache
+    (chosen,) = cache.gather([target], 2, 0, 1000)
+    state, stats = posterior.state, posterior.global_stats
     streams = map(np.random.default_rng, range(5))
     naturals = Naturals.of(state, PRIORS).by_position(state.tree)
-    found = [
+    result = [
         propose_birth(state, stats, PRIORS, naturals, chosen, EpochMoves(), rng)
         for rng in streams
     ]
-    return max(filter(None, found), key=lambda one: one.gain, default=None)
+    return max(filter(None, result), key=lambda one: one.gain, default=None)
 
 
 def with_two_in_one(seed=0, **settings):
@@ -326,13 +332,13 @@ def with_two_in_one(seed=0, **settings):
 
 def shared_node(learner, corpus):
     """The node that has the rows of two."""
-    found = memos_of(learner.memory)[0].nodes[:, 0]
-    return int(np.bincount(found[corpus.target == 9]).argmax())
+    result = memos_of(learner.cache)[0].nodes[:, 0]
+    return int(np.bincount(result[corpus.target == 9]).argmax())
 
 
 def test_replay_on_a_copy_gives_the_same_tree(seed):
     learner, corpus = with_two_in_one(seed)
-    state, stats = learner.posterior.state, learner.posterior.totals
+    state, stats = learner.posterior.state, learner.posterior.global_stats
     birth = propose(learner, shared_node(learner, corpus)).birth
     tree = birth.edit(state.tree)
     level = [int(node) for node in tree.children_of(0)]
@@ -353,7 +359,7 @@ def test_replay_on_a_copy_gives_the_same_tree(seed):
     assert_allclose(new.history.sum(), state.history.sum())
     other, _ = replay(state, stats, PRIORS, [*records[:3], Merge(level[2], level[3])])
     assert other.tree.digest() != new.tree.digest()
-    assert heirs_of(records) == {level[3]: 0, level[2]: 0}
+    assert merged_into_of(records) == {level[3]: 0, level[2]: 0}
 
 
 def tree_of(state):
@@ -390,10 +396,10 @@ def test_memos_follow_records():
     )
     weights = weights.astype(np.float32)
     memo = Memo(nodes.astype(np.int32), weights, weights, np.zeros(4))
-    found = replay_memo(memo, [Merge(5, 7), Merge(7, 3)])
-    assert found.nodes[:, 0].tolist() == [3, 3, 3, 1]
-    assert_array_equal(found.weights[:, 0], 1.0)
-    assert (found.weights[:, 1:] == 0.0).all()
+    result = replay_memo(memo, [Merge(5, 7), Merge(7, 3)])
+    assert result.nodes[:, 0].tolist() == [3, 3, 3, 1]
+    assert_array_equal(result.weights[:, 0], 1.0)
+    assert (result.weights[:, 1:] == 0.0).all()
     gone = replay_memo(memo, [Remove(3)])
     assert_allclose(gone.shares().sum(axis=1), 1.0)
     assert 3 not in gone.nodes
@@ -422,14 +428,14 @@ def random_tree(rng, n_nodes):
 
 def owners(tree, pairs):
     """Nodes whose lists, or whose own statistics, each merge reads or writes."""
-    found = []
+    result = []
     for source, target in pairs:
         places = tree.positions([source, target]).tolist()
         touched = set(places)
         for place in places:
             touched |= set(np.flatnonzero(tree.parent == place).tolist())
-        found.append(touched)
-    return found
+        result.append(touched)
+    return result
 
 
 def check_units(tree, units, parity):
@@ -479,7 +485,7 @@ def test_units_of_births_depend_on_ids_alone(seed):
 def full_gain(learner, records, touched):
     """What records change in the objective, one update of some nodes there and here."""
     posterior = learner.posterior
-    state, stats = posterior.state, posterior.totals
+    state, stats = posterior.state, posterior.global_stats
     ids = np.array(touched)
     before = update_nodes(state, stats, PRIORS, ids)
     tree = state.tree
@@ -504,23 +510,23 @@ def full_gain(learner, records, touched):
 @pytest.mark.parametrize("past", [False, True])
 def test_attachment_is_worth_the_full_difference(past, seed):
     learner = settled(seed, past=past)
-    state, stats = learner.posterior.state, learner.posterior.totals
+    state, stats = learner.posterior.state, learner.posterior.global_stats
     tree = state.tree
     moves = moves_of(tree)
     gains = gains_of(state, stats, moves)
-    for move, found in zip(moves, gains, strict=True):
+    for move, result in zip(moves, gains, strict=True):
         wanted = full_gain(learner, [move], [move.node])
-        assert_allclose(found, wanted, rtol=1e-8, atol=1e-7)
+        assert_allclose(result, wanted, rtol=1e-8, atol=1e-7)
     assert len(moves) > 50
     # The sticks alone are another number.
     best = int(np.argmax(np.abs(gains)))
-    move, found = moves[best], gains[best]
+    move, result = moves[best], gains[best]
     moved = tree.move(move.node, move.parent)
     places = tree.positions(moved.ids)
     masses, history = state.masses[places], state.history[places]
     sticks = stick_evidence(moved, masses, history, PRIORS)
     sticks -= stick_evidence(tree, state.masses, state.history, PRIORS)
-    assert abs(sticks - found) > 1e-3
+    assert abs(sticks - result) > 1e-3
 
 
 def moves_of(tree):
@@ -543,7 +549,7 @@ def settled_in_turn(learner, record, n_updates):
     """Make a move, and update what it touches so often, those above first."""
     posterior = learner.posterior
     old = posterior.state
-    new, kept = replay(old, posterior.totals, PRIORS, [record])
+    new, kept = replay(old, posterior.global_stats, PRIORS, [record])
     at = old.tree.positions(new.tree.ids)
     given = {"means": old.means[at], "concentrations": old.concentrations[at]}
     new = replace(new, **given)
@@ -556,24 +562,24 @@ def settled_in_turn(learner, record, n_updates):
 def test_reversal_is_worth_the_full_difference(past, seed):
     learner = settled(seed, past=past)
     posterior = learner.posterior
-    state, stats = posterior.state, posterior.totals
+    state, stats = posterior.state, posterior.global_stats
     for node in state.tree.ids[1:].tolist():
         record = Reverse(node, int(state.tree.parent_of(node)))
-        found = reverse_gain(state, stats, PRIORS, node)
+        result = reverse_gain(state, stats, PRIORS, node)
         old = state
         for _ in range(N_UPDATES):
             old = update_nodes(old, stats, PRIORS, np.array(record.touched))
         before = sum(posterior.model.objective(old, stats).values())
         wanted = settled_in_turn(learner, record, N_UPDATES) - before
-        assert_allclose(found, wanted, rtol=1e-8, atol=1e-7)
-        assert abs(settled_in_turn(learner, record, 0) - before - found) > 1e-6
+        assert_allclose(result, wanted, rtol=1e-8, atol=1e-7)
+        assert abs(settled_in_turn(learner, record, 0) - before - result) > 1e-6
 
 
 @pytest.mark.parametrize("past", [False, True])
 def test_moves_gain_what_they_are_judged_by_at_the_least(past, seed):
     """What moves is updated first: a parent follows a direction that it had there."""
     learner = settled(seed, past=past)
-    posterior, stats = learner.posterior, learner.posterior.totals
+    posterior, stats = learner.posterior, learner.posterior.global_stats
     kappa = 100.0 * posterior.state.prior_concentration
     state = replace(posterior.state, prior_concentration=kappa)
     for _ in range(50):
@@ -587,8 +593,8 @@ def test_moves_gain_what_they_are_judged_by_at_the_least(past, seed):
         moves.append((Reverse(node, old), reverse_gain(state, stats, PRIORS, node)))
     for record, gain in moves:
         after = replay(state, stats, PRIORS, [record])
-        found = sum(posterior.model.objective(*after).values()) - before
-        assert found > gain - 1e-6
+        result = sum(posterior.model.objective(*after).values()) - before
+        assert result > gain - 1e-6
         losses.append(gain - settled_in_turn(learner, record, 1) + before)
     assert max(losses) > 1.0  # those above first
 
@@ -602,7 +608,7 @@ def test_moves_gain_what_they_are_judged_by_at_the_least(past, seed):
 )
 def test_what_gains_nothing_waits_and_nothing_else(propose, judge, seed, monkeypatch):
     learner = settled(seed)
-    state, stats = learner.posterior.state, learner.posterior.totals
+    state, stats = learner.posterior.state, learner.posterior.global_stats
     products, rejections, judged = Products.of(state, PRIORS), Rejections(), []
 
     def judge_all(n_passes, gain):
@@ -629,7 +635,7 @@ def test_what_gains_nothing_waits_and_nothing_else(propose, judge, seed, monkeyp
 
 def test_moves_near_some_nodes_are_all_others_left_out(seed):
     learner = settled(seed)
-    state, stats = learner.posterior.state, learner.posterior.totals
+    state, stats = learner.posterior.state, learner.posterior.global_stats
     given = state, stats, PRIORS, Products.of(state, PRIORS)
     ids = state.tree.ids.tolist()
     every = [
@@ -654,8 +660,8 @@ def test_nodes_with_a_past_do_not_go_deeper(seed, monkeypatch):
         products = replace(Products.of(state, PRIORS), has_past=has_past)
         nodes, parents = attachments._best_parents(tree, products)
         deeper = tree.depth[parents] > tree.depth[tree.parent[nodes]]
-        found = zip(nodes.tolist(), parents.tolist(), deeper.tolist(), strict=True)
-        return set(found)
+        result = zip(nodes.tolist(), parents.tolist(), deeper.tolist(), strict=True)
+        return set(result)
 
     free = pairs(np.zeros(n_nodes, dtype=bool))
     assert any(deeper for *_, deeper in free)
@@ -709,7 +715,11 @@ def test_no_parent_is_better_at_the_end(seed, kind, monkeypatch):
 
     def find_better():
         posterior = learner_at_the_end(seed, monkeypatch).posterior
-        state, stats, priors = posterior.state, posterior.totals, posterior.model.priors
+        state, stats, priors = (
+            posterior.state,
+            posterior.global_stats,
+            posterior.model.priors,
+        )
         given = state, stats, priors, Products.of(state, priors), Rejections(), 0
         return {
             "attachment": propose_attachments(*given),
@@ -777,17 +787,17 @@ def test_reversals_put_a_tree_right_that_hangs_on_a_wrong_node(seed):
     before = bound(learner)
     node = int(posterior.state.tree.children_of(posterior.state.tree.ids[0])[0])
     wrong = Reverse(node, int(posterior.state.tree.ids[0]))
-    state, stats = replay(posterior.state, posterior.totals, PRIORS, [wrong])
+    state, stats = replay(posterior.state, posterior.global_stats, PRIORS, [wrong])
     for _ in range(20):
         state = update_means(state, stats, PRIORS)
     assert sum(model.objective(state, stats).values()) < before - 1.0
     while True:
         products = Products.of(state, PRIORS)
-        found = propose_reversals(state, stats, PRIORS, products, Rejections(), 1)
-        if not found:
+        result = propose_reversals(state, stats, PRIORS, products, Rejections(), 1)
+        if not result:
             break
-        records = [record for record, gain in found if gain > 1.0]
-        assert len(records) == len(found)
+        records = [record for record, gain in result if gain > 1.0]
+        assert len(records) == len(result)
         state, stats = replay(state, stats, PRIORS, records)
         for _ in range(20):
             state = update_means(state, stats, PRIORS)
@@ -797,17 +807,17 @@ def test_reversals_put_a_tree_right_that_hangs_on_a_wrong_node(seed):
 @pytest.mark.parametrize("past", [False, True])
 def test_merge_gains_of_a_fit_are_the_full_difference(past, seed):
     learner = settled(seed, past=past)
-    state, stats = learner.posterior.state, learner.posterior.totals
+    state, stats = learner.posterior.state, learner.posterior.global_stats
     tree, model = state.tree, learner.posterior.model
     before = bound(learner)
     for node in tree.ids[1:].tolist():
         above = tree.parent_of(node)
         for target in [above, *tree.children_of(above).tolist()]:
             if target != node:
-                found = merge_gain(state, stats, PRIORS, node, target)
+                result = merge_gain(state, stats, PRIORS, node, target)
                 after = replay(state, stats, PRIORS, [Merge(node, target)])
                 wanted = sum(model.objective(*after).values()) - before
-                assert_allclose(found.gain, wanted, rtol=1e-8, atol=1e-6)
+                assert_allclose(result.gain, wanted, rtol=1e-8, atol=1e-6)
 
 
 def best_merge_gain(state, stats, ids):
@@ -822,7 +832,7 @@ def best_merge_gain(state, stats, ids):
 def test_ranking_knows_what_directions_gain(past, seed):
     """Exactly but for single precision and, with a past, for how it bends priors."""
     learner = settled(seed, past=past)
-    state, stats = learner.posterior.state, learner.posterior.totals
+    state, stats = learner.posterior.state, learner.posterior.global_stats
     for _ in range(30):  # natural parameters are those of the optimum
         everywhere = state.tree.ids
         state = update_nodes(state, stats, PRIORS, everywhere)
@@ -836,13 +846,13 @@ def test_ranking_knows_what_directions_gain(past, seed):
     close = 0.5 if not past else 15.0
     for one, (source, target) in enumerate(pairs):
         ids = int(tree.ids[source]), int(tree.ids[target])
-        found = best_merge_gain(state, stats, ids)
+        result = best_merge_gain(state, stats, ids)
         moved = tree.merge(*ids)
         spread = replay(state, stats, PRIORS, [Merge(*ids)])[0]
         sticks = stick_evidence(moved, spread.masses, spread.history, PRIORS)
         sticks -= stick_evidence(tree, state.masses, state.history, PRIORS)
-        assert abs(gains[one] - (found - sticks)) < close
-        assert abs(exact[one] - (found - sticks)) < close
+        assert abs(gains[one] - (result - sticks)) < close
+        assert abs(exact[one] - (result - sticks)) < close
     assert np.ptp(gains) > 100.0
 
 
@@ -874,27 +884,27 @@ def test_pairs_that_are_judged_are_those_of_the_reference(seed, n_pairs, monkeyp
         units = rng.integers(2, size=n_nodes)
         nodes = np.flatnonzero(rng.random(n_nodes) < 0.8)
         pairs = merges._ranked(tree, nodes, units, heavy, KnownGains(gains))
-        found = list(zip(*(places.tolist() for places in pairs), strict=True))
+        result = list(zip(*(places.tolist() for places in pairs), strict=True))
         given = tree.parent.tolist(), nodes.tolist(), units
         n_targets = merges.N_TARGETS
         wanted = reference.ranked_merges(*given, heavy, gains, n_targets, least)
-        assert found == wanted
+        assert result == wanted
         others = (
             reference.ranked_merges(*given, heavy, gains, n_targets, least + 10.0),
             reference.ranked_merges(*given, heavy % 10.0, gains, n_targets, least),
             reference.ranked_merges(*given, heavy, gains, n_targets + 1, least),
         )
-        differ |= [found != other for other in others]
+        differ |= [result != other for other in others]
     assert differ.all()
 
 
 def test_proposed_moves_raise_the_bound_together(seed):
     learner = settled(seed, n_clusters=25)
     posterior = learner.posterior
-    state, stats, model = posterior.state, posterior.totals, posterior.model
+    state, stats, model = posterior.state, posterior.global_stats, posterior.model
     before, products = bound(learner), Products.of(state, PRIORS)
-    losses = learner.memory.losses()
-    (memo,), (X,) = memos_of(learner.memory), learner.memory.shards.map(rows_of, [0])
+    losses = learner.cache.losses()
+    (memo,), (X,) = memos_of(learner.cache), learner.cache.shards.map(rows_of, [0])
     units = {parity: merge_units(state.tree, parity) for parity in (0, 1)}
     n_merges = 0
     for parity in (1, 0):
@@ -911,7 +921,7 @@ def test_proposed_moves_raise_the_bound_together(seed):
             places = state.tree.positions([record.source, record.target])
             assert len(set(units[parity][places].tolist())) == 1
         new, kept = replay(state, stats, PRIORS, records)
-        exact = recall(new.tree, replay_memo(memo, records), X)
+        exact = sum_rows(new.tree, replay_memo(memo, records), X)
         after = sum(model.objective(update_sticks(new, exact), exact).values())
         assert after > before
         lost = kept.entropies.sum() - exact.entropies.sum()
@@ -954,7 +964,7 @@ def test_losses_are_those_of_the_rows(seed):
 
 def test_rows_of_births_do_not_depend_on_parts(seed):
     _, X = planted(seed)
-    (memo,) = memos_of(passes(learner_of(X, 5, seed=seed), 2).memory)
+    (memo,) = memos_of(passes(learner_of(X, 5, seed=seed), 2).cache)
     targets = np.unique(memo.nodes[:, 0]).tolist()
     of_whole = collect(memo, targets, 6, 3, 0, 20)
     of_parts = [
@@ -982,7 +992,7 @@ def test_rows_of_births_do_not_depend_on_parts(seed):
 
 def test_no_rows_are_collected_for_a_target_without_rows(seed):
     _, X = planted(seed)
-    (memo,) = memos_of(passes(learner_of(X, 5, seed=seed), 2).memory)
+    (memo,) = memos_of(passes(learner_of(X, 5, seed=seed), 2).cache)
     unknown = int(memo.nodes.max()) + 1
     ((rows, keys),) = collect(memo, [unknown], 6, 3, 0, 20)
     assert len(rows) == len(keys) == 0
@@ -991,12 +1001,12 @@ def test_no_rows_are_collected_for_a_target_without_rows(seed):
 def test_rows_that_several_targets_want_are_those_of_the_first(seed):
     _, X = planted(seed)
     learner = passes(learner_of(X, 12, seed=seed), 2)
-    memory, ids = learner.memory, learner.posterior.state.tree.ids.tolist()
+    cache, ids = learner.cache, learner.posterior.state.tree.ids.tolist()
     # Of so many nodes a thousandth of a row is enough.
     given, n_wanted_twice = (10**6, 0, 1000), 0
     for first, second in permutations(ids, 2):
-        one, other = memory.gather([first, second], *given)
-        (alone,), (wanted,) = (memory.gather([t], *given) for t in (first, second))
+        one, other = cache.gather([first, second], *given)
+        (alone,), (wanted,) = (cache.gather([t], *given) for t in (first, second))
         assert_array_equal(one.rows, alone.rows)
         assert_array_equal(other.rows, np.setdiff1d(wanted.rows, one.rows))
         n_wanted_twice += len(wanted.rows) - len(other.rows)
@@ -1013,31 +1023,31 @@ def test_keys_of_rows_are_even():
 
 def test_birth_finds_the_rows_of_another_node(seed):
     learner, corpus = with_two_in_one(seed)
-    found = propose(learner, shared_node(learner, corpus))
+    result = propose(learner, shared_node(learner, corpus))
     before = bound(learner)
-    posterior, memory = learner.posterior, learner.memory
-    new, kept = replay(posterior.state, posterior.totals, PRIORS, [found.birth])
+    posterior, cache = learner.posterior, learner.cache
+    new, kept = replay(posterior.state, posterior.global_stats, PRIORS, [result.birth])
     objective = posterior.model.objective
-    assert sum(objective(new, kept).values()) - before > 0.95 * found.gain > 5.0
-    pair = np.array([found.birth.target, found.birth.new])
+    assert sum(objective(new, kept).values()) - before > 0.95 * result.gain > 5.0
+    pair = np.array([result.birth.target, result.birth.new])
     for _ in range(5):
         new = update_nodes(new, kept, PRIORS, pair)
     rise = sum(objective(new, kept).values()) - before
-    assert rise >= found.gain - 1e-6
+    assert rise >= result.gain - 1e-6
     # Rows count once.
-    memory.keep(posterior, [found.birth], found.rows, found.memo)
-    afresh = memory.recalled([0], new.tree)
-    assert_allclose(kept.masses, afresh.masses, atol=1e-9)
-    assert_allclose(kept.entropies, afresh.entropies, atol=1e-9)
-    assert_allclose(kept.sums.toarray(), afresh.sums.toarray(), atol=1e-9)
-    born = found.rows[found.memo.nodes[:, 0] == found.birth.new]
+    cache.keep(posterior, [result.birth], result.rows, result.memo)
+    recomputed = cache.recalled([0], new.tree)
+    assert_allclose(kept.masses, recomputed.masses, atol=1e-9)
+    assert_allclose(kept.entropies, recomputed.entropies, atol=1e-9)
+    assert_allclose(kept.sums.toarray(), recomputed.sums.toarray(), atol=1e-9)
+    born = result.rows[result.memo.nodes[:, 0] == result.birth.new]
     assert len(born) > 20
     assert np.bincount(corpus.target[born]).max() > 0.9 * len(born)
     # A record that leaves out what they said before counts them twice.
-    change = found.birth.change
+    change = result.birth.change
     change = replace(change, masses=np.maximum(change.masses, 0.0))
-    birth = replace(found.birth, change=change)
-    twice = replay(posterior.state, posterior.totals, PRIORS, [birth])[1]
+    birth = replace(result.birth, change=change)
+    twice = replay(posterior.state, posterior.global_stats, PRIORS, [birth])[1]
     assert twice.n_tokens > learner.corpus.n_docs + 20.0
 
 
@@ -1046,8 +1056,8 @@ def test_no_birth_without_need(seed):
     corpus, X = planted(seed)
     rows = np.flatnonzero(corpus.target == 4)
     learner = passes(learner_of(X[rows], 1, seed=seed), 3)
-    found = propose(learner, int(learner.posterior.ids[1]))
-    assert found is None or found.gain < 0.0
+    result = propose(learner, int(learner.posterior.ids[1]))
+    assert result is None or result.gain < 0.0
 
 
 @pytest.mark.long
@@ -1056,8 +1066,8 @@ def test_births_find_what_the_start_left_out(seed):
     passes(learner, 8)
     kinds = [entry.kind for entry in learner.posterior.lineage]
     assert "birth" in kinds
-    found = memos_of(learner.memory)[0].nodes[:, 0]
-    assert adjusted_rand_score(corpus.target, found) > 0.95
+    result = memos_of(learner.cache)[0].nodes[:, 0]
+    assert adjusted_rand_score(corpus.target, result) > 0.95
 
 
 # Settings -----------------------------------------------------------------------------
@@ -1110,7 +1120,7 @@ def test_shards_that_forget_say_the_same(shards_per_round, seed):
     state, stats = start_tree(
         X, spherical_kmeans(X, 20, np.random.default_rng(seed)), PRIORS
     )
-    found = []
+    result = []
     for shards in (
         LocalShards(blocks, X.shape[1]),
         ForgetfulShards(blocks, X.shape[1], np.random.default_rng(seed)),
@@ -1121,11 +1131,11 @@ def test_shards_that_forget_say_the_same(shards_per_round, seed):
         learner = epoch_learner(
             posterior, shards, others, edits, shards_per_round=shards_per_round
         )
-        found.append(passes(learner, 4).posterior)
+        result.append(passes(learner, 4).posterior)
     assert shards.n_forgotten > 20
-    assert {entry.kind for entry in found[0].lineage} >= {"merge", "reattach"}
-    assert found[0].lineage == found[1].lineage
-    assert_array_equal(found[0].state.means, found[1].state.means)
+    assert {entry.kind for entry in result[0].lineage} >= {"merge", "reattach"}
+    assert result[0].lineage == result[1].lineage
+    assert_array_equal(result[0].state.means, result[1].state.means)
 
 
 def test_moves_that_are_not_wanted_are_not_made(seed):
@@ -1158,7 +1168,7 @@ def test_settings_are_checked(name, value):
 
 def test_births_change_sums_together_as_one_by_one(seed):
     rng, posterior = np.random.default_rng(seed), settled(seed).posterior
-    state, stats = posterior.state, posterior.totals
+    state, stats = posterior.state, posterior.global_stats
     first, second = state.tree.ids[np.argsort(-stats.masses)[:2]].tolist()
     new = state.tree.next_id
     births = []
@@ -1189,12 +1199,12 @@ def test_births_change_sums_together_as_one_by_one(seed):
         for place, node in enumerate(birth.ids.tolist()):
             add(first if node == new + 1 else node, birth.change, place)
     for place, node in enumerate(new_tree.tree.ids.tolist()):
-        found = (
+        result = (
             kept.masses[place],
             kept.sums[[place]].toarray()[0],
             kept.entropies[place],
         )
-        for one, other in zip(found, wanted[node], strict=True):
+        for one, other in zip(result, wanted[node], strict=True):
             assert_allclose(np.atleast_1d(one), other, rtol=1e-10, atol=1e-10)
 
 
@@ -1203,13 +1213,13 @@ def test_updates_leave_the_state_before_as_it_was(seed, past):
     """Closed epochs, products and interrupted updates have its arrays."""
     posterior = settled(seed, past=past).posterior
     model = replace(posterior.model, learns_prior_concentration=True)
-    state, totals = posterior.state, posterior.totals
+    state, global_stats = posterior.state, posterior.global_stats
     assert model.is_first == (not past)
     means, concentrations = state.means.copy(), state.concentrations.copy()
-    more = totals.plus(totals, 0.5)
+    more = global_stats.plus(global_stats, 0.5)
     states = [
-        settle(model, state, more)[0],
-        model.exchange(state, totals, totals, more)[0],
+        coordinate_ascent(model, state, more)[0],
+        model.incremental_update(state, global_stats, global_stats, more)[0],
         model.learn_priors(replace(state, prior_concentration=10.0), more)[1],
     ]
     for new in states:

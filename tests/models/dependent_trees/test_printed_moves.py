@@ -36,11 +36,11 @@ def spoil(monkeypatch, nats):
     proposed, propose = [], structure.propose_birth
 
     def worse(*given):
-        found = propose(*given)
-        if found is not None:
-            proposed.append(found.birth.target)
-            found = replace(found, gain=found.gain - nats)
-        return found
+        result = propose(*given)
+        if result is not None:
+            proposed.append(result.birth.target)
+            result = replace(result, gain=result.gain - nats)
+        return result
 
     monkeypatch.setattr(structure, "propose_birth", worse)
     return proposed
@@ -87,14 +87,14 @@ def check_merges(seed, test, monkeypatch):
     propose = structure.propose_merges
 
     def watched(state, stats, priors, *given):
-        found, model = propose(state, stats, priors, *given), learner.posterior.model
+        result, model = propose(state, stats, priors, *given), learner.posterior.model
         before = sum(model.objective(state, stats).values())
-        for one in found:
+        for one in result:
             after = sum(
                 model.objective(*replay(state, stats, priors, one.records)).values()
             )
             gains.append((after - before, one.lost))
-        return found
+        return result
 
     monkeypatch.setattr(structure, "propose_merges", watched)
     end_pass(learner, replace(PAPER, merge=test, birth=False))
@@ -115,7 +115,7 @@ def test_the_check_tells_merges_that_are_judged_by_rows(seed, monkeypatch):
 def test_topics_of_the_past_merge_like_all_others(seed):
     _, trees = planted_drift(seed, 2)
     posterior = trees._posterior
-    given = posterior.state, posterior.totals
+    given = posterior.state, posterior.global_stats
     assert len(TreeEdits(EpochMoves())._staying(*given)) > 0
     assert len(TreeEdits(PAPER)._staying(*given)) == 0
 

@@ -11,7 +11,7 @@ from skbnp.distributions.von_mises_fisher import draw
 from skbnp.inference.executor import Executor, run_in_turn
 from skbnp.models.dependent_trees import model
 from skbnp.models.dependent_trees import start as start_module
-from skbnp.models.dependent_trees.local import NodeTable, visit
+from skbnp.models.dependent_trees.local import NodeTable, update_local
 from skbnp.models.dependent_trees.model import (
     TreePriors,
     learn_concentration,
@@ -57,8 +57,8 @@ def test_more_rounds_raise_the_sum_of_cosines(seed):
     sums = []
     for max_iter in range(6):
         labels = spherical_kmeans(X, 8, np.random.default_rng(seed), max_iter)
-        totals = [X[labels == k].sum(axis=0) for k in range(labels.max() + 1)]
-        sums.append(sum(np.linalg.norm(total) for total in totals))
+        global_stats = [X[labels == k].sum(axis=0) for k in range(labels.max() + 1)]
+        sums.append(sum(np.linalg.norm(total) for total in global_stats))
     assert (np.diff(sums) >= -1e-6).all()
     assert sums[-1] > sums[0]
 
@@ -113,9 +113,9 @@ def test_start_has_the_clusters_below_the_root(seed):
     assert state.prior_concentration == 20.0
 
 
-def settle(state, X, n_rounds):
+def coordinate_ascent(state, X, n_rounds):
     for _ in range(n_rounds):
-        _, stats = visit(NodeTable.of(state, PRIORS), X)
+        _, stats = update_local(NodeTable.of(state, PRIORS), X)
         state = update_means(update_sticks(state, stats), stats, PRIORS)
         state = learn_prior_concentration(learn_concentration(state, stats), PRIORS)
         state, stats = sort_siblings(state, stats)
@@ -152,13 +152,13 @@ def test_safe_merges_leave_the_planted_clusters(n_features, seed):
         corpus.target,
         spherical_kmeans(X, 30, np.random.default_rng(seed)),
     ):
-        state, stats = settle(start_tree(X, labels, PRIORS)[0], X, 3)
+        state, stats = coordinate_ascent(start_tree(X, labels, PRIORS)[0], X, 3)
         before = sum(objective(state, stats, PRIORS).values())
         for _ in range(3):
-            state, stats = settle(merge_safely(state, stats)[0], X, 3)
+            state, stats = coordinate_ascent(merge_safely(state, stats)[0], X, 3)
         ends.append(sum(objective(state, stats, PRIORS).values()))
         assert ends[-1] >= before
-    memo, _ = visit(NodeTable.of(state, PRIORS), X)
+    memo, _ = update_local(NodeTable.of(state, PRIORS), X)
     assert adjusted_rand_score(corpus.target, memo.nodes[:, 0]) >= 0.95
     assert len(state.tree) in (10, 11)
     # That of the truth, but for a node at another place; one too few costs 100 nats.

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skbnp.inference.executor import Executor
 from skbnp.models.hca import frame, local
 from skbnp.models.hca.frame import Frame, blocks
-from skbnp.models.hca.local import Memo, coordinates, sums, visit
-from skbnp.models.hca.model import Model, State, Stats, expand, paths, settle
+from skbnp.models.hca.local import Memo, coordinates, sums, update_local
+from skbnp.models.hca.model import Model, State, Stats, coordinate_ascent, expand, paths
 from skbnp.models.hca.start import path_of_directions
 from skbnp.trees import Tree
 from skbnp.utils.blas import one_blas_thread
@@ -58,7 +58,7 @@ def small_blocks(monkeypatch):
 
 
 def say(state, X, model=MODEL, executor=SERIAL):
-    memo = visit(paths(model, state), state.tree, X, model.frame, executor)
+    memo = update_local(paths(model, state), state.tree, X, model.frame, executor)
     return memo, sums(memo, X, state.tree, model.frame, executor)
 
 
@@ -70,12 +70,12 @@ def test_statistics_of_memos_equal_those_of_a_fresh_visit(state, rows):
     memo, stats = say(state, rows)
     chosen = np.array([3, 4, 17, 49])
     other = random_state(np.random.default_rng(9))
-    stale = memo.replaced(chosen, say(other, rows[chosen])[0])
-    again = stale.replaced(chosen, say(state, rows[chosen])[0])
-    found = sums(again, rows, TREE, MODEL.frame, SERIAL)
-    assert_stats_equal(found, stats)
+    outdated = memo.replaced(chosen, say(other, rows[chosen])[0])
+    again = outdated.replaced(chosen, say(state, rows[chosen])[0])
+    result = sums(again, rows, TREE, MODEL.frame, SERIAL)
+    assert_stats_equal(result, stats)
     with pytest.raises(AssertionError):
-        assert_stats_equal(sums(stale, rows, TREE, MODEL.frame, SERIAL), stats)
+        assert_stats_equal(sums(outdated, rows, TREE, MODEL.frame, SERIAL), stats)
     turned = TREE.sort_siblings(-np.arange(len(TREE)))
     assert_stats_equal(
         sums(memo, rows, turned, MODEL.frame, SERIAL), stats.follow(TREE, turned)
@@ -85,13 +85,13 @@ def test_statistics_of_memos_equal_those_of_a_fresh_visit(state, rows):
 def test_exchange_of_memos_keeps_totals(state, rows):
     """Totals less what rows said, and what they say now, are those of a fresh visit."""
     other = random_state(np.random.default_rng(9))
-    memo, totals = say(state, rows)
+    memo, global_stats = say(state, rows)
     chosen = np.arange(10, 30)
-    said = sums(memo.take(chosen), rows[chosen], TREE, MODEL.frame, SERIAL)
+    stats = sums(memo.take(chosen), rows[chosen], TREE, MODEL.frame, SERIAL)
     fresh, now = say(other, rows[chosen])
-    totals = totals.plus(said, -1.0).plus(now)
+    global_stats = global_stats.plus(stats, -1.0).plus(now)
     memo = memo.replaced(chosen, fresh)
-    assert_stats_equal(totals, sums(memo, rows, TREE, MODEL.frame, SERIAL))
+    assert_stats_equal(global_stats, sums(memo, rows, TREE, MODEL.frame, SERIAL))
 
 
 def test_memos_are_taken_row_by_row(state, rows):
@@ -163,8 +163,8 @@ def test_threads_do_not_change_a_bit(state, rows, n_jobs):
 def test_coordinates_are_least_squares_on_the_best_path(state, rows):
     given = paths(MODEL, state)
     memo, _ = say(state, rows)
-    best, found = coordinates(given, memo, rows, TREE, MODEL.frame, SERIAL)
-    for row, stub, own in zip(rows, best, found, strict=True):
+    best, result = coordinates(given, memo, rows, TREE, MODEL.frame, SERIAL)
+    for row, stub, own in zip(rows, best, result, strict=True):
         path = TREE.positions(TREE.path_to(int(TREE.ids[stub])))
         rest = MODEL.frame.enter(row) - state.mean
         fit = np.linalg.lstsq(state.loadings[path].T, rest, rcond=None)[0]
@@ -177,8 +177,8 @@ def test_coordinates_on_directions_of_no_length_are_zero(state, rows):
     state.loadings[TREE.depth == 1] *= 1e-12
     given = paths(MODEL, state)
     memo, _ = say(state, rows)
-    best, found = coordinates(given, memo, rows, TREE, MODEL.frame, SERIAL)
-    for row, stub, own in zip(rows, best, found, strict=True):
+    best, result = coordinates(given, memo, rows, TREE, MODEL.frame, SERIAL)
+    for row, stub, own in zip(rows, best, result, strict=True):
         path = TREE.positions(TREE.path_to(int(TREE.ids[stub])))
         has_length = TREE.depth[path] != 1
         rest = MODEL.frame.enter(row) - state.mean
@@ -205,7 +205,7 @@ def learn(X, n_levels=3, n_passes=15, shift=None):
     bounds = []
     for _ in range(n_passes):
         _, stats = say(state, X, model)
-        state, stats = settle(model, state, stats)
+        state, stats = coordinate_ascent(model, state, stats)
         bounds.append(model.bound(state, stats))
         state = expand(model, state, stats)
     return np.array(bounds), state
@@ -318,6 +318,6 @@ def test_no_rows_say_nothing(state):
     memo, stats = say(state, np.zeros((0, N_FEATURES)))
     assert memo.n_rows == 0
     assert stats.n_rows == 0.0
-    new, _ = settle(MODEL, state, stats)
+    new, _ = coordinate_ascent(MODEL, state, stats)
     assert_allclose(new.loadings, 0.0)
     assert_allclose(new.loading_variances, MODEL.loading_variance)

@@ -17,18 +17,18 @@ from skbnp.components.tree_sticks import log_stub_priors, stick_parameters
 from skbnp.inference.executor import Executor
 from skbnp.models.hca import local
 from skbnp.models.hca.frame import Frame
-from skbnp.models.hca.local import log_density, sums, visit
+from skbnp.models.hca.local import log_density, sums, update_local
 from skbnp.models.hca.model import (
     Model,
     State,
     Stats,
     convert,
+    coordinate_ascent,
     elbo_terms,
     equations,
     expand,
     mean_paths,
     paths,
-    settle,
     update_centres,
     update_masses,
     update_means,
@@ -83,7 +83,7 @@ def data(rng, n_rows=9, n_features=N_FEATURES):
 
 def say(model, state, X):
     """What rows say, and its sums."""
-    memo = visit(paths(model, state), state.tree, X, model.frame, SERIAL)
+    memo = update_local(paths(model, state), state.tree, X, model.frame, SERIAL)
     return memo, sums(memo, X, state.tree, model.frame, SERIAL)
 
 
@@ -199,10 +199,10 @@ def test_the_bound_holds_for_statistics_of_other_globals(seed):
     for row, (q, moments, _) in zip(
         MODEL.frame.enter(X), slow_steps(MODEL, state, X), strict=True
     ):
-        for share, e, path, centre, found in zip(
+        for share, e, path, centre, result in zip(
             q, log_prior, routes, centres, moments, strict=True
         ):
-            value = reference.row_evidence(row, path, centre, mean, noise, *found)
+            value = reference.row_evidence(row, path, centre, mean, noise, *result)
             expected += share * (e + value - np.log(share))
     assert_allclose(elbo_terms(MODEL, other, stats)["rows"], expected, rtol=1e-10)
 
@@ -246,27 +246,27 @@ def test_means_are_the_fixed_point_of_single_updates(seed):
 def bounds_of_steps(rng, change=lambda stats: stats, n_passes=8):
     """Bounds after each exact step, one list."""
     state, X = random_state(rng), data(rng, 40)
-    found = []
+    result = []
     for _ in range(n_passes):
         _, stats = say(MODEL, state, X)
-        found.append(MODEL.bound(state, stats))
+        result.append(MODEL.bound(state, stats))
         wrong = change(stats)
         state = replace(state, stub_masses=wrong.stub_masses)
-        found.append(MODEL.bound(state, stats))
+        result.append(MODEL.bound(state, stats))
         for step in (update_means, update_variances, update_centres):
             state = step(MODEL, state, equations(state.tree, wrong))
-            found.append(MODEL.bound(state, stats))
+            result.append(MODEL.bound(state, stats))
         held = equations(state.tree, wrong)
         state = update_noise(MODEL, state, wrong, held)
-        found.append(MODEL.bound(state, stats))
+        result.append(MODEL.bound(state, stats))
         state, stats = update_masses(state, stats)
-        found.append(MODEL.bound(state, stats))
-    return np.array(found)
+        result.append(MODEL.bound(state, stats))
+    return np.array(result)
 
 
 def test_no_exact_step_lowers_the_bound(seed):
-    found = bounds_of_steps(np.random.default_rng(seed))
-    assert np.diff(found).min() > -1e-9 * np.abs(found).max()
+    result = bounds_of_steps(np.random.default_rng(seed))
+    assert np.diff(result).min() > -1e-9 * np.abs(result).max()
 
 
 @pytest.mark.parametrize("name", ["coordinates", "products", "total"])
@@ -274,8 +274,8 @@ def test_the_check_of_steps_tells_missing_statistics(name, seed):
     def drop(stats):
         return replace(stats, **{name: 0.0 * getattr(stats, name)})
 
-    found = bounds_of_steps(np.random.default_rng(seed), drop)
-    assert np.diff(found).min() < -0.1
+    result = bounds_of_steps(np.random.default_rng(seed), drop)
+    assert np.diff(result).min() < -0.1
 
 
 @pytest.mark.parametrize(
@@ -305,14 +305,14 @@ def test_expansion_does_not_lower_the_bound_and_keeps_its_promise(seed):
     gains = []
     for _ in range(5):
         _, stats = say(MODEL, state, X)
-        state, stats = settle(MODEL, state, stats)
+        state, stats = coordinate_ascent(MODEL, state, stats)
         before = MODEL.bound(state, stats)
-        found = expand(MODEL, state, stats)
-        _, fresh = say(MODEL, found, X)
-        gains.append(MODEL.bound(found, fresh) - before)
+        result = expand(MODEL, state, stats)
+        _, fresh = say(MODEL, result, X)
+        gains.append(MODEL.bound(result, fresh) - before)
         _, plain = say(MODEL, state, X)
-        gains.append(MODEL.bound(found, fresh) - MODEL.bound(state, plain))
-        state = found
+        gains.append(MODEL.bound(result, fresh) - MODEL.bound(state, plain))
+        state = result
     assert min(gains[::2]) > -1e-9 * abs(before)
     assert max(gains[1::2]) > 0.1  # faster than without
 
@@ -322,11 +322,11 @@ def test_conversion_does_not_lower_the_bound_and_needs_no_visit(seed):
     rng = np.random.default_rng(seed)
     state, X = random_state(rng), data(rng, 40)
     memo, stats = say(MODEL, state, X)
-    state, stats = settle(MODEL, state, stats)
-    found, changed, change = convert(MODEL, state, stats)
-    assert MODEL.bound(found, changed) > MODEL.bound(state, stats) + 0.1
-    told = memo.changed(state.tree, change)
-    again = sums(told, X, state.tree, MODEL.frame, SERIAL)
+    state, stats = coordinate_ascent(MODEL, state, stats)
+    result, changed, change = convert(MODEL, state, stats)
+    assert MODEL.bound(result, changed) > MODEL.bound(state, stats) + 0.1
+    text = memo.changed(state.tree, change)
+    again = sums(text, X, state.tree, MODEL.frame, SERIAL)
     for name in Stats.__slots__:
         held = getattr(again, name)
         assert_allclose(
@@ -334,14 +334,14 @@ def test_conversion_does_not_lower_the_bound_and_needs_no_visit(seed):
         )
     # The bound is that of rows whose q(x | c) is another.
     expected = 0.0
-    _, _, routes, centres, log_prior, mean, noise = slow_parts(MODEL, found)
+    _, _, routes, centres, log_prior, mean, noise = slow_parts(MODEL, result)
     one, other = np.triu_indices(3)
     for n, row in enumerate(MODEL.frame.enter(X)):
-        for entry in range(told.limits[n], told.limits[n + 1]):
-            (stub,) = found.tree.positions([told.stubs[entry]])
+        for entry in range(text.limits[n], text.limits[n + 1]):
+            (stub,) = result.tree.positions([text.stubs[entry]])
             second = np.zeros((3, 3))
-            second[one, other] = second[other, one] = told.moments[entry]
-            x = told.means[entry]
+            second[one, other] = second[other, one] = text.moments[entry]
+            x = text.means[entry]
             value = reference.row_evidence(
                 row,
                 routes[stub],
@@ -351,9 +351,9 @@ def test_conversion_does_not_lower_the_bound_and_needs_no_visit(seed):
                 x,
                 second - np.outer(x, x),
             )
-            share = told.shares[entry]
+            share = text.shares[entry]
             expected += share * (log_prior[stub] + value - np.log(share))
-    assert_allclose(elbo_terms(MODEL, found, changed)["rows"], expected, rtol=1e-9)
+    assert_allclose(elbo_terms(MODEL, result, changed)["rows"], expected, rtol=1e-9)
 
 
 def test_expansion_frees_coordinates_of_what_is_below(seed):
@@ -365,7 +365,7 @@ def test_expansion_frees_coordinates_of_what_is_below(seed):
     X += rng.normal(size=X.shape) * 0.3
     for _ in range(200):
         _, stats = say(model, state, X)
-        state, stats = settle(model, state, stats)
+        state, stats = coordinate_ascent(model, state, stats)
         state = expand(model, state, stats)
     left = equations(state.tree, stats).left / len(X)
     spread = left[:3, :3] - np.outer(left[:3, 3], left[:3, 3])
@@ -385,11 +385,11 @@ def test_learned_loading_variance_is_the_maximiser(seed):
     def loss(log):
         return -replace(model, loading_variance=float(np.exp(log))).bound(state, stats)
 
-    found = minimize_scalar(
+    result = minimize_scalar(
         loss, bounds=(-9, 9), method="bounded", options={"xatol": 1e-9}
     )
     learned = model.learned(state, stats).loading_variance
-    assert_allclose(np.log(learned), found.x, atol=1e-5)
+    assert_allclose(np.log(learned), result.x, atol=1e-5)
 
 
 # Evidence and limits ------------------------------------------------------------------
@@ -398,10 +398,10 @@ def test_learned_loading_variance_is_the_maximiser(seed):
 def fitted(model, state, X, n_passes=200):
     for _ in range(n_passes):
         _, stats = say(model, state, X)
-        state, stats = settle(model, state, stats)
+        state, stats = coordinate_ascent(model, state, stats)
         state = expand(model, state, stats)
     _, stats = say(model, state, X)
-    state, stats = settle(model, state, stats)
+    state, stats = coordinate_ascent(model, state, stats)
     return state, stats
 
 
@@ -484,7 +484,7 @@ def test_one_path_is_pca_in_the_limit(seed):
 def test_density_of_new_rows_is_a_mixture_of_gaussians(seed):
     rng = np.random.default_rng(seed)
     state, X = random_state(rng), data(rng)
-    found = log_density(mean_paths(MODEL, state), X, MODEL.frame, SERIAL)
+    result = log_density(mean_paths(MODEL, state), X, MODEL.frame, SERIAL)
     a, b = stick_parameters(TREE, state.stub_masses, MODEL.concentration)
     mean = a / (a + b)
     logs, weights = [], []
@@ -503,7 +503,7 @@ def test_density_of_new_rows_is_a_mixture_of_gaussians(seed):
         logs.append(np.log(weight) + multivariate_normal(centre, cov).logpdf(X))
         weights.append(weight)
     assert_allclose(sum(weights), 1.0, rtol=1e-12)
-    assert_allclose(found, logsumexp(logs, axis=0), rtol=1e-10)
+    assert_allclose(result, logsumexp(logs, axis=0), rtol=1e-10)
 
 
 # Statistics ---------------------------------------------------------------------------

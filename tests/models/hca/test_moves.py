@@ -17,8 +17,8 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hca.frame import Frame
-from skbnp.models.hca.local import sums, visit
-from skbnp.models.hca.memory import RowMemory, RowVisitor
+from skbnp.models.hca.local import sums, update_local
+from skbnp.models.hca.memory import RowCache, RowLocalStep
 from skbnp.models.hca.model import Model, State, Stats, paths
 from skbnp.models.hca.moves.groups import propose_groups
 from skbnp.models.hca.moves.proposals import Context, kinds_of
@@ -26,7 +26,7 @@ from skbnp.models.hca.moves.structure import (
     ComponentEdits,
     bound_of,
     context_of,
-    said_by_others,
+    stats_of_others,
 )
 from skbnp.models.hca.start import path_of_directions, principal_directions, some_rows
 from skbnp.utils.random import Purpose, stream
@@ -45,12 +45,12 @@ def begin(X, n_levels=3, *, seed=0, max_components=np.inf, moves=MOVES, tol=1e-5
         Stats.zero(len(ids), n_levels, X.shape[1]),
         ids,
         [Lineage(0, "init", (), tuple(ids.tolist()))],
-        entropy=seed,
+        seed_entropy=seed,
         max_components=max_components,
     )
     edits = NO_MOVES if moves is None else ComponentEdits(moves, tol)
-    schedule, visitor = BatchSchedule(len(X)), RowVisitor(SERIAL)
-    return Learner(posterior, Corpus(X), schedule, visitor, RowMemory(), edits)
+    schedule, local_step = BatchSchedule(len(X)), RowLocalStep(SERIAL)
+    return Learner(posterior, Corpus(X), schedule, local_step, RowCache(), edits)
 
 
 def run(learner, n_passes=100):
@@ -78,7 +78,9 @@ def true_start(learner, drawn):
         100.0,
         25.0 / frame.scale**2,
     )
-    posterior.totals = Stats.zero(n, posterior.model.n_levels, drawn.data.shape[1])
+    posterior.global_stats = Stats.zero(
+        n, posterior.model.n_levels, drawn.data.shape[1]
+    )
     posterior.ids = tree.ids
     return learner
 
@@ -120,7 +122,7 @@ def settled(drawn):
 
 def test_proposals_are_trees_of_the_right_depth_and_touch_who_is_concerned(settled):
     kinds = set()
-    memo, tree = settled.memory.memo, settled.posterior.state.tree
+    memo, tree = settled.cache.memo, settled.posterior.state.tree
     for _, proposal in proposals(settled):
         kinds.add(proposal.kind)
         new = proposal.state.tree
@@ -149,8 +151,8 @@ def test_a_node_at_the_prior_stays_there(settled):
     fresh = grown.tree.positions([13, 14])
     grown.loading_variances[fresh] = model.loading_variance
     learner.posterior.state = grown
-    learner.posterior.totals = Stats.zero(15, 3, X.shape[1])
-    learner.memory.memo = None
+    learner.posterior.global_stats = Stats.zero(15, 3, X.shape[1])
+    learner.cache.memo = None
     run(learner, 3)
     new = learner.posterior.state
     assert_allclose(new.loadings[new.tree.positions([13, 14])], 0.0, atol=1e-12)
@@ -166,7 +168,7 @@ def test_wrong_parents_are_found_first(settled, drawn):
     true_start(learner, drawn)
     learner.posterior.state = wrong
     learner.posterior.ids = wrong.tree.ids
-    learner.memory.memo = None
+    learner.cache.memo = None
     run(learner, 3)
     kind = next(k for k in kinds_of(MOVES) if k.name == "reattach")
     assert kind.candidates(context(learner))[0] == (leaf, int(group))
@@ -199,17 +201,17 @@ def test_duplicates_merge(drawn):
 
 def test_rejected_moves_change_nothing(settled):
     """At the truth fewer nodes are worse; more would have to be far better."""
-    posterior, memo = settled.posterior, settled.memory.memo
-    held = posterior.state, posterior.totals, posterior.ids, posterior.lineage
+    posterior, memo = settled.posterior, settled.cache.memo
+    held = posterior.state, posterior.global_stats, posterior.ids, posterior.lineage
     copies = [getattr(part, f.name) for part in held[:2] for f in fields(part)]
     copies = [np.array(c) for c in copies if not hasattr(c, "next_id")]
     n_refused = 0
     for _, proposal in list(proposals(settled))[:30]:
         n_refused += not attempt(settled, proposal, 3, tol=1.0)
     assert n_refused == 30
-    now = posterior.state, posterior.totals, posterior.ids, posterior.lineage
+    now = posterior.state, posterior.global_stats, posterior.ids, posterior.lineage
     assert all(one is other for one, other in zip(held, now, strict=True))
-    assert settled.memory.memo is memo
+    assert settled.cache.memo is memo
     after = [getattr(part, f.name) for part in held[:2] for f in fields(part)]
     after = [np.array(c) for c in after if not hasattr(c, "next_id")]
     for one, other in zip(copies, after, strict=True):
@@ -226,13 +228,17 @@ def test_bounds_of_accepted_moves_are_those_of_all_rows(drawn):
     for _ in range(12):
         learner.one_pass(monitor)
         posterior = learner.posterior
-        model, state, totals = posterior.model, posterior.state, posterior.totals
-        fresh = sums(learner.memory.memo, X, state.tree, model.frame, SERIAL)
+        model, state, global_stats = (
+            posterior.model,
+            posterior.state,
+            posterior.global_stats,
+        )
+        fresh = sums(learner.cache.memo, X, state.tree, model.frame, SERIAL)
         for name in Stats.__slots__:
             held = getattr(fresh, name)
             atol = 1e-9 * max(np.abs(held).max(), 1.0)
-            assert_allclose(getattr(totals, name), held, rtol=1e-9, atol=atol)
-        bounds.append(model.bound(state, totals))
+            assert_allclose(getattr(global_stats, name), held, rtol=1e-9, atol=atol)
+        bounds.append(model.bound(state, global_stats))
         assert_array_equal(posterior.ids, state.tree.ids)
     assert len(posterior.lineage) > 10
     assert np.diff(bounds).min() > -1e-9 * abs(bounds[-1])
@@ -243,13 +249,13 @@ def test_bound_of_a_trial_without_a_change_is_that_of_a_visit(settled):
     posterior, model = settled.posterior, settled.posterior.model
     rows = context(settled).below(1)
     X, tree = settled.corpus.X[rows], posterior.state.tree
-    rest = said_by_others(settled, rows, X)
-    memo = visit(paths(model, posterior.state), tree, X, model.frame, SERIAL)
+    rest = stats_of_others(settled, rows, X)
+    memo = update_local(paths(model, posterior.state), tree, X, model.frame, SERIAL)
     stats = rest.plus(sums(memo, X, tree, model.frame, SERIAL))
-    whole = visit(
+    whole = update_local(
         paths(model, posterior.state), tree, settled.corpus.X, model.frame, SERIAL
     )
-    joined = settled.memory.memo.replaced(rows, whole.take(rows))
+    joined = settled.cache.memo.replaced(rows, whole.take(rows))
     expected = sums(joined, settled.corpus.X, tree, model.frame, SERIAL)
     assert_allclose(
         model.bound(posterior.state, stats),
@@ -289,7 +295,7 @@ def test_planted_trees_are_found():
     drawn = make_subspace_tree(random_state=10)
     learner = begin(drawn.data, seed=10)
     _, converged = run(learner)
-    tree, memo = learner.posterior.state.tree, learner.memory.memo
+    tree, memo = learner.posterior.state.tree, learner.cache.memo
     leaves = memo.stubs[memo.best]
     groups = stub_groups(tree, leaves)
     assert converged
@@ -327,11 +333,13 @@ def test_few_rows_are_learned_from(n_levels):
 def test_directions_are_those_of_the_covariance(seed):
     rng = np.random.default_rng(seed)
     rest = rng.normal(size=(80, 6)) * np.arange(1, 7)
-    found = principal_directions(rest, 3)
+    result = principal_directions(rest, 3)
     values, axes = np.linalg.eigh(rest.T @ rest / len(rest))
-    assert_allclose(np.sum(found**2, axis=1), values[:-4:-1], rtol=1e-10)
-    assert_allclose(np.abs(np.sum(found * axes.T[:-4:-1], axis=1)) ** 2, values[:-4:-1])
-    assert (found[np.arange(3), np.abs(found).argmax(axis=1)] > 0.0).all()
+    assert_allclose(np.sum(result**2, axis=1), values[:-4:-1], rtol=1e-10)
+    assert_allclose(
+        np.abs(np.sum(result * axes.T[:-4:-1], axis=1)) ** 2, values[:-4:-1]
+    )
+    assert (result[np.arange(3), np.abs(result).argmax(axis=1)] > 0.0).all()
     assert_array_equal(principal_directions(rest[:2], 4)[2:], 0.0)
     assert_array_equal(principal_directions(rest[:0], 4), 0.0)
 
@@ -349,7 +357,7 @@ def test_contexts_are_views_of_what_is_learned(settled):
     given = context(settled)
     assert isinstance(given, Context)
     assert given.tree is settled.posterior.state.tree
-    assert given.memo is settled.memory.memo
+    assert given.memo is settled.cache.memo
 
 
 # Groups by means ----------------------------------------------------------------------
@@ -386,7 +394,7 @@ def test_groups_replace_the_path_in_its_log(seed):
     monitor, _ = run(learner)
     posterior = learner.posterior
     assert (
-        adjusted_rand_score(target, learner.memory.memo.stubs[learner.memory.memo.best])
+        adjusted_rand_score(target, learner.cache.memo.stubs[learner.cache.memo.best])
         == 1.0
     )
     alive = set()
@@ -404,7 +412,7 @@ def test_groups_lose_where_rows_differ_by_direction(drawn):
     learner = begin(drawn.data)
     edits = learner.moves
     run(learner, 1)
-    state, stats, _ = edits.rival.found
+    state, stats, _ = edits.rival.result
     model, rival = learner.posterior.model, edits.rival
     run(learner, 30)
     assert model.bound(state, stats) < bound_of(learner.posterior)

@@ -36,29 +36,29 @@ class Attachments:
 
     Parameters
     ----------
-    world : SlicedTree
+    state : SlicedTree
         Its directions are drawn in place.
     n_proposals : int
     rng : Generator
     """
 
-    def __init__(self, world: SlicedTree, n_proposals: int, rng: np.random.Generator):
-        self._world = world
-        movable = world.tree.ids[1:][~world.is_old[1:]]
+    def __init__(self, state: SlicedTree, n_proposals: int, rng: np.random.Generator):
+        self._broadcast = state
+        movable = state.tree.ids[1:][~state.is_old[1:]]
         n = n_proposals if len(movable) else 0
         self._nodes: list[int] = rng.choice(movable, n).tolist() if n else []
-        naturals = {node: natural_of(world, node) for node in self._nodes}
+        naturals = {node: natural_of(state, node) for node in self._nodes}
         words = {node: np.flatnonzero(naturals[node]) for node in naturals}
-        most = SPARSE * world.width
+        most = SPARSE * state.width
         dense = [node for node in naturals if len(words[node]) > most]
         sparse = [node for node in naturals if len(words[node]) <= most]
         self._n_dense = len(dense)
         self._number = {node: at for at, node in enumerate([*dense, *sparse])}
-        self._naturals = np.zeros((len(self._number), world.width))
+        self._naturals = np.zeros((len(self._number), state.width))
         for node, number in self._number.items():
             self._naturals[number] = naturals[node]
         # By row of the array of directions: an edit leaves these where they are.
-        self._products = np.zeros((len(self._number), len(world.directions.drawn)))
+        self._products = np.zeros((len(self._number), len(state.directions.drawn)))
         sizes = [len(words[node]) for node in sparse]
         self._sparse = (
             np.append(0, np.cumsum(sizes)).astype(np.int32),
@@ -70,14 +70,14 @@ class Attachments:
         """List blocks of directions that all naturals are multiplied with."""
         if not self._nodes:
             return []
-        directions = self._world.directions
+        directions = self._broadcast.directions
         return [
             partial(self._multiply, rows)
             for rows in blocks_of(directions.row, directions.width)
         ]
 
     def _multiply(self, rows: NDArray[np.intp]) -> None:
-        drawn, n = self._world.directions.drawn, self._n_dense
+        drawn, n = self._broadcast.directions.drawn, self._n_dense
         products(rows, drawn, self._naturals[:n], self._products[:n])
         sparse_products(rows, drawn, *self._sparse, self._products[n:])
 
@@ -85,21 +85,21 @@ class Attachments:
         """Accept each or not, once all tasks have run; returns what comes of it."""
         for node in self._nodes:
             number = self._number[node]
-            along = self._products[number, self._world.directions.row]
-            before = self._world.tree.parent_of(node)
+            along = self._products[number, self._broadcast.directions.row]
+            before = self._broadcast.tree.parent_of(node)
             natural = self._naturals[number]
-            self._world = attach(self._world, node, natural, along, rng)
-            self._follow(node, {before, self._world.tree.parent_of(node)})
-        return self._world
+            self._broadcast = attach(self._broadcast, node, natural, along, rng)
+            self._follow(node, {before, self._broadcast.tree.parent_of(node)})
+        return self._broadcast
 
     def _follow(self, node: int, parents: set[int | None]) -> None:
         """Let what is known follow from the new direction of a node."""
-        directions = self._world.directions
-        at = self._world.tree.positions(node)
+        directions = self._broadcast.directions
+        at = self._broadcast.tree.positions(node)
         row = directions.row[at]
         for other, number in self._number.items():
             if other in parents:
-                self._naturals[number] = natural_of(self._world, other)
+                self._naturals[number] = natural_of(self._broadcast, other)
                 along = directions @ self._naturals[number]
                 self._products[number, directions.row] = along
             else:
@@ -107,17 +107,17 @@ class Attachments:
                 self._products[number, row] = along
 
 
-def natural_of(world: SlicedTree, node: int) -> Array:
+def natural_of(state: SlicedTree, node: int) -> Array:
     """What rows and children say in the direction of a node, (width,)."""
-    at = int(world.tree.positions(node))
-    total = world.rows.total(np.flatnonzero(world.place == at))
-    natural = world.natural_below(at)
-    world.add_rows(natural, total)
+    at = int(state.tree.positions(node))
+    total = state.rows.total(np.flatnonzero(state.place == at))
+    natural = state.natural_below(at)
+    state.add_rows(natural, total)
     return natural
 
 
 def attach(
-    world: SlicedTree,
+    state: SlicedTree,
     node: int,
     natural: Array,
     along: Array,
@@ -132,28 +132,28 @@ def attach(
     along : ndarray of shape (n_nodes,)
         Products of all directions with this.
     """
-    tree, masses = world.tree, world.masses
+    tree, masses = state.tree, state.masses
     at = int(tree.positions(node))
     now, end = int(tree.parent[at]), at + int(tree.size[at])
-    if not (now == 0 or world.is_old[now] or masses[now] > 0.0):
+    if not (now == 0 or state.is_old[now] or masses[now] > 0.0):
         if (tree.parent == now).sum() == 1:
-            return world  # its parent would have nothing left
-    squares = natural @ natural + world.pull**2 + 2.0 * world.pull * along
-    scores = -log_normaliser_gain(np.maximum(squares, 0.0), world.dimension)
+            return state  # its parent would have nothing left
+    squares = natural @ natural + state.pull**2 + 2.0 * state.pull * along
+    scores = -log_normaliser_gain(np.maximum(squares, 0.0), state.dimension)
     scores[at:end] = -np.inf
     shares = np.exp(scores - scores.max())
     chosen = int(rng.choice(len(shares), p=shares / shares.sum()))
-    above = world.directions[chosen].copy()
+    above = state.directions[chosen].copy()
     if chosen != now:
         edited = tree.move(node, int(tree.ids[chosen]))
-        after = world.log_prior_in(edited, masses[tree.positions(edited.ids)])
-        if np.log(rng.random()) < after - world.log_prior():
-            place = edited.positions(tree.ids)[world.place].astype(np.int32)
-            world = world.edited(edited, place)
+        after = state.log_prior_in(edited, masses[tree.positions(edited.ids)])
+        if np.log(rng.random()) < after - state.log_prior():
+            place = edited.positions(tree.ids)[state.place].astype(np.int32)
+            state = state.edited(edited, place)
             at = int(edited.positions(node))
         else:
-            above = world.directions[now]
-    world.directions[at] = draw_natural(
-        natural + world.pull * above, rng, *world.directions.next_axis()
+            above = state.directions[now]
+    state.directions[at] = draw_natural(
+        natural + state.pull * above, rng, *state.directions.next_axis()
     )
-    return world
+    return state

@@ -26,22 +26,22 @@ Ints = NDArray[np.intp]
 Head: TypeAlias = Literal["parent", "child"]  # of the intermediate node
 
 
-def propose_intermediate(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
+def propose_intermediate(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     """Propose that one begins or ends; returns what comes of it."""
     kind: Head = "parent" if rng.random() < 0.5 else "child"
     propose = propose_begin if rng.random() < 0.5 else propose_end
-    return propose(world, kind, rng)
+    return propose(state, kind, rng)
 
 
 def propose_begin(
-    world: SlicedTree, kind: Head, rng: np.random.Generator
+    state: SlicedTree, kind: Head, rng: np.random.Generator
 ) -> SlicedTree:
     """Propose an intermediate node: half of a step, as `propose_end` is the other."""
-    tree, is_new = world.tree, ~world.is_old
-    most = _most_gathered(tree, world.masses, is_new, kind)
+    tree, is_new = state.tree, ~state.is_old
+    most = _most_gathered(tree, state.masses, is_new, kind)
     heads = np.flatnonzero(most >= 0)
     if len(heads) == 0:
-        return world
+        return state
     head = int(rng.choice(heads))
     children = np.flatnonzero((tree.parent == head) & is_new)
     sizes, shares = _sizes(head, int(most[head]), kind)
@@ -56,25 +56,25 @@ def propose_begin(
         after = after.move(child, tree.next_id)
     onto = after.positions(tree.ids).astype(np.int32)
     masses, are_new = np.zeros(len(after)), np.ones(len(after), dtype=bool)
-    masses[onto], are_new[onto] = world.masses, is_new
-    natural, log_density = _integrate_out(world, head, above, below)
-    log_ratio = world.log_prior_in(after, masses) - world.log_prior() + log_density
+    masses[onto], are_new[onto] = state.masses, is_new
+    natural, log_density = _integrate_out(state, head, above, below)
+    log_ratio = state.log_prior_in(after, masses) - state.log_prior() + log_density
     log_ratio += _log_end(after, masses, are_new, len(below), kind)
-    log_ratio -= _log_begin(tree, world.masses, is_new, head, size, kind)
+    log_ratio -= _log_begin(tree, state.masses, is_new, head, size, kind)
     if not _accept(log_ratio, rng):
-        return world
-    world = world.edited(after, onto[world.place])
-    directions, at = world.directions, int(after.positions(tree.next_id))
+        return state
+    state = state.edited(after, onto[state.place])
+    directions, at = state.directions, int(after.positions(tree.next_id))
     directions[at] = draw_natural(natural, rng, *directions.next_axis())
-    return world
+    return state
 
 
-def propose_end(world: SlicedTree, kind: Head, rng: np.random.Generator) -> SlicedTree:
+def propose_end(state: SlicedTree, kind: Head, rng: np.random.Generator) -> SlicedTree:
     """Propose that an intermediate node ends: half of a step."""
-    tree, masses, is_new = world.tree, world.masses, ~world.is_old
+    tree, masses, is_new = state.tree, state.masses, ~state.is_old
     able = np.flatnonzero(_can_end(tree, masses, is_new, kind))
     if len(able) == 0:
-        return world
+        return state
     node = int(rng.choice(able))
     above, below = int(tree.parent[node]), np.flatnonzero(tree.parent == node)
     name = int(tree.ids[node])
@@ -87,17 +87,17 @@ def propose_end(world: SlicedTree, kind: Head, rng: np.random.Generator) -> Slic
             after = after.move(child, int(tree.ids[head]))
         after = after.suppress(name)
     left = tree.positions(after.ids)
-    _, log_density = _integrate_out(world, head, above, below)
-    log_ratio = world.log_prior_in(after, masses[left]) - world.log_prior()
+    _, log_density = _integrate_out(state, head, above, below)
+    log_ratio = state.log_prior_in(after, masses[left]) - state.log_prior()
     now = int(after.positions(tree.ids[head]))
     way_back = after, masses[left], is_new[left], now, size, kind
     log_ratio += _log_begin(*way_back) - log_density
     log_ratio -= _log_end(tree, masses, is_new, len(below), kind)
     if not _accept(log_ratio, rng):
-        return world
+        return state
     onto = np.zeros(len(tree), dtype=np.int32)
     onto[left] = np.arange(len(left))
-    return world.edited(after, onto[world.place])
+    return state.edited(after, onto[state.place])
 
 
 def _accept(log_ratio: float, rng: np.random.Generator) -> bool:
@@ -145,10 +145,10 @@ def _log_begin(
 def _can_end(tree: Tree, masses: Array, is_new: Flags, kind: Head) -> Flags:
     """Intermediate nodes that have a parent, or children to choose from."""
     n_children = np.bincount(tree.parent[1:], minlength=len(tree))
-    found = is_new & (masses == 0.0)
-    found[1:] &= n_children[1:] > (0 if kind == "parent" else 1)
-    found[0] &= kind == "child" and n_children[0] > 0
-    return found
+    result = is_new & (masses == 0.0)
+    result[1:] &= n_children[1:] > (0 if kind == "parent" else 1)
+    result[0] &= kind == "child" and n_children[0] > 0
+    return result
 
 
 def _log_end(
@@ -160,17 +160,17 @@ def _log_end(
 
 
 def _integrate_out(
-    world: SlicedTree, head: int, above: int, below: Ints
+    state: SlicedTree, head: int, above: int, below: Ints
 ) -> tuple[Array, float]:
     """Return the natural parameter of an intermediate node, and what it adds.
 
     That is the log density of the directions of others with it less that without it,
     where the head has its place; `above` is -1 if it is the root.
     """
-    natural = world.pull * world.directions[below].sum(axis=0)
+    natural = state.pull * state.directions[below].sum(axis=0)
     if above >= 0:
-        natural += world.pull * world.directions[above]
-    squares = np.array([world.pull**2, natural @ natural])
-    own, all_of_it = log_normaliser_gain(squares, world.dimension)
-    along = float(world.directions[head] @ natural) - world.pull
+        natural += state.pull * state.directions[above]
+    squares = np.array([state.pull**2, natural @ natural])
+    own, all_of_it = log_normaliser_gain(squares, state.dimension)
+    along = float(state.directions[head] @ natural) - state.pull
     return natural, float(own - all_of_it) - along

@@ -23,86 +23,86 @@ Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-def propose_split_or_merge(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
+def propose_split_or_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     """Propose one or the other, with equal probability; returns what comes of it."""
     propose = propose_split if rng.random() < 0.5 else propose_merge
-    return propose(world, rng)
+    return propose(state, rng)
 
 
-def propose_split(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
+def propose_split(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     """Propose to split a node: half of a step, as `propose_merge` is the other."""
-    n = np.where(_can_share(world.tree, world.is_old), world.counts, 0.0)
+    n = np.where(_can_share(state.tree, state.is_old), state.counts, 0.0)
     pairs = n * (n - 1.0)
     if not pairs.any():
-        return world
+        return state
     node = int(rng.choice(len(n), p=pairs / pairs.sum()))
-    rows = rng.permutation(np.flatnonzero(world.place == node)).astype(np.int32)
-    base = world.natural_without_rows(node)
-    new = world.pull * world.directions[world.tree.parent[node]]
+    rows = rng.permutation(np.flatnonzero(state.place == node)).astype(np.int32)
+    base = state.natural_without_rows(node)
+    new = state.pull * state.directions[state.tree.parent[node]]
     side = np.zeros(len(rows) - 2, dtype=np.int8)
-    log_forward, naturals = _share_out(world, base, new, rows, side, "drawn", rng)
+    log_forward, naturals = _share_out(state, base, new, rows, side, "drawn", rng)
     # The first row stays, the second one goes, the others go where they are shared out.
     goes = np.append(rows[1], rows[2:][side == 1])
-    tree = world.tree.add(int(world.tree.ids[world.tree.parent[node]]))
-    place = tree.positions(world.tree.ids)[world.place].astype(np.int32)
+    tree = state.tree.add(int(state.tree.ids[state.tree.parent[node]]))
+    place = tree.positions(state.tree.ids)[state.place].astype(np.int32)
     new_place = int(tree.positions(tree.next_id - 1))
     place[goes] = new_place
-    onto = tree.positions(world.tree.ids)
+    onto = tree.positions(state.tree.ids)
     masses, is_old = np.zeros(len(tree)), np.zeros(len(tree), dtype=bool)
-    masses[onto], is_old[onto] = world.gone, world.is_old
+    masses[onto], is_old[onto] = state.gone, state.is_old
     gone = masses.copy()
     counts = np.bincount(place, minlength=len(tree)).astype(np.float64)
-    log_ratio = world.log_prior_in(tree, counts + gone) - world.log_prior()
-    log_ratio += _log_density(world, new, *naturals)
+    log_ratio = state.log_prior_in(tree, counts + gone) - state.log_prior()
+    log_ratio += _log_density(state, new, *naturals)
     reverse = _merge_pairs(tree, counts, gone, is_old)[0].sum()
     log_ratio += np.log(pairs.sum()) - np.log(reverse) - log_forward
     if np.log(rng.random()) >= log_ratio:
-        return world
-    world = world.edited(tree, place)
+        return state
+    state = state.edited(tree, place)
     for at, natural in zip((onto[node], new_place), naturals, strict=True):
-        axis = world.directions.next_axis()
-        world.directions[at] = draw_natural(natural, rng, *axis)
-    return world
+        axis = state.directions.next_axis()
+        state.directions[at] = draw_natural(natural, rng, *axis)
+    return state
 
 
-def propose_merge(world: SlicedTree, rng: np.random.Generator) -> SlicedTree:
+def propose_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     """Propose to merge a node into a sibling: half of a step."""
-    pairs, siblings = _merge_pairs(world.tree, world.counts, world.gone, world.is_old)
+    pairs, siblings = _merge_pairs(state.tree, state.counts, state.gone, state.is_old)
     if not pairs.any():
-        return world
+        return state
     gone = int(rng.choice(len(pairs), p=pairs / pairs.sum()))
-    theirs = np.flatnonzero(world.place == gone)
+    theirs = np.flatnonzero(state.place == gone)
     second = int(rng.choice(theirs))
-    near = siblings & (world.tree.parent == world.tree.parent[gone])
+    near = siblings & (state.tree.parent == state.tree.parent[gone])
     near[gone] = False
-    first = int(rng.choice(np.flatnonzero(near[world.place])))
-    node = int(world.place[first])
-    both = np.flatnonzero((world.place == node) | (world.place == gone))
+    first = int(rng.choice(np.flatnonzero(near[state.place])))
+    node = int(state.place[first])
+    both = np.flatnonzero((state.place == node) | (state.place == gone))
     rest = rng.permutation(both[(both != first) & (both != second)])
     rows = np.concatenate([[first, second], rest]).astype(np.int32)
-    side = (world.place[rest] == gone).astype(np.int8)
-    base = world.natural_without_rows(node)
-    new = world.pull * world.directions[world.tree.parent[gone]]
-    log_reverse, naturals = _share_out(world, base, new, rows, side, "given", rng)
-    masses = world.masses
+    side = (state.place[rest] == gone).astype(np.int8)
+    base = state.natural_without_rows(node)
+    new = state.pull * state.directions[state.tree.parent[gone]]
+    log_reverse, naturals = _share_out(state, base, new, rows, side, "given", rng)
+    masses = state.masses
     masses[node] += masses[gone]
-    tree = world.tree.remove(int(world.tree.ids[gone]))
-    left = world.tree.positions(tree.ids)
-    n = np.where(_can_share(tree, world.is_old[left]), world.counts[left], 0.0)
-    at = int(tree.positions(world.tree.ids[node]))
+    tree = state.tree.remove(int(state.tree.ids[gone]))
+    left = state.tree.positions(tree.ids)
+    n = np.where(_can_share(tree, state.is_old[left]), state.counts[left], 0.0)
+    at = int(tree.positions(state.tree.ids[node]))
     n[at] += len(theirs)
-    log_ratio = world.log_prior_in(tree, masses[left]) - world.log_prior()
-    log_ratio -= _log_density(world, new, *naturals)
+    log_ratio = state.log_prior_in(tree, masses[left]) - state.log_prior()
+    log_ratio -= _log_density(state, new, *naturals)
     log_ratio += log_reverse + np.log(pairs.sum()) - np.log((n * (n - 1.0)).sum())
     if np.log(rng.random()) >= log_ratio:
-        return world
-    onto = np.zeros(len(world.tree), dtype=np.int32)
+        return state
+    onto = np.zeros(len(state.tree), dtype=np.int32)
     onto[left] = np.arange(len(left))
     onto[gone] = at
-    world = world.edited(tree, onto[world.place])
-    natural, axis = naturals[0] + naturals[1] - new, world.directions.next_axis()
-    world.directions[at] = draw_natural(natural, rng, *axis)
-    return world
+    state = state.edited(tree, onto[state.place])
+    natural, axis = naturals[0] + naturals[1] - new, state.directions.next_axis()
+    state.directions[at] = draw_natural(natural, rng, *axis)
+    return state
 
 
 def _can_share(tree: Tree, is_old: Flags) -> Flags:
@@ -127,7 +127,7 @@ def _merge_pairs(
 
 
 def _share_out(
-    world: SlicedTree,
+    state: SlicedTree,
     base: Array,
     new: Array,
     rows: NDArray[np.int32],
@@ -141,15 +141,15 @@ def _share_out(
     natural parameters.
     """
     table = np.stack([base, new])
-    indptr, words, values = world.rows.arrays
+    indptr, words, values = state.rows.arrays
     for at in range(2):
         some = slice(indptr[rows[at]], indptr[rows[at] + 1])
-        gain = world.concentration * values[some].astype(np.float64)
+        gain = state.concentration * values[some].astype(np.float64)
         table[at, words[some]] += gain
     squares = np.einsum("ij,ij->i", table, table)
-    own = log_normaliser_gain(squares, world.dimension)
+    own = log_normaliser_gain(squares, state.dimension)
     log_probability = allocate(
-        *world.rows.arrays,
+        *state.rows.arrays,
         rows[2:],
         side,
         sides == "given",
@@ -157,16 +157,16 @@ def _share_out(
         squares,
         own,
         np.ones(2),
-        world.concentration,
-        *expansion(world.dimension),
+        state.concentration,
+        *expansion(state.dimension),
         rng.bit_generator,
     )
     return log_probability, table
 
 
-def _log_density(world: SlicedTree, new: Array, one: Array, other: Array) -> float:
+def _log_density(state: SlicedTree, new: Array, one: Array, other: Array) -> float:
     """Log density of rows at two nodes less that of all at the first."""
     parameters = (one + other - new, new, one, other)
     squares = np.array([g @ g for g in parameters])
-    joined, prior, first, second = log_normaliser_gain(squares, world.dimension)
+    joined, prior, first, second = log_normaliser_gain(squares, state.dimension)
     return float(joined + prior - first - second)

@@ -68,7 +68,7 @@ def attachment_gains(
     each pair, and O(n_nodes). The sticks must have followed the masses
     (`update_sticks`).
     """
-    n_nodes, found = len(state.tree), np.empty(len(nodes))
+    n_nodes, proposals = len(state.tree), np.empty(len(nodes))
     kernels.attachment_gains(
         nodes,
         parents,
@@ -78,10 +78,10 @@ def attachment_gains(
         np.full(n_nodes, -1.0),
         np.empty((9, n_nodes)),
         np.empty((2, state.width)),
-        found,
+        proposals,
         *known_to_kernels(state, stats, priors),
     )
-    return found
+    return proposals
 
 
 def _evidence_of_sticks(state: EpochState, tree: Tree, priors: TreePriors) -> float:
@@ -162,9 +162,9 @@ def _best_parents(tree: Tree, products: Products) -> tuple[Ints, Ints]:
         for row, node in enumerate(nodes[some].tolist()):
             gains[row, node : node + tree.size[node]] = -np.inf
         for rank in range(N_PARENTS):
-            found = gains.argmax(axis=1)
-            best[some, rank], worth[some, rank] = found, gains[rows, found]
-            gains[rows, found] = -np.inf
+            proposals = gains.argmax(axis=1)
+            best[some, rank], worth[some, rank] = proposals, gains[rows, proposals]
+            gains[rows, proposals] = -np.inf
     is_near = worth > -SLACK
     return nodes[np.nonzero(is_near)[0]], best[is_near]
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.kernels._births import find_birth
-from skbnp.models.dependent_trees.local import Memo, Naturals, recall
+from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
 from skbnp.models.dependent_trees.model import (
     EpochState,
     EpochStats,
@@ -112,7 +112,7 @@ def collect(
     ends = np.searchsorted(nodes[slots], targets, side="right")
     # Single precision may keep all of a row a little below one.
     least = (1.0 / np.sqrt(n_nodes) - 1e-6) * memo.weights.sum(axis=1)
-    found = []
+    proposals = []
     for target, begin, end in zip(targets, begins, ends, strict=True):
         own = slots[begin:end]
         rows, firsts = np.unique(own // memo.nodes.shape[1], return_index=True)
@@ -120,17 +120,17 @@ def collect(
         rows = rows[shares >= least[rows]] + first_row
         keys = row_keys(step, target, rows)
         order = np.argsort(keys, kind="stable")[:most]
-        found.append((rows[order], keys[order]))
-    return found
+        proposals.append((rows[order], keys[order]))
+    return proposals
 
 
 def shared_out(lists: Sequence[Ints], n_rows: int) -> list[Ints]:
     """Give each row to the first target that wants it; rows are increasing then."""
-    found, is_free = [], np.ones(n_rows, dtype=bool)
+    proposals, is_free = [], np.ones(n_rows, dtype=bool)
     for rows in lists:
-        found.append(np.sort(rows[is_free[rows]]))
+        proposals.append(np.sort(rows[is_free[rows]]))
         is_free[rows] = False
-    return found
+    return proposals
 
 
 def collect_at_hand(
@@ -199,11 +199,11 @@ def propose_birth(
     if gain <= (-np.inf if moves.algorithm == "paper" else -SLACK):
         return None
     nodes = np.where(weights > 0.0, tree.ids[places], -1).astype(np.int32)
-    said = replace(memo, nodes=nodes, weights=weights)
-    change = recall(tree, said, X).plus(recall(tree, memo, X), -1.0)
+    assignments = replace(memo, nodes=nodes, weights=weights)
+    change = sum_rows(tree, assignments, X).plus(sum_rows(tree, memo, X), -1.0)
     concerned = np.flatnonzero(np.diff(change.sums.indptr) + (change.masses != 0.0))
     birth = Birth(target, new, tree.ids[concerned], change.taken(concerned))
-    return Proposed(birth, collected.rows, said, gain)
+    return Proposed(birth, collected.rows, assignments, gain)
 
 
 def join_rows(proposed: Sequence[Proposed]) -> tuple[Ints, Memo]:

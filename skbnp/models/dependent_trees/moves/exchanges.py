@@ -85,14 +85,14 @@ def propose_exchanges(
         return []
     names = _assigned(gains, state, most_lost)
     ids = np.concatenate([state.tree.ids, state.past_ids[state.ended]])
-    found = []
+    proposals = []
     for cycle in _cycles(names):
         gain = float(gains[cycle, names[cycle]].sum())
         exchange = _exchange(ids, cycle, names)
         if gain >= (-most_lost if exchange.brings_back else 0.0):
-            found.append((gain, exchange))
-    found.sort(key=lambda one: (-one[0], one[1].nodes))
-    return [record for _, record in found]
+            proposals.append((gain, exchange))
+    proposals.sort(key=lambda one: (-one[0], one[1].nodes))
+    return [record for _, record in proposals]
 
 
 def propose_new_root(

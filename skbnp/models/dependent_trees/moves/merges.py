@@ -123,17 +123,17 @@ def propose_merges(
         judged = []
         for at in likely[units[sources[likely]] == unit].tolist():
             record = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
-            found, past_of = _best_merge(state, stats, priors, record)
-            lost = losses.of(record, found) if test == "safe" else 0.0
-            if found.gain > lost or (test == "lax" and found.gain == 0.0):
+            proposals, past_of = _best_merge(state, stats, priors, record)
+            lost = losses.of(record, proposals) if test == "safe" else 0.0
+            if proposals.gain > lost or (test == "lax" and proposals.gain == 0.0):
                 evidence = _evidence_of_end(state, stats, record)
                 proposal = MergeProposal(record, past_of, lost, evidence)
-                judged.append((found.gain - lost, proposal))
+                judged.append((proposals.gain - lost, proposal))
         judged.sort(key=lambda one: (-one[0], one[1].merge.source, one[1].merge.target))
         return _disjoint([one for _, one in judged])
 
     some = np.unique(units[sources[likely]])
-    return [one for found in run(judge, some) for one in found]
+    return [one for proposals in run(judge, some) for one in proposals]
 
 
 def n_compound(n_nodes: int) -> int:
@@ -167,12 +167,12 @@ def propose_compound_merges(
     gains = products.exact_merges(sources, targets)
     gains += stick_gains(state, priors, sources, targets)
     best = np.argsort(-gains, kind="stable")[: n_compound(len(tree))]
-    found = []
+    proposals = []
     for at in best[gains[best] > -COMPOUND_SLACK].tolist():
         merge = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
         gain = merge_gain(state, stats, priors, merge.source, merge.target)
-        found.append(MergeProposal(merge, "target", losses.of(merge, gain)))
-    return found
+        proposals.append(MergeProposal(merge, "target", losses.of(merge, gain)))
+    return proposals
 
 
 def find_new(state: EpochState) -> NDArray[np.bool_]:
@@ -185,12 +185,12 @@ def _best_merge(
 ) -> tuple[MergeGain, Literal["source", "target"]]:
     """Find whose past a merged node keeps, and what the merge gains."""
     both = merge.source, merge.target
-    found = merge_gain(state, stats, priors, *both)
+    proposals = merge_gain(state, stats, priors, *both)
     if (state.past[state.tree.positions(both)] >= 0).all():
         other = merge_gain(state, stats, priors, *both, past_of="source")
-        if other.gain > found.gain:
+        if other.gain > proposals.gain:
             return other, "source"
-    return found, "target"
+    return proposals, "target"
 
 
 def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> float:
@@ -242,18 +242,18 @@ class PairLosses:
         cls, pairs: NDArray[np.int64], values: NDArray[np.float64]
     ) -> "PairLosses":
         kinds, at = np.unique(pairs, axis=0, return_inverse=True)
-        totals = np.bincount(at.ravel(), values, len(kinds))
-        return cls(kinds, totals.astype(np.float64, copy=False))
+        global_stats = np.bincount(at.ravel(), values, len(kinds))
+        return cls(kinds, global_stats.astype(np.float64, copy=False))
 
-    def of(self, merge: Merge, found: MergeGain) -> float:
+    def of(self, merge: Merge, result: MergeGain) -> float:
         """Entropy that rows lose by a merge, or the most that they may lose."""
         if self.has_others:
-            return found.most_lost
+            return result.most_lost
         first, second = sorted((merge.source, merge.target))
         begin, end = np.searchsorted(self.pairs[:, 0], [first, first + 1])
         at = begin + int(np.searchsorted(self.pairs[begin:end, 1], second))
         is_known = at < end and self.pairs[at, 1] == second
-        return min(float(self.values[at]), found.most_lost) if is_known else 0.0
+        return min(float(self.values[at]), result.most_lost) if is_known else 0.0
 
 
 def _ranked(
@@ -268,7 +268,7 @@ def _ranked(
     The best of each by rank, of equal ones the first. Nodes with a past count as
     heavier than any without.
     """
-    found: list[tuple[Ints, Ints, NDArray[np.float64]]] = []
+    proposals: list[tuple[Ints, Ints, NDArray[np.float64]]] = []
     for sources, targets, n_targets in _iterate_pairs(tree, nodes):
         gains = np.full(len(sources), -np.inf)
         can = _can_merge(tree, sources, targets, units, heavy)
@@ -279,9 +279,9 @@ def _ranked(
             best = np.maximum.reduceat(gains, firsts)
             as_good = np.flatnonzero(gains == np.repeat(best, n_targets))
             at = as_good[np.searchsorted(as_good, firsts)][best > -np.inf]
-            found.append((sources[at], targets[at], gains[at]))
+            proposals.append((sources[at], targets[at], gains[at]))
             gains[at] = -np.inf
-    sources, targets, gains = map(np.concatenate, zip(*found, strict=True))
+    sources, targets, gains = map(np.concatenate, zip(*proposals, strict=True))
     order = np.lexsort((targets, -gains, sources))
     return sources[order], targets[order]
 

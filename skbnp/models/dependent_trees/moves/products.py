@@ -114,22 +114,22 @@ class Products:
         Targets are siblings of the sources, or their parents. Of two pasts the better
         one is kept.
         """
-        found = np.empty(len(sources))
+        proposals = np.empty(len(sources))
         for begin in range(0, len(sources), PAIRS):
             some = slice(begin, begin + PAIRS)
-            found[some] = self._best(self._merges, sources[some], targets[some])
-        return found
+            proposals[some] = self._best(self._merges, sources[some], targets[some])
+        return proposals
 
     def _best(
         self, gains_of: Callable[[Ints, Ints, Ints], Array], a: Ints, b: Ints
     ) -> Array:
         """Gains by pair where the past of a ends, or that of b, if this is better."""
-        found = gains_of(a, b, a)
+        proposals = gains_of(a, b, a)
         both = np.flatnonzero(self.has_past[a] & self.has_past[b])
         if len(both):
             other = gains_of(a[both], b[both], b[both])
-            found[both] = np.maximum(found[both], other)
-        return found
+            proposals[both] = np.maximum(proposals[both], other)
+        return proposals
 
     def _merges(self, a: Ints, b: Ints, ended: Ints) -> Array:
         squares = self._merged_squares(a, b, ended)
@@ -146,7 +146,7 @@ class Products:
         lengths = np.sqrt(np.diagonal(self.means))
         squares = self._merged_squares(sources, targets, ended)
         naturals = np.sqrt(np.maximum(squares, 0.0))
-        found, (children, limits) = np.empty(len(sources)), self.tree.child_lists
+        proposals, (children, limits) = np.empty(len(sources)), self.tree.child_lists
         kernels.merged_worths(
             sources,
             targets,
@@ -157,18 +157,18 @@ class Products:
             limits,
             self._pull,
             np.empty(len(lengths)),
-            found,
+            proposals,
             dimension,
             *expansion(dimension),
         )
         losses = conjugate(lengths, self.spreads, dimension)
         below = np.bincount(parent[1:], losses[1:], len(lengths))
         along = self.scale * lengths**2
-        found -= along[sources] - below[sources]
-        found -= along[targets] - losses[targets] - below[targets]
+        proposals -= along[sources] - below[sources]
+        proposals -= along[targets] - losses[targets] - below[targets]
         # The term of a child is among those of its parent already.
-        found += np.where(parent[sources] == targets, 0.0, losses[sources])
-        return np.asarray(found + self._ended_priors(sources, targets, ended))
+        proposals += np.where(parent[sources] == targets, 0.0, losses[sources])
+        return np.asarray(proposals + self._ended_priors(sources, targets, ended))
 
     def _ended_priors(self, a: Ints, b: Ints, ended: Ints) -> Array:
         """What ends with the priors of sources, those of merges into parents too."""
@@ -207,11 +207,11 @@ class Products:
 
     def attachments(self, nodes: Ints, parents: Ints) -> Array:
         """What directions gain if each node goes below each parent, as above."""
-        found = np.empty((len(nodes), len(parents)))
+        proposals = np.empty((len(nodes), len(parents)))
         for begin in range(0, len(nodes), ROWS):
             rows = slice(begin, begin + ROWS)
-            found[rows] = self._attachments(nodes[rows], parents)
-        return found
+            proposals[rows] = self._attachments(nodes[rows], parents)
+        return proposals
 
     def _attachments(self, c: Ints, b: Ints) -> Array:
         k0, dimension = self.prior_concentration, self.dimension
@@ -222,8 +222,8 @@ class Products:
         n = self.scale[c][:, None]
         square = n**2 * own[c][:, None]
         square = square + 2.0 * k1 * n * (E[at] - E[c, up][:, None])
-        apart = own[b][None] + own[up][:, None] - 2.0 * E[np.ix_(up, b)]
-        square += k1**2 * np.maximum(apart, 0.0)
+        separate = own[b][None] + own[up][:, None] - 2.0 * E[np.ix_(up, b)]
+        square += k1**2 * np.maximum(separate, 0.0)
         spread = k1**2 * np.maximum(1.0 - own[b], 0.0)[None]
         gain = _worth(square, self.shares[c][:, None], spread, dimension)
         gain -= self.worth[c][:, None]
@@ -260,27 +260,27 @@ class _Known:
 def _products_of_means(state: EpochState, known: _Known) -> Array:
     """Return products of means with each other and with what is above the root."""
     n_nodes, at, new = len(state.tree), known.at, known.new
-    found = np.empty((n_nodes, n_nodes + 1))
-    found[:, -1] = state.means @ state.above
+    proposals = np.empty((n_nodes, n_nodes + 1))
+    proposals[:, -1] = state.means @ state.above
     if known.last is not None:
         last = known.last.means
         for now, was in zip(at.tolist(), known.places.tolist(), strict=True):
-            found[now, at] = last[was, known.places]  # no copy of all of them
+            proposals[now, at] = last[was, known.places]  # no copy of all of them
     of_new = _products(state.means, state.means, new)
-    found[:, new], found[new, :-1] = of_new, of_new.T
-    return found
+    proposals[:, new], proposals[new, :-1] = of_new, of_new.T
+    return proposals
 
 
 def _products_of_previous(state: EpochState, known: _Known) -> Array | None:
     """Return products of previous directions with the same; None if there are none."""
     if len(state.previous) == 0:
         return None
-    found = np.empty((len(state.previous), len(state.tree) + 1))
-    found[:, -1] = state.previous @ state.above
+    proposals = np.empty((len(state.previous), len(state.tree) + 1))
+    proposals[:, -1] = state.previous @ state.above
     if known.last is not None and known.last.of_previous is not None:
-        found[:, known.at] = known.last.of_previous[:, known.places]
-    found[:, known.new] = _products(state.previous, state.means, known.new)
-    return found
+        proposals[:, known.at] = known.last.of_previous[:, known.places]
+    proposals[:, known.new] = _products(state.previous, state.means, known.new)
+    return proposals
 
 
 def _products(directions: Array, means: Array, nodes: Ints) -> Array:

@@ -33,7 +33,7 @@ __all__ = [
     "Reverse",
     "Sort",
     "followed",
-    "heirs_of",
+    "merged_into_of",
     "propose_removals",
     "replay",
     "replay_memo",
@@ -184,9 +184,9 @@ class Sort:
 Record = Birth | Merge | Attach | Reverse | Exchange | Remove | Sort
 
 
-def heirs_of(records: Iterable[Record]) -> dict[int, int]:
+def merged_into_of(records: Iterable[Record]) -> dict[int, int]:
     """Who has the rows of nodes that ended or changed their names; -1 is nobody."""
-    heirs: dict[int, int] = {}
+    merged_into: dict[int, int] = {}
     for record in records:
         if isinstance(record, Merge):
             moved = {record.source: record.target}
@@ -196,9 +196,9 @@ def heirs_of(records: Iterable[Record]) -> dict[int, int]:
             moved = dict(zip(record.nodes, record.names, strict=True))
         else:
             continue
-        later = {one: moved.get(has, has) for one, has in heirs.items()}
-        heirs = {**moved, **later}
-    return heirs
+        later = {one: moved.get(has, has) for one, has in merged_into.items()}
+        merged_into = {**moved, **later}
+    return merged_into
 
 
 def replay(
@@ -220,21 +220,23 @@ def replay(
     tree = state.tree
     for record in records:
         tree = record.edit(tree)
-    heirs = heirs_of(records)
+    merged_into = merged_into_of(records)
     births = [record for record in records if isinstance(record, Birth)]
-    kept = followed(stats, state.tree, tree, heirs)
+    kept = followed(stats, state.tree, tree, merged_into)
     if births:
-        kept = _with_births(kept, tree, births, heirs)
+        kept = _with_births(kept, tree, births, merged_into)
     new = resized(state, tree)
-    _inherit(new.history, state.history, state.tree, tree, heirs)
+    _inherit(new.history, state.history, state.tree, tree, merged_into)
     new = replace(new, masses=kept.masses)
     moved = {birth.new for birth in births}
     moved |= {one.node for one in records if isinstance(one, (Attach, Reverse))}
     moved |= {one.parent for one in records if isinstance(one, Reverse)}
-    first = {heirs.get(node, node) for node in moved} - {-1}
+    first = {merged_into.get(node, node) for node in moved} - {-1}
     new = update_own_nodes(new, kept, priors, np.array(sorted(first), dtype=np.intp))
     touched = {node for record in records for node in record.touched}
-    ids = np.array(sorted(heirs.get(node, node) for node in touched), dtype=np.intp)
+    ids = np.array(
+        sorted(merged_into.get(node, node) for node in touched), dtype=np.intp
+    )
     return update_own_nodes(new, kept, priors, ids), kept
 
 
@@ -270,10 +272,10 @@ def _exchanged(state: EpochState, records: Sequence[Record]) -> EpochState:
 
 
 def followed(
-    stats: EpochStats, old: Tree, new: Tree, heirs: dict[int, int]
+    stats: EpochStats, old: Tree, new: Tree, merged_into: dict[int, int]
 ) -> EpochStats:
     """Statistics by another tree; rows of nodes that have ended go to their heirs."""
-    names = np.array([heirs.get(node, node) for node in old.ids.tolist()])
+    names = np.array([merged_into.get(node, node) for node in old.ids.tolist()])
     rows = np.flatnonzero(names >= 0)
     places = new.positions(names[rows])
     spread = sp.csr_array(
@@ -287,10 +289,10 @@ def followed(
 
 
 def _with_births(
-    stats: EpochStats, tree: Tree, births: Sequence[Birth], heirs: dict[int, int]
+    stats: EpochStats, tree: Tree, births: Sequence[Birth], merged_into: dict[int, int]
 ) -> EpochStats:
     ids = [node for birth in births for node in birth.ids.tolist()]
-    places = tree.positions([heirs.get(node, node) for node in ids])
+    places = tree.positions([merged_into.get(node, node) for node in ids])
     spread = sp.csr_array(
         (np.ones(len(places)), (places, np.arange(len(places)))),
         shape=(len(tree), len(places)),
@@ -322,9 +324,9 @@ def resized(state: EpochState, tree: Tree) -> EpochState:
     places[~is_new] = state.tree.positions(tree.ids[~is_new])
 
     def moved(values: Array) -> Array:
-        found = values[places]
-        found[is_new] = 0.0
-        return found
+        proposals = values[places]
+        proposals[is_new] = 0.0
+        return proposals
 
     return replace(
         state,
@@ -338,12 +340,12 @@ def resized(state: EpochState, tree: Tree) -> EpochState:
 
 
 def _inherit(
-    new: Array, old: Array, before: Tree, tree: Tree, heirs: dict[int, int]
+    new: Array, old: Array, before: Tree, tree: Tree, merged_into: dict[int, int]
 ) -> None:
     """Add to values of heirs, in place, those of nodes that have ended."""
-    for gone, heir in heirs.items():
-        if heir >= 0 and gone in before:
-            new[tree.positions(heir)] += old[before.positions(gone)]
+    for gone, target in merged_into.items():
+        if target >= 0 and gone in before:
+            new[tree.positions(target)] += old[before.positions(gone)]
 
 
 def replay_memo(memo: Memo, records: Sequence[Record]) -> Memo:
@@ -351,13 +353,13 @@ def replay_memo(memo: Memo, records: Sequence[Record]) -> Memo:
 
     Rows that had a part in a node and in its heir have both in one entry.
     """
-    heirs = heirs_of(records)
-    gone = np.array(sorted(heirs), dtype=np.int32)
+    merged_into = merged_into_of(records)
+    gone = np.array(sorted(merged_into), dtype=np.int32)
     is_gone = np.isin(memo.nodes, gone)
     rows = np.flatnonzero(is_gone.any(axis=1))
     if len(rows) == 0:
         return memo
-    names = np.array([heirs[node] for node in gone.tolist()], dtype=np.int32)
+    names = np.array([merged_into[node] for node in gone.tolist()], dtype=np.int32)
     nodes, weights, scores = memo.nodes[rows], memo.weights[rows], memo.scores[rows]
     there = is_gone[rows]
     nodes[there] = names[np.searchsorted(gone, nodes[there])]

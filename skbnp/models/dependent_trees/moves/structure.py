@@ -106,7 +106,7 @@ KINDS = ("attachment", "birth", "exchange", "merge", "reversal", "root")
 ROUNDING = 1e-12
 #: Of moves by which no row says something else.
 NOBODY: NDArray[np.intp] = np.empty(0, dtype=np.intp)
-NOTHING_SAID = Memo.joined([])
+NO_ASSIGNMENTS = Memo.joined([])
 
 
 class TreeEdits(Moves):
@@ -149,7 +149,7 @@ class TreeEdits(Moves):
             self._in_turns(self._attach, learner)
         if len(self.records) == n_before and has_past:
             self._change_root(learner)
-        n_births = self._bear(learner)
+        n_births = self._propose_births(learner)
         self._n_without_birth = 0 if n_births else self._n_without_birth + 1
         is_settled = self._gains_little(learner, before)
         if is_settled and self._n_without_birth < SETTLED_BIRTHS:
@@ -158,14 +158,14 @@ class TreeEdits(Moves):
                 self._in_turns(self._merge, learner)
         if self._gains_little(learner, before):
             self._merge_rejected(learner)
-            self._bear_rejected(learner)
+            self._retry_best_birth(learner)
         if self._gains_little(learner, before) and not self._is_reviewed:
             self._review_parents(learner)
             self._is_reviewed = True
         made = self.records[n_before:]
         self._is_reviewed &= not made
         if any(isinstance(record, (Birth, Merge, Remove)) for record in made):
-            self._bring_back(learner, before)
+            self._revive_nodes(learner, before)
         self._products = self._gains = self._rejected = None
         if made:
             self._sort(learner)
@@ -182,7 +182,7 @@ class TreeEdits(Moves):
         """Merge in odd and in even units, then bear: Algorithm 1 of the paper."""
         n_before = len(self.records)
         self._merge(learner)
-        self._bear(learner)
+        self._propose_births(learner)
         self._products = self._present = self._rejected = None
         if len(self.records) > n_before:
             self._sort(learner)
@@ -217,7 +217,7 @@ class TreeEdits(Moves):
     def _prune(self, learner: EpochLearner) -> None:
         """End leaves without rows, then those that were above them."""
         posterior = learner.posterior
-        while records := propose_removals(posterior.state, posterior.totals):
+        while records := propose_removals(posterior.state, posterior.global_stats):
             self._make(learner, records)
             self._refresh(learner)
 
@@ -233,23 +233,26 @@ class TreeEdits(Moves):
 
     def _merge(self, learner: EpochLearner) -> None:
         """Merge nodes, in odd units and in even ones."""
-        memory, test = learner.memory, self.moves.merge
+        cache, test = learner.cache, self.moves.merge
         if test == "none":
             return
-        losses = memory.losses()
+        losses = cache.losses()
         for parity in (1, 0):
             if len(learner.posterior.state.tree) == 1:
                 return
-            found = self._find_merges(learner, parity, test, losses)
-            moves, least = [one.records for one in found], [one.least for one in found]
+            proposals = self._find_merges(learner, parity, test, losses)
+            moves, least = (
+                [one.records for one in proposals],
+                [one.least for one in proposals],
+            )
             if self._is_printed:
-                is_made = self._keep(learner, moves, [one.lost for one in found])
+                is_made = self._keep(learner, moves, [one.lost for one in proposals])
             else:
-                is_made = self._hand_over(learner, found)
+                is_made = self._merge_and_reassign_history(learner, proposals)
                 is_made = is_made or self._keep(learner, moves, least)
             if is_made:
                 self._refresh(learner)
-                losses = memory.losses()
+                losses = cache.losses()
 
     def _find_merges(
         self,
@@ -259,7 +262,7 @@ class TreeEdits(Moves):
         losses: PairLosses,
     ) -> list[MergeProposal]:
         posterior = learner.posterior
-        state, stats = posterior.state, posterior.totals
+        state, stats = posterior.state, posterior.global_stats
         return propose_merges(
             state,
             stats,
@@ -269,16 +272,18 @@ class TreeEdits(Moves):
             test,
             losses,
             self._staying(state, stats),
-            learner.memory.run,
+            learner.cache.run,
         )
 
-    def _hand_over(self, learner: EpochLearner, found: Sequence[MergeProposal]) -> bool:
+    def _merge_and_reassign_history(
+        self, learner: EpochLearner, result: Sequence[MergeProposal]
+    ) -> bool:
         """Let a node of an epoch before merge, and its past go to others.
 
         If it just merged, one topic would end and another one begin: that must gain as
         much as a birth.
         """
-        for one in found:
+        for one in result:
             state, ends = learner.posterior.state, one.without_past
             if state.past[state.tree.positions(ends)] < 0:
                 continue
@@ -327,19 +332,19 @@ class TreeEdits(Moves):
         if len(state.with_past) == 0:
             return
         waits, n_before = self._rejections["exchange"], len(self.records)
-        found = [
+        proposals = [
             record
             for record in propose_exchanges(state, self._past_gains(learner))
             if waits.is_over(record.touched, learner.n_passes)
         ]
-        least = [LEAST_GAIN * len(record.nodes) for record in found]
-        self._keep(learner, [(record,) for record in found], least)
+        least = [LEAST_GAIN * len(record.nodes) for record in proposals]
+        self._keep(learner, [(record,) for record in proposals], least)
         made = self.records[n_before:]
-        for record in found:
+        for record in proposals:
             if record not in made:
                 waits.add(record.touched, learner.n_passes)
 
-    def _bring_back(self, learner: EpochLearner, least_bound: float) -> None:
+    def _revive_nodes(self, learner: EpochLearner, least_bound: float) -> None:
         """Let nodes that have ended come back in the place of others that began.
 
         That one topic ended and another one began must gain as much as two births.
@@ -352,7 +357,7 @@ class TreeEdits(Moves):
         most, gains = 2.0 * LEAST_EVIDENCE, self._past_gains(learner)
         for record in propose_exchanges(state, gains, most):
             posterior = learner.posterior
-            model, now = posterior.model, (posterior.state, posterior.totals)
+            model, now = posterior.model, (posterior.state, posterior.global_stats)
             if not record.brings_back:
                 continue
             new = replay(*now, model.priors, [record])
@@ -382,18 +387,18 @@ class TreeEdits(Moves):
         follows.
         """
         posterior, waits = learner.posterior, self._rejections["merge"]
-        state, stats = posterior.state, posterior.totals
+        state, stats = posterior.state, posterior.global_stats
         n_at_most = n_compound(len(state.tree))
         if self.moves.merge == "none" or not n_at_most or not find_new(state)[1:].any():
             return
         given = state, stats, posterior.model.priors, self._products_of(learner)
-        losses, n_passes = learner.memory.losses(), learner.n_passes
+        losses, n_passes = learner.cache.losses(), learner.n_passes
         for one in propose_compound_merges(*given, losses, waits, n_passes):
             if self._make_compound(learner, [one.merge], one.lost):
                 return
             waits.add((one.merge.source, one.merge.target), n_passes)
 
-    def _bear_rejected(self, learner: EpochLearner) -> None:
+    def _retry_best_birth(self, learner: EpochLearner) -> None:
         """Judge the best birth that gains too little by itself with what follows.
 
         With exchanges of pasts by nodes near it, or without.
@@ -417,7 +422,7 @@ class TreeEdits(Moves):
         records: Sequence[Record],
         least: float,
         rows: NDArray[np.intp] = NOBODY,
-        said: Memo = NOTHING_SAID,
+        assignments: Memo = NO_ASSIGNMENTS,
     ) -> bool:
         """Make moves if the bound rises by `least` with them and with what follows.
 
@@ -435,7 +440,7 @@ class TreeEdits(Moves):
         # Once more, as another copy of the state would have been in memory till here.
         model, state, stats = _replayed_with_priors(learner, records)
         with commit():
-            self._write(learner, records, state, stats, rows, said)
+            self._write(learner, records, state, stats, rows, assignments)
             learner.posterior.model = model
         self._refresh(learner)
         return True
@@ -443,7 +448,11 @@ class TreeEdits(Moves):
     def _exchanges_near(self, learner: EpochLearner, record: Record) -> list[Exchange]:
         """Propose exchanges of the pasts of nodes that a move touches, after it."""
         posterior = learner.posterior
-        state, stats, priors = posterior.state, posterior.totals, posterior.model.priors
+        state, stats, priors = (
+            posterior.state,
+            posterior.global_stats,
+            posterior.model.priors,
+        )
         if len(state.with_past) == 0:
             return []
         state, _ = replay(state, stats, priors, [record])
@@ -452,18 +461,18 @@ class TreeEdits(Moves):
             Products.of(state, priors, self._products_of(learner)),
             self._products_of_pasts(state),
         )
-        near, found = _nodes_of([record]), propose_exchanges(state, gains)
-        return [one for one in found if not near.isdisjoint(_nodes_of([one]))]
+        near, proposals = _nodes_of([record]), propose_exchanges(state, gains)
+        return [one for one in proposals if not near.isdisjoint(_nodes_of([one]))]
 
     def _attachments_near(
         self, learner: EpochLearner, near: set[int], records: Sequence[Record] = ()
     ) -> list[Record]:
         """Propose moves of or to some nodes, after records, while the bound rises."""
         posterior, priors = learner.posterior, learner.posterior.model.priors
-        found: list[Record] = []
+        proposals: list[Record] = []
         if not self.moves.reattach:
-            return found
-        state, stats = replay(posterior.state, posterior.totals, priors, records)
+            return proposals
+        state, stats = replay(posterior.state, posterior.global_stats, priors, records)
         bound = _bound(posterior.model, state, stats)
         for _ in range(N_TURNS):
             products = self._products_of(learner)
@@ -478,8 +487,8 @@ class TreeEdits(Moves):
             before, bound = bound, _bound(posterior.model, state, stats)
             if bound <= before:
                 break
-            found += more
-        return found
+            proposals += more
+        return proposals
 
     def _staying(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
         """Nodes of epochs before that do not merge: while births may return to them."""
@@ -519,53 +528,57 @@ class TreeEdits(Moves):
         """Find moves of this kind, each a record."""
         propose = propose_reversals if kind == "reversal" else propose_attachments
         posterior = learner.posterior
-        found = propose(
+        proposals = propose(
             posterior.state,
-            posterior.totals,
+            posterior.global_stats,
             posterior.model.priors,
             self._products_of(learner),
             rejections,
             learner.n_passes,
         )
-        return [(record,) for record, _ in found]
+        return [(record,) for record, _ in proposals]
 
-    def _bear(self, learner: EpochLearner) -> int:
+    def _propose_births(self, learner: EpochLearner) -> int:
         """Try new nodes; return how many are born."""
-        posterior, memory = learner.posterior, learner.memory
+        posterior, cache = learner.posterior, learner.cache
         tree = posterior.state.tree
         n_tries = self.moves.max_births
         if n_tries is None:
             n_tries = max(LEAST_BIRTHS, int(BIRTH_SHARE * len(tree)))
         n_tries = int(min(n_tries, posterior.max_components - len(tree)))
-        if not self.moves.birth or n_tries <= 0 or not memory.is_complete:
+        if not self.moves.birth or n_tries <= 0 or not cache.is_complete:
             return 0
         targets = self._targets(learner, n_tries)
-        gathered = memory.gather(
+        gathered = cache.gather(
             targets.tolist(), len(tree), posterior.n_steps, self.moves.birth_rows
         )
         units = birth_units(tree, N_UNITS)[tree.positions(targets)]
         state, stats, priors = (
             posterior.state,
-            posterior.totals,
+            posterior.global_stats,
             posterior.model.priors,
         )
         naturals = Naturals.of(state, priors).by_position(tree)
         # What is sent to processes: neither these moves nor the posterior.
-        given, entropy, n_steps = self.moves, posterior.entropy, posterior.n_steps
+        given, seed_entropy, n_steps = (
+            self.moves,
+            posterior.seed_entropy,
+            posterior.n_steps,
+        )
 
-        def bear(unit: int) -> list[Proposed]:
-            found = []
+        def propose_births(unit: int) -> list[Proposed]:
+            proposals = []
             for one in gathered:
                 if one.target % N_UNITS == unit:
-                    rng = stream(entropy, Purpose.MOVE, n_steps, one.target)
+                    rng = stream(seed_entropy, Purpose.MOVE, n_steps, one.target)
                     proposed = propose_birth(
                         state, stats, priors, naturals, one, given, rng
                     )
                     if proposed is not None:
-                        found.append(proposed)
-            return found
+                        proposals.append(proposed)
+            return proposals
 
-        parts = memory.run(bear, np.unique(units).tolist())
+        parts = cache.run(propose_births, np.unique(units).tolist())
         proposed = [one for part in parts for one in part]
         proposed.sort(key=lambda one: -one.gain)
         least = -np.inf if self._is_printed else posterior.model.least_gain
@@ -573,7 +586,7 @@ class TreeEdits(Moves):
         n_before = len(self.records)
         if n_better < len(proposed):
             self._rejected = posterior.state, proposed[n_better]
-        n_births = self._deliver(learner, proposed[:n_better])
+        n_births = self._apply_births(learner, proposed[:n_better])
         born = {one.target for one in self.records[n_before:] if isinstance(one, Birth)}
         for node in targets.tolist():
             if node in born:
@@ -589,8 +602,8 @@ class TreeEdits(Moves):
         at the least.
         """
         posterior = learner.posterior
-        rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
-        masses, ids = posterior.totals.masses, posterior.state.tree.ids
+        rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
+        masses, ids = posterior.global_stats.masses, posterior.state.tree.ids
         able = np.flatnonzero(masses > LEAST_ROWS + NO_ROWS)
         if len(able) == 0:
             return np.empty(0, dtype=np.intp)
@@ -605,7 +618,7 @@ class TreeEdits(Moves):
         n_tries = min(n_tries, max(int((~waits).sum()), LEAST_BIRTHS))
         return ids[drawn[np.argsort(waits, kind="stable")[:n_tries]]]
 
-    def _deliver(self, learner: EpochLearner, proposed: list[Proposed]) -> int:
+    def _apply_births(self, learner: EpochLearner, proposed: list[Proposed]) -> int:
         """Let nodes be born together, in halves where the bound would fall."""
         if not proposed:
             return 0
@@ -617,15 +630,15 @@ class TreeEdits(Moves):
         if len(proposed) == 1:
             return 0
         half = len(proposed) // 2
-        first = self._deliver(learner, proposed[:half])
-        return first + self._deliver(learner, proposed[half:])
+        first = self._apply_births(learner, proposed[:half])
+        return first + self._apply_births(learner, proposed[half:])
 
     def _sort(self, learner: EpochLearner) -> None:
         """Put siblings in order, in a first epoch."""
         posterior = learner.posterior
         if not posterior.model.is_first:
             return
-        tree = sorted_tree(posterior.state, posterior.totals)
+        tree = sorted_tree(posterior.state, posterior.global_stats)
         if tree != posterior.state.tree:
             self._make(learner, [Sort(tree.ids)])
 
@@ -663,26 +676,28 @@ class TreeEdits(Moves):
         records: Sequence[Record],
         lost: float,
         rows: NDArray[np.intp] = NOBODY,
-        said: Memo = NOTHING_SAID,
+        assignments: Memo = NO_ASSIGNMENTS,
     ) -> bool:
-        """Make moves if the bound rises; `said` is what some rows say by births.
+        """Make moves if the bound rises; `assignments` is what some rows say by births.
 
         By more than `lost`, which is what it may fall yet, or the least that counts.
         """
         posterior = learner.posterior
         model, before = posterior.model, self._bound(learner)
-        new, kept = replay(posterior.state, posterior.totals, model.priors, records)
+        new, kept = replay(
+            posterior.state, posterior.global_stats, model.priors, records
+        )
         after = _bound(model, new, kept)
         if after - lost <= before + ROUNDING * abs(before):
             return False
-        self._write(learner, records, new, kept, rows, said)
-        self._present = posterior.model, posterior.state, posterior.totals, after
+        self._write(learner, records, new, kept, rows, assignments)
+        self._present = posterior.model, posterior.state, posterior.global_stats, after
         return True
 
     def _bound(self, learner: EpochLearner) -> float:
         """Return the bound of the present state: many proposals are judged by it."""
         posterior = learner.posterior
-        seen = posterior.model, posterior.state, posterior.totals
+        seen = posterior.model, posterior.state, posterior.global_stats
         last = self._present
         if last is None or any(a is not b for a, b in zip(last, seen, strict=False)):
             self._present = last = (*seen, _bound(*seen))
@@ -691,24 +706,24 @@ class TreeEdits(Moves):
     def _gain(self, learner: EpochLearner, records: Sequence[Record]) -> float:
         """Rise of the bound by moves that are not made."""
         posterior = learner.posterior
-        model, state, stats = posterior.model, posterior.state, posterior.totals
+        model, state, stats = posterior.model, posterior.state, posterior.global_stats
         after = _bound(model, *replay(state, stats, model.priors, records))
         return after - self._bound(learner)
 
     def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
         posterior = learner.posterior
-        found = replay(
-            posterior.state, posterior.totals, posterior.model.priors, records
+        proposals = replay(
+            posterior.state, posterior.global_stats, posterior.model.priors, records
         )
-        self._write(learner, records, *found)
+        self._write(learner, records, *proposals)
 
     def _write(
-        self, learner, records, state, stats, rows=NOBODY, said=NOTHING_SAID
+        self, learner, records, state, stats, rows=NOBODY, assignments=NO_ASSIGNMENTS
     ) -> None:
         posterior = learner.posterior
         log = [_entry(record, posterior.n_steps) for record in records]
         with commit():
-            learner.memory.keep(posterior, records, rows, said)
+            learner.cache.keep(posterior, records, rows, assignments)
             posterior.replace_globals(state, stats)
             posterior.lineage = [*posterior.lineage, *(one for one in log if one)]
             self.records.extend(records)
@@ -716,8 +731,10 @@ class TreeEdits(Moves):
     def _refresh(self, learner: EpochLearner) -> None:
         """Sum what rows say once more: merges end shares that they had in both."""
         posterior = learner.posterior
-        totals = learner.memory.totals(posterior.state.tree)
-        posterior.replace_globals(update_sticks(posterior.state, totals), totals)
+        global_stats = learner.cache.global_stats(posterior.state.tree)
+        posterior.replace_globals(
+            update_sticks(posterior.state, global_stats), global_stats
+        )
 
 
 def _bound(model: EpochModel, state: EpochState, stats: EpochStats) -> float:
@@ -729,7 +746,7 @@ def _replayed_with_priors(
 ) -> tuple[EpochModel, EpochState, EpochStats]:
     """Return model, state and statistics after moves, with learned priors."""
     posterior = learner.posterior
-    model, state, stats = posterior.model, posterior.state, posterior.totals
+    model, state, stats = posterior.model, posterior.state, posterior.global_stats
     state, stats = replay(state, stats, model.priors, records)
     model, state = model.learn_priors(state, stats)
     return model, state, stats

@@ -31,8 +31,8 @@ def propose_groups(context: Context, n_groups: int) -> Proposal | None:
     if model.n_levels == 1 or len(tree) < model.n_levels:
         return None
     leaf, parent = tree.ids[-1:-3:-1].tolist()
-    settled = np.arange(context.memo.n_rows)
-    rows = some_rows(settled, context.rng)
+    converged_coordinates = np.arange(context.memo.n_rows)
+    rows = some_rows(converged_coordinates, context.rng)
     if len(rows) < 2 * n_groups:
         return None
     rest = context.rest(rows)
@@ -58,7 +58,7 @@ def propose_groups(context: Context, n_groups: int) -> Proposal | None:
     spreads = np.bincount(labels, along) / sizes
     spreads = np.sqrt(np.maximum(spreads - noise, 0.25 * noise))
     spreads = np.maximum(spreads, lengths / FARTHEST)
-    masses = sizes * (len(settled) / len(rows))
+    masses = sizes * (len(converged_coordinates) / len(rows))
     edited.centres[at] = lengths / spreads
     edited.loadings[at] = means * (spreads / lengths)[:, None]
     edited.stub_masses[at] = masses
@@ -69,7 +69,13 @@ def propose_groups(context: Context, n_groups: int) -> Proposal | None:
     edited.centre_variances[at] = 1.0 / (1.0 / model.centre_variance + masses)
     names = tuple(fresh.tolist())
     return Proposal(
-        "split", (leaf,), (leaf, *names), edited, settled, top=0, fresh=names[0]
+        "split",
+        (leaf,),
+        (leaf, *names),
+        edited,
+        converged_coordinates,
+        top=0,
+        fresh=names[0],
     )
 
 
@@ -77,13 +83,13 @@ def _within_groups(model: Model, state: State, path: NDArray, within: Array) -> 
     """Let a path have the directions in which rows of a group differ, and the noise."""
     n_rows, n_features = within.shape
     n_directions = min(len(path), n_features - 1)
-    found = principal_directions(within, n_directions)
-    squares = np.sum(found**2, axis=1)
+    proposals = principal_directions(within, n_directions)
+    squares = np.sum(proposals**2, axis=1)
     left = max(float(np.vdot(within, within)) / n_rows - float(squares.sum()), 0.0)
     noise = left / (n_features - n_directions)
     loadings, centres = state.loadings.copy(), state.centres.copy()
     loadings[path], centres[path] = 0.0, 0.0
     share = np.maximum(1.0 - noise / np.maximum(squares, 1e-300), 0.0)
-    loadings[path[:n_directions]] = found * np.sqrt(share)[:, None]
+    loadings[path[:n_directions]] = proposals * np.sqrt(share)[:, None]
     rate = model.noise_rate + noise * (state.noise_shape - model.noise_shape)
     return replace(state, loadings=loadings, centres=centres, noise_rate=rate)

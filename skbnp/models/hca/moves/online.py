@@ -16,8 +16,8 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, CountingMoves
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.trials import ROUNDING
-from skbnp.models.hca.memory import RowMemory, RowVisitor
-from skbnp.models.hca.model import Stats, settle
+from skbnp.models.hca.memory import RowCache, RowLocalStep
+from skbnp.models.hca.model import Stats, coordinate_ascent
 from skbnp.models.hca.moves.structure import ComponentEdits, bound_of
 from skbnp.models.hca.start import path_of_directions, some_rows
 from skbnp.trees import Tree
@@ -25,7 +25,7 @@ from skbnp.utils.random import Purpose, stream
 
 __all__ = ["RecentRows", "StreamEdits"]
 
-StreamOfRows = Learner[Posterior, Corpus, RowVisitor, RunningAverage]
+StreamOfRows = Learner[Posterior, Corpus, RowLocalStep, RunningAverage]
 
 #: Rows by which the tree changes, at the least, and passes at the most.
 LEAST_ROWS, MOST_PASSES = 20, 100
@@ -103,25 +103,29 @@ class StreamEdits(CountingMoves):
         if not self.recent.is_due:
             return True
         X, is_first = self.recent.rows, self.recent.n_last == 0
-        before, mass = len(posterior.lineage), posterior.totals.n_rows
-        rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
+        before, mass = len(posterior.lineage), posterior.global_stats.n_rows
+        rng = stream(posterior.seed_entropy, Purpose.SOME_DOCS, posterior.n_steps)
         X = X[some_rows(np.arange(len(X)), rng)]
-        held, others = self._held / len(X), None
-        share = min(1.0, 1.0 / held)  # by which all count where moves are judged
+        precisions, others = self._held / len(X), None
+        share = min(1.0, 1.0 / precisions)  # by which all count where moves are judged
         if self._held < (1.0 - ROUNDING) * mass:
-            others = posterior.totals.times(share * (1.0 - self._held / mass))
+            others = posterior.global_stats.times(share * (1.0 - self._held / mass))
         start, edits = replace(posterior), self._edits()
-        found = self._learn(learner, start, edits, X, share * held, others)
-        if others is None and not is_first and len(found.state.tree.leaves) > 1:
-            start, edits = _afresh(found, X, rng), self._edits(groups_only=True)
-            afresh = self._learn(learner, start, edits, X, share * held)
-            found = max(found, afresh, key=bound_of)
-        state, totals = found.state, found.totals
+        proposals = self._learn(learner, start, edits, X, share * precisions, others)
+        if others is None and not is_first and len(proposals.state.tree.leaves) > 1:
+            start, edits = _afresh(proposals, X, rng), self._edits(groups_only=True)
+            afresh = self._learn(learner, start, edits, X, share * precisions)
+            proposals = max(proposals, afresh, key=bound_of)
+        state, global_stats = proposals.state, proposals.global_stats
         if share < 1.0:
-            state, totals = settle(found.model, state, totals.times(1.0 / share))
+            state, global_stats = coordinate_ascent(
+                proposals.model, state, global_stats.times(1.0 / share)
+            )
         with commit():
-            posterior.replace_globals(state, totals)
-            log = [entry._replace(step=posterior.n_steps) for entry in found.lineage]
+            posterior.replace_globals(state, global_stats)
+            log = [
+                entry._replace(step=posterior.n_steps) for entry in proposals.lineage
+            ]
             posterior.lineage = posterior.lineage + log[before:]
             self.recent = self.recent.tried()
         return len(posterior.lineage) == before
@@ -140,8 +144,8 @@ class StreamEdits(CountingMoves):
     ) -> Posterior:
         """Let a tree learn from rows that are at hand, as `fit` does; return it."""
         rows, schedule = Corpus(X), BatchSchedule(len(X))
-        memory = RowMemory(scale, others)
-        inner = Learner(posterior, rows, schedule, learner.visitor, memory, edits)
+        cache = RowCache(scale, others)
+        inner = Learner(posterior, rows, schedule, learner.local_step, cache, edits)
         quiet = discarding()
         for _ in range(MOST_PASSES):
             if inner.one_pass(quiet):
@@ -157,7 +161,7 @@ def _afresh(posterior: Posterior, X: NDArray, rng: np.random.Generator) -> Poste
     ids = np.append(old.ids[:1], names)
     tree = Tree(ids, np.arange(model.n_levels), first + len(names))
     state = replace(path_of_directions(model, X, rng), tree=tree)
-    totals = Stats.zero(len(ids), model.n_levels, X.shape[1])
+    global_stats = Stats.zero(len(ids), model.n_levels, X.shape[1])
     root = int(ids[0])
     log = [
         Lineage(posterior.n_steps, "split", (root,), (root, *names.tolist())),
@@ -166,7 +170,7 @@ def _afresh(posterior: Posterior, X: NDArray, rng: np.random.Generator) -> Poste
     return replace(
         posterior,
         state=state,
-        totals=totals,
+        global_stats=global_stats,
         ids=ids,
         lineage=[*posterior.lineage, *log],
     )

@@ -16,7 +16,7 @@ from skbnp.components.tree_sticks import stub_nodes
 from skbnp.inference import trials
 from skbnp.inference.trials import Ids, Kind
 from skbnp.models.hca.local import Memo
-from skbnp.models.hca.memory import RowMemory
+from skbnp.models.hca.memory import RowCache
 from skbnp.models.hca.model import Model, State, Stats
 from skbnp.models.hca.start import principal_directions, some_rows
 from skbnp.trees import Tree
@@ -42,27 +42,27 @@ class Proposal:
     state: State
     rows: Rows
     top: int | None = None  # a node; all rows whose paths pass it are among these
-    heirs: Mapping[int, int] | None = None
+    merged_into: Mapping[int, int] | None = None
     fresh: int | None = None  # a node that nobody has passed before
-    turned: int | None = None  # a node whose coordinates have the other sign now
+    flip_sign: int | None = None  # a node whose coordinates have the other sign now
 
     @property
     def tree(self) -> Tree:
         """The changed tree."""
         return self.state.tree
 
-    def told(self, stats: Stats, old: Tree) -> Stats:
+    def reindexed(self, stats: Stats, old: Tree) -> Stats:
         """What rows have said of the old tree, in words of the new one."""
-        if self.turned is not None:
-            stats = stats.turned(old, self.turned)
-        return stats.follow(old, self.tree, self.heirs)
+        if self.flip_sign is not None:
+            stats = stats.flip_sign(old, self.flip_sign)
+        return stats.follow(old, self.tree, self.merged_into)
 
 
 @dataclass(frozen=True, slots=True)
 class Context(trials.Context):
     """What proposals are made from."""
 
-    memory: RowMemory
+    cache: RowCache
     X: NDArray
 
     @property
@@ -78,13 +78,13 @@ class Context(trials.Context):
     @property
     def stats(self) -> Stats:
         """What all rows have said."""
-        return self.posterior.totals
+        return self.posterior.global_stats
 
     @property
     def memo(self) -> Memo:
         """What rows are remembered by."""
-        assert self.memory.memo is not None
-        return self.memory.memo
+        assert self.cache.memo is not None
+        return self.cache.memo
 
     def below(self, node: int) -> Rows:
         """Rows whose paths may pass a node."""
@@ -139,8 +139,10 @@ def _propose_split(context: Context, node: int) -> Proposal | None:
     edited, at = state.follow(new), new.positions(fresh)
     edited.loadings[at] = principal_directions(rest[near], n_new)
     mass = len(near) * len(touched) / len(rows)
-    held = state.precision * mass
-    edited.loading_variances[at] = 1.0 / (1.0 / context.model.loading_variance + held)
+    precisions = state.precision * mass
+    edited.loading_variances[at] = 1.0 / (
+        1.0 / context.model.loading_variance + precisions
+    )
     edited.stub_masses[at[-1]] = mass
     edited.centre_variances[at] = 1.0 / (1.0 / context.model.centre_variance + mass)
     names = tuple(fresh.tolist())
@@ -195,14 +197,14 @@ def _list_siblings(context: Context) -> list[Ids]:
     """Pairs of siblings, those whose loadings are most alike first."""
     tree, loadings = context.tree, context.state.loadings
     lengths = np.linalg.norm(loadings, axis=1)
-    found = []
+    proposals = []
     for parent in tree.ids[tree.depth < tree.max_depth]:
         places = tree.positions(tree.children_of(int(parent)))
         for one, other in combinations(places.tolist(), 2):
             product = max(float(lengths[one] * lengths[other]), 1e-300)
             cosine = abs(float(loadings[one] @ loadings[other])) / product
-            found.append((-cosine, int(tree.ids[one]), int(tree.ids[other])))
-    return [(one, other) for _, one, other in sorted(found)[:MOST_PAIRS]]
+            proposals.append((-cosine, int(tree.ids[one]), int(tree.ids[other])))
+    return [(one, other) for _, one, other in sorted(proposals)[:MOST_PAIRS]]
 
 
 def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
@@ -233,8 +235,8 @@ def _propose_merge(context: Context, target: int, source: int) -> Proposal | Non
         edited,
         rows,
         top=target,
-        heirs={source: target},
-        turned=source if sign < 0.0 else None,
+        merged_into={source: target},
+        flip_sign=source if sign < 0.0 else None,
     )
 
 
@@ -251,7 +253,7 @@ def _list_attachments(context: Context) -> list[Ids]:
     moments, masses = _moments(context)
     nodes = stub_nodes(tree, n_levels)
     at = tree.positions
-    found = []
+    proposals = []
     for place in np.flatnonzero(tree.depth > 1).tolist():
         depth, node = int(tree.depth[place]), int(tree.ids[place])
         stubs = at(tree.subtree_of(node))
@@ -266,8 +268,8 @@ def _list_attachments(context: Context) -> list[Ids]:
         own = parents == tree.parent[place]
         gains, names = logs - logs[own], tree.ids[parents]
         others = (-gains[~own]).tolist(), names[~own].tolist()
-        found += [(cost, node, name) for cost, name in zip(*others, strict=True)]
-    return [(node, parent) for _, node, parent in sorted(found)]
+        proposals += [(cost, node, name) for cost, name in zip(*others, strict=True)]
+    return [(node, parent) for _, node, parent in sorted(proposals)]
 
 
 def _moments(context: Context) -> tuple[Array, Array]:
@@ -296,8 +298,8 @@ def _evidence(state: State, routes: NDArray, moments: Array, masses: Array) -> A
     gram[:-1, :-1] = state.loadings @ state.loadings.T
     one, other = routes[..., :, None], routes[..., None, :]
     inverse = np.eye(n_levels) + state.precision * gram[one, other]
-    held = moments[np.arange(len(moments))[:, None, None], one, other]
-    quadratic = np.einsum("...lm,...ml->...", np.linalg.inv(inverse), held)
+    precisions = moments[np.arange(len(moments))[:, None, None], one, other]
+    quadratic = np.einsum("...lm,...ml->...", np.linalg.inv(inverse), precisions)
     log_dets = np.linalg.slogdet(inverse)[1]
     return 0.5 * state.precision**2 * quadratic - 0.5 * masses * log_dets
 
@@ -320,8 +322,8 @@ def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | 
     if new.depth_of(int(chain[-1])) - new.depth_of(node) == len(chain) - 1:
         rest = context.rest(some_rows(_settled(context, chain), context.rng))
         path = edited.loadings[new.positions(new.path_to(parent))]
-        found = principal_directions(rest - _projected(rest, path), len(chain))
-        edited.loadings[new.positions(chain)] = found
+        proposals = principal_directions(rest - _projected(rest, path), len(chain))
+        edited.loadings[new.positions(chain)] = proposals
     return Proposal("reattach", parents, (node, parent), edited, rows, top=node)
 
 

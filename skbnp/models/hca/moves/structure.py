@@ -27,18 +27,18 @@ from skbnp.inference.trials import (
     follow,
 )
 from skbnp.models.hca.local import Memo
-from skbnp.models.hca.memory import RowMemory, RowVisitor
-from skbnp.models.hca.model import State, Stats, expand, settle, white_noise
+from skbnp.models.hca.memory import RowCache, RowLocalStep
+from skbnp.models.hca.model import State, Stats, coordinate_ascent, expand, white_noise
 from skbnp.models.hca.moves.groups import SIZES, propose_groups
 from skbnp.models.hca.moves.proposals import Context, Proposal, kinds_of
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["ComponentEdits", "bound_of", "context_of", "said_by_others"]
+__all__ = ["ComponentEdits", "bound_of", "context_of", "stats_of_others"]
 
-ComponentLearner = Learner[Posterior, Corpus, RowVisitor, RowMemory]
+ComponentLearner = Learner[Posterior, Corpus, RowLocalStep, RowCache]
 Rows = NDArray[np.intp]
 #: Globals, statistics of all rows, and what the rows that a move touches say.
-Found = tuple[State, Stats, Memo]
+Attempted = tuple[State, Stats, Memo]
 
 #: One that still makes up for more goes on for so many times its rounds.
 OVERTIME = 5
@@ -60,7 +60,7 @@ class Rival:
     memo: Memo | None
     others: Stats | None
     proposal: Proposal
-    found: Found
+    result: Attempted
 
 
 class ComponentEdits(EditMoves[Context, Proposal]):
@@ -101,7 +101,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         before = len(posterior.lineage)
         if self.has_ended:
             return True
-        rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
+        rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
         context = context_of(learner, rng)
         if not self.has_begun:
             self.has_begun, self.rival = True, self._find_rival(learner, context)
@@ -147,15 +147,19 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         best, rival = 0.0, None
         if not self.moves.split or len(context.tree.leaves) > 1:
             return None
-        held, memory = learner.posterior, learner.memory
+        precisions, cache = learner.posterior, learner.cache
         for size in SIZES:
             proposal = propose_groups(context, size)
             if proposal is not None and context.has_room(proposal.tree):
-                gain, found = self._tried(learner, proposal)
+                gain, proposals = self._tried(learner, proposal)
                 if gain > best:
                     best = gain
                     rival = Rival(
-                        replace(held), memory.memo, memory.others, proposal, found
+                        replace(precisions),
+                        cache.memo,
+                        cache.others,
+                        proposal,
+                        proposals,
                     )
         return rival
 
@@ -169,27 +173,27 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         rival, posterior = self.rival, learner.posterior
         assert rival is not None
         self.rival = None
-        memory = RowMemory(learner.memory.scale, rival.others)
-        memory.memo = rival.memo
-        inner = learner.fork(replace(rival.posterior), memory)
+        cache = RowCache(learner.cache.scale, rival.others)
+        cache.memo = rival.memo
+        inner = learner.fork(replace(rival.posterior), cache)
         inner.moves = edits = ComponentEdits(self.moves, self.tol)
         edits.has_begun = True
-        _keep(inner, rival.proposal, rival.found)
+        _keep(inner, rival.proposal, rival.result)
         quiet = discarding()
         for _ in range(learner.n_passes):
             monitor.remind(f"pass {learner.n_passes}: tries groups that differ by mean")
             if inner.one_pass(quiet):
                 break
-        found = inner.posterior
-        if not bound_of(found) > bound_of(posterior):
+        proposals = inner.posterior
+        if not bound_of(proposals) > bound_of(posterior):
             return
         n_before, step = len(rival.posterior.lineage), posterior.n_steps
-        log = [entry._replace(step=step) for entry in found.lineage[n_before:]]
+        log = [entry._replace(step=step) for entry in proposals.lineage[n_before:]]
         with commit():
-            posterior.model = found.model
-            posterior.replace_globals(found.state, found.totals)
+            posterior.model = proposals.model
+            posterior.replace_globals(proposals.state, proposals.global_stats)
             posterior.lineage = [*rival.posterior.lineage, *log]
-            learner.memory.memo, learner.memory.others = memory.memo, memory.others
+            learner.cache.memo, learner.cache.others = cache.memo, cache.others
             posterior.record(monitor)
         self.has_ended, self.has_grown, self.best = False, False, -np.inf
 
@@ -213,14 +217,14 @@ class ComponentEdits(EditMoves[Context, Proposal]):
 
     def attempt(self, learner: ComponentLearner, proposal: Proposal) -> bool:
         """Visit the rows that a move touches; keep it if the bound rises."""
-        gain, found = self._tried(learner, proposal)
+        gain, proposals = self._tried(learner, proposal)
         if gain > 0.0:
-            _keep(learner, proposal, found)
+            _keep(learner, proposal, proposals)
         return gain > 0.0
 
     def _tried(
         self, learner: ComponentLearner, proposal: Proposal
-    ) -> tuple[float, Found]:
+    ) -> tuple[float, Attempted]:
         """By how much a move raises the bound above what it must, and what it finds."""
         posterior = learner.posterior
         bound, nats = bound_of(posterior), nats_of(posterior)
@@ -230,43 +234,45 @@ class ComponentEdits(EditMoves[Context, Proposal]):
             least = max(LEAST_GAIN, self.tol * nats)
         elif len(proposal.tree) < size:
             least = min(least, -AS_GOOD)
-        rounds = _visit_touched(learner, proposal)
-        value, found = follow(rounds, bound, least, n_rounds, OVERTIME * n_rounds)
-        return value - bound - least, found
+        rounds = _update_touched(learner, proposal)
+        value, proposals = follow(rounds, bound, least, n_rounds, OVERTIME * n_rounds)
+        return value - bound - least, proposals
 
 
-def _keep(learner: ComponentLearner, proposal: Proposal, found: Found) -> None:
+def _keep(learner: ComponentLearner, proposal: Proposal, results: Attempted) -> None:
     """Let an edit be part of what is learned."""
-    state, stats, memo = found
-    memory, old = learner.memory, learner.posterior.state.tree
-    assert memory.memo is not None
-    joined, others = memory.memo.replaced(proposal.rows, memo), memory.others
+    state, stats, memo = results
+    cache, old = learner.cache, learner.posterior.state.tree
+    assert cache.memo is not None
+    joined, others = cache.memo.replaced(proposal.rows, memo), cache.others
     if others is not None:
-        others = proposal.told(others, old).follow(proposal.tree, state.tree)
+        others = proposal.reindexed(others, old).follow(proposal.tree, state.tree)
 
     def remember() -> None:
-        memory.memo, memory.others = joined, others
+        cache.memo, cache.others = joined, others
 
     accept(learner.posterior, proposal, state, stats, remember)
 
 
-def _visit_touched(
+def _update_touched(
     learner: ComponentLearner, proposal: Proposal
-) -> Iterator[tuple[float, Found]]:
+) -> Iterator[tuple[float, Attempted]]:
     """Visit the rows that a move touches, under the edited tree.
 
     The globals follow after each visit; the bound, and what was found. What is kept in
     the end is what rows have said last, so that coordinates change between visits.
     """
-    memory, rows, state = learner.memory, proposal.rows, proposal.state
+    cache, rows, state = learner.cache, proposal.rows, proposal.state
     model, X = learner.posterior.model, learner.corpus.X[proposal.rows]
-    rest = proposal.told(said_by_others(learner, rows, X), learner.posterior.state.tree)
+    rest = proposal.reindexed(
+        stats_of_others(learner, rows, X), learner.posterior.state.tree
+    )
     # Others cannot say what they would with other coordinates.
-    top, tree = proposal.top if memory.others is None else proposal.fresh, state.tree
+    top, tree = proposal.top if cache.others is None else proposal.fresh, state.tree
     while True:
-        memo, stats = learner.visitor.visit_rows(model, state, X)
-        stats = stats.times(memory.scale).plus(rest.follow(tree, state.tree))
-        state, stats = settle(model, state, stats)
+        memo, stats = learner.local_step.update_rows(model, state, X)
+        stats = stats.times(cache.scale).plus(rest.follow(tree, state.tree))
+        state, stats = coordinate_ascent(model, state, stats)
         yield model.bound(state, stats), (state, stats, memo)
         if top is not None:
             state = expand(model, state, stats, top)
@@ -274,29 +280,29 @@ def _visit_touched(
 
 def bound_of(posterior: Posterior) -> float:
     """Bound of all rows."""
-    return posterior.model.bound(posterior.state, posterior.totals)
+    return posterior.model.bound(posterior.state, posterior.global_stats)
 
 
 def nats_of(posterior: Posterior) -> float:
     """What changes of the bound of all rows are compared with."""
-    totals = posterior.totals
-    return white_noise(totals.n_rows, len(totals.total))
+    global_stats = posterior.global_stats
+    return white_noise(global_stats.n_rows, len(global_stats.total))
 
 
 def context_of(learner: ComponentLearner, rng: np.random.Generator) -> Context:
     """What proposals are made from."""
-    return Context(learner.posterior, rng, learner.memory, learner.corpus.X)
+    return Context(learner.posterior, rng, learner.cache, learner.corpus.X)
 
 
-def said_by_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
+def stats_of_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
     """What all other rows said."""
-    posterior, memory = learner.posterior, learner.memory
-    model, tree, memo = posterior.model, posterior.state.tree, memory.memo
+    posterior, cache = learner.posterior, learner.cache
+    model, tree, memo = posterior.model, posterior.state.tree, cache.memo
     assert memo is not None
-    if len(rows) == memo.n_rows and memory.others is None:
+    if len(rows) == memo.n_rows and cache.others is None:
         return Stats.zero(len(tree), model.n_levels, X.shape[1])
-    said = learner.visitor.sums(memo.take(rows), X, tree, model)
-    return posterior.totals.plus(said, -memory.scale).clipped()
+    old_stats = learner.local_step.sums(memo.take(rows), X, tree, model)
+    return posterior.global_stats.plus(old_stats, -cache.scale).clipped()
 
 
 def _empty_leaves(context: Context) -> list[int]:

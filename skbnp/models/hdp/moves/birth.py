@@ -51,7 +51,7 @@ def propose(
     Old topics stay as they are. New ones start with no more tokens than they need to
     stand out from the prior, so that they soon hold what documents give them.
     """
-    words, state = posterior.totals.topic_words, posterior.state
+    words, state = posterior.global_stats.topic_words, posterior.state
     n_here, limit = X.shape[0], posterior.max_components
     n_kept = int(min(np.ceil(share * state.n_components), limit - 1))
     most = min(n_docs / DOCS_PER_BIRTH, n_here, limit - n_kept)
@@ -83,7 +83,7 @@ def _surprise(
     posterior: HDPPosterior, X: sp.csr_array, doc_topic: sp.csr_array
 ) -> NDArray[np.float64]:
     """Mean of -log p(token) in each document under expected topics, nats."""
-    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
+    words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
     total = words.shape[0] * eta + words.total
     theta = doc_topic.toarray() + posterior.state.doc_prior
     theta /= theta.sum(axis=1, keepdims=True)

@@ -61,16 +61,16 @@ def blur(topics: Array, share: float, corpus: Array, rng: np.random.Generator) -
 def _blend(
     mixed: Array,
     topics: Callable[[slice], Array],
-    totals: Array,
+    global_stats: Array,
     share: float,
     corpus: Array,
     rng: np.random.Generator,
 ) -> None:
-    """Put what `blur` says; `topics` returns some rows, `totals` are their sums."""
+    """Put what `blur` says; `topics` returns some rows, `global_stats` has sums."""
     gamma_noise(mixed.shape, rng, out=mixed)
     mixed *= corpus[:, None]
     mixed *= (1.0 - share) / mixed.sum(axis=0)
-    scale = share / totals
+    scale = share / global_stats
     for words in row_parts(mixed.shape, PART_SIZE):
         mixed[words] += topics(words) * scale
 
@@ -84,7 +84,7 @@ def propose_births(
     """
     corpus = train.word_counts()
     drawn = rng.choice(train.n_docs, n_births, replace=False)
-    old = posterior.totals.topic_words
+    old = posterior.global_stats.topic_words
     seen = old.seen.with_words(np.flatnonzero(corpus))
     corpus, new = corpus[seen.words], train.fetch(drawn)[:, seen.words]
     n_old, n_topics = old.shape[1], old.shape[1] + n_births
@@ -122,31 +122,35 @@ class Reduction(NamedTuple):
 
 
 def reductions(
-    posterior: HDPPosterior, held: HeldOut, found: Prediction
+    posterior: HDPPosterior, held_out: HeldOut, results: Prediction
 ) -> list[Reduction]:
     """Ends and merges with what they are predicted to cost, the cheapest first."""
-    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
+    words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
     n_words, n_topics = words.shape
-    pairs = _nearest(found.word_topic)
+    pairs = _nearest(results.word_topic)
     one, other = pairs.T
     # After a merge, phi = (eta + S_one + S_other) / (V eta + sum of both).
     norm = words.total + n_words * eta
     joint = norm[one] + norm[other] - n_words * eta
     of_one, of_other, less = norm[one] / joint, norm[other] / joint, eta / joint
     weights = posterior.state.weights[:-1]
-    corpus = np.full(n_words, found.word_topic.of_unseen @ weights)
-    parts = found.word_topic.parts(WORDS_PART_SIZE)
+    corpus = np.full(n_words, results.word_topic.of_unseen @ weights)
+    parts = results.word_topic.parts(WORDS_PART_SIZE)
     seen = [np.zeros(0), *(part @ weights for part in parts)]
-    corpus[found.word_topic.counts.seen.words] = np.concatenate(seen)
+    corpus[results.word_topic.counts.seen.words] = np.concatenate(seen)
     ends, merges, heard = np.zeros(n_topics), np.zeros(len(pairs)), np.zeros(n_topics)
-    rows = rows_of(held.held.indptr)
-    shape = held.held.nnz, max(len(pairs), len(found.prior))
+    rows = rows_of(held_out.held_out.indptr)
+    shape = held_out.held_out.nnz, max(len(pairs), len(results.prior))
     for part in row_parts(shape, PART_SIZE):  # (n,) entries
-        counts, word, row = held.held.data[part], held.held.indices[part], rows[part]
-        theta, topics = found.theta[row], found.word_topic[word]  # (n, K), phi_kw
+        counts, word, row = (
+            held_out.held_out.data[part],
+            held_out.held_out.indices[part],
+            rows[part],
+        )
+        theta, topics = results.theta[row], results.word_topic[word]  # (n, K), phi_kw
         shares = theta * topics
-        mixed = (shares.sum(axis=1) + found.rest[row] / n_words)[:, None]
-        shown, opens = found.shown[part, None], found.opens[row, None]
+        mixed = (shares.sum(axis=1) + results.rest[row] / n_words)[:, None]
+        shown, opens = results.shown[part, None], results.opens[row, None]
         logs = np.log(shown + opens * mixed)
         heard += counts @ theta
         left = 1.0 - (1.0 - ELSEWHERE) * theta
@@ -156,7 +160,7 @@ def reductions(
         either = topics[:, one] * of_one + topics[:, other] * of_other
         joined = (theta[:, one] + theta[:, other]) * (either - less)
         merges += counts @ (logs - _log(shown + opens * (mixed - taken + joined)))
-    n_tokens, mass = held.held.sum(), words.total
+    n_tokens, mass = held_out.held_out.sum(), words.total
     is_known, is_fixed = words.is_known, words.is_fixed
     judged = heard >= min(FEWEST_TOKENS, FEWEST_SHARE * n_tokens)
     ends, merges = ends / n_tokens, merges / n_tokens
@@ -196,7 +200,7 @@ def _nearest(topics: MeanTopics) -> NDArray[np.intp]:
 
 def reduce(
     posterior: HDPPosterior,
-    found: list[Reduction],
+    results: list[Reduction],
     budget: float,
     limit: int | None = None,
 ) -> int:
@@ -210,7 +214,7 @@ def reduce(
     n_topics, busy, spent = posterior.state.n_components, set[int](), 0.0
     most, chosen = min(max(n_topics // 2, 1), n_topics - 1), list[Reduction]()
     most = most if limit is None else min(most, limit)
-    for candidate in found:
+    for candidate in results:
         cost = max(candidate.loss, 0.0)
         topics = {n for n in candidate[1:] if n is not None}
         if spent + cost > budget or len(chosen) >= most:
@@ -231,7 +235,7 @@ def reduce(
 
 def merge_all(posterior: HDPPosterior) -> int:
     """Merge all but known topics into the heaviest; return the number of merges."""
-    words = posterior.totals.topic_words
+    words = posterior.global_stats.topic_words
     names = posterior.ids[~words.is_known].tolist()
     if not names:
         return 0

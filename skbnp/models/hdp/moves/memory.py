@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CREDIT", "Evidence", "MoveMemory", "Pair"]
+__all__ = ["CREDIT", "Evidence", "MoveRecords", "Pair"]
 
 Pair = tuple[int, int]
 
@@ -21,7 +21,7 @@ class Evidence:
     n_docs: int = 0
     gain: float = 0.0
     square: float = 0.0
-    look_at: int = 1  # documents at which to look next
+    check_at: int = 1  # documents at which to look next
 
     def add(self, n_docs: int, sums: NDArray[np.float64]) -> None:
         """Add the sums over further documents."""
@@ -32,7 +32,7 @@ class Evidence:
     @property
     def is_due(self) -> bool:
         """Whether it has doubled since the last look."""
-        return self.n_docs >= self.look_at
+        return self.n_docs >= self.check_at
 
     def of_corpus(self, n_docs: float) -> tuple[float, float]:
         """Gain of a corpus of such documents, and its standard error."""
@@ -42,19 +42,23 @@ class Evidence:
 
 
 @dataclass(slots=True)
-class MoveMemory:
+class MoveRecords:
     """What moves remember between minibatches; all by ids."""
 
     # Minibatches, and documents in them, since a topic was last in use.
     idle: dict[int, tuple[int, int]] = field(default_factory=dict)
     pairs: dict[Pair, Evidence] = field(default_factory=dict)
-    apart: dict[Pair, int] = field(default_factory=dict)  # not compared before a step
+    pairs_on_hold: dict[Pair, int] = field(
+        default_factory=dict
+    )  # not compared before a step
     waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # (until, length)
     credit: float = CREDIT  # for splits
 
     def forget(self, gone: set[int]) -> None:
         """Drop what is remembered about ids that have changed or ended."""
         self.pairs = {p: e for p, e in self.pairs.items() if gone.isdisjoint(p)}
-        self.apart = {p: u for p, u in self.apart.items() if gone.isdisjoint(p)}
+        self.pairs_on_hold = {
+            p: u for p, u in self.pairs_on_hold.items() if gone.isdisjoint(p)
+        }
         self.waits = {n: w for n, w in self.waits.items() if n not in gone}
         self.idle = {n: t for n, t in self.idle.items() if n not in gone}

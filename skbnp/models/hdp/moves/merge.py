@@ -42,21 +42,21 @@ class Comparison:
 
     pairs: NDArray[np.int32]  # (n_pairs, 2)
 
-    def __call__(self, visit: BlockVisit) -> Array:
+    def __call__(self, block_visit: BlockVisit) -> Array:
         """Sums of loss, gain and squared gain, (n_pairs, 3), in nats."""
-        sums, block = np.zeros((len(self.pairs), 3)), visit.block
+        sums, block = np.zeros((len(self.pairs), 3)), block_visit.block
         if len(self.pairs):
-            doc_topic = visit.doc_topic
+            doc_topic = block_visit.doc_topic
             compare_merges(
                 block.indptr,
                 block.indices,
                 block.counts,
-                visit.word_weights,
-                visit.doc_weights,
-                visit.documents.norms,
+                block_visit.word_weights,
+                block_visit.doc_weights,
+                block_visit.documents.norms,
                 doc_topic,
-                log_growth(visit.prior, doc_topic),
-                visit.prior,
+                log_growth(block_visit.prior, doc_topic),
+                block_visit.prior,
                 self.pairs,
                 sums,
             )

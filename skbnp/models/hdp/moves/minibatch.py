@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.edits import Merge, Remove, Split, apply, sparing
-from skbnp.inference.local import Collected, DocumentVisitor
+from skbnp.inference.local import Collected, DocumentLocalStep
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
 from skbnp.models.hdp.moves.memory import CREDIT, Evidence, Pair
@@ -47,10 +47,10 @@ USED = 0.01
 
 def comparison(posterior: HDPPosterior) -> hdp_merge.Comparison | None:
     """What to look at while the next minibatch is visited, if anything."""
-    columns, memory = posterior.columns, posterior.move_memory
+    columns, records = posterior.columns, posterior.move_records
     # An edit of a fitted model, or an interrupt in a move, may have ended some.
-    memory.pairs = {p: e for p, e in memory.pairs.items() if columns.keys() >= set(p)}
-    pairs = [(columns[one], columns[other]) for one, other in memory.pairs]
+    records.pairs = {p: e for p, e in records.pairs.items() if columns.keys() >= set(p)}
+    pairs = [(columns[one], columns[other]) for one, other in records.pairs]
     return hdp_merge.Comparison(np.array(pairs, dtype=np.int32)) if pairs else None
 
 
@@ -58,109 +58,111 @@ def move(
     moves: SplitMerge,
     posterior: HDPPosterior,
     X: sp.csr_array,
-    found: Collected,
+    results: Collected,
     n_docs: float,
-    visitor: DocumentVisitor,
+    local_step: DocumentLocalStep,
 ) -> None:
     """Change topics after a minibatch of a corpus of `n_docs` documents."""
     columns = posterior.columns
-    used = found.stats.topic_words.total
+    used = results.stats.topic_words.total
     idle = posterior.ids[used < moves.prune_tokens].tolist()
-    merge(moves, posterior, found, n_docs)
+    merge(moves, posterior, results, n_docs)
     prune(moves, posterior, idle, X.shape[0])
-    rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
-    doc_topic = found.doc_topic
-    split(moves, posterior, X, doc_topic, columns, n_docs, visitor, rng)
+    rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
+    doc_topic = results.doc_topic
+    split(moves, posterior, X, doc_topic, columns, n_docs, local_step, rng)
 
 
 def merge(
-    moves: SplitMerge, posterior: HDPPosterior, found: Collected, n_docs: float
+    moves: SplitMerge, posterior: HDPPosterior, results: Collected, n_docs: float
 ) -> None:
     """Merge what the documents so far show to be one topic, and choose new pairs."""
-    memory, columns = posterior.move_memory, posterior.columns
-    words, eta = posterior.totals.topic_words, posterior.state.topic_word_prior
-    sums, gains = np.zeros((len(memory.pairs), 3)), dict[Pair, float]()
-    if memory.pairs:
-        sums = sum(found.seen, sums)
-    for evidence, row in zip(memory.pairs.values(), sums, strict=True):
-        evidence.add(len(found.n_tokens), row)
-    for pair, evidence in _due(memory.pairs, found, len(words.seen)):
-        evidence.look_at = 2 * evidence.n_docs
+    records, columns = posterior.move_records, posterior.columns
+    words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
+    sums, gains = np.zeros((len(records.pairs), 3)), dict[Pair, float]()
+    if records.pairs:
+        sums = sum(results.seen, sums)
+    for evidence, row in zip(records.pairs.values(), sums, strict=True):
+        evidence.add(len(results.n_tokens), row)
+    for pair, evidence in _due(records.pairs, results, len(words.seen)):
+        evidence.check_at = 2 * evidence.n_docs
         gained, error = evidence.of_corpus(n_docs)
         gained += hdp_merge.words_gain(words, eta, *(columns[name] for name in pair))
         if gained > moves.confidence * error:
             gains[pair] = gained
         elif gained < -moves.confidence * error or evidence.n_docs >= n_docs:
-            del memory.pairs[pair]
-            memory.apart[pair] = posterior.n_steps + LONGEST_WAIT
+            del records.pairs[pair]
+            records.pairs_on_hold[pair] = posterior.n_steps + LONGEST_WAIT
     pairs = list(gains)
     best = hdp_merge.best_disjoint(pairs, list(gains.values()))
     chosen = [pairs[index][::-1] for index in best]
     if chosen:
         apply(Merge(chosen), posterior)
-        memory.forget({name for pair in chosen for name in pair})
+        records.forget({name for pair in chosen for name in pair})
     for _, target in chosen:  # what this minibatch says of it is out of date
-        memory.waits[target] = (posterior.n_steps + 1, 0)
-    _choose_pairs(posterior, found, columns)
+        records.waits[target] = (posterior.n_steps + 1, 0)
+    _choose_pairs(posterior, results, columns)
 
 
 def _due(
-    pairs: dict[Pair, Evidence], found: Collected, n_words: int
+    pairs: dict[Pair, Evidence], results: Collected, n_words: int
 ) -> list[tuple[Pair, Evidence]]:
     """Pairs to look at now, the newest first: a few where many words are seen.
 
     A look reads two topics of all these. All of them together read no more than a
     share of what the visit read.
     """
-    fresh = found.stats.topic_words
+    fresh = results.stats.topic_words
     read = len(fresh.words) * fresh.values.shape[1]
     n_looks = int(max(LOOKED * read, AT_LEAST)) // (2 * n_words)
     due = [item for item in pairs.items() if item[1].is_due]
-    return sorted(due, key=lambda item: item[1].look_at)[: max(n_looks, 1)]
+    return sorted(due, key=lambda item: item[1].check_at)[: max(n_looks, 1)]
 
 
 def _choose_pairs(
-    posterior: HDPPosterior, found: Collected, columns: dict[int, int]
+    posterior: HDPPosterior, results: Collected, columns: dict[int, int]
 ) -> None:
     """Compare pairs that look alike and have not been told apart lately."""
-    memory, living = posterior.move_memory, posterior.columns
-    if len(memory.pairs) > len(living) // 2 or posterior.n_steps % EVERY:
+    records, living = posterior.move_records, posterior.columns
+    if len(records.pairs) > len(living) // 2 or posterior.n_steps % EVERY:
         return
     names = {column: name for name, column in columns.items()}
     step = posterior.n_steps
-    memory.apart = {p: until for p, until in memory.apart.items() if until > step}
-    fresh = found.stats.topic_words
-    pairs = hdp_merge.candidates(found.doc_topic, fresh.values)
-    for one, other in hdp_merge.sparing(pairs, posterior.totals.topic_words):
-        if len(memory.pairs) >= PAIRS_PER_TOPIC * len(living):
+    records.pairs_on_hold = {
+        p: until for p, until in records.pairs_on_hold.items() if until > step
+    }
+    fresh = results.stats.topic_words
+    pairs = hdp_merge.candidates(results.doc_topic, fresh.values)
+    for one, other in hdp_merge.sparing(pairs, posterior.global_stats.topic_words):
+        if len(records.pairs) >= PAIRS_PER_TOPIC * len(living):
             return
         pair = (names[one], names[other])
-        if living.keys() >= set(pair) and pair not in memory.apart:
-            memory.pairs.setdefault(pair, Evidence())
+        if living.keys() >= set(pair) and pair not in records.pairs_on_hold:
+            records.pairs.setdefault(pair, Evidence())
 
 
 def prune(
     moves: SplitMerge, posterior: HDPPosterior, idle: list[int], n_docs: int
 ) -> None:
     """End topics that have been idle for a while; `n_docs` in this minibatch."""
-    memory, living = posterior.move_memory, posterior.columns
-    before = memory.idle
-    memory.idle = {}
+    records, living = posterior.move_records, posterior.columns
+    before = records.idle
+    records.idle = {}
     for name in idle:
         if name in living:
             times, docs = before.get(name, (0, 0))
-            memory.idle[name] = (times + 1, docs + n_docs)
+            records.idle[name] = (times + 1, docs + n_docs)
     least = IDLE_DOCS * moves.prune_patience
     is_ending = []
     for name in posterior.ids.tolist():
-        times, docs = memory.idle.get(name, (0, 0))
+        times, docs = records.idle.get(name, (0, 0))
         is_ending.append(times >= moves.prune_patience and docs >= least)
-    words = posterior.totals.topic_words
+    words = posterior.global_stats.topic_words
     may_end = np.array(is_ending) & ~words.is_known
     ending = posterior.ids[sparing(may_end, words.tokens)].tolist()
     if ending:
         apply(Remove(ending), posterior)
-        memory.forget(set(ending))
+        records.forget(set(ending))
 
 
 def split(
@@ -170,7 +172,7 @@ def split(
     doc_topic: sp.csr_array,
     columns: dict[int, int],
     n_docs: float,
-    visitor: DocumentVisitor,
+    local_step: DocumentLocalStep,
     rng: np.random.Generator,
 ) -> None:
     """Try to split topics drawn by their mass, and keep what raises the bound.
@@ -182,20 +184,20 @@ def split(
     names = posterior.ids[tried].tolist()
     using = doc_topic[:, [columns[name] for name in names]] >= USED
     rows = np.flatnonzero(using.sum(axis=1))
-    memory = posterior.move_memory
-    memory.credit = min(memory.credit + EARNED, CREDIT)
-    if len(rows) < 2 or memory.credit < 0.0 or moves.max_splits == 0:
+    records = posterior.move_records
+    records.credit = min(records.credit + EARNED, CREDIT)
+    if len(rows) < 2 or records.credit < 0.0 or moves.max_splits == 0:
         return
-    memory.credit -= X[rows].sum() / X.sum() + TRY * len(tried)
-    look = hdp_split.Collection(tried.tolist())
-    said = visitor.visit(posterior, X[rows], look=look).seen
+    records.credit -= X[rows].sum() / X.sum() + TRY * len(tried)
+    block_hook = hdp_split.Collection(tried.tolist())
+    collected = local_step.update_local(posterior, X[rows], block_hook=block_hook).seen
     fitted = np.ones(X.shape[0], dtype=bool)
     if moves.judge == "others":
         fitted[rng.permutation(X.shape[0])[X.shape[0] // 2 :]] = False
     n_accepted = 0
     for index, (name, column) in enumerate(zip(names, tried.tolist(), strict=True)):
-        parts = hdp_split.Parts.joined([block[index] for block in said], rows)
-        words = posterior.totals.topic_words
+        parts = hdp_split.Parts.joined([block[index] for block in collected], rows)
+        words = posterior.global_stats.topic_words
         parts = replace(parts, words=words.seen.rows_of(parts.words))
         prior, topic = float(state.doc_prior[column]), words.column(column)
         rest = n_docs, words.seen.n_unseen
@@ -211,24 +213,24 @@ def split(
         if children is not None and gained > moves.confidence * error:
             halves, shares = children.topics, children.shares
             apply(Split(name, posterior.n_named, halves, shares), posterior)
-            posterior.move_memory.waits.pop(name, None)
-            memory.credit = CREDIT
+            posterior.move_records.waits.pop(name, None)
+            records.credit = CREDIT
             n_accepted += 1
             is_full = len(posterior.ids) >= posterior.max_components
             if n_accepted == moves.max_splits or is_full:
                 return
         else:
-            _, wait = posterior.move_memory.waits.get(name, (0, 0))
+            _, wait = posterior.move_records.waits.get(name, (0, 0))
             wait = min(max(2 * wait, 1), LONGEST_WAIT)
-            posterior.move_memory.waits[name] = (step + 1 + wait, wait)
+            posterior.move_records.waits[name] = (step + 1 + wait, wait)
 
 
 def _tried(
     moves: SplitMerge, posterior: HDPPosterior, rng: np.random.Generator
 ) -> NDArray[np.intp]:
     """Columns of topics to split: those not rejected lately, drawn by their mass."""
-    waits, step = posterior.move_memory.waits, posterior.n_steps
-    words = posterior.totals.topic_words
+    waits, step = posterior.move_records.waits, posterior.n_steps
+    words = posterior.global_stats.topic_words
     mass = words.total.copy()
     mass[words.is_known] = 0.0
     waiting = [waits.get(name, (0, 0))[0] > step for name in posterior.ids.tolist()]

@@ -15,7 +15,7 @@ from skbnp.components.statistics import WordRows, WordTopics
 from skbnp.inference.edits import Merge, Split, apply
 from skbnp.inference.engine import Learner
 from skbnp.inference.local import Collected
-from skbnp.inference.protocols import AllFound, Moves
+from skbnp.inference.protocols import LocalResults, Moves
 from skbnp.inference.schedules import Round
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.local import BlockVisit
@@ -47,44 +47,46 @@ class PrintedMoves(Moves):
         self.moves, self._is_looking = moves, False
         self._columns, self._weights = {}, {}
 
-    def look(self, learner: Learner) -> type["_Kept"]:
+    def block_hook(self, learner: Learner) -> type["_Kept"]:
         """Keep what blocks say: pairs to compare follow from all of them."""
         self._is_looking = True
         return _Kept
 
-    def end_visit(self, learner: Learner, round: Round, found: AllFound) -> AllFound:
+    def end_local_step(
+        self, learner: Learner, round: Round, results: LocalResults
+    ) -> LocalResults:
         """Merge pairs of topics that the minibatch shows to be one (lines 9 to 13)."""
         if not self._is_looking:
-            return found
-        (said,), posterior = found, learner.posterior
+            return results
+        (result,), posterior = results, learner.posterior
         self._columns = {name: [column] for name, column in posterior.columns.items()}
-        said = self._merge(posterior, said, round.scale)
+        result = self._merge(posterior, result, round.scale)
         weights = posterior.state.topic_weights.tolist()
         self._weights = dict(zip(posterior.ids.tolist(), weights, strict=True))
-        return [said]
+        return [result]
 
-    def end_round(self, learner: Learner, round: Round, found: AllFound) -> None:
+    def end_round(self, learner: Learner, round: Round, results: LocalResults) -> None:
         """Split topics in two (lines 15 to 20)."""
         if self._is_looking:
             self._is_looking = False
             n_docs = round.scale * round.n_docs
-            self._split(learner.posterior, found[0], n_docs, round.step)
+            self._split(learner.posterior, results[0], n_docs, round.step)
 
     def _merge(
-        self, posterior: HDPPosterior, said: Collected, scale: float
+        self, posterior: HDPPosterior, result: Collected, scale: float
     ) -> Collected:
         """Merge disjoint pairs that raise the bound, best first."""
-        pairs, state = covarying_pairs(said.doc_topic), posterior.state
-        pairs = pairs[~posterior.totals.topic_words.is_known[pairs].any(axis=1)]
+        pairs, state = covarying_pairs(result.doc_topic), posterior.state
+        pairs = pairs[~posterior.global_stats.topic_words.is_known[pairs].any(axis=1)]
         comparison = hdp_merge.Comparison(pairs)
-        visits = (kept.visit for kept in said.seen)
-        sums = sum((comparison(visit) for visit in visits), np.zeros((len(pairs), 3)))
-        n_docs = len(said.n_tokens)
+        visits = (kept.visit for kept in result.seen)
+        sums = sum((comparison(block) for block in visits), np.zeros((len(pairs), 3)))
+        n_docs = len(result.n_tokens)
         deviation = np.sqrt(np.maximum(n_docs * sums[:, 2] - sums[:, 1] ** 2, 0.0))
         error = scale * deviation / np.sqrt(n_docs)
         gains = scale * sums[:, 1] + words_gains(
-            posterior.totals.topic_words,
-            said.stats.topic_words,
+            posterior.global_stats.topic_words,
+            result.stats.topic_words,
             scale,
             state.topic_word_prior,
             pairs,
@@ -92,13 +94,13 @@ class PrintedMoves(Moves):
         gains[gains <= self.moves.confidence * error] = -np.inf
         chosen = hdp_merge.best_disjoint([tuple(pair) for pair in pairs], gains)
         if not chosen:
-            return said
+            return result
         places = pairs[chosen, ::-1].tolist()  # the second joins the first
         names = [tuple(posterior.ids[place].tolist()) for place in places]
         apply(Merge(names), posterior)
         for source, target in names:
             self._columns[target] += self._columns.pop(source)
-        memo = Memo(said.stats, said.doc_topic, said.n_tokens, sums[:, 0])
+        memo = Memo(result.stats, result.doc_topic, result.n_tokens, sums[:, 0])
         memo = memo.merged(places, sums[chosen, 0])
         stats = posterior.model.statistics(
             posterior.state,
@@ -107,23 +109,23 @@ class PrintedMoves(Moves):
             memo.doc_topic,
             memo.n_tokens,
         )
-        return Collected(stats, said.n_tokens, said.seen, memo.doc_topic)
+        return Collected(stats, result.n_tokens, result.seen, memo.doc_topic)
 
     def _split(
-        self, posterior: HDPPosterior, said: Collected, n_docs: float, step: float
+        self, posterior: HDPPosterior, result: Collected, n_docs: float, step: float
     ) -> None:
         """Try all topics in turn, until enough splits have raised the bound."""
         names, n_accepted = posterior.ids.tolist(), 0
-        everyone = np.ones(len(said.n_tokens), dtype=bool)
+        everyone = np.ones(len(result.n_tokens), dtype=bool)
         for column, name in enumerate(names):
-            if posterior.totals.topic_words.is_known[column]:
+            if posterior.global_stats.topic_words.is_known[column]:
                 continue
             is_full = len(posterior.ids) >= posterior.max_components
             if n_accepted == self.moves.max_splits or is_full:
                 return
-            state, words = posterior.state, posterior.totals.topic_words
-            look = hdp_split.Collection(self._columns[name])
-            parts = [part for kept in said.seen for part in look(kept.visit)]
+            state, words = posterior.state, posterior.global_stats.topic_words
+            block_hook = hdp_split.Collection(self._columns[name])
+            parts = [part for kept in result.seen for part in block_hook(kept.visit)]
             joined = hdp_split.Parts.joined(parts, np.arange(len(everyone)))
             eta, seen = state.topic_word_prior, words.seen
             parent = hdp_split.Parent.among(
@@ -151,8 +153,8 @@ class PrintedMoves(Moves):
 class _Kept:
     """Looks at a block, and keeps it all."""
 
-    def __init__(self, visit: BlockVisit):
-        self.visit = visit
+    def __init__(self, block: BlockVisit):
+        self.visit = block
 
 
 def covarying_pairs(doc_topic: sp.csr_array) -> NDArray[np.int32]:
@@ -172,7 +174,7 @@ def covarying_pairs(doc_topic: sp.csr_array) -> NDArray[np.int32]:
 
 def words_gains(
     topics: WordTopics,
-    found: WordRows,
+    results: WordRows,
     scale: float,
     eta: float,
     pairs: NDArray[np.int32],
@@ -182,17 +184,21 @@ def words_gains(
     Differences of E[log p(words)] - KL(q(phi) || p(phi)), the words those of a
     minibatch that stands for `scale` times as many, q(phi) that before its update.
     """
-    seen = topics.seen.with_words(found.words)
-    held, n_unseen = topics.rows(seen.words), seen.n_unseen
-    sums = np.zeros_like(held)
-    sums[seen.rows_of(found.words)] = scale * found.values.toarray()
-    held, sums = np.ascontiguousarray(held.T), np.ascontiguousarray(sums.T)
+    seen = topics.seen.with_words(results.words)
+    topic_counts, n_unseen = topics.rows(seen.words), seen.n_unseen
+    sums = np.zeros_like(topic_counts)
+    sums[seen.rows_of(results.words)] = scale * results.values.toarray()
+    topic_counts, sums = (
+        np.ascontiguousarray(topic_counts.T),
+        np.ascontiguousarray(sums.T),
+    )
     alone = [
-        _words_term(*topic, eta, n_unseen) for topic in zip(held, sums, strict=True)
+        _words_term(*topic, eta, n_unseen)
+        for topic in zip(topic_counts, sums, strict=True)
     ]
     gains = np.empty(len(pairs))
     for index, (one, other) in enumerate(pairs.tolist()):
-        both = held[one] + held[other], sums[one] + sums[other]
+        both = topic_counts[one] + topic_counts[other], sums[one] + sums[other]
         gains[index] = _words_term(*both, eta, n_unseen) - alone[one] - alone[other]
     return gains
 

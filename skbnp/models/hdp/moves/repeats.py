@@ -13,7 +13,7 @@ import numpy as np
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import Collected, LocalStop, Look
+from skbnp.inference.local import BlockHook, Collected, LocalStop
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Moves
@@ -37,8 +37,10 @@ def suit_burstiness_to(
     X = corpus.fetch(evenly(corpus.n_docs, N_DOCS))
     batch = Batch.from_counts(X, posterior.state.n_components)
     stop = LocalStop(MAX_ITER, TOL)
-    held = np.ones(batch.n_docs)
-    step = CollapsedStep.prepare(posterior, batch, stop, executor, remembered=held)
+    doc_weights = np.ones(batch.n_docs)
+    step = CollapsedStep.prepare(
+        posterior, batch, stop, executor, remembered=doc_weights
+    )
     burstiness = learn_burstiness(
         X, lambda b: step.seat(b, batch, executor), posterior.state.burstiness
     )
@@ -63,28 +65,28 @@ class LearnBurstiness(Moves):
         """Change components before a pass."""
         self.moves.begin_pass(learner)
 
-    def look(self, learner: Learner) -> Look | None:
+    def block_hook(self, learner: Learner) -> BlockHook | None:
         """Return what to look at while blocks are visited, if anything."""
-        return self.moves.look(learner)
+        return self.moves.block_hook(learner)
 
-    def end_visit(
-        self, learner: Learner, round: Round, found: Sequence[Collected]
+    def end_local_step(
+        self, learner: Learner, round: Round, results: Sequence[Collected]
     ) -> Sequence[Collected]:
         """Change components before the update."""
-        return self.moves.end_visit(learner, round, found)
+        return self.moves.end_local_step(learner, round, results)
 
     def end_round(
-        self, learner: Learner, round: Round, found: Sequence[Collected]
+        self, learner: Learner, round: Round, results: Sequence[Collected]
     ) -> None:
         """Change components after a round."""
-        self.moves.end_round(learner, round, found)
+        self.moves.end_round(learner, round, results)
 
     def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
         """Learn burstiness where it is due; whether the fit can converge."""
         has_stayed = self.moves.end_pass(learner, monitor)
         posterior, n_passes = learner.posterior, learner.n_passes
         if n_passes == 1 or n_passes % SPACING == 0:
-            suit_burstiness_to(learner.corpus, posterior, learner.visitor.executor)
+            suit_burstiness_to(learner.corpus, posterior, learner.local_step.executor)
             by_tables = n_passes >= PLAIN_PASSES
             with commit():
                 posterior.state = replace(posterior.state, by_tables=by_tables)

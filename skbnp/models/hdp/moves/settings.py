@@ -163,7 +163,7 @@ class SplitMerge:
 
 def end_unused(moves: SplitMerge, posterior: Posterior) -> list[int]:
     """End topics that hold hardly a token of the corpus; return their columns."""
-    words = posterior.totals.topic_words
+    words = posterior.global_stats.topic_words
     mass = words.tokens
     is_ending = (mass < moves.prune_tokens) & ~words.is_known
     gone = np.flatnonzero(sparing(is_ending, mass))

@@ -63,19 +63,26 @@ class Collection:
 
     columns: list[int]
 
-    def __call__(self, visit: BlockVisit) -> list[Parts]:
+    def __call__(self, block_visit: BlockVisit) -> list[Parts]:
         """Parts of each topic."""
-        block, row, doc_weights = visit.block, visit.row, visit.doc_weights
-        words, norms = block.words[block.indices], visit.documents.norms
+        block, row, doc_weights = (
+            block_visit.block,
+            block_visit.row,
+            block_visit.doc_weights,
+        )
+        words, norms = block.words[block.indices], block_visit.documents.norms
         parts = []
         for column in self.columns:
             weights = doc_weights[:, column]
             here = weights[row] > 0.0
-            mass = weights[row[here]] * visit.word_weights[block.indices[here], column]
+            mass = (
+                weights[row[here]]
+                * block_visit.word_weights[block.indices[here], column]
+            )
             mass *= block.counts[here] / norms[here]
-            held = mass > NEGLIGIBLE
-            rows = row[here][held] + block.rows.start
-            parts.append(Parts(words[here][held], rows, mass[held]))
+            in_use = mass > NEGLIGIBLE
+            rows = row[here][in_use] + block.rows.start
+            parts.append(Parts(words[here][in_use], rows, mass[in_use]))
         return parts
 
 
@@ -248,8 +255,8 @@ def gain(
     of its tokens. The error is that of drawing the documents from the corpus.
     """
     share, tokens, _ = _assign(parent, children, eta)
-    held = parent.scale * (share * parent.mass).sum(axis=1)
-    if held.min() < min_tokens:
+    in_use = parent.scale * (share * parent.mass).sum(axis=1)
+    if in_use.min() < min_tokens:
         return -np.inf, 0.0
     per_token = (share * _log_phi(children.topics, parent, eta)).sum(axis=0)
     per_token -= _log_phi(parent.topic[None], parent, eta)[0]

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from skbnp.inference.edits import Merge, Remove, apply, sparing
 from skbnp.inference.engine import Learner
-from skbnp.inference.local import Collected, DocumentVisitor
+from skbnp.inference.local import Collected, DocumentLocalStep
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.protocols import Corpus, Moves
 from skbnp.inference.schedules import Round
-from skbnp.models.hdp.memory import CollapsedMemory, MeanFieldMemory, doc_topic
+from skbnp.models.hdp.memory import CollapsedCache, MeanFieldCache, doc_topic
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import minibatch
 from skbnp.models.hdp.moves.settings import SplitMerge, end_unused
@@ -20,11 +20,11 @@ from skbnp.models.hdp.posterior import HDPPosterior
 
 __all__ = ["EndUnused", "ExactLearner", "ExactMoves", "MinibatchMoves", "prune"]
 
-ExactLearner = Learner[HDPPosterior, Corpus, DocumentVisitor, MeanFieldMemory]
-CorpusMemory = MeanFieldMemory | CollapsedMemory
+ExactLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, MeanFieldCache]
+CorpusMemory = MeanFieldCache | CollapsedCache
 
 #: Totals of which mean weights gave a larger share are too blurred to judge topics by.
-STALE = 0.1
+MOST_INIT = 0.1
 #: Passes until a pair of topics that were told apart is compared again.
 WAIT = 8
 
@@ -45,20 +45,20 @@ class EndUnused(Moves):
         self.moves = moves
 
     def end_round(
-        self, learner: Learner, round: Round, found: Sequence[Collected]
+        self, learner: Learner, round: Round, results: Sequence[Collected]
     ) -> None:
         """End topics by running averages."""
-        if not learner.memory.holds_corpus and learner.has_seen_enough:
+        if not learner.cache.holds_corpus and learner.has_seen_enough:
             end_unused(self.moves, learner.posterior)
 
     def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
         """End topics by the sums of the corpus."""
-        memory = learner.memory
-        if isinstance(memory, CorpusMemory) and memory.is_complete:
+        cache = learner.cache
+        if isinstance(cache, CorpusMemory) and cache.is_complete:
             gone = end_unused(self.moves, learner.posterior)
             if gone:
-                memory.drop(gone)
-                memory.refresh(learner.posterior)
+                cache.drop(gone)
+                cache.refresh(learner.posterior)
         return True
 
 
@@ -76,22 +76,22 @@ class MinibatchMoves(Moves):
     def __init__(self, moves: SplitMerge):
         self.moves, self._has_looked = moves, False
 
-    def look(self, learner: Learner) -> hdp_merge.Comparison | None:
+    def block_hook(self, learner: Learner) -> hdp_merge.Comparison | None:
         """Compare pairs of topics, once totals are clear."""
         posterior = learner.posterior
-        self._has_looked = posterior.stale < STALE
+        self._has_looked = posterior.init_fraction < MOST_INIT
         return minibatch.comparison(posterior) if self._has_looked else None
 
     def end_round(
-        self, learner: Learner, round: Round, found: Sequence[Collected]
+        self, learner: Learner, round: Round, results: Sequence[Collected]
     ) -> None:
         """Merge, prune and split topics by what a minibatch says."""
         if not self._has_looked:
             return
         self._has_looked = False
-        (part,), (said,), posterior = round.parts, found, learner.posterior
+        (part,), (result,), posterior = round.parts, results, learner.posterior
         X, n_docs = learner.corpus.documents(part), round.scale * round.n_docs
-        minibatch.move(self.moves, posterior, X, said, n_docs, learner.visitor)
+        minibatch.move(self.moves, posterior, X, result, n_docs, learner.local_step)
 
 
 class ExactMoves(Moves):
@@ -105,26 +105,26 @@ class ExactMoves(Moves):
     ----------
     pairs : list of pairs of ids
         Compared in the present pass.
-    apart : dict
+    pairs_on_hold : dict
         Pairs of ids that are not compared before a pass.
     """
 
     moves: SplitMerge
     pairs: list[tuple[int, int]]
-    apart: dict[tuple[int, int], int]
+    pairs_on_hold: dict[tuple[int, int], int]
 
     def __init__(self, moves: SplitMerge):
-        self.moves, self.pairs, self.apart = moves, [], {}
+        self.moves, self.pairs, self.pairs_on_hold = moves, [], {}
 
     def begin_pass(self, learner: ExactLearner) -> None:
         """End the lightest topics before the last pass with mean weights."""
-        memory, posterior = learner.memory, learner.posterior
-        is_last = memory.n_passes + 1 == memory.n_forgetful
+        cache, posterior = learner.cache, learner.posterior
+        is_last = cache.n_passes + 1 == cache.n_forgetful
         if learner.is_warming_up and is_last:
-            light = self.moves.light(posterior.totals.topic_words.tokens)
+            light = self.moves.light(posterior.global_stats.topic_words.tokens)
             prune(learner, light)
 
-    def look(self, learner: ExactLearner) -> hdp_merge.Comparison | None:
+    def block_hook(self, learner: ExactLearner) -> hdp_merge.Comparison | None:
         """Compare pairs of topics."""
         if not self.pairs:
             return None
@@ -134,59 +134,61 @@ class ExactMoves(Moves):
 
     def end_pass(self, learner: ExactLearner, monitor: Monitor) -> bool:
         """Merge and end topics by the exact bound; choose pairs to compare."""
-        memory = learner.memory
-        if memory.is_complete:
+        cache = learner.cache
+        if cache.is_complete:
             n_changed = self._merge(learner)
-            ending = doc_topic(memory.memos).sum(axis=0) == 0.0
+            ending = doc_topic(cache.memos).sum(axis=0) == 0.0
             n_changed += prune(learner, ending)
             if n_changed:
-                memory.refresh(learner.posterior)
+                cache.refresh(learner.posterior)
             self._choose_pairs(learner)
         return True
 
     def _choose_pairs(self, learner: ExactLearner) -> None:
         """Pairs of topics to compare in the next pass."""
         posterior = learner.posterior
-        counts = sp.csr_array(doc_topic(learner.memory.memos))
-        words = sp.csr_array(posterior.totals.topic_words.held())
+        counts = sp.csr_array(doc_topic(learner.cache.memos))
+        words = sp.csr_array(posterior.global_stats.topic_words.seen_counts())
         pairs = hdp_merge.candidates(counts, words)
-        pairs = hdp_merge.sparing(pairs, posterior.totals.topic_words)
+        pairs = hdp_merge.sparing(pairs, posterior.global_stats.topic_words)
         names, now = posterior.ids.tolist(), learner.n_passes
-        self.apart = {p: until for p, until in self.apart.items() if until > now}
+        self.pairs_on_hold = {
+            p: until for p, until in self.pairs_on_hold.items() if until > now
+        }
         named = [(names[one], names[other]) for one, other in pairs]
-        self.pairs = [pair for pair in named if pair not in self.apart]
+        self.pairs = [pair for pair in named if pair not in self.pairs_on_hold]
 
     def _merge(self, learner: ExactLearner) -> int:
         """Merge the pairs whose exact gain is positive, best first, disjoint."""
         if not self.pairs:
             return 0
-        posterior, memory = learner.posterior, learner.memory
-        columns, words = posterior.columns, posterior.totals.topic_words
-        counts = doc_topic(memory.memos)
+        posterior, cache = learner.posterior, learner.cache
+        columns, words = posterior.columns, posterior.global_stats.topic_words
+        counts = doc_topic(cache.memos)
         prior, eta = posterior.state.doc_prior, posterior.state.topic_word_prior
-        gains = -np.sum([memo.losses for memo in memory.memos], axis=0)
+        gains = -np.sum([memo.losses for memo in cache.memos], axis=0)
         for index, pair in enumerate(self.pairs):
             one, other = (columns[name] for name in pair)
             gains[index] += hdp_merge.documents_gain(prior, counts, one, other)
             gains[index] += hdp_merge.words_gain(words, eta, one, other)
             if gains[index] < 0.0:
-                self.apart[pair] = learner.n_passes + WAIT
+                self.pairs_on_hold[pair] = learner.n_passes + WAIT
         chosen = hdp_merge.best_disjoint(self.pairs, gains)
         if chosen:
             pairs = [self.pairs[index][::-1] for index in chosen]
             places = [(columns[source], columns[target]) for source, target in pairs]
-            memory.memos = [m.merged(places, m.losses[chosen]) for m in memory.memos]
+            cache.memos = [m.merged(places, m.losses[chosen]) for m in cache.memos]
             apply(Merge(pairs), posterior)
         return len(chosen)
 
 
 def prune(learner: ExactLearner, ending: NDArray[np.bool_]) -> int:
     """End topics that are not known; at least one is left."""
-    posterior, memory = learner.posterior, learner.memory
-    words = posterior.totals.topic_words
+    posterior, cache = learner.posterior, learner.cache
+    words = posterior.global_stats.topic_words
     ending = sparing(ending & ~words.is_known, words.tokens)
     columns = np.flatnonzero(ending).tolist()
     if len(columns):
-        memory.drop(columns)
+        cache.drop(columns)
         apply(Remove(posterior.ids[columns].tolist()), posterior)
     return len(columns)

@@ -14,8 +14,8 @@ from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, CountingMoves
 from skbnp.models.nested_crp.memory import (
-    PathMemory,
-    PathVisitor,
+    PathCache,
+    PathLocalStep,
     TreeCorpus,
     some_rows,
 )
@@ -36,7 +36,7 @@ MOST_DOCS = 2000
 AHEAD = 2.0
 
 
-OnlineTreeLearner = Learner[Posterior, Corpus, PathVisitor, RunningAverage]
+OnlineTreeLearner = Learner[Posterior, Corpus, PathLocalStep, RunningAverage]
 
 
 class OnlineTreeEdits(CountingMoves):
@@ -57,30 +57,30 @@ class OnlineTreeEdits(CountingMoves):
         posterior = learner.posterior
         n_logged = len(posterior.lineage)
         if learner.n_passes & (learner.n_passes - 1) == 0:
-            X, visitor = learner.corpus.X, learner.visitor
-            restructure(posterior, X, visitor, self.moves, monitor, self._held)
+            X, local_step = learner.corpus.X, learner.local_step
+            restructure(posterior, X, local_step, self.moves, monitor, self._held)
         return len(posterior.lineage) == n_logged
 
 
 def restructure(
     posterior: Posterior,
     X: sp.csr_array,
-    visitor: PathVisitor,
+    local_step: PathLocalStep,
     moves: TreeMoves,
     monitor: Monitor,
-    held: float,
+    counts: float,
 ) -> None:
     """Change the tree by some documents, which have been learned from.
 
     Moves are judged by what these documents and all others say: they take the place of
     as many that the topics know of. Others cannot be visited. What a move changes is
-    changed in the totals for as many documents as stand there for these, `held`.
+    changed in the totals for as many documents as stand there for these, `counts`.
     """
     if X.shape[0] < LEAST_DOCS:
         return
     before = len(posterior.lineage)
-    rng = stream(posterior.entropy, Purpose.SOME_DOCS, posterior.n_steps)
-    _learn(posterior, some_rows(X, MOST_DOCS, rng), visitor, moves, held)
+    rng = stream(posterior.seed_entropy, Purpose.SOME_DOCS, posterior.n_steps)
+    _learn(posterior, some_rows(X, MOST_DOCS, rng), local_step, moves, counts)
     _end_idle(posterior)
     if len(posterior.lineage) > before:
         with commit():
@@ -90,23 +90,23 @@ def restructure(
 def _learn(
     posterior: Posterior,
     X: sp.csr_array,
-    visitor: PathVisitor,
+    local_step: PathLocalStep,
     moves: TreeMoves,
-    held: float,
+    counts: float,
 ) -> None:
     """Let moves change the tree."""
-    mass = float(posterior.totals.stub_masses.sum())
+    mass = float(posterior.global_stats.stub_masses.sum())
     known = max(mass / X.shape[0], 1.0)
     ahead, others = min(AHEAD, known), None
     if known > ahead:
-        others = posterior.totals.times(1.0 - ahead / known)
+        others = posterior.global_stats.times(1.0 - ahead / known)
     chunk, corpus = replace(posterior, lineage=[]), TreeCorpus(X, scale=ahead)
-    memory, schedule = PathMemory(corpus, others), corpus.schedule()
-    learner = Learner(chunk, corpus, schedule, visitor, memory)
+    cache, schedule = PathCache(corpus, others), corpus.schedule()
+    learner = Learner(chunk, corpus, schedule, local_step, cache)
     n_levels, quiet = posterior.model.priors.n_levels, discarding()
     learner.one_pass(quiet)
     old = chunk.state.tree
-    said = corpus.sums(old, n_levels)
+    old_stats = corpus.sums(old, n_levels)
     learner.moves = TreeEdits(moves)
     for _ in range(MOST_PASSES):
         if learner.one_pass(quiet):
@@ -114,15 +114,17 @@ def _learn(
     if not chunk.lineage:
         return
     new = chunk.state.tree
-    heirs = {
+    merged_into = {
         ends: stays
         for entry in chunk.lineage
         if entry.kind == "merge"
         for stays, ends in zip(entry.parents[::2], entry.parents[1::2], strict=True)
     }
-    change = corpus.sums(new, n_levels).plus(said.follow(old, new, heirs), -1.0)
-    stats = posterior.totals.follow(posterior.state.tree, new, heirs)
-    stats = stats.plus(change, held / (ahead * X.shape[0])).clipped()
+    change = corpus.sums(new, n_levels).plus(
+        old_stats.follow(old, new, merged_into), -1.0
+    )
+    stats = posterior.global_stats.follow(posterior.state.tree, new, merged_into)
+    stats = stats.plus(change, counts / (ahead * X.shape[0])).clipped()
     stats = stats.times(mass / stats.stub_masses.sum())
     log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
     _adopt(posterior, new, stats, log)
@@ -135,7 +137,7 @@ def _end_idle(posterior: Posterior) -> None:
         new = new.remove_upwards(leaf)
     if new is not tree:
         gone = tuple(np.setdiff1d(tree.ids, new.ids).tolist())
-        stats = posterior.totals.follow(tree, new)
+        stats = posterior.global_stats.follow(tree, new)
         _adopt(posterior, new, stats, [Lineage(posterior.n_steps, "prune", gone, ())])
 
 

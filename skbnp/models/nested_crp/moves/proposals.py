@@ -51,7 +51,7 @@ class Proposal:
     children: Ids  # nodes that live on, or begin
     topics: TopicTree  # where documents begin
     rows: Rows  # documents that it touches
-    heirs: Mapping[int, int] | None = None  # of nodes that it ends
+    merged_into: Mapping[int, int] | None = None  # of nodes that it ends
     by_rule: bool = False  # whatever the bound says
 
     @property
@@ -69,11 +69,15 @@ class Context(trials.Context):
     @property
     def masses(self) -> Array:
         """Documents of each stub."""
-        return self.posterior.totals.stub_masses
+        return self.posterior.global_stats.stub_masses
 
-    def edited(self, tree: Tree, heirs: Mapping[int, int] | None = None) -> TopicTree:
+    def edited(
+        self, tree: Tree, merged_into: Mapping[int, int] | None = None
+    ) -> TopicTree:
         """Return the same topics where nodes live on, nothing where they are new."""
-        return self.posterior.totals.follow(self.tree, tree, heirs).held(tree)
+        return self.posterior.global_stats.follow(
+            self.tree, tree, merged_into
+        ).globals_on(tree)
 
     def below(self, node: int) -> Rows:
         """Documents with a share of a node."""
@@ -158,19 +162,19 @@ def _propose_prune_by_rule(context: Context, leaf: int) -> Proposal | None:
 
 def _list_siblings(context: Context) -> list[Ids]:
     """Siblings, by what their topics would gain."""
-    tree, words = context.tree, context.posterior.totals.word_counts
+    tree, words = context.tree, context.posterior.global_stats.word_counts
     priors = context.posterior.model.priors
     eta, n_unseen = priors.topic_prior[tree.depth], priors.n_unseen
     alone = log_topic_evidence(words, eta, n_unseen)
-    found: list[tuple[float, int, int]] = []
+    proposals: list[tuple[float, int, int]] = []
     for parent in range(len(tree)):
         siblings = np.flatnonzero(tree.parent == parent)
         one, other = siblings[_pair_similar_rows(words[siblings])].T
         gains = log_topic_evidence(words[one] + words[other], eta[one], n_unseen)
         gains -= alone[one] + alone[other]
         names = tree.ids[one].tolist(), tree.ids[other].tolist()
-        found += zip((-gains).tolist(), *names, strict=True)
-    return [(one, other) for _, one, other in sorted(found)]
+        proposals += zip((-gains).tolist(), *names, strict=True)
+    return [(one, other) for _, one, other in sorted(proposals)]
 
 
 def _pair_similar_rows(words: Array) -> NDArray[np.intp]:
@@ -188,10 +192,10 @@ def _propose_merge(context: Context, target: int, source: int) -> Proposal | Non
     if not context.are_siblings(target, source):
         return None
     touched = np.concatenate([tree.subtree_of(target), tree.subtree_of(source)])
-    heirs = {source: target}
-    topics = context.edited(tree.merge(source, target), heirs)
+    merged_into = {source: target}
+    topics = context.edited(tree.merge(source, target), merged_into)
     rows = context.corpus.touching(touched)
-    return Proposal("merge", (target, source), (target,), topics, rows, heirs)
+    return Proposal("merge", (target, source), (target,), topics, rows, merged_into)
 
 
 def _list_similar_leaves(context: Context) -> list[Ids]:
@@ -216,15 +220,15 @@ def _propose_path_merge(context: Context, target: int, source: int) -> Proposal 
         tree.path_to(target).tolist(), tree.path_to(source).tolist(), strict=True
     )
     ended = [(stays, ends) for stays, ends in pairs if ends not in new][::-1]
-    heirs = {ends: stays for stays, ends in ended}
+    merged_into = {ends: stays for stays, ends in ended}
     touched = np.array([node for pair in ended for node in pair])
     return Proposal(
         "merge",
         tuple(touched.tolist()),
         tuple(stays for stays, _ in ended),
-        context.edited(new, heirs),
+        context.edited(new, merged_into),
         context.corpus.touching(touched),
-        heirs,
+        merged_into,
         by_rule=True,
     )
 
@@ -236,7 +240,7 @@ def _list_attachments(context: Context) -> list[Ids]:
     """Nodes and other parents, by what the words below cost at these."""
     tree, posterior = context.tree, context.posterior
     given = path_globals(posterior.state, posterior.model.priors)
-    found = []
+    proposals = []
     for place in np.flatnonzero(tree.depth > 1):
         above = tree.levels[tree.depth[place] - 1]
         if len(above) < 2:
@@ -249,8 +253,8 @@ def _list_attachments(context: Context) -> list[Ids]:
         own = above == tree.parent[place]
         gains, names = logs - logs[own], tree.ids[above]
         others = (-gains[~own]).tolist(), names[~own].tolist()
-        found += [(cost, node, name) for cost, name in zip(*others, strict=True)]
-    return [(node, parent) for _, node, parent in sorted(found)]
+        proposals += [(cost, node, name) for cost, name in zip(*others, strict=True)]
+    return [(node, parent) for _, node, parent in sorted(proposals)]
 
 
 def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | None:
@@ -376,15 +380,15 @@ def _list_poor_fits(context: Context) -> list[Ids]:
     if priors.n_levels == 1:
         return []
     given = path_globals(posterior.state, priors)
-    found = []
+    proposals = []
     n_scored = min(N_SCORED, corpus.n_docs)
     for doc in context.rng.choice(corpus.n_docs, n_scored, replace=False).tolist():
         x, bound = corpus.document(doc)
         opened = score_branches(given, given.log_topics(x.indices), x.data)
         best = int(np.argmax(opened.scores))
         gain = float(opened.scores[best]) - bound
-        found.append((-gain, int(tree.ids[opened.stubs[best]]), doc))
-    return [(node, doc) for _, node, doc in sorted(found)[:N_KEPT]]
+        proposals.append((-gain, int(tree.ids[opened.stubs[best]]), doc))
+    return [(node, doc) for _, node, doc in sorted(proposals)[:N_KEPT]]
 
 
 def _propose_own_branch(context: Context, node: int, doc: int) -> Proposal | None:
@@ -438,26 +442,26 @@ def _draw_growth_nodes(context: Context) -> list[Ids]:
     n_docs = context.corpus.n_docs
     most = min(-(-n_docs // DOCS_PER_GROWTH), int(MOST_GROWTH * len(tree)) + 1)
     shares = context.corpus.shares(tree).tocsr()
-    found: list[Ids] = []
+    proposals: list[Ids] = []
     for doc in context.rng.choice(n_docs, min(most, n_docs), replace=False):
         own = shares[[doc]]
         until = own.data.cumsum()
         at = np.searchsorted(until, until[-1] * context.rng.random(), side="right")
         place = own.indices[at]
         if tree.depth[place] < n_levels - 1:
-            found.append((int(tree.ids[place]),))
-    return found
+            proposals.append((int(tree.ids[place]),))
+    return proposals
 
 
 def _draw_growth_nodes_of_paper(context: Context) -> list[Ids]:
     """Return those that single documents draw, and one by all documents together."""
     tree, n_levels = context.tree, context.posterior.model.priors.n_levels
-    found = _draw_growth_nodes(context)
+    proposals = _draw_growth_nodes(context)
     inner = np.flatnonzero((tree.depth < n_levels - 1) & (context.masses > 0.0))
     if len(inner):
         weights = context.masses[inner] / context.masses[inner].sum()
-        found.append((int(tree.ids[context.rng.choice(inner, p=weights)]),))
-    return found
+        proposals.append((int(tree.ids[context.rng.choice(inner, p=weights)]),))
+    return proposals
 
 
 def _propose_growth_by_prior(context: Context, node: int) -> Proposal | None:

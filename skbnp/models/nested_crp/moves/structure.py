@@ -17,7 +17,7 @@ from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.trials import LEAST_GAIN, ROUNDING, EditMoves, accept, follow
 from skbnp.models.nested_crp.local import DocPaths
-from skbnp.models.nested_crp.memory import PathMemory, PathVisitor, TreeCorpus
+from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
 from skbnp.models.nested_crp.model import PathStats, TopicTree, update_globals
 from skbnp.models.nested_crp.moves.proposals import (
     Context,
@@ -29,7 +29,7 @@ from skbnp.utils.random import Purpose, stream
 
 __all__ = ["LEAST_MASS", "TreeEdits", "TreeLearner"]
 
-TreeLearner = Learner[Posterior, TreeCorpus, PathVisitor, PathMemory]
+TreeLearner = Learner[Posterior, TreeCorpus, PathLocalStep, PathCache]
 
 #: Accepted moves of other kinds after which a tree does not grow, too.
 SHRINKING = 5
@@ -58,7 +58,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
     def end_pass(self, learner: TreeLearner, monitor: Monitor) -> bool:
         """Try moves; whether none was accepted, so that the bound can settle."""
         posterior = learner.posterior
-        rng = stream(posterior.entropy, Purpose.MOVE, posterior.n_steps)
+        rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
         context = Context(posterior, rng, learner.corpus)
         n_accepted = self._try_kinds(learner, context, monitor)
         if n_accepted == 0 and self.ends_idle:
@@ -98,32 +98,32 @@ class TreeEdits(EditMoves[Context, Proposal]):
 
         Or by so many nats at least.
         """
-        posterior, corpus, memory = learner.posterior, learner.corpus, learner.memory
+        posterior, corpus, cache = learner.posterior, learner.corpus, learner.cache
         old, new = posterior.state.tree, proposal.tree
         X, memo = corpus.take(proposal.rows)
-        if memory.others is not None and X.shape[0] == 0:
+        if cache.others is not None and X.shape[0] == 0:
             return False  # no document here could judge it
-        bound = posterior.model.collapsed_bound(old, posterior.totals)
+        bound = posterior.model.collapsed_bound(old, posterior.global_stats)
         if least is None:
             is_safe = len(new) < len(old)
-            is_safe |= len(new) == len(old) and memory.others is None
+            is_safe |= len(new) == len(old) and cache.others is None
             least = -ROUNDING * abs(bound) if is_safe else LEAST_GAIN
-        rounds = _visit_touched(learner, proposal, X, memo)
-        value, found = follow(rounds, bound, least, self.moves.max_rounds)
+        rounds = _update_touched(learner, proposal, X, memo)
+        value, proposals = follow(rounds, bound, least, self.moves.max_rounds)
         if not (proposal.by_rule or value > bound + least):
             return False
-        topics, stats, memo = found
+        topics, stats, memo = proposals
         memos = corpus.put(proposal.rows, memo)
 
         def remember() -> None:
             corpus.memos = memos
-            memory.follow(old, topics.tree, proposal.heirs)
+            cache.follow(old, topics.tree, proposal.merged_into)
 
         accept(posterior, proposal, topics, stats, remember)
         return True
 
 
-def _visit_touched(
+def _update_touched(
     learner: TreeLearner, proposal: Proposal, X: sp.csr_array, memo: DocPaths
 ) -> Iterator[tuple[float, tuple[TopicTree, PathStats, DocPaths]]]:
     """Visit the documents that a move touches, under the edited tree.
@@ -133,12 +133,12 @@ def _visit_touched(
     posterior, corpus, topics = learner.posterior, learner.corpus, proposal.topics
     model, old = posterior.model, posterior.state.tree
     n_levels = model.priors.n_levels
-    said = corpus.sums(old, n_levels, proposal.rows)
-    rest = posterior.totals.plus(said, -1.0).clipped()
+    old_stats = corpus.sums(old, n_levels, proposal.rows)
+    rest = posterior.global_stats.plus(old_stats, -1.0).clipped()
     while True:
-        memo = learner.visitor.visit_paths(topics, model.priors, X, memo)
+        memo = learner.local_step.update_paths(topics, model.priors, X, memo)
         tree = topics.tree
         stats = corpus.sum_part(memo, X, tree, n_levels)
-        stats = stats.plus(rest.follow(old, tree, proposal.heirs))
+        stats = stats.plus(rest.follow(old, tree, proposal.merged_into))
         topics, stats = update_globals(tree, stats)
         yield model.collapsed_bound(topics.tree, stats), (topics, stats, memo)
