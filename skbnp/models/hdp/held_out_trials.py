@@ -63,10 +63,11 @@ GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which two states predict alike.
 ALIKE, ALIKE_ERRORS = 0.002, 0.25
 #: Standard errors by which fewer topics may predict worse where documents explain their
-#: repeats: the rule of one standard error.
-FEWER_ERRORS = 1.0
-#: Standard errors within which half as many changes are tried after a rejection.
-WORSE_ERRORS = 2.0
+#: repeats: the rule of one standard error; but no more nats per token, where few
+#: documents judge.
+FEWER_ERRORS, FEWER_COST = 1.0, 0.01
+#: Twice as far behind, half as many changes are tried.
+NEAR = 2.0
 #: Standard errors by which a reduction must gain to be the posterior before the end.
 SURE_ERRORS = 2.0
 #: Steps of the topic prior before the model goes on, at the most.
@@ -316,7 +317,7 @@ class HeldOutTrials:
                 self.best = run.logs
             most = None if accepted else run.n_changes // 2
             n_next = run.n_changes if most is None else most
-            is_near = self.knows_repeats and gain.mean > -WORSE_ERRORS * gain.error
+            is_near = self.knows_repeats and gain.mean > -NEAR * self._cost(run, gain)
             is_last = not (accepted or is_near) or n_next < FEW * run.n_before
             more = None if is_last else self._reduction(self.model, most)
         elif run.kind == "continuation":
@@ -344,9 +345,14 @@ class HeldOutTrials:
             return gain.mean > max(error, ALIKE)
         if run.kind == "tables" and run.n_passes < self.length:
             return False
+        return gain.mean >= -self._cost(run, gain)
+
+    def _cost(self, run: Trial, gain: Gain) -> float:
+        """Nats per token by which fewer topics may predict worse."""
+        cost = ALIKE_ERRORS * gain.error
         if self.knows_repeats and run.kind == "reduction":
-            error = FEWER_ERRORS * gain.error
-        return gain.mean >= -max(error, ALIKE)
+            cost = min(FEWER_ERRORS * gain.error, FEWER_COST)
+        return max(cost, ALIKE)
 
     def _after_births(self) -> Trial | None:
         """Let the model go on; reduce if there is no time for both, or no use.
