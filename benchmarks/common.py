@@ -161,7 +161,8 @@ class KnownTopics(BaseEstimator):
     def __init__(self, topics, weights, doc_concentration=1.0):
         self.topics, self.weights = topics, weights
         self.doc_concentration = doc_concentration
-        self.topic_word_distr_, self.topic_weights_ = topics, weights
+        self.components_ = self.topic_word_distr_ = topics
+        self.topic_weights_ = weights
         self.doc_concentration_ = doc_concentration
 
     def fit(self, X, y=None):

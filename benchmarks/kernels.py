@@ -73,7 +73,7 @@ def transform(posterior, X, tol):
     batch = Batch.from_counts(X, posterior.state.n_components)
     with Executor(1) as executor:
         step = DocumentStep.prepare(posterior, batch, LocalStop(100, tol), executor)
-        counts = expected_counts(step, batch, executor)
+        counts = expected_counts(step, batch, executor).toarray()
     distr = counts + posterior.state.doc_prior
     distr /= distr.sum(axis=1, keepdims=True)
     return counts

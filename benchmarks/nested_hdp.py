@@ -94,7 +94,7 @@ def measure(name, seeds):
                 (tree.depth == 2).sum(),
                 np.nanmean(topic_coherence(flat.components_, train)),
                 np.nanmean(topic_coherence(topics, train)),
-                np.nanmean(topic_coherence(upper, train)),
+                np.nanmean(topic_coherence(upper, train)) if len(upper) else np.nan,
             ]
         )
         branches.append(main_branches(nested, train))
