@@ -405,6 +405,9 @@ class NestedHDP(CountModel):
             )
         return replace(self._posterior, model=model, max_components=self._limit())
 
+    def _extended(self, X):
+        return None  # columns stay as they began
+
     def _needs_start(self, posterior) -> bool:
         return len(posterior.global_stats.topic_words.seen) == 0
 
