@@ -611,7 +611,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         monitor.size = white_noise(1.0, self.n_features_in_)
         return monitor
 
-    def _unsettled(self) -> str:
+    def _why_not_converged(self) -> str:
         return "left no two passes to compare between which the tree stayed."
 
     def _warn_if_not_converged(self, monitor) -> None:

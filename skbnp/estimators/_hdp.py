@@ -641,9 +641,9 @@ class HDP(VariationalTopicModel):
         drawn = drawn_documents(corpus, words, n_components, rng)
         return blur(drawn, DOC_SHARE, whole[words], rng)
 
-    def _blurred(self, documents, whole, rng):
+    def _mix_with_corpus(self, documents, whole, rng):
         if not self._is_collapsed or whole.sum() <= 0.0:
-            return super()._blurred(documents, whole, rng)
+            return super()._mix_with_corpus(documents, whole, rng)
         return blur(documents, DOC_SHARE, whole, rng)
 
     def _resumed(self, model, *, in_fit):
@@ -732,10 +732,10 @@ class HDP(VariationalTopicModel):
         n_tokens = counts.sum() / counts.shape[0]  # of a document
         return prior / max(n_tokens, 1e-300)
 
-    def _unsettled(self) -> str:
+    def _why_not_converged(self) -> str:
         if self._is_collapsed:
             return "leaves no two passes to compare."
-        return super()._unsettled()
+        return super()._why_not_converged()
 
     @property
     def _n_enough_docs(self) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
 from skbnp.components.known_topics import KnownWordTopics
@@ -24,6 +23,7 @@ from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.models.hdp_franchise.model import FranchiseSample
 from skbnp.models.hdp_franchise.repeats import NONE
+from skbnp.utils.matching import cosines, matched
 from skbnp.utils.ordering import rows_by_id
 from skbnp.utils.validation import (
     Interval,
@@ -181,12 +181,9 @@ def _joint_vocabulary(
 
 def _aligned(topics: Array, others: Array, min_similarity: float) -> Ints:
     """Return which of some topics (V, K) each of others is, or a number from K on."""
-    one, other = (t / np.linalg.norm(t, axis=0) for t in (topics, others))
-    cosines = one.T @ other
-    rows, columns = linear_sum_assignment(-cosines)
+    rows, columns = matched(cosines(topics.T, others.T), min_similarity)
     at = np.full(others.shape[1], -1)
-    same = cosines[rows, columns] >= min_similarity
-    at[columns[same]] = rows[same]
+    at[columns] = rows
     alone = np.flatnonzero(at < 0)
     at[alone] = topics.shape[1] + np.arange(len(alone))
     return at

@@ -422,7 +422,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         seen = replace(seen, n_vocabulary=len(vocabulary.names))
         return replace(posterior, model=_with_seen(posterior.model, seen))
 
-    def _unsettled(self) -> str:
+    def _why_not_converged(self) -> str:
         return "left no two passes to compare between which the tree stayed."
 
     def _accepter(self, goes_on):

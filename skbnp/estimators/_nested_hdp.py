@@ -520,7 +520,7 @@ class NestedHDP(CountModel):
         ).one_pass(monitor)
         self._learn_burstiness(posterior, counts, executor)
 
-    def _unsettled(self) -> str:
+    def _why_not_converged(self) -> str:
         return "leaves no two passes to compare."
 
     @property

@@ -137,7 +137,7 @@ class Sampler(
         self, sample: Any, data: Any, vocabulary: Vocabulary
     ) -> tuple[Any, dict[str, Any]]:
         """Return a sample of more features, and fitted attributes that say so."""
-        raise NotImplementedError
+        raise TypeError(f"The features of {type(self).__name__} are fixed.")
 
     @abstractmethod
     def _make_chain(

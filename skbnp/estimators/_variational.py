@@ -147,7 +147,7 @@ class VariationalEstimator(
 
     def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
         """Return a posterior of more features; what it is made of stays as it is."""
-        raise NotImplementedError
+        raise TypeError(f"The features of {type(self).__name__} are fixed.")
 
     def _needs_start(self, posterior) -> bool:
         """Whether a start is to be found that takes a while."""
@@ -369,7 +369,7 @@ class VariationalEstimator(
     def _set_fitted(self, posterior, history, n_iter, converged):
         self._publish(self._fitted_attributes(posterior, history, n_iter, converged))
 
-    def _unsettled(self) -> str:
+    def _why_not_converged(self) -> str:
         """Say why a fit may end without two bounds to compare."""
         return "leaves no two passes to compare."
 
@@ -385,7 +385,8 @@ class VariationalEstimator(
                 "max_iter or tol."
             )
         else:
-            reason = f"max_iter={self.max_iter} {self._unsettled()} Increase max_iter."
+            cause = self._why_not_converged()
+            reason = f"max_iter={self.max_iter} {cause} Increase max_iter."
         warn_caller(reason, ConvergenceWarning)
 
     # -- loading ----------------------------------------------------------------------
@@ -688,7 +689,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             topics = self._start_topics(corpus, seen.words, n_components, rng)
             if known is not None:
                 documents = known.document(corpus.X, seen.words)
-                started = self._blurred(
+                started = self._mix_with_corpus(
                     documents, corpus.word_counts()[seen.words], rng
                 )
                 topics[:, : known.n_topics] = started
@@ -725,7 +726,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             topics += drawn_documents(corpus, words, n_components, rng)
         return topics
 
-    def _blurred(self, documents, whole, rng) -> np.ndarray:
+    def _mix_with_corpus(self, documents, whole, rng) -> np.ndarray:
         """Return where topics of documents start, (n_words, n)."""
         return 0.1 * gamma_noise(documents.shape, rng) + documents
 
@@ -772,7 +773,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         """Return the documents that a stream stands for, at the least."""
         return 0.0
 
-    def _unsettled(self) -> str:
+    def _why_not_converged(self) -> str:
         return (
             "leaves no two passes to compare after the warm-up of "
             f"{self.warm_up} (and after trials of other topics, where there are any)."

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._over_time import _pandas
@@ -18,12 +17,13 @@ from skbnp.inspection._terms import (
     topics,
 )
 from skbnp.utils.fitted import are_named, in_use
+from skbnp.utils.matching import cosines, matched
 from skbnp.utils.validation import Interval, validate_params
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["Alignment", "align_components", "cosines", "matched", "vocabulary"]
+__all__ = ["Alignment", "align_components", "vocabulary"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -229,24 +229,6 @@ def _parts(whole, other, weights, pairs, left, similarity, used, least):
         if len(parts) > 1:
             result[i] = parts
     return dict(sorted(result.items()))
-
-
-def matched(similarity: Array, least: float) -> tuple[Ints, Ints]:
-    """Match rows and columns of `least` similarity, for the largest sum of all."""
-    gain = np.where(similarity >= least, similarity + 1.0, 0.0)
-    rows, columns = linear_sum_assignment(gain, maximize=True)
-    good = similarity[rows, columns] >= least
-    return rows[good], columns[good]
-
-
-def cosines(a: Array, b: Array) -> Array:
-    """Compute the cosines of rows, 0 of rows without mass."""
-
-    def unit(rows):
-        length = np.linalg.norm(rows, axis=1, keepdims=True)
-        return rows / np.where(length > 0.0, length, 1.0)
-
-    return np.clip(unit(a) @ unit(b).T, -1.0, 1.0)
 
 
 def vocabulary(models: Sequence[Any]) -> tuple[list[Ints], int]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from skbnp.inspection._alignment import SIMILARITY, cosines, matched, vocabulary
+from skbnp.inspection._alignment import SIMILARITY, vocabulary
 from skbnp.inspection._draws import DocumentDraws, Draw, blocks, draws_of
 from skbnp.inspection._over_time import _pandas
 from skbnp.inspection._terms import (
@@ -19,6 +19,7 @@ from skbnp.inspection._terms import (
     terms_of,
 )
 from skbnp.utils.fitted import GivenTopics, are_named
+from skbnp.utils.matching import cosines, matched
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.validation import Interval, check_counts, validate_params
 from skbnp.utils.warnings import warn_caller

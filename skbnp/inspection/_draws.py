@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inspection._terms import are_directions, fitted, fitted_model, weights_of
+from skbnp.rows.word_sums import rows_of
 from skbnp.utils.fitted import concentration_of, in_use, normalised_rows
 
 __all__ = ["DocumentDraws", "Draw", "blocks", "draws_of"]
@@ -122,7 +123,7 @@ class DocumentDraws:
         n_docs, n = counts.shape[0], counts.nnz
         self.words = counts.indices
         self.n_tokens = np.rint(counts.data).astype(np.int64)
-        self.rows = np.repeat(np.arange(n_docs), np.diff(counts.indptr))
+        self.rows = rows_of(counts.indptr)
         self.sums = sp.csr_array(
             (np.ones(n), (self.rows, np.arange(n))), shape=(n_docs, n)
         )

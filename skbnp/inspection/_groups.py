@@ -35,6 +35,7 @@ from skbnp.inspection._terms import (
     weights_of,
 )
 from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.rows.word_sums import rows_of
 from skbnp.utils.ordering import largest
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
@@ -427,7 +428,7 @@ def _without_traces(counts: sp.csr_array) -> sp.csr_array:
     """Leave out what is less than half a token, in rows that have any."""
     counts = sp.csr_array(counts, dtype=np.float64, copy=True)
     counts.sum_duplicates()
-    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    rows = rows_of(counts.indptr)
     top = np.zeros(counts.shape[0])
     np.maximum.at(top, rows, counts.data)
     counts.data[counts.data < np.minimum(LEAST_TOKENS, top[rows])] = 0.0

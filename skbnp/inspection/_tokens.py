@@ -20,6 +20,7 @@ from skbnp.inspection._terms import (
     model_rows,
     topic_numbers,
 )
+from skbnp.rows.word_sums import rows_of
 from skbnp.utils.fitted import distributions
 from skbnp.utils.validation import check_counts
 
@@ -226,7 +227,7 @@ def token_topics(
         )
     totals = np.bincount(at, tokens, counts.nnz)
     entries = TokenTopics(
-        documents=rows_of(counts)[at],
+        documents=rows_of(counts.indptr)[at],
         words=counts.indices[at].astype(np.intp),
         topics=topics,
         probabilities=tokens / totals[at],
@@ -253,7 +254,7 @@ def _fitted_tokens(model, topics, counts, shares):
         wanted, weights = doc_counts(model, counts, shares)[0], counts.data
     wanted = sp.csr_array(wanted, copy=True)
     totals = np.asarray(wanted.sum(axis=1)).ravel()
-    wanted.data[wanted.data <= LEAST * totals[rows_of(wanted)]] = 0.0
+    wanted.data[wanted.data <= LEAST * totals[rows_of(wanted.indptr)]] = 0.0
     wanted.eliminate_zeros()
     wanted.sort_indices()
     pairs = np.diff(counts.indptr).astype(np.int64) * np.diff(wanted.indptr)
@@ -264,7 +265,7 @@ def _fitted_tokens(model, topics, counts, shares):
         blocks.append(_fit_block(topics, counts, weights, wanted, slice(begin, end)))
         begin = end
     at, of, uses = (np.concatenate(part) for part in zip(*blocks, strict=True))
-    docs = rows_of(counts)[at]
+    docs = rows_of(counts.indptr)[at]
     if hasattr(model, "tree_"):  # shares of nodes are of their branches, no ratios
         entry = docs * len(topics) + of
         parts = uses / np.bincount(entry, uses)[entry] * shares[docs, of]
@@ -277,7 +278,7 @@ def _fit_block(topics, counts, weights, wanted, docs):
     """Share the words of some documents out, as the wanted uses of topics say."""
     rows = slice(counts.indptr[docs.start], counts.indptr[docs.stop])
     columns = slice(wanted.indptr[docs.start], wanted.indptr[docs.stop])
-    doc = rows_of(counts)[rows]
+    doc = rows_of(counts.indptr)[rows]
     begins, n_used = wanted.indptr[doc] - columns.start, np.diff(wanted.indptr)[doc]
     entry = np.repeat(np.arange(len(doc)), n_used)  # of the words of the block
     ends = np.cumsum(n_used)
@@ -285,8 +286,8 @@ def _fit_block(topics, counts, weights, wanted, docs):
     of = wanted.indices[columns][place].astype(np.intp)
     values = topics[of, counts.indices[rows][entry]]
     goal, given = wanted.data[columns], weights[rows]
-    totals = np.bincount(rows_of(wanted)[columns] - docs.start, goal)
-    most = RESIDUE * totals[rows_of(wanted)[columns] - docs.start]
+    totals = np.bincount(rows_of(wanted.indptr)[columns] - docs.start, goal)
+    most = RESIDUE * totals[rows_of(wanted.indptr)[columns] - docs.start]
     factors = goal.copy()
     for _ in range(UPDATES):
         uses = values * factors[place]
@@ -300,8 +301,3 @@ def _fit_block(topics, counts, weights, wanted, docs):
     uses *= ratios[place]
     is_listed = uses > LEAST * given[entry]
     return (rows.start + entry)[is_listed], of[is_listed], uses[is_listed]
-
-
-def rows_of(matrix):
-    """Row of each stored value of a matrix."""
-    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))

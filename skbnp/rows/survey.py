@@ -7,6 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.rows.word_sums import rows_of
+
 __all__ = ["ENOUGH_DOCS", "CountSurvey", "heaviest_column"]
 
 #: Different documents from which a number of topics can be judged: the largest of six
@@ -184,7 +186,7 @@ def _scaled_form(some: sp.csr_array, idfs: list[NDArray]) -> str | None:
 
     Counts in units by column are words that are weighted, "". None: none of these.
     """
-    rows = np.repeat(np.arange(some.shape[0]), np.diff(some.indptr))
+    rows = rows_of(some.indptr)
     result = [(some.data / idf[some.indices], rows, "tf-idf") for idf in idfs]
     result += [(some.data, some.indices, ""), (some.data, rows, "")]
     for values, groups, name in result:

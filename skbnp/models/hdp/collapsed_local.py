@@ -1,6 +1,6 @@
 """The collapsed document step over a batch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -44,8 +44,8 @@ class DocumentTopics(NamedTuple):
     tokens: Array
 
 
-class _BlockResult(NamedTuple):
-    """What the documents of a block say, see `infer_collapsed`."""
+class BlockResult(NamedTuple):
+    """Statistics of the documents of a block, as the collapsed kernels return them."""
 
     limits: NDArray[np.int32]
     topics: NDArray[np.int32]
@@ -121,14 +121,7 @@ class CollapsedStep:
         """Visit a batch: its statistics, expected counts and document lengths."""
         del block_hook  # moves that look at responsibilities are judged by a bound
         shape = (len(batch.words), len(self.prior))
-        parts, seen, logs = list[sp.csr_array](), list[DocumentTopics](), 0.0
-        for part in batch.parts(PART_SIZE):
-            result = list(executor.map(self._run, part.blocks))
-            parts.append(sum_words(part, result, shape, executor))
-            seen += [block.doc_topics for block in result]
-            logs += sum(block.log_predictive for block in result)
-        sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
-        doc_topic = doc_topic_matrix(seen, (batch.n_docs, shape[1]))
+        sums, doc_topic, logs = collect_blocks(self._run, batch, shape, executor)
         stats = posterior.model.collapsed_statistics(
             posterior.state,
             WordRows(batch.words, sums),
@@ -149,8 +142,8 @@ class CollapsedStep:
         tables, base = zip(*parts, strict=True) if parts else ((), ())
         return np.concatenate([[], *tables]), np.concatenate([[], *base])
 
-    def _run(self, block: Block) -> _BlockResult:
-        return _BlockResult(*self._infer(block)[:7])
+    def _run(self, block: Block) -> BlockResult:
+        return BlockResult(*self._infer(block)[:7])
 
     def _infer(self, block: Block) -> tuple[Any, ...]:
         return infer_collapsed(
@@ -200,6 +193,27 @@ def doc_topic_matrix(
     limits = joined_limits([block.limits for block in result])
     tokens, topics = joined(result, "tokens"), joined(result, "topics", np.int32)
     return sp.csr_array((tokens, topics, limits), shape)
+
+
+def collect_blocks(
+    run: Callable[[Block], BlockResult],
+    batch: Batch,
+    shape: tuple[int, int],
+    executor: Executor,
+) -> tuple[sp.csr_array, sp.csr_array, float]:
+    """Infer the documents of a batch, so many at a time as memory allows.
+
+    Returns expected counts of words, (n_words, K), and of documents, (n_docs, K), and
+    the log probability of tokens given all others.
+    """
+    parts, doc_topics, logs = list[sp.csr_array](), list[DocumentTopics](), 0.0
+    for part in batch.parts(PART_SIZE):
+        result = list(executor.map(run, part.blocks))
+        parts.append(sum_words(part, result, shape, executor))
+        doc_topics += [block.doc_topics for block in result]
+        logs += sum(block.log_predictive for block in result)
+    sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
+    return sums, doc_topic_matrix(doc_topics, (batch.n_docs, shape[1])), logs
 
 
 def sum_words(

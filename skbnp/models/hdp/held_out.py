@@ -155,9 +155,18 @@ class HeldOut:
         )
         return some, result.of(rows, self.held_out)
 
+    @property
+    def first_parts(self) -> NDArray[np.intp]:
+        """A row of each document, (n_docs,)."""
+        return np.unique(self.docs, return_index=True)[1]
+
+    def whole(self, rows: NDArray[np.intp]) -> sp.csr_array:
+        """All counts of the documents of some rows."""
+        return sp.csr_array(self.observed[rows] + self.held_out[rows])
+
     def sample(self) -> "HeldOut":
         """Return one part of each document, if that is enough to choose parameters."""
-        first = np.unique(self.docs, return_index=True)[1]
+        first = self.first_parts
         if self.held_out[first].sum() < ENOUGH_TOKENS:
             return self
         return replace(
@@ -212,10 +221,15 @@ class HeldOut:
 
     def log_probability(self, result: Prediction) -> Array:
         """Log probability of the tokens of each held-out document, (n_docs,)."""
+        opens = result.opens[rows_of(self.held_out.indptr)]
+        return self._by_document(np.log(result.shown + opens * self.mixed(result)))
+
+    def mixed(self, result: Prediction) -> Array:
+        """Probability of each stored entry to predict under the topics alone."""
         rows, n_words = rows_of(self.held_out.indptr), self.held_out.shape[1]
         mixed = mix(result.theta, result.word_topic, self.held_out)
         mixed += result.rest[rows] / n_words
-        return self._by_document(np.log(result.shown + result.opens[rows] * mixed))
+        return mixed
 
     def log_probability_of_words(
         self, posterior: Posterior, executor: Executor
@@ -248,8 +262,7 @@ class WordFold(NamedTuple):
 
 def fold_words(held_out: HeldOut) -> list[WordFold]:
     """Deal words out in the order of their counts, so that folds weigh alike."""
-    first = np.unique(held_out.docs, return_index=True)[1]
-    whole = sp.csr_array(held_out.observed[first] + held_out.held_out[first])
+    whole = held_out.whole(held_out.first_parts)
     order = np.argsort(-np.asarray(whole.sum(axis=0)).ravel(), kind="stable")
     n_tokens, folds = np.asarray(whole.sum(axis=1)).ravel(), list[WordFold]()
     for fold in range(N_FOLDS):
@@ -320,9 +333,8 @@ def suit_burstiness(
     afresh compete with present values, and with none. Returns the best prediction.
     """
     state = posterior.state.for_prediction
-    first = np.unique(held_out.docs, return_index=True)[1]
-    first = first[evenly(len(first), N_DOCS)]
-    whole = sp.csr_array(held_out.observed[first] + held_out.held_out[first])
+    first = held_out.first_parts
+    whole = held_out.whole(first[evenly(len(first), N_DOCS)])
     word_topic = MeanTopics.of(
         posterior.global_stats.topic_words, state.topic_word_prior
     )

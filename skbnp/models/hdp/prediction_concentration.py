@@ -22,7 +22,6 @@ from scipy.optimize import minimize_scalar
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
-from skbnp.models.hdp.fold_in import mix
 from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.rows.word_sums import rows_of
 
@@ -39,36 +38,32 @@ TOL = 1e-2
 
 
 def suit_prediction_concentration(
-    held: HeldOut, posterior: Posterior, executor: Executor
+    held_out: HeldOut, posterior: Posterior, executor: Executor
 ) -> None:
     """Set the concentration that predicts held-out tokens best, topics as they are."""
-    held = held.sample()
+    held_out = held_out.sample()
     for _ in range(N_ROUNDS):
         state = posterior.state.for_prediction
-        predicted = held.predict(posterior, executor)
-        best = _maximise(held, predicted, state.weights, state.doc_concentration)
+        before = state.doc_concentration
+        predicted = held_out.predict(posterior, executor)
+        best = _maximise(held_out, predicted, state.weights, before)
         best = max(best, posterior.state.doc_concentration)
         with commit():
             posterior.state = replace(posterior.state, prediction_concentration=best)
-        if max(best, state.doc_concentration) < MOVES_BY * min(
-            best, state.doc_concentration
-        ):
+        if max(best, before) < MOVES_BY * min(best, before):
             return
 
 
 def _maximise(
-    held: HeldOut, predicted: Prediction, weights: Array, concentration: float
+    held_out: HeldOut, predicted: Prediction, weights: Array, concentration: float
 ) -> float:
     """Maximise the log probability of held-out tokens, expected counts as they are."""
-    counts, rows = held.held_out, rows_of(held.held_out.indptr)
+    counts = held_out.held_out
+    rows, n_words = rows_of(counts.indptr), counts.shape[1]
     words, at = np.unique(counts.indices, return_inverse=True)
-    base = (predicted.word_topic[words] @ weights[:-1])[at] + weights[
-        -1
-    ] / counts.shape[1]
-    mixed = mix(predicted.theta, predicted.word_topic, counts)
-    mixed += predicted.rest[rows] / counts.shape[1]
+    base = (predicted.word_topic[words] @ weights[:-1])[at] + weights[-1] / n_words
     total, opens = predicted.total[rows], predicted.opens[rows]
-    of_counts = mixed * total - concentration * base
+    of_counts = held_out.mixed(predicted) * total - concentration * base
     n_counts = total - concentration
 
     def loss(log: float) -> float:

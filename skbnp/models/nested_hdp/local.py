@@ -1,7 +1,6 @@
 """The collapsed document step of the nested HDP over a batch."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,11 +13,10 @@ from skbnp.inference.posterior import Posterior
 from skbnp.kernels._nested import infer_nested
 from skbnp.models.hdp.collapsed_local import (
     MAX_ITER,
-    PART_SIZE,
     TOL,
-    DocumentTopics,
+    BlockResult,
+    collect_blocks,
     doc_topic_matrix,
-    sum_words,
 )
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel
 from skbnp.rows.batch import Batch, Block
@@ -29,23 +27,6 @@ Array = NDArray[np.float64]
 
 #: Tokens of a node in use: in learning, and where topics are fixed.
 ACTIVE, ACTIVE_FIXED = 0.5, 0.1
-
-
-class _Found(NamedTuple):
-    """What the documents of a block say, see `infer_nested`."""
-
-    limits: NDArray[np.int32]
-    topics: NDArray[np.int32]
-    tokens: Array
-    ends: NDArray[np.intp]
-    used: NDArray[np.int32]
-    sums: Array
-    log_predictive: float
-
-    @property
-    def doc_topics(self) -> DocumentTopics:
-        """What is known of whole documents."""
-        return DocumentTopics(self.limits, self.topics, self.tokens)
 
 
 def mean_topics(
@@ -115,14 +96,7 @@ class NestedStep:
         """Visit a batch: its statistics, and expected counts of nodes."""
         del block_hook  # no move looks at responsibilities
         shape = (len(batch.words), self.state.n_components)
-        parts, seen, logs = list[sp.csr_array](), list[DocumentTopics](), 0.0
-        for part in batch.parts(PART_SIZE):
-            result = list(executor.map(self._run, part.blocks))
-            parts.append(sum_words(part, result, shape, executor))
-            seen += [block.doc_topics for block in result]
-            logs += sum(block.log_predictive for block in result)
-        sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
-        doc_nodes = doc_topic_matrix(seen, (batch.n_docs, shape[1]))
+        sums, doc_nodes, logs = collect_blocks(self._run, batch, shape, executor)
         stats = posterior.model.statistics(
             posterior.state,
             WordRows(batch.words, sums),
@@ -137,9 +111,9 @@ class NestedStep:
         result = [block.doc_topics for block in executor.map(self._run, batch.blocks)]
         return doc_topic_matrix(result, (batch.n_docs, self.state.n_components))
 
-    def _run(self, block: Block) -> _Found:
+    def _run(self, block: Block) -> BlockResult:
         state, model = self.state, self.model
-        return _Found(
+        return BlockResult(
             *infer_nested(
                 block.indptr,
                 block.indices,

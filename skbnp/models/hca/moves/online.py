@@ -113,9 +113,12 @@ class StreamEdits(CountingMoves):
         start, edits = replace(posterior), self._edits()
         proposals = self._learn(learner, start, edits, X, share * precisions, others)
         if others is None and not is_first and len(proposals.state.tree.leaves) > 1:
-            start, edits = _afresh(proposals, X, rng), self._edits(groups_only=True)
-            afresh = self._learn(learner, start, edits, X, share * precisions)
-            proposals = max(proposals, afresh, key=bound_of)
+            start, edits = (
+                _restarted(proposals, X, rng),
+                self._edits(groups_only=True),
+            )
+            restarted = self._learn(learner, start, edits, X, share * precisions)
+            proposals = max(proposals, restarted, key=bound_of)
         state, global_stats = proposals.state, proposals.global_stats
         if share < 1.0:
             state, global_stats = coordinate_ascent(
@@ -153,7 +156,7 @@ class StreamEdits(CountingMoves):
         return posterior
 
 
-def _afresh(posterior: Posterior, X: NDArray, rng: np.random.Generator) -> Posterior:
+def _restarted(posterior: Posterior, X: NDArray, rng: np.random.Generator) -> Posterior:
     """Start again from one path: what few rows have made may not suit more."""
     model, old = posterior.model, posterior.state.tree
     first, ended = old.next_id, tuple(old.ids[1:].tolist())
