@@ -58,6 +58,13 @@ __all__ = [
     "takes_warm_start",
 ]
 
+#: Weights are compared there with copies in another order of rows, from which starts
+#: are drawn: it is another fit. In the same order `checks` compare them bit by bit.
+OTHER_ORDER = {
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+}
+
 
 def mean_field_hdp(*args, **changes):
     """HDP of the variational family that has a bound, moves and a warm-up."""

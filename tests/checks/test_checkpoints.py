@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import skbnp
+import skbnp.dask
 from checks.callbacks import StopAfter, Trouble
 from checks.estimators import (
     DAILY,
@@ -357,9 +358,8 @@ def test_who_does_not_write_a_file_says_so(tmp_path):
     for every in (0, 1.5, True):
         with pytest.raises(ValueError, match="every must be a positive integer"):
             Checkpoint(tmp_path / "fit", every=every)
-    dask = pytest.importorskip("skbnp.dask")
     with pytest.raises(TypeError, match="checkpoint_dir and resume"):
-        dask.HDP().set_callbacks(checkpoint).fit(bars())
+        skbnp.dask.HDP().set_callbacks(checkpoint).fit(bars())
     with pytest.raises(TypeError, match="got LogisticRegression"):
         checkpoint.setup(LogisticRegression(), None)
     hdp = HDP(total_samples=partial(int))

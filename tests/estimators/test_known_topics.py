@@ -152,7 +152,7 @@ def test_an_array_is_the_prior_of_its_topics():
         assert (fit.components_ >= fit.topic_word_prior_ * (1.0 - 1e-9)).all()
 
 
-def test_topics_that_nothing_is_said_of_are_those_of_a_number():
+def test_without_known_topics_the_prior_is_a_number():
     X = planted(60)[1]
     one = HDP(5, max_iter=3, random_state=0).fit(X)
     assert np.ndim(one.topic_word_prior_) == 0

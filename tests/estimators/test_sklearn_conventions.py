@@ -22,6 +22,7 @@ from sklearn.utils import estimator_checks, get_tags
 
 from checks.estimators import (
     FIRST,
+    OTHER_ORDER,
     evaluate,
     every_estimator,
     every_kind,
@@ -96,13 +97,6 @@ OTHERS = {
         learn_priors=True,
         **_TREE,
     ),
-}
-
-#: Weights are compared there with copies in another order of rows, from which starts
-#: are drawn: it is another fit. In the same order `checks` compare them bit by bit.
-OTHER_ORDER = {
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
 }
 
 #: What depends on how an estimator learns. All else is seen by the door, where `checks`

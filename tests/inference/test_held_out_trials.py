@@ -1,5 +1,6 @@
 """Trials of other numbers of topics, judged by held-out documents."""
 
+import re
 import warnings
 from dataclasses import replace
 
@@ -62,17 +63,29 @@ def test_planted_topics_are_found(start):
     assert abs(HDP(start, random_state=0).fit(X).n_components_ - 15) <= 2
 
 
-@pytest.mark.long
-def test_births_begin_anew_where_words_alone_predict_better():
-    """Of short documents: 200 topics are worse than none, and these than three."""
+def short_documents(length, concentration):
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(200, 0.3), size=3)
-    proportions = rng.dirichlet(np.full(3, 0.3), size=3000)
-    X = sp.csr_array(rng.multinomial(8, proportions @ topics))
-    assert HDP(200, random_state=0).fit(X).n_components_ == 3
-    # By the concentration of prediction a reduction is better than words alone.
-    few = HDP(200, split_merge=SplitMerge(births=False), max_iter=14, random_state=0)
-    assert few.fit(X).n_components_ < 10
+    proportions = rng.dirichlet(np.full(3, concentration), size=3000)
+    return sp.csr_array(rng.multinomial(length, proportions @ topics))
+
+
+@pytest.mark.long
+def test_births_begin_anew_where_words_alone_predict_better(capsys):
+    """Of five tokens: 200 topics are worse than none, and so are those born then."""
+    X = short_documents(5, 1.0)
+    assert HDP(200, random_state=0, verbose=100).fit(X).n_components_ == 1
+    trials = re.findall(r"trial of (\d+) topics (\w+)", capsys.readouterr().out)
+    at = trials.index(("1", "accepted"))
+    assert [int(n) > 1 for n, _ in trials[at + 1 :]] == [True]
+    merged = HDP(200, split_merge=SplitMerge(births=False), max_iter=14, random_state=0)
+    merged.fit(X)  # there is time for one trial
+    assert merged.n_components_ == 1
+
+
+@pytest.mark.long
+def test_topics_of_short_documents_are_found():
+    assert HDP(200, random_state=0).fit(short_documents(8, 0.3)).n_components_ == 3
 
 
 @pytest.fixture
