@@ -389,11 +389,12 @@ class HDP(VariationalTopicModel):
       topics and each end of a topic would cost with proportions as they are. The
       cheapest, of .001 nats together, are made in a candidate that learns as long, with
       steps as from a start, or with those of a model that has gone on. It is kept if it
-      predicts the other held-out documents alike, within .002 nats or one standard
-      error of the best (a quarter of one without burstiness); and so on until hardly
-      any are left; those that do not gain two standard errors wait beside the model for
-      the end. Documents that choose what ends must not judge it: of many topics some
-      are cheap because these documents happen to have none of them.
+      predicts the other held-out documents alike, within .002 nats, or one standard
+      error of the best and .01 nats (a quarter of an error without burstiness), else
+      followed by half as many changes unless it is twice as far behind; and so on until
+      hardly any are left; those that do not gain two standard errors wait beside the
+      model for the end. Documents that choose what ends must not judge it: of many
+      topics some are cheap because these documents happen to have none of them.
     - In the end everything is learned from, in six passes with steps as from a start
       (mean-field: eight); the first half beside the model, which they replace. In
       collapsed learning the second half is averaged: the step sizes of the start would
