@@ -493,7 +493,7 @@ def test_without_births_topics_only_end(bars):
     assert abs(many.n_components_ - 20) <= 1
 
 
-def merge_two(posterior, result, budget):
+def merge_two(posterior, result, budget, limit):
     """Reduce by one topic."""
     apply(Merge([tuple(posterior.ids[:2].tolist())]), posterior)
     return 1

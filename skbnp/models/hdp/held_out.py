@@ -232,7 +232,7 @@ class HeldOut:
         return mixed
 
     def log_probability_of_words(
-        self, posterior: Posterior, executor: Executor
+        self, burstiness: Burstiness | None, posterior: Posterior, executor: Executor
     ) -> Array:
         """Return the same under one topic, that of all documents to learn from."""
         state = posterior.state
@@ -240,10 +240,15 @@ class HeldOut:
         words /= words.sum()
         prior = np.array([state.doc_concentration])
         _, shown, opens = self._fold_in(
-            words[:, None], prior, 0.0, state.burstiness, executor
+            words[:, None], prior, 0.0, burstiness, executor
         )
         opens = opens[rows_of(self.held_out.indptr)]
         return self._by_document(np.log(shown + opens * words[self.held_out.indices]))
+
+    def first_uses(self, result: Prediction) -> float:
+        """Mean share of topics in the probabilities of tokens; 1.0 without repeats."""
+        n_tokens = np.asarray(self.held_out.sum(axis=1)).ravel()
+        return float(result.opens @ n_tokens / n_tokens.sum())
 
     def _by_document(self, logs: Array) -> Array:
         """Sum log probabilities of the stored entries to predict over documents."""

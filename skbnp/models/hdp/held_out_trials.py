@@ -66,6 +66,9 @@ ALIKE, ALIKE_ERRORS = 0.002, 0.25
 #: repeats: the rule of one standard error; but no more nats per token, where few
 #: documents judge.
 FEWER_ERRORS, FEWER_COST = 1.0, 0.01
+#: Where topics have a smaller share in the probability of tokens, what documents have
+#: shown predicts all that is to come, and tokens cannot tell numbers of topics.
+FEWEST_FIRST_USES = 0.05
 #: Twice as far behind, half as many changes are tried.
 NEAR = 2.0
 #: Standard errors by which a reduction must gain to be the posterior before the end.
@@ -233,8 +236,7 @@ class HeldOutTrials:
         may_end = run.kind in ("births", "continuation", "tables")
         if is_half or is_over:
             executor = run.learner.local_step.executor
-            run.result = self._predict(run, executor)
-            run.logs[run.n_passes] = self.held_out.log_probability(run.result)
+            self._record(run, self._predict(run, executor))
         if is_half and not is_over:  # topics change in place
             run.result = None
         if is_over or (is_half and may_end and self._is_behind(run)):
@@ -254,6 +256,11 @@ class HeldOutTrials:
             self._adopt(learner, monitor)
             self.posterior.trials_ended = self.is_complete
         return is_exact_pass and self.n_final > n_beside + 1
+
+    def _record(self, run: Trial, result: Prediction) -> None:
+        """Keep a prediction after the passes made, and log probabilities by it."""
+        run.result = result
+        run.logs[run.n_passes] = self.held_out.log_probability(result)
 
     def _predict(self, run: Trial, executor: Executor) -> Prediction:
         """Predict held-out documents, under the topic prior that suits, if learned."""
@@ -287,14 +294,22 @@ class HeldOutTrials:
         """Whether the frequencies of words predict as well as all topics.
 
         They may be worse by half of what the merge of all topics is allowed to lose, so
-        that it is then accepted.
+        that it is then accepted. Where documents explain their repeats, topics alone
+        must say so, too: what long documents have shown predicts all that is to come.
         """
-        learner = run.learner
-        words = self.held_out.log_probability_of_words(
-            learner.posterior, learner.local_step.executor
-        )
-        gain = compare(words, run.logs[run.n_passes], self.n_tokens)
-        return gain.mean > -ALIKE / 2.0
+        posterior = run.learner.posterior
+        executor = run.learner.local_step.executor
+        logs = run.logs[run.n_passes]
+        for burstiness in dict.fromkeys((posterior.state.burstiness, None)):
+            words = self.held_out.log_probability_of_words(
+                burstiness, posterior, executor
+            )
+            if burstiness != posterior.state.burstiness:
+                alone = self.held_out.predict_under(burstiness, posterior, executor)
+                logs = self.held_out.log_probability(alone)
+            if compare(words, logs, self.n_tokens).mean <= -ALIKE / 2.0:
+                return False
+        return True
 
     # -- decisions --------------------------------------------------------------------
 
@@ -389,8 +404,13 @@ class HeldOutTrials:
         if not posterior.model.has_bound:
             suit_prediction_concentration(self.held_out, posterior, executor)
         predict = suit_burstiness if self.knows_repeats else HeldOut.predict
-        run.result = predict(self.held_out, posterior, executor)
-        run.logs[run.n_passes] = self.held_out.log_probability(run.result)
+        result = predict(self.held_out, posterior, executor)
+        if is_first and self.held_out.first_uses(result) < FEWEST_FIRST_USES:
+            self.learns_burstiness = self.knows_repeats = False
+            with commit():
+                posterior.state = replace(posterior.state, burstiness=None)
+            result = self.held_out.predict(posterior, executor)
+        self._record(run, result)
 
     def _first_reduction(self) -> Trial | None:
         self.best = self.model.logs
@@ -529,9 +549,9 @@ class StreamTrials(HeldOutTrials):
     def begin(self, result: Prediction) -> None:
         """Begin with what the model says of the held-out documents."""
         start, length = self.model, self.length
-        logs = self.held_out.log_probability(result)
-        start.result, start.n_passes = result, length
-        start.logs.update({(length + 1) // 2: logs, length: logs})
+        start.n_passes = length
+        self._record(start, result)
+        start.logs[(length + 1) // 2] = start.logs[length]
 
     def run_all(self, monitor: Monitor) -> None:
         """Make all trials."""
