@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.estimators._base import FitTasks
+from skbnp.estimators._base import FitTasks, spoken
 from skbnp.estimators._checkpoints import files_of
 from skbnp.estimators._epoch_trees import (
     EpochRecord,
@@ -496,7 +496,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         node_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
             As of `transform`.
         """
-        fitted = self.fit(X, y, epochs=epochs, sample_weight=sample_weight)
+        weights = spoken({"sample_weight": sample_weight})  # blocks have none
+        fitted = self.fit(X, y, epochs=epochs, **weights)
         return fitted.transform(X, epochs=epochs)
 
     def _read(

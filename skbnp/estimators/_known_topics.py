@@ -49,7 +49,7 @@ class KnownTopics:
     frozen : bool, default=False
         Whether topics given as an array stay as they are, while others are found beside
         them: their rows of `components_` are those given, bit by bit.
-    weight : float, default=1.0
+    weight : float, default=0.1
         What seed words weigh: the topic's prior has so many tokens of each seed word
         for each token of it in the corpus (in a stream, the first chunk, as many times
         as that goes into `total_samples`), at least one. > 0.
@@ -82,7 +82,7 @@ class KnownTopics:
 
     topics: Mapping[str, Sequence] | ArrayLike
     frozen: bool = False
-    weight: float = 1.0
+    weight: float = 0.1
     prior: float = DEFAULT_PRIOR
 
     def __post_init__(self) -> None:

@@ -412,7 +412,12 @@ register(
     "n_forgetting n_passes parts document_weights",
     checked=False,
 )
-register("hdp-collapsed-part/1", CollapsedMemo, "stats")
+register(
+    "hdp-collapsed-part/1",
+    CollapsedMemo,
+    "stats",
+    types={"stats": CollapsedStats | NestedStats},
+)
 register(
     "hdp-mean-field-cache/1",
     MeanFieldCache,

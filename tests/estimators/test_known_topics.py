@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from checks.long import daily
 from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP
-from skbnp.datasets import load_docstrings
+from skbnp.datasets import load_docstrings, make_bars
 from skbnp.estimators import SplitMerge
 from skbnp.inspection import to_lda
 
@@ -129,12 +129,27 @@ def test_seed_words_stay_the_first_of_their_topic_and_cost_no_score(family):
     train, test, gains = frame[:550], frame[550:], []
     for seed in range(3):
         plain = HDP(30, variational_family=family, random_state=seed)
-        fit = clone(plain).set_params(topic_word_prior=seeds).fit(train)
+        known = KnownTopics(seeds, weight=1.0)
+        fit = clone(plain).set_params(topic_word_prior=known).fit(train)
         gains.append(fit.score(test) - plain.fit(train).score(test))
         for topic, terms in enumerate(seeds.values()):
             ranks = np.argsort(np.argsort(-fit.components_[topic]))
             assert ranks[np.isin(names, terms)].max() < 10
     assert np.mean(gains) > -0.01
+
+
+@pytest.mark.parametrize("random_state", [0, 1, 2])
+def test_seed_words_find_the_whole_topic(random_state):
+    X = make_bars(500, side=5, random_state=0).data
+    seeds = {"first row": [0, 1], "last column": [4, 9, 14]}
+    hdp = HDP(20, topic_word_prior=seeds, random_state=random_state).fit(X)
+    for topic, bar in enumerate([range(5), range(4, 25, 5)]):
+        assert {*np.argsort(hdp.components_[topic])[-5:].tolist()} == {*bar}
+        assert hdp.topic_weights_[topic] > 0.5 / hdp.n_components_
+    # Negative control: seeds that weigh more than the words of documents.
+    heavy = KnownTopics(seeds, weight=1.0)
+    hdp = HDP(20, topic_word_prior=heavy, random_state=random_state).fit(X)
+    assert hdp.topic_weights_[0] < 0.5 / hdp.n_components_
 
 
 def test_an_array_is_the_prior_of_its_topics():
