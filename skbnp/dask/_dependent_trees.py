@@ -304,7 +304,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
 
         Parameters
         ----------
-        X : dask.array.Array, dask.bag.Bag, list of Delayed, str or list of path-like
+        X : dask.array.Array, dask.bag.Bag, list of Delayed or of matrices, str or \
+                list of path-like
             Rows that are put on the unit sphere, in blocks: chunks of an array, which
             may be sparse, of unknown size, or empty; partitions of a bag of rows or of
             matrices; `.npz` files of `scipy.sparse.save_npz`, by name or pattern, which
@@ -344,7 +345,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
 
         Parameters
         ----------
-        X : dask.array.Array, dask.bag.Bag, list of Delayed, str or list of path-like
+        X : dask.array.Array, dask.bag.Bag, list of Delayed or of matrices, str or \
+                list of path-like
             Rows in blocks, as in `fit`.
         y : None
             Ignored, but handed on to callbacks.

@@ -91,8 +91,15 @@ def is_lazy(X: MatrixLike) -> bool:
     if isinstance(X, (str, PathLike, DaskArray, Bag, Delayed)) or is_frame(X):
         return True
     if isinstance(X, (list, tuple)) and len(X):
-        return isinstance(X[0], (str, PathLike, Delayed)) or sp.issparse(X[0])
+        return isinstance(X[0], (str, PathLike, Delayed)) or _is_matrix(X[0])
     return False
+
+
+def _is_matrix(part: object) -> bool:
+    """Whether an item of a list is a block of rows, not one row."""
+    return sp.issparse(part) or (
+        isinstance(part, (np.ndarray, DaskArray)) and part.ndim == 2
+    )
 
 
 def is_frame(X: MatrixLike) -> bool:
@@ -126,7 +133,10 @@ def _sizes(X: MatrixLike, rows: Sequence[MatrixLike]) -> list[int | None]:
         return X.map_partitions(len).compute().tolist()
     if not is_lazy(X):
         return [X.shape[0] if hasattr(X, "shape") else len(X)]
-    return [one.shape[0] if sp.issparse(one) else None for one in rows]
+    if isinstance(X, (list, tuple)) and any(isinstance(one, DaskArray) for one in X):
+        parts = [_sizes(one, [one]) if _is_matrix(one) else [None] for one in X]
+        return [size for part in parts for size in part]
+    return [one.shape[0] if _is_matrix(one) else None for one in rows]
 
 
 def _row_blocks(X: MatrixLike) -> Iterator[object]:
@@ -147,8 +157,11 @@ def _row_blocks(X: MatrixLike) -> Iterator[object]:
         yield X
     else:
         for one in X:
-            is_path = isinstance(one, (str, PathLike))
-            yield NpzFile(fspath(one)) if is_path else one
+            if isinstance(one, DaskArray):
+                yield from _row_blocks(one)
+            else:
+                is_path = isinstance(one, (str, PathLike))
+                yield NpzFile(fspath(one)) if is_path else one
 
 
 def read_block(rows: MatrixLike, labels: Labels) -> tuple[MatrixLike, Labels]:

@@ -64,6 +64,9 @@ def arrays():
 
 def lists():
     yield [sp.csr_matrix(part) for part in PARTS], LABEL_PARTS
+    yield PARTS, LABEL_PARTS
+    yield PARTS, LABELS
+    yield [da.from_array(X[:3]), da.from_array(X[3:], chunks=(3, 3))], LABELS
     yield [delayed(sp.csr_array)(part) for part in PARTS], LABEL_PARTS
     yield [delayed(part) for part in PARTS], [delayed(part) for part in LABEL_PARTS]
     labels = db.from_delayed([delayed(list)(part) for part in LABEL_PARTS])
@@ -104,7 +107,7 @@ def test_files_hold_no_objects(tmp_path):
 
 
 def test_rows_at_hand_are_one_block():
-    for rows in (X, sp.csr_array(X), X.tolist()):
+    for rows in (X, sp.csr_array(X), X.tolist(), list(X)):
         assert not is_lazy(rows)
         (block,) = blocks_of(rows, LABELS)
         assert block.rows is rows
@@ -173,6 +176,7 @@ def test_inputs_lead_to_the_same_trees(tmp_path):
         (da.from_array(corpus.data, chunks=((30, 20, 30), (10,))), labels),
         (db.from_delayed([delayed(list)(part) for part in rows]), labels),
         ([sp.csr_array(part) for part in rows], [delayed(own) for own in labels]),
+        (rows, labels),
     ]
     trees = DependentTrees(max_iter=2, tol=0.0, random_state=0, structure_moves=False)
     result = [trees.fit(X, epochs=epochs).components_ for X, epochs in given]
