@@ -237,6 +237,27 @@ class KnownWordTopics(WordTopics):
             (gammaln(both) + gammaln(eta) - gammaln(first) - gammaln(second)).sum()
         )
 
+    def pairs_with_more(self) -> list[tuple[int, int]]:
+        """Pairs of a known topic, not fixed, and another with more of its words.
+
+        Sums over words of the share of documents' tokens that the topic has, weighted
+        by the boost per token: seed words weigh alike, however frequent.
+        """
+        known, pairs = self.known, []
+        counts, free = (
+            self.seen_counts()[self.seen.rows_of(known.words)],
+            ~self.is_known,
+        )
+        counts[:, known.columns] -= known.boosts
+        totals = np.maximum(counts.sum(axis=1), 1.0)[:, None]
+        weights = np.maximum(known.boosts, 0.0) / totals**2
+        shares = weights.T @ np.maximum(counts, 0.0)  # (G, n_topics)
+        for place in np.flatnonzero(~known.is_fixed).tolist():
+            topic = int(known.columns[place])
+            more = free & (shares[place] > shares[place, topic])
+            pairs += [(topic, other) for other in np.flatnonzero(more).tolist()]
+        return pairs
+
     # -- changes of counts ------------------------------------------------------------
 
     def _boost(self, values: Array) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.known_topics import KnownWordTopics
 from skbnp.inference.edits import Merge, Remove, apply, sparing
 from skbnp.inference.engine import Learner
 from skbnp.inference.local import Collected, DocumentLocalStep
@@ -32,7 +33,8 @@ WAIT = 8
 class EndUnused(Moves):
     """Topics that nobody uses end; trials find the number of the others.
 
-    Online after each round, with memory after each pass.
+    Online after each round, with memory after each pass. Online, topics that have taken
+    the words of a known topic join it after each pass.
 
     Parameters
     ----------
@@ -52,8 +54,10 @@ class EndUnused(Moves):
             end_unused(self.moves, learner.posterior)
 
     def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
-        """End topics by the sums of the corpus."""
+        """End topics by the sums of the corpus, or let them join known ones."""
         cache = learner.cache
+        if not cache.holds_corpus:
+            join_known(learner.posterior)
         if isinstance(cache, CorpusMemory) and cache.is_complete:
             gone = end_unused(self.moves, learner.posterior)
             if gone:
@@ -180,6 +184,24 @@ class ExactMoves(Moves):
             cache.memos = [m.merged(places, m.losses[chosen]) for m in cache.memos]
             apply(Merge(pairs), posterior)
         return len(chosen)
+
+
+def join_known(posterior: HDPPosterior) -> int:
+    """Merge topics into known ones of whose words they have more; return their number.
+
+    Where the gain of words in the bound is positive, see `words_gain`: prior + b_k moves
+    to the topic that documents have put these words in. Its weight goes with it.
+    """
+    words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
+    if not isinstance(words, KnownWordTopics):
+        return 0
+    pairs = words.pairs_with_more()
+    gains = [hdp_merge.words_gain(words, eta, *pair) for pair in pairs]
+    ids = posterior.ids.tolist()
+    chosen = [pairs[index] for index in hdp_merge.best_disjoint(pairs, gains)]
+    if chosen:
+        apply(Merge([(ids[other], ids[one]) for one, other in chosen]), posterior)
+    return len(chosen)
 
 
 def prune(learner: ExactLearner, ending: NDArray[np.bool_]) -> int:
