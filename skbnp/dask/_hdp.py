@@ -301,8 +301,8 @@ class HDP(ShardedMixin, LocalHDP):
 
         Parameters
         ----------
-        X : dask.array.Array, dask.dataframe.DataFrame, dask.bag.Bag, list of Delayed or of \
-                matrices, str or list of path-like
+        X : dask.array.Array, dask.dataframe.DataFrame, dask.bag.Bag, list of Delayed \
+                or of matrices, str or list of path-like
             Counts, or other non-negative weights, in blocks: chunks of an array, which
             may be sparse, of unknown size, or empty; partitions of a frame, or of a bag
             of rows or of matrices; `.npz` files of `scipy.sparse.save_npz`, by name or

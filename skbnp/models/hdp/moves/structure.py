@@ -189,8 +189,8 @@ class ExactMoves(Moves):
 def join_known(posterior: HDPPosterior) -> int:
     """Merge topics into known ones of whose words they have more; return their number.
 
-    Where the gain of words in the bound is positive, see `words_gain`: prior + b_k moves
-    to the topic that documents have put these words in. Its weight goes with it.
+    Where the gain of words in the bound is positive, see `words_gain`: prior + b_k goes
+    to the topic into which documents have put these words. Its weight goes with it.
     """
     words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
     if not isinstance(words, KnownWordTopics):
