@@ -238,47 +238,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     of `X` in single precision, and some 20 bytes for each node and feature, 40 while
     rows choose their nodes; each epoch that lies behind keeps eight.
 
-    **Departures from the paper**
-
-    - Under q a direction hangs on its parent's, as it does under the posterior: with
-      thousands of features independent directions, as in [1]_, lose more than a
-      thousand nats for each node, and trees have few. What stands for an expectation
-      may put the bound too high by some tenths of a nat for each node.
-    - E theta has a length below one where the supplement of [1]_ has one, and the pull
-      of the past on a parent is the slope of log C_V, where it has another sign and
-      size: with these all updates ascend one bound.
-    - The mean direction of the rows counts as one row at the first root; in [1]_ it is
-      the parent of each root, by which `prior_concentration_` has no maximum.
-    - An epoch begins with rows that choose their nodes without what they say there
-      themselves: in three visits all at once, then in four passes one by one, when
-      each may open a new node below any other, up to 24 sqrt(n) nodes. [1]_ has births
-      alone for this, which leave rows in groups that no birth tells apart. In an epoch
-      with a past births are tried after the first visit: the direction of a node would
-      follow rows of a topic that begins, and its own would leave it. Rows then choose
-      with them and without, and the start of higher bound stays. From the
-      first update on, which is the first that `history_` has, the bound does not fall.
-    - beta is one for all nodes, and learned, as kappa_0 is, which [1]_ sets to 100:
-      this decides how many nodes rows can pay for. kappa_2 is learned, too: where
-      topics drift slowly, with one their names go astray.
-    - Rows keep their eight most probable nodes.
-    - Merges take off the entropy that rows lose, of which the supplement has the sign
-      wrong: its test, `EpochMoves(merge="lax")`, can lower the bound. All pairs are
-      ranked, instead of some drawn.
-    - A new node begins from rows near one that is far from the target; the direction of
-      [1]_ may be far from all rows. It is kept if the bound rises, for which its rows
-      leave other nodes at once: [1]_ counts them twice until the next pass is over.
-      The best that gains too little by itself is judged with new parents, exchanged
-      names and learned priors, where no other move has changed the tree since.
-    - Nodes go to other parents, or take their place, if the bound rises, without which
-      they stay where they were born; nodes with a past if it rises by log 1000, as for
-      births in later epochs, and they do not go deeper: edges would change by chance in
-      each, and trees would become chains. By as much it must rise where two nodes merge
-      that were there before and have rows, for topics that come near each other for an
-      epoch would end in it and begin anew. There nodes exchange their names and pasts
-      if it rises: rows of a topic that has drifted may be nearer to the past of another
-      one. Merged nodes keep the past that explains them better.
-    - The start is a flat tree of spherical k-means clusters, n / 3 of n rows, but
-      2 sqrt(n) at the least and 12 sqrt(n) at the most, from which rows go on.
+    Departures from the paper are listed in `doc/derivations/dependent_trees.rst`.
 
     References
     ----------

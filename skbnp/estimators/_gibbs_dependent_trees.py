@@ -237,21 +237,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     nodes times features. Memory is some 60 bytes for each node and feature, per chain,
     and 8 for each in a sample.
 
-    **Departures from the papers**
-
-    - Directions of nodes are integrated out where they can be, and are drawn else; [2]_
-      sets them to their maximum. A direction that is drawn, or set, is so near to its
-      rows that none ever leaves, and a node that is opened by a draw from the prior has
-      no row that is near enough.
-    - Nodes whose children have a past are drawn by an independent proposal, exactly.
-    - Splits and merges of siblings, other parents, and nodes without rows between
-      others are proposed besides, which [2]_ does not have.
-    - beta, kappa_0 and kappa_2 are set to their maximum given nodes and directions, by
-      the equations of `DependentTrees`: the sampler is exact given these.
-    - The first root has neither a parent nor the row that `DependentTrees` gives it:
-      its direction is uniform, and which node of a tree is the root is chance.
-    - Workers share no tree: a sweep is a sequence of steps that are exact given what
-      all of them read, so that the same draws come out for any number of threads.
+    Departures from the paper are listed in `doc/derivations/dependent_trees.rst`.
 
     References
     ----------

@@ -78,29 +78,17 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     """Hierarchical Dirichlet process topic model, by Markov chain Monte Carlo.
 
     Draws from the posterior, the number of topics included, instead of approximating
-    it: slower than `HDP`, and usually better at prediction. Tokens of a document sit
-    at tables, and each table serves one dish (a topic) to all its tokens. With the
-    symbols of [1]_:
+    it: slower than `HDP`, and usually better at prediction. Tokens of a document sit at
+    tables, and each table serves one dish, a topic phi_k ~ Dirichlet(eta), to all its
+    tokens. With the symbols of [1]_, a token joins a table of its document in
+    proportion to its tokens n_jt, or a new one in proportion to alpha_0; a new table
+    gets a dish in proportion to the m_k tables that serve it, or a new one in
+    proportion to gamma. A sweep draws the table of every token and the dish of every
+    table given all others (section 3.1 of [1]_); split-merge proposals on tables
+    (its Figure 2) and draws of the hyperparameters follow.
 
-    - a token sits down at a table of its document by its number of tokens n_jt, or at
-      a new one by alpha_0;
-    - a new table gets a dish by the number of tables m_k that serve it already, or a
-      new dish by gamma;
-    - the dish is a topic phi_k ~ Dirichlet(eta); its tokens' words are drawn from it.
-
-    Topics and weights are integrated out. A sweep draws the table of every token and
-    the dish of every table given all others (section 3.1 of [1]_ and its appendix; the
-    priors are its Eqs. (5) and (10)); split-merge Metropolis-Hastings proposals on
-    tables (Figure 2 of [1]_) and draws of the hyperparameters follow.
-
-    A word that a document has used once comes again more often than topics tell. So
-    the tokens of document j are drawn from a Pitman-Yor process PYP(d, c, H_j) over the
-    mixture H_j of its topics [3]_, likewise by a restaurant: a token of a word repeats
-    one of the s tokens at a table of the word by s - d, or is drawn from the topics, as
-    above, by c + d T_j, where T_j tokens of the document have been. Which do is drawn
-    with all else, exactly, and d and c are learned: where documents repeat no words of
-    their own accord, hardly a token is a repeat. Without, topics that stand for single
-    documents are the only account of repeats, and there are many.
+    With `burstiness` a token may also repeat an earlier token of its word in the
+    document, by a Pitman-Yor process over the mixture of the document's topics [3]_.
 
     Parameters
     ----------
@@ -139,8 +127,8 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     split_merge_sweeps : int or None, default=None
         Sweeps that make proposals, >= 0; None: those of the burn-in.
     split_merge_scans : int, default=0
-        Intermediate restricted Gibbs scans of a proposal, >= 0, see Notes. 0: the
-        sequential allocation of [1]_, which costs one scan; n cost n + 2.
+        Intermediate restricted Gibbs scans of a proposal [4]_, >= 0. 0: the sequential
+        allocation of [1]_, which costs one scan; n cost n + 2.
     max_iter : int, default=500
         Sweeps of each chain; in `partial_fit`, over each chunk.
     burn_in : int or None, default=None
@@ -157,8 +145,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         Wrap it in `sklearn.frozen.FrozenEstimator` where the estimator will
         be cloned, as by `GridSearchCV`.
     sparse_output : bool, default=False
-        Whether `transform` returns a csr_array, without the shares of topics of which
-        a document has no tokens: these are of the prior alone.
+        Whether `transform` returns a csr_array, of topics with tokens alone.
     n_jobs : int or None, default=None
         Threads for chains and for prediction, as in scikit-learn. Results do not
         depend on it.
@@ -187,7 +174,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         are not aligned between samples, so this and the next five speak of that sample
         alone. Made anew at each access.
     topic_word_distr_ : ndarray of shape (n_components_, n_features)
-        Expected topics; rows sum to one. Made anew at each access.
+        Expected topics; rows sum to one. Computed at each access.
     topic_weights_ : ndarray of shape (n_components_,)
         Expected corpus-level weights m_k / (m + gamma); what they lack to one belongs
         to topics not represented.
@@ -240,35 +227,12 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     its words by d and c of the sample. `transform` uses the sample with the highest log
     joint; its proportions are those of first uses, which topics explain.
 
-    c has an exponential prior of mean 1e8, next to flat, and d a uniform one up to .98.
-    Chains that start from topics at random let documents repeat words from the 16th
-    sweep on, or from the middle of a shorter burn-in: topics form from all tokens.
-
     A sweep takes time in proportion to the tokens times the topics that their words
     have, some 0.1 to 0.2 microseconds per token in a settled chain. Memory is about 45
     bytes per token and chain. Only chains run side by side: one chain is sequential. An
     interrupt waits for the document in hand.
 
-    With ``split_merge_scans=n`` a proposal shares the tables between the two topics at
-    random, scans them n times by Gibbs steps restricted to these, and is the outcome of
-    a last scan, whose probability enters the ratio, section 3.2 of [4]_. [1]_ names it
-    as the other way to propose.
-
-    **Departures from the paper**
-
-    - Allocation in split-merge proposals uses the words allocated so far, as sequential
-      allocation must; the paper's notation suggests all words of the topic. Its
-      Eq. (10) has a stray parenthesis.
-    - A merge whose ratio of joint probabilities alone rules it out is rejected before
-      it is worked out.
-    - The dish of a table of one token is not drawn once more: its token draws table and
-      dish together. That of a table of more than 16 tokens is drawn by a
-      Metropolis-Hastings step, in which 16 of its tokens propose. Both leave the
-      posterior as it is.
-    - Gamma priors are given by shape and rate.
-    - [3]_ has such a process in each document for each topic, and draws by indicators
-      of tables with generalised Stirling numbers; here there is one for each document,
-      and tokens sit at its tables, so that words of any count are exact.
+    Departures from the paper are listed in `doc/derivations/franchise.rst`.
 
     References
     ----------

@@ -142,7 +142,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         Counts plus topic prior of the level, a row for each node of `tree_`. Made anew
         at each access.
     topic_word_distr_ : ndarray of shape (n_components_, n_features)
-        Expected topics; rows sum to one. Made anew at each access.
+        Expected topics; rows sum to one. Computed at each access.
     topic_weights_ : ndarray of shape (n_components_,)
         Share of tokens at each node.
     n_components_ : int

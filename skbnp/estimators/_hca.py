@@ -223,26 +223,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     nodes below predict, and scaled to variance one, and loadings make up for it, as in
     [2]_, if the bound rises.
 
-    **Departures from the paper**
-
-    - The posterior of a row is q(c) q(x | c); [1]_ has q(c) q(x), where coordinates of
-      one path would stand for those of all.
-    - A path has a mean of its own, in the span of its directions; [1]_ has one mean for
-      all, and says that a mean for each path "can be similarly derived". Groups that
-      differ by mean would not be found without.
-    - A tree that begins as a single path is also tried as groups by k-means with a leaf
-      each. When growth has ended these learn in as many passes, and it goes on from
-      them if they have the higher bound then.
-    - The prior of the mean is centred on the mean of the rows of the first fit or chunk
-      (m0), so that offsets of columns do not matter.
-    - [1]_ writes N(0, 10^3), a variance in our reading, and Gamma(0.001, 0.001), both
-      for data as they are given; here priors are relative to the variance of the data.
-    - Branches grow from directions that rows show which are badly explained: nodes at
-      their prior have coordinates of mean zero, and would stay there for ever.
-    - Growth goes past the size that the tree needs, then leaves end, siblings merge and
-      nodes go to other parents, in turns; [1]_ merges by cosines.
-    - Siblings are ordered by decreasing mass after each update, which raises the bound.
-    - Paths more than 20 nats below the best of a row are left out.
+    Departures from the paper are listed in `doc/derivations/component_analysis.rst`.
 
     References
     ----------

@@ -85,129 +85,69 @@ LEAST_DOCS, LEAST_TOKENS = 128, 4000
 class HDP(VariationalTopicModel):
     """Hierarchical Dirichlet process topic model, by variational inference.
 
-    A topic model with infinitely many topics of which `n_components` are represented.
-    Each document mixes topics, all documents share them, and their corpus-level weights
-    are learned, so that superfluous topics fade. The generative story, with the symbols
-    of [1]_:
-
-    - corpus weights beta ~ GEM(gamma); topics phi_k ~ Dirichlet(eta);
-    - each document: proportions pi_j ~ DP(alpha, beta);
-    - each token: topic z ~ pi_j, word w ~ phi_z.
-
-    There are two families of posteriors. "collapsed" integrates topics and proportions
-    out and keeps q(z) alone: on text it predicts unseen words better. The other,
-    "mean_field", is that of [1]_: `fit` maximises the evidence lower bound of its
-    section 2.2 over q(phi) q(pi) q(z) and a point estimate of beta. Either finds the
-    number of topics that predicts best; by the bound, as in [1]_, on request.
+    Each document mixes topics, and all documents share them. There are infinitely many
+    topics, of which `n_components_` are represented; how many is learned, from the
+    start `n_components`. With the symbols of [1]_: weights beta ~ GEM(gamma), topics
+    phi_k ~ Dirichlet(eta), proportions of a document pi_j ~ DP(alpha, beta); each token
+    has a topic z ~ pi_j and a word w ~ phi_z.
 
     Parameters
     ----------
     n_components : int, default=300
-        Number of represented topics (K) to start from, at least 1. `n_components_` says
-        how many `fit` has found, with `split_merge`: about as many from any start, see
-        Notes; a stream (`partial_fit`) as many as it has shown so far. All other topics
-        together keep the rest of the corpus weights.
+        Topics to start from, at least 1. With `split_merge` the number found hardly
+        depends on it; without, it is the number of topics.
     max_components : int or None, default=None
-        Bound of the number of topics that moves may reach, at least `n_components`.
-        None is 1,000, or `n_components` if that is more.
+        Largest number of topics that moves may reach, at least `n_components`. None is
+        the larger of 1,000 and `n_components`.
     variational_family : {"collapsed", "mean_field"}, default="collapsed"
-        "collapsed": each token is assigned given the expected assignments of all
-        others, see Notes; the better predictor. There is no bound of the evidence to
-        follow: `log_predictive_` stands in its place. "mean_field": the algorithm of
-        [1]_, with its bound.
+        "collapsed" integrates topics and proportions out [2]_ and predicts text better.
+        "mean_field" is the algorithm of [1]_, with its lower bound of the evidence.
     learning_method : {"online", "memoized", "batch"}, default="online"
-        "online": one update per minibatch, with decreasing steps; for streams and large
-        corpora. "memoized": one update per minibatch, which remembers what it said when
-        it was visited before, so that totals are those of the whole corpus; memory is
-        about twice that of the data. In the mean-field family the bound is then exact
-        and does not fall after trials and the warm-up. "batch": the same with the
-        corpus as one minibatch. (Changes of `corpus_concentration_` may lower the
-        bound: each value has one of its own.)
-    doc_concentration : float, default=1.0
-        Concentration of a document's topics (alpha), in [1e-100, 1e10]; larger values
-        mix more topics in a document. The value that the first fit starts from; what
-        `partial_fit` or a warm start goes on with are the values learned.
-    corpus_concentration : float, default=1.0
-        Concentration of the corpus weights (gamma), in [1e-100, 1e10]; larger values
-        leave more weight to rare and unseen topics. A starting value, likewise.
+        "online": one update per minibatch, with decreasing steps. "memoized": one per
+        minibatch, whose former statistics are subtracted, so that the bound is exact;
+        needs twice the memory of the data. "batch": the corpus is one minibatch.
+    doc_concentration, corpus_concentration : float, default=1.0
+        Initial concentrations (alpha, gamma), in [1e-100, 1e10]; larger values mix more
+        topics in a document, and leave more weight to rare topics.
     topic_word_prior : float, dict, array-like or KnownTopics, default=0.05
-        Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
-        values make more specific topics. A starting value, likewise. Or topics that are
-        known, the first of all: seed words by name, or the prior of each, (n_known,
-        n_features); :class:`KnownTopics` sets what they weigh, freezes them and gives
-        the parameter of all others.
+        Initial Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10];
+        smaller values make more specific topics. Or known topics, which come first: a
+        dict of names and seed words, or an array (n_known, n_features) of priors;
+        :class:`KnownTopics` has their options.
     burstiness : "auto" or False, default="auto"
-        Collapsed family: whether documents repeat words for reasons of their own [5]_,
-        so that topics need not explain repeats; `transform` then gives shares of first
-        uses. "auto" learns how much, from held-out documents where these judge trials
-        (`split_merge`) and by leaving out one token at a time otherwise; nothing where
-        repeats are no better predicted so by two standard errors. False, and the
-        mean-field family: topics explain all tokens, as they should where shares of
-        tokens, or prediction by topics alone (``score(X, repeats=False)``), are what is
-        asked for.
+        Collapsed family: whether documents may repeat words beyond their topics [3]_,
+        which explain first uses then. "auto": if that predicts clearly better.
     learn_priors : bool, "auto" or "concentrations", default="auto"
-        What is learned of the priors: "concentrations" for both concentrations, True
-        for these and, after each pass, the topic prior, False for nothing. "auto":
-        both concentrations; in the collapsed family also the topic prior, where
-        held-out documents judge trials (`split_merge`, Notes), no larger than
-        `topic_word_prior` until births end.
+        True: both concentrations and eta; "concentrations": not eta; False: none.
+        "auto": eta as well where held-out documents judge (collapsed, `split_merge`).
     corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
-        Shape and rate of the Gamma priors under which concentrations are learned,
-        both > 0.
+        Shape and rate of the Gamma priors of the concentrations, both > 0.
     split_merge : bool or SplitMerge, default=True
-        Whether the number of topics changes; a `SplitMerge` sets the details. True
-        tries other numbers of topics, judged by held-out documents (Notes), and ends
-        topics that hold less than a token of the corpus, in a stream after ten
-        documents per topic. ``SplitMerge(criterion="bound")``, mean-field family only,
-        judges by the bound: online by that of minibatches (Algorithm 2 of [1]_ and
-        Notes), otherwise by the exact one.
+        Whether the number of topics changes. True: other numbers are tried and judged
+        by held-out documents. A `SplitMerge` has the details, among them judgement by
+        the bound as in [1]_.
     batch_size : int or "auto", default="auto"
-        Documents of a minibatch at the most; minibatches of a pass are of equal size.
-        "auto": 128, or as many as hold 4,000 tokens on average.
-    learning_offset : float, default=1.0
-        Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay (tau),
-        >= 0; larger values give early minibatches less weight.
-    learning_decay : float, default=0.5
-        Decay of the step sizes (kappa), in [0.5, 1]. Convergence theory asks for more
-        than 0.5; the noise of larger steps leads to better topics.
+        Documents of a minibatch, at most. "auto": 128, or enough for 4,000 tokens.
+    learning_offset, learning_decay : float, default=1.0, 0.5
+        Offset (tau) >= 0 and decay (kappa) in [0.5, 1] of the step sizes
+        (offset + t)^-decay.
     total_samples : float or None, default=None
-        Documents of the stream that `partial_fit` learns from (D), > 0. None means
-        those learned from so far, in collapsed learning at least as many as hold the
-        tokens of the topics' prior (`n_components` * `n_features` *
-        `topic_word_prior`). `fit` uses the number of documents of `X`.
+        Documents of the stream that `partial_fit` learns from, > 0; None: those so far.
     max_iter : int, default=100
-        Passes over the data in `fit`, warm-up and trials included. On text, trials take
-        15 to 60. With fewer than 14 (2 `trial_passes` and six; mean-field: 16) there
-        are none that held-out documents judge.
+        Passes of `fit`, at most; below 14 (mean-field: 16) without trials.
     tol : float, default=1e-4
-        `fit` ends when the bound, or `log_predictive_`, changes by less than `tol`,
-        relatively, between two passes after the warm-up and after trials. A fit that
-        has made trials ends at the latest after six passes over everything (mean-field:
-        eight), unless the bound is exact. 0 always makes `max_iter` passes.
-    max_doc_update_iter : int, default=100
-        Iterations for one document at the most; collapsed learning makes no more than
-        10.
-    mean_change_tol : float, default=1e-3
-        The iteration of a document ends when its expected topic counts change by less
-        than this per token; in collapsed learning by less than 0.01, whatever is asked
-        for below.
+        `fit` ends when `log_predictive_` (or `elbo_`) changes by less than this,
+        relatively, in a pass. 0 makes `max_iter` passes.
+    max_doc_update_iter, mean_change_tol : int and float, default=100, 1e-3
+        Iterations for one document, at most (10 in collapsed learning), and the change
+        of its topic counts per token that ends them.
     warm_up : int, default=5
-        First passes of a fit, and of each trial, in which the mean-field document step
-        uses mean topics E[phi] in place of exp(E[log phi]), see Notes; 0 for none.
-        After trials there are five at the most. In `partial_fit` the warm-up lasts
-        until ``warm_up * total_samples`` documents are learned from, or 10,000 where
-        `total_samples` is None. Collapsed learning has none.
+        First passes of the mean-field family in which documents use mean topics.
     init : {"docs", "random"} or fitted topic model, default="docs"
-        Start each topic from a random document with noise, from noise, or from the
-        topics and weights of another model of the same columns, any that has
-        `components_` of counts. `HDP` then begins with as many topics as that has,
-        whatever `n_components`, and tries other numbers as ever; `StickBreakingHDP`
-        adds topics from documents up to `max_components`, with a tenth of the corpus
-        together. Wrap a model in `sklearn.frozen.FrozenEstimator` where the estimator
-        will be cloned, as by `GridSearchCV`.
+        Start each topic from a random document, from noise, or from the topics of a
+        model of the same columns (in a `FrozenEstimator` where it would be cloned).
     sparse_output : bool, default=False
-        Whether `transform` returns a csr_array, without the shares of topics of which
-        a document has no tokens: these are of the prior alone.
+        Whether `transform` returns a csr_array, of topics with tokens alone.
     n_jobs : int or None, default=None
         Threads of the document step, as in scikit-learn. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -216,60 +156,46 @@ class HDP(VariationalTopicModel):
         Passes between messages; 0 for none. For a progress bar use
         ``set_callbacks(sklearn.callback.ProgressBar())``.
     warm_start : bool, default=False
-        Whether `fit` goes on from the present topics. Documents start afresh, so the
-        bound may be a little lower after the first pass than it was.
+        Whether `fit` goes on from the present topics.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components_, n_features)
         Variational Dirichlet parameters of the topics (lambda): expected counts of
-        each term plus `topic_word_prior_`. Made anew at each access.
+        each term plus `topic_word_prior_`. Computed at each access.
     topic_word_distr_ : ndarray of shape (n_components_, n_features)
-        Expected topics; rows sum to one. Made anew at each access.
+        Expected topics; rows sum to one. Computed at each access.
     topic_weights_ : ndarray of shape (n_components_,)
-        Corpus-level weights (beta); what they lack to one belongs to topics not
-        represented.
+        Corpus-level weights (beta); the rest to one belongs to topics not represented.
     n_components_ : int
         Number of represented topics.
-    component_ids_ : ndarray of shape (n_components_,)
-        The number of each topic, which it keeps for life: the one that `summary`,
-        figures, `get_feature_names_out` and edits go by. Topic k stands in row k where
-        there is such a row, so that no row number is the id of another topic.
-    lineage_ : list of named tuples (step, kind, parents, children)
-        Where each id came from: the start, then every birth, split, merge and end
-        ("prune") of a topic. Ended ids never return.
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) expected tokens.
+    component_ids_ : ndarray of shape (n_components_,)
+        The number of each topic, which it keeps for life and by which summaries,
+        figures, `get_feature_names_out` and edits refer to it.
+    lineage_ : list of named tuples (step, kind, parents, children)
+        Origin and end of each id: the start, births, splits, merges and prunes.
     doc_concentration_, corpus_concentration_ : float
         Values in force after learning.
     topic_word_prior_ : float or ndarray of shape (n_components_, n_features)
         Value in force after learning. Where topics are known, the prior of each.
     prediction_concentration_ : float
-        Concentration of documents in `score` and `transform`: that under which
-        held-out documents are predicted best, where they judge trials, or
-        `doc_concentration_`, if that is larger.
+        Concentration of documents in `score` and `transform`, at least
+        `doc_concentration_`.
     word_discount_, word_concentration_ : float
-        Discount d in [0, 1) and concentration c of the words that a document repeats:
-        with N tokens of T first uses so far, its next token is a first use with
-        probability (c + d T) / (c + N). 0.0 and inf where documents repeat none.
+        With T first uses among N tokens of a document, the next token is a first use
+        with probability (c + d T) / (c + N). d = 0 and c = inf: none is repeated.
     elbo_ : float
-        Mean-field family only: bound of the training data in nats per token; after
-        online learning that of the recent documents, weighted as the step sizes weigh
-        them; during the first updates the random start still weighs in it and lowers
-        it.
+        Mean-field: bound of the (online: recent) training data, nats per token.
     log_predictive_ : float
-        Collapsed family only: log probability of the training tokens, each given the
-        expected assignments of all others, in nats per token; of the recent documents,
-        likewise. It tells whether a fit has settled. It is no held-out score: the
-        others have shaped the topics, so it is higher. Edits do not change it.
+        Collapsed: log probability of training tokens, each given all others, nats per
+        token. It shows convergence; it is no held-out score.
     converged_ : bool
-        Whether `tol` (or the passes over everything, see there) ended the last `fit`,
-        and no trial of another number of topics that held-out documents judge was left.
+        Whether the last `fit` ended by `tol`, with no trial left.
     history_ : dict of lists
-        One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
-        time), `n_components`, `n_births`, `n_splits` and `n_merges` accepted so far,
-        and `elbo` or `log_predictive` (nats per token; evaluated once per pass of
-        `fit`, nan in between and in `partial_fit`).
+        Per update: `step`, `seconds`, `n_components`, `n_births`, `n_splits`,
+        `n_merges`, and once per pass `elbo` or `log_predictive`, else nan.
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int
@@ -279,187 +205,14 @@ class HDP(VariationalTopicModel):
 
     See Also
     --------
-    sklearn.decomposition.LatentDirichletAllocation : A fixed number of topics of equal
-        prior weight.
+    GibbsHDP : The same model by sampling, with a posterior of the number of topics.
 
     Notes
     -----
-    **Collapsed family.** With n_jw tokens of word w in document j, expected counts
-    N_jk, S_kw and S_k, and a_k = alpha beta_k, the responsibilities of a document are
-    iterated, all words at once,
-
-        r_jwk ~ (a_k + c_jk [N_jk - n_jw r_jwk]_+)
-                max((eta + S_kw - h_j n_jw r_jwk) / (V eta + S_k), eta / (V eta + S_k)),
-
-    the zero-order step of [2]_ with two changes:
-
-    - The factor of the document is that of [3]_, the geometric mean
-      exp(E[log(a_k + n)]) = a_k + c_jk N_jk of a Poisson count n of mean N_jk, its zero
-      taken apart. The arithmetic mean (c_jk = 1) lets many topics share a short
-      document, and predicts worse there. Topics keep the arithmetic mean: with the
-      geometric one they predict worse.
-    - h_j says how often the totals S count document j: 1 in batches; online each update
-      multiplies it by 1 - rho and a visit adds rho times the documents of the corpus
-      over those of the minibatch; 0 in `partial_fit`, whose documents are new. Without
-      it the score of later passes falls.
-
-    A document iterates over the topics that have half a token in it (or 2 % of its
-    tokens) after three plain steps over all. Topic weights are in proportion to the
-    tables of the Chinese restaurant franchise that are expected under the same Poisson
-    counts, and concentrations follow from these [4]_. Topics start as mixtures of a
-    document (20 %) and the corpus.
-
-    **Burstiness.** With the mixture H_j = sum_k pi_jk phi_k of a document, its tokens
-    are those of a restaurant PYP(d, c, H_j) [5]_: n_jw tokens of word w sit at t_jw
-    tables (first uses), which topics explain, and
-
-        p(w | j) = ([n_jw - d t_jw]_+ + [c + d T_j] sum_k pi_jk phi_kw) / (c + N_j).
-
-    This predicts the documents that judge trials, and d and c maximise the probability
-    of each token given all others. Fewer topics are then kept within one standard error
-    of the best. Once their number stands, a copy in which expected tables take the
-    place of tokens throughout replaces the model if it predicts no worse; fits without
-    trials go over to tables after 15 passes. Streams learn from tokens.
-
-    **Prediction.** `score` folds documents in by the step of [2]_ as it is, with topics
-    held fixed: c_jk = 1, and one token is taken out, not all of its word. That is
-    mostly nearer to posterior means than mean field, and predicts text better than
-    exact ones, see :func:`skbnp.metrics.held_out_log_likelihood`. So does `transform`,
-    whose shares are of first uses, not of tokens, where documents repeat words; but in
-    the mean-field family it is the document step of [1]_. `elbo` is of that step in
-    both families.
-
-    **Mean-field family.** Implemented are Eqs. (3)-(7) of [1]_ and its objective (2) in
-    full, all constants included.
-
-    **Departures from the paper**
-
-    - theta_j has K + 1 entries: the last, alpha beta_{K+1}, stands for all topics not
-      represented, so that the bound is nested in K.
-    - The prior of the point estimate beta enters the bound as gamma log beta_{K+1}. A
-      density of beta (the paper does not say in which coordinates) would reward empty
-      topics and degenerate for gamma <= 1.
-    - beta is updated in closed form, by a tangent bound whose maximum is one root in
-      one variable; the paper's L-BFGS reaches the same optimum. The concentrations are
-      updated likewise, online by averaging logarithms with the step sizes of Eq. (7).
-    - Documents start from theta_jk = alpha beta_k + N_j beta_k / (1 - beta_{K+1}).
-      Batch learning starts them from their last visit too and keeps the better result,
-      so that the bound does not fall and new topics can enter old documents.
-    - A document is iterated in single precision, without the topics that it does not
-      use until the end; a last pass in double precision makes responsibilities sum to
-      one.
-    - Expected counts below 1e-9 tokens in a document are set to zero.
-    - The corpus concentration is learned under a proper Gamma prior; its maximum
-      likelihood together with a point estimate of beta is at zero.
-    - Warm-up: exp(E[log phi]) gives a term that a topic does not hold yet the weight
-      exp(psi(eta)), about 1e-9 for eta = 0.05, so that topics of a large vocabulary
-      freeze as they started. During the first passes the mean is used instead. Any
-      responsibilities give a bound; the warm-up leads to a higher one.
-    - Minibatches of a pass have equal sizes: a small last one would stand for as much
-      of the corpus as the others.
-    - Documents without tokens are left out of learning.
-
-    **The number of topics** is judged by prediction in either family, for no bound
-    ranks numbers of topics as prediction does. `fit` holds out a fifth of the documents
-    (no more than hold 40,000 tokens, but at least 100 documents, or a quarter of few),
-    from which no topic starts, and predicts each fifth of their tokens from the others,
-    as `score` does. Tokens held out of documents that are learned from are no such
-    judges: topics that no two documents share predict them well.
-
-    - Births: after four passes (`trial_passes`) a candidate with three times as many
-      topics (at least ten more; at most one more for each document) learns beside the
-      model, as long, or half as long if it is behind then. The old topics start
-      afresh, as mixtures with the corpus (80 %) like the new ones (60 % corpus, 40 % a
-      document): settled topics take the documents back from newcomers. It replaces
-      the model if held-out documents gain more than a quarter of a standard error, and
-      .005 nats per token for each doubling; and so on until a fifth of the topics find
-      no documents (half of them in the mean-field family), where more are counted the
-      more the topic prior fell meanwhile, or as many as `max_components` allows have
-      been tried. Topics that are not needed may still leave; growth that ends too early
-      ends for good.
-    - Collapsed family: then a copy of the model goes on for as many passes, or half as
-      many if it is behind then, with steps that decrease further, and replaces it if
-      held-out documents gain more than .002 nats per token and a quarter of a standard
-      error; and so on, unless words alone predict better or time is left for no more
-      than one reduction. Which topics are needed shows late in large corpora of short
-      documents.
-    - Where words alone, without topics, predict better, all topics are merged, and
-      births begin anew.
-    - Reductions: from every other held-out document follows what each merge of similar
-      topics and each end of a topic would cost with proportions as they are. The
-      cheapest, of .001 nats together, are made in a candidate that learns as long, with
-      steps as from a start, or with those of a model that has gone on. It is kept if it
-      predicts the other held-out documents alike, within .002 nats, or one standard
-      error of the best and .01 nats (a quarter of an error without burstiness), else
-      followed by half as many changes unless it is twice as far behind; and so on until
-      hardly any are left; those that do not gain two standard errors wait beside the
-      model for the end. Documents that choose what ends must not judge it: of many
-      topics some are cheap because these documents happen to have none of them.
-    - In the end everything is learned from, in six passes with steps as from a start
-      (mean-field: eight); the first half beside the model, which they replace. In
-      collapsed learning the second half is averaged: the step sizes of the start would
-      weigh less than a pass, and scores go up and down. Online, steps of more than 27
-      minibatches begin so much smaller that the last third of a pass counts then.
-
-    - The topic prior (collapsed family, ``learn_priors="auto"``): after the first four
-      passes, twice in each candidate's passes, and once more, or up to five times while
-      it falls, before the model goes on, eta moves by a step of Newton's method (a
-      factor of 3 at the most) to where held-out documents predict words from others
-      best: the vocabulary is dealt out to five folds, and the counts of the words of
-      each are predicted from those of all others, with Poisson probabilities of mean
-      n_j sum_k E lambda_jk (eta + S_kw) / (V eta + S_k). Proportions lambda_jk have
-      expected values (alpha beta_k + N_jk) / (alpha + n_j (1 - Phi_fk)), with N_jk from
-      the words seen, by mean field, and Phi_fk the share of topic k that is of fold f;
-      they and S stay as they are. No word is predicted from itself: documents repeat
-      words, and tokens ask for a smaller eta (.005 in place of .011 for papers of
-      NIPS), under which topics say less of words that a document has not shown yet.
-      States are compared, by tokens, under the prior that each has then. What documents
-      that are learned from say of eta is biased: expected counts of many words in many
-      topics are small, but hardly one is zero. Until births end, eta is no larger than
-      `topic_word_prior`: few topics ask for a large one, under which many would not
-      live.
-
-    Trials of all learning methods are made in minibatches, in the mean-field family
-    with mean weights for `warm_up` passes, as those that follow. A warm start makes the
-    trials that no fit has completed, with steps as from a start; otherwise, and after
-    `partial_fit`, it keeps the topics. Topics that have learned from the documents that
-    judge are harder to replace than those of a fresh fit.
-
-    A stream has such trials after 250 documents and whenever it has twice as many as at
-    the last ones, or four times as many where none was accepted: over a random sample
-    of its different documents, of about 1.5 million tokens
-    (`SplitMerge.reservoir_tokens`; 12 bytes for each different word of a document),
-    part of the model wherever it is saved. A tenth of the first documents, and fewer
-    later, are held out: they are not learned from while they judge, and no topic starts
-    from one. Candidates learn twice as long, for the model knows more documents; after
-    a trial that was accepted, four passes over the sample follow, and step sizes go on
-    from there. A call of `partial_fit` may so take many times as long as others. The
-    more documents a stream has beyond its sample, the less a candidate that knows the
-    sample alone can gain: in the end the number of topics stays. Trials may undo what
-    `merge_components` and `drop_components` have done.
-
-    **Moves judged by the bound** (``SplitMerge(criterion="bound")``), mean-field, after
-    the warm-up:
-
-    - Splits (online): Algorithm 2 of [1]_, on a fresh document step under the updated
-      topics. Children are fitted to half of the minibatch's documents that use the
-      topic and judged by the others; the paper's verdict on the same documents is
-      biased towards splitting: on text it costs prediction. On a large vocabulary no
-      split of few topics raises the bound: each further term in use costs a child about
-      -log(eta).
-    - Births (with memory): a candidate posterior with many new topics, started from
-      documents that are explained badly, and with some of the present ones learns
-      beside the model, with a warm-up of its own, and replaces it if the bound is
-      higher.
-    - Merges: a minibatch alone does not decide. Online, what documents gain is added up
-      over minibatches until it is clear; with memory the gain is that of the corpus,
-      exact.
-    - Topics end when they are idle in some minibatches in a row (online) or have lost
-      all documents (with memory, where trials end the lightest ones too).
-    - ``SplitMerge.paper()`` is Algorithm 2 as printed: merges that one minibatch judges
-      before its update, and splits that it judges after it.
-
-    The bound prefers fewer topics than prediction does where documents are long.
+    The updates are Eqs. (3) to (7) of [1]_ (mean-field) or the zero-order step of [2]_.
+    `doc/derivations/hdp.rst` has the equations, the trials and departures from [1]_.
+    `partial_fit` makes trials after 250 documents and whenever the stream has doubled,
+    on a random sample of some 1.5 million tokens, which is part of the model.
 
     References
     ----------
@@ -467,17 +220,9 @@ class HDP(VariationalTopicModel):
        Inference for Hierarchical Dirichlet Processes", Advances in Neural Information
        Processing Systems 25, 2012.
     .. [2] Arthur Asuncion, Max Welling, Padhraic Smyth and Yee Whye Teh, "On Smoothing
-       and Inference for Topic Models", Uncertainty in Artificial Intelligence, 2009;
-       online: James Foulds, Levi Boyles, Christopher DuBois, Padhraic Smyth and Max
-       Welling, "Stochastic Collapsed Variational Bayesian Inference for Latent
-       Dirichlet Allocation", KDD 2013.
-    .. [3] Yee Whye Teh, Kenichi Kurihara and Max Welling, "Collapsed Variational
-       Inference for HDP", Advances in Neural Information Processing Systems 20, 2007.
-    .. [4] Issei Sato, Kenichi Kurihara and Hiroshi Nakagawa, "Practical Collapsed
-       Variational Bayes Inference for Hierarchical Dirichlet Process", KDD 2012.
-    .. [5] Wray Buntine and Swapnil Mishra, "Experiments with Non-parametric Topic
-       Models", KDD 2014; with d = 0 Gabriel Doyle and Charles Elkan, "Accounting for
-       Burstiness in Topic Models", ICML 2009.
+       and Inference for Topic Models", Uncertainty in Artificial Intelligence, 2009.
+    .. [3] Wray Buntine and Swapnil Mishra, "Experiments with Non-parametric Topic
+       Models", KDD 2014.
 
     Examples
     --------

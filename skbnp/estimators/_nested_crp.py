@@ -182,7 +182,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         Variational Dirichlet parameters of the topics, a row for each node of `tree_`:
         expected counts of each term plus the topic prior. Made anew at each access.
     topic_word_distr_ : ndarray of shape (n_components_, n_features)
-        Expected topics; rows sum to one. Made anew at each access.
+        Expected topics; rows sum to one. Computed at each access.
     topic_weights_ : ndarray of shape (n_components_,)
         Expected share of tokens at each node; what they lack to one is at topics that
         are not in the tree.

@@ -230,13 +230,7 @@ class NestedHDP(CountModel):
     bytes for each term and node. A start takes as long as a fit of `HDP`. A stream
     starts from the documents of the first call of `partial_fit`: let it have thousands.
 
-    **Departures from the paper**
-
-    - [1]_ draws the weights of nodes from a nested Dirichlet process and gives each
-      document a finite tree by a greedy choice; here a document uses what it needs of
-      the global tree, by collapsed inference, to zero order.
-    - [1]_ starts from k-means at each node, and its tree has fixed width.
-    - Leaves have no children, so that every token stops there.
+    Departures from the paper are listed in `doc/derivations/nested_hdp.rst`.
 
     References
     ----------

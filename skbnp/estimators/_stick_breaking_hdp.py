@@ -74,17 +74,15 @@ class StickBreakingHDP(VariationalTopicModel):
         Concentration of the corpus sticks (gamma), in [1e-100, 1e10]; larger values
         leave more weight to rare topics. A starting value, likewise.
     topic_word_prior : float, dict, array-like or KnownTopics, default=0.05
-        Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
-        values make more specific topics. A starting value, likewise. Or topics that are
-        known, the first of all: seed words by name, or the prior of each, (n_known,
-        n_features); :class:`KnownTopics` sets what they weigh, freezes them and gives
-        the parameter of all others.
+        Initial Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10];
+        smaller values make more specific topics. Or known topics, which come first: a
+        dict of names and seed words, or an array (n_known, n_features) of priors;
+        :class:`KnownTopics` has their options.
     learn_priors : bool or "concentrations", default="concentrations"
         Whether to learn both concentrations and the topic prior (True), the
         concentrations alone, or nothing (False), as in [1]_.
     corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
-        Shape and rate of the Gamma priors under which concentrations are learned,
-        both > 0.
+        Shape and rate of the Gamma priors of the concentrations, both > 0.
     batch_size : int, default=256
         Documents of a minibatch at the most; minibatches of a pass are of equal size.
     learning_offset : float, default=64.0
@@ -112,16 +110,10 @@ class StickBreakingHDP(VariationalTopicModel):
         ``warm_up * total_samples`` documents are seen, or 10,000 where
         `total_samples` is None.
     init : {"docs", "random"} or fitted topic model, default="docs"
-        Start each topic from a random document with noise, from noise, or from the
-        topics and weights of another model of the same columns, any that has
-        `components_` of counts. `HDP` then begins with as many topics as that has,
-        whatever `n_components`, and tries other numbers as ever; `StickBreakingHDP`
-        adds topics from documents up to `max_components`, with a tenth of the corpus
-        together. Wrap a model in `sklearn.frozen.FrozenEstimator` where the estimator
-        will be cloned, as by `GridSearchCV`.
+        Start each topic from a random document, from noise, or from the topics of a
+        model of the same columns (in a `FrozenEstimator` where it would be cloned).
     sparse_output : bool, default=False
-        Whether `transform` returns a csr_array, without the shares of topics of which
-        a document has no tokens: these are of the prior alone.
+        Whether `transform` returns a csr_array, of topics with tokens alone.
     n_jobs : int or None, default=None
         Threads of the document step, as in scikit-learn. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -130,24 +122,22 @@ class StickBreakingHDP(VariationalTopicModel):
         Passes between messages; 0 for none. For a progress bar use
         ``set_callbacks(sklearn.callback.ProgressBar())``.
     warm_start : bool, default=False
-        Whether `fit` goes on from the present topics. Documents start afresh, so the
-        bound may be a little lower after the first pass than it was.
+        Whether `fit` goes on from the present topics.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components_, n_features)
         Variational Dirichlet parameters of the topics (lambda): expected counts of
-        each term plus `topic_word_prior_`. Made anew at each access.
+        each term plus `topic_word_prior_`. Computed at each access.
     topic_word_distr_ : ndarray of shape (n_components_, n_features)
-        Expected topics; rows sum to one. Made anew at each access.
+        Expected topics; rows sum to one. Computed at each access.
     topic_weights_ : ndarray of shape (n_components_,)
         Expected corpus-level weights E[beta_k]; they sum to one.
     n_components_ : int
         Number of topics: `max_components`, less those merged or dropped by hand.
     component_ids_ : ndarray of shape (n_components_,)
-        The number of each topic, which it keeps for life: the one that `summary`,
-        figures, `get_feature_names_out` and edits go by. Topic k stands in row k where
-        there is such a row, so that no row number is the id of another topic.
+        The number of each topic, which it keeps for life and by which summaries,
+        figures, `get_feature_names_out` and edits refer to it.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id came from: the start, then edits.
     n_active_components_ : int
@@ -189,29 +179,7 @@ class StickBreakingHDP(VariationalTopicModel):
     the larger have the higher bound, nor does a difference say anything. Compare
     truncations by `score`, whose predictions all models share.
 
-    **Departures from the paper**
-
-    - Every term of a token is multiplied by its count, entropies included. (Public
-      implementations count words once there, and may report falling bounds.)
-    - Documents start from the tables that their topics suggest: the topics that would
-      explain most of the document by themselves, one for each table. From equal zeta,
-      as in public implementations, all tables stay alike.
-    - Tables are put in the order of their tokens, topics in that of their expected
-      tables; both raise the bound. The last stick, which takes what is left, may be
-      worth more to a larger one where concentrations are above one: an order is
-      changed only for a higher bound. Topics keep their ids.
-    - A document is iterated in single precision, over topics that would explain a tenth
-      of a token and 0.2 % of it at the least, until all of them confirm the result; the
-      last zeta is in double precision. A table of less than a hundredth of a token is
-      left empty. Probabilities of phi below 1e-9 are set to zero.
-    - Batch learning starts documents from their last visit too and keeps the better
-      result, so that the bound does not fall.
-    - Concentrations are learned in closed form under Gamma priors, online by averaging
-      logarithms with the step sizes; [1]_ holds them fixed.
-    - Warm-up: E[log phi] of a term that a topic does not hold yet is psi(eta), about
-      -20 for eta = 0.05, so that topics of a large vocabulary freeze as they started.
-      During the first passes the logarithm of the mean is used instead.
-    - Minibatches of a pass have equal sizes. Documents without tokens are left out.
+    Departures from the paper are listed in `doc/derivations/stick_breaking_hdp.rst`.
 
     `transform` and `score` predict as [1]_ does: with the expected corpus weights, a
     document is a mixture with the Dirichlet prior alpha E[beta]. `doc_components` shows
