@@ -58,7 +58,7 @@ UNIT_TOL = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class TopicGroups:
-    """Topics in groups, heaviest first, as :func:`topic_groups` finds them.
+    """Groups of topics, heaviest first.
 
     ``print(groups)`` shows an outline of about 20 lines.
 

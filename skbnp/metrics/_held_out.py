@@ -446,7 +446,7 @@ def perplexity(
     random_state: RandomStateLike = 0,
     repeats: bool | str = True,
 ) -> float:
-    """Held-out perplexity, exp(-:func:`document_completion_score`).
+    """Held-out perplexity, the exponential of the negative score of a token.
 
     Parameters
     ----------
