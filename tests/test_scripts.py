@@ -52,6 +52,7 @@ LONG = {
         *("--recipes", "gibbs", "--settings", "balanced-1"),
         *("--seeds", "1"),
     ],
+    "benchmarks/topic_quality.py": ["jacm", "--fits", "2"],
     "benchmarks/papers/bryant2012_bars.py": ["--starts", "2", "--seeds", "0"],
     "benchmarks/papers/bryant2012_nips.py": ["0.2"],
     "benchmarks/papers/hu2015.py": [

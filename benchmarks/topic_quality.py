@@ -1,0 +1,94 @@
+"""What the measures of the guide's page on quality are on ordinary texts.
+
+SKBNP_DATA=... python benchmarks/topic_quality.py [CORPUS ...] [--fits N]
+"""
+
+import argparse
+import warnings
+
+import common  # before NumPy: it pins the threads
+import corpora
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp import HDP
+from skbnp.inspection import stability
+from skbnp.metrics import topic_coherence, topic_diversity
+
+NAMES = (
+    *("ap", "kos", "reuters395", "bbc_tech", "docstrings", "sotu", "nips_abstracts"),
+    *("arxiv2000", "jacm", "citeulike_titles"),
+)
+N_TOPICS, MOST_DOCUMENTS = 20, 2500
+#: A term is in three documents at the least, and in 30 % of them at the most.
+LEAST_DOCUMENTS, LARGEST_SHARE = 3, 0.3
+COLUMNS = (
+    *("corpus", "documents", "words each", "coherence", "least", "median", "most"),
+    *("diversity", "agreement", "in all fits", "gain", "gain, topics alone"),
+)
+READING = """
+`HDP(20, split_merge=False)` on at most 2,500 documents, words in 3 of them at the least
+and in 30 % at the most. "coherence": mean of `topic_coherence` (NPMI) over topics, in
+all documents; "least", "median", "most" of the topics. "diversity": `topic_diversity`.
+"agreement": `score` of `stability`, by fits of other seeds to 80 % of the training
+documents each; "in all fits": topics of the consensus that all of these have. "gain":
+by how much the score of a tenth of the documents is above that of
+`HDP(1, split_merge=False)`, nats per held-out token; "topics alone":
+``score(X, repeats=False)``. Nothing was chosen by these.
+"""
+
+
+def documents(name):
+    """Some documents of a corpus, with the words that a vectorizer would keep."""
+    is_code = name == "docstrings"
+    counts = corpora.docstring_counts() if is_code else common.load_corpus(name)
+    rows = np.random.default_rng(0).permutation(counts.shape[0])[:MOST_DOCUMENTS]
+    counts = sp.csr_array(counts)[np.sort(rows)]
+    shown = (counts > 0).sum(axis=0)
+    used = (shown >= LEAST_DOCUMENTS) & (shown < LARGEST_SHARE * counts.shape[0])
+    return common.standard_split(counts[:, used])
+
+
+def measure(name, n_fits):
+    """A row of the table."""
+    train, test = documents(name)
+    topics = HDP(N_TOPICS, split_merge=False, random_state=0)
+    again = stability(topics, train, n_fits=n_fits)
+    topics.fit(train)
+    one = HDP(1, split_merge=False, random_state=0).fit(train)
+    everything = sp.vstack([train, test])
+    coherence = topic_coherence(topics, everything)
+    recurrence = again.consensus.to_frame()["recurrence"]
+    return {
+        "corpus": name,
+        "documents": everything.shape[0],
+        "words each": everything.sum() / everything.shape[0],
+        "coherence": np.nanmean(coherence),
+        "least": np.nanmin(coherence),
+        "median": np.nanmedian(coherence),
+        "most": np.nanmax(coherence),
+        "diversity": topic_diversity(topics),
+        "agreement": again.score,
+        "in all fits": int((recurrence > 1 - 1e-9).sum()),
+        "gain": topics.score(test) - one.score(test),
+        "gain, topics alone": topics.score(test, repeats=False)
+        - one.score(test, repeats=False),
+    }
+
+
+def main():
+    """Run what is asked for, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpora", nargs="*", default=NAMES)
+    parser.add_argument("--fits", type=int, default=3)
+    given = parser.parse_args()
+    rows = []
+    for name in given.corpora:
+        with warnings.catch_warnings(action="ignore"):
+            rows.append(measure(name, given.fits))
+        print(rows[-1], flush=True)
+    common.save("topic_quality", rows, COLUMNS, READING)
+
+
+if __name__ == "__main__":
+    main()
