@@ -84,13 +84,14 @@ def headers_of(name, kernels=Path("skbnp/kernels")):
 
 
 def long_description():
-    """Return the README without links to figures, which only a checkout has."""
+    """Return the README without links to figures and pages, which a checkout has."""
     text = Path("README.md").read_text(encoding="utf-8")
-    return re.sub(
+    text = re.sub(
         r"!\[(.*?)\]\((.*?)\)",
         r"(Figure `\2` of the source distribution: \1.)",
         text,
     )
+    return re.sub(r"\[([^]]*)\]\((?!https?://)(.*?)\)", r"\1: `\2`", text)
 
 
 def count_processors():
