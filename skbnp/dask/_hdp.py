@@ -71,7 +71,7 @@ class HDP(ShardedMixin, LocalHDP):
     """Hierarchical Dirichlet process topic model of documents that stay where they are.
 
     What `skbnp.HDP` is, for blocks of documents on the workers of a Dask cluster: the
-    same model, families, parameters and fitted attributes. Workers visit documents;
+    same model, families, parameters and fitted attributes. Workers process documents;
     topics, their number and all decisions are this process's.
 
     Parameters
@@ -104,7 +104,7 @@ class HDP(ShardedMixin, LocalHDP):
         ``SplitMerge(criterion="bound")`` is refused: it needs the memory of all
         documents.
     batch_size : int or "auto", default="auto"
-        Documents of a round at the most, of all its shards together, online. "auto":
+        Documents of a round, of all its shards together, at most; online. "auto":
         as many as leave 32 rounds in a pass, but those that `skbnp.HDP` would take.
     learning_offset : float, default=1.0
         Offset of the step sizes (tau), >= 0.
@@ -117,7 +117,7 @@ class HDP(ShardedMixin, LocalHDP):
     tol : float, default=1e-4
         As in `skbnp.HDP`.
     max_doc_update_iter : int, default=100
-        Iterations for one document at the most.
+        Iterations for one document, at most.
     mean_change_tol : float, default=1e-3
         The iteration of a document ends at such a change per token.
     warm_up : int, default=5
@@ -175,7 +175,7 @@ class HDP(ShardedMixin, LocalHDP):
         What the fit was followed by, in nats per token, of the mean-field and of the
         collapsed family.
     converged_ : bool
-        Whether the fit has settled, and no trial was left.
+        Whether the last fit converged, with no trial left.
     history_ : dict of lists
         One entry per update.
     n_iter_ : int

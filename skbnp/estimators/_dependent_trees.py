@@ -132,7 +132,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     Parameters
     ----------
     max_components : int or None, default=None
-        Nodes at the most, the root included; None for no limit.
+        Largest number of nodes, the root included; None for no limit.
     child_concentration : float, default=0.5
         Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
         values make more branches.
@@ -154,8 +154,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         rows in them, and has none now, ends.
     structure_moves : bool or EpochMoves, default=True
         Whether the tree changes within an epoch: nodes merge, go to other parents, end,
-        and are born, if the bound rises. An `EpochMoves` says more. Without, the nodes
-        of the first epoch stay.
+        and are born, if the bound rises. An `EpochMoves` has the details. If False, the
+        nodes of the first epoch stay.
     sparse_output : bool, default=False
         Whether `transform` returns a sparse array: a row has at most eight entries.
     batch_size : int or None, default=None
@@ -169,7 +169,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         Learning of an epoch ends when the bound changes by less, relatively, between
         two passes, moves included. With 0, all `max_iter` passes are made.
     n_jobs : int or None, default=None
-        Threads that visit rows, as in scikit-learn. Results do not depend on it.
+        Threads of the row step, as in scikit-learn. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         The clusters of the start, the order in which rows choose their nodes, and where
         births are tried. The same int gives the same bits.
@@ -231,8 +231,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     Notes
     -----
-    Rows of zeros are legal: they teach nothing and are not scored. Counts need no
-    weights; square roots or tf-idf let rare words say more.
+    Rows of zeros are allowed; they are not learned from and not scored. Square roots or
+    tf-idf give rare words more weight than counts do.
 
     A pass takes time in proportion to the words of all rows times nodes. Memory is that
     of `X` in single precision, and some 20 bytes for each node and feature, 40 while

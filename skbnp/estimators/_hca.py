@@ -106,7 +106,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     max_depth : int, default=3
         Levels of the tree (L), 1 to 50, the root included. 1 is a single direction.
     max_components : int or None, default=None
-        Nodes at the most, the root included; None for no limit. The first path is there
+        Largest number of nodes, the root included; None for no limit. The first path is there
         in any case.
     child_concentration : float, default=1.0
         Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
@@ -118,13 +118,13 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         bound.
     structure_moves : bool or TreeMoves, default=True
         Whether the tree changes: branches grow, leaves end, siblings merge and nodes go
-        to other parents, each if the bound rises. A `TreeMoves` says more; its `grow`
+        to other parents, each if the bound rises. A `TreeMoves` has the details; its `grow`
         and `merge` stay as they are by default.
     sparse_output : bool, default=False
         Whether `transform` returns a sparse array: a row has at most `max_depth`
         entries.
     batch_size : int, default=1024
-        Rows of a minibatch of `partial_fit` at the most.
+        Rows of a minibatch of `partial_fit`, at most.
     learning_offset : float, default=1.0
         Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay of
         `partial_fit`, >= 0.
@@ -141,7 +141,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         `fit` ends when the bound changes by less than that between two passes. With 0,
         branches that raise it by a nat grow, and all `max_iter` passes are made.
     n_jobs : int or None, default=None
-        Threads that visit rows, as in scikit-learn. Results do not depend on it.
+        Threads of the row step, as in scikit-learn. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Rows that moves start from. The same int gives the same bits.
     verbose : int, default=0

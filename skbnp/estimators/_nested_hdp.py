@@ -95,11 +95,11 @@ class NestedHDP(CountModel):
         Children of the root, where there are as many topics; None for groups of topics
         by the evidence of documents.
     max_components : int or None, default=None
-        Nodes at the most, the root included; None for no limit but that of `HDP`.
+        Largest number of nodes, the root included; None for the limit of `HDP`.
     learning_method : {"online", "memoized", "batch"}, default="online"
         How the tree is learned after the start. "online": one update per minibatch,
         averaged after the first passes; what `partial_fit` does. "memoized": one per
-        minibatch, in the place of what it said before. "batch": the same with the
+        minibatch, which replaces its former statistics. "batch": the same with the
         corpus as one minibatch.
     stop_prior : (float, float), default=(0.3, 0.3)
         Parameters of the Beta prior of the share that stops at an inner node (s, g),
@@ -143,7 +143,7 @@ class NestedHDP(CountModel):
         `fit` ends when `log_predictive_` changes by less than `tol`, relatively,
         between two passes. 0 always makes `max_iter` passes.
     max_doc_update_iter : int, default=100
-        Iterations for one document at the most; no more than 10 are made.
+        Iterations for one document, at most 10.
     mean_change_tol : float, default=1e-3
         The iteration of a document ends when its expected counts change by less than
         this per token, or by less than 0.01.

@@ -84,7 +84,7 @@ class StickBreakingHDP(VariationalTopicModel):
     corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma priors of the concentrations, both > 0.
     batch_size : int, default=256
-        Documents of a minibatch at the most; minibatches of a pass are of equal size.
+        Documents of a minibatch, at most; minibatches of a pass have equal sizes.
     learning_offset : float, default=64.0
         Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay (tau),
         >= 0; larger values give early minibatches less weight.
@@ -100,7 +100,7 @@ class StickBreakingHDP(VariationalTopicModel):
         `fit` ends when the bound changes by less than `tol`, relatively, between two
         passes after the warm-up. 0 always makes `max_iter` passes.
     max_doc_update_iter : int, default=100
-        Iterations for one document at the most.
+        Iterations for one document, at most.
     mean_change_tol : float, default=1e-3
         The iteration of a document ends when the tokens of its tables change by less
         than this per token.

@@ -30,8 +30,8 @@ class EpochMoves:
     Parameters
     ----------
     algorithm : {"default", "paper"}
-        "paper": merges and births in turn, births whatever the bound says, and no other
-        moves, see `paper`. `reattach` says nothing then.
+        "paper": merges and births in turn, births whatever the bound, and no other
+        moves, see `paper`. `reattach` has no effect then.
     merge : {"safe", "lax", "none"}
         Nodes merge with siblings or parents if the bound rises for certain; or, as in
         the paper, if it rises but for the entropy that rows lose, which may lower it;
@@ -43,9 +43,9 @@ class EpochMoves:
         Nodes of which rows are tried for a new one after a pass; `None` is a tenth
         of the nodes, twenty at least.
     birth_rows : int
-        Rows from which a new node begins, at the most.
+        Largest number of rows from which a new node begins.
     birth_rounds : int
-        Visits of these rows before it is judged, at the most.
+        Largest number of passes over these rows before it is judged.
     """
 
     algorithm: Literal["default", "paper"] = "default"

@@ -42,10 +42,10 @@ class SplitMerge:
         bound, online, after `prune_patience` minibatches in a row.
     reservoir_tokens : int
         Tokens of documents that are kept of a stream, to try other numbers of topics
-        on, but 1,000 documents at the least; 0 keeps none, and tries none. Not with
-        the bound.
+        on, and at least 1,000 documents; 0 keeps none, and tries none. Not with the
+        bound.
     max_tries, max_splits : int
-        Topics that a minibatch tries to split, and splits at the most (bound, online).
+        Topics that a minibatch tries to split, and the most that it splits (bound, online).
     algorithm : {"default", "paper"}
         "paper": Algorithm 2 of Bryant and Sudderth (2012) as printed, see `paper`. Of
         the settings below it reads `max_splits`, `confidence` and `min_child_tokens`
@@ -64,7 +64,7 @@ class SplitMerge:
     min_child_tokens : float
         Expected corpus tokens that each child of a split must hold (bound, online).
     prune_patience : int
-        Minibatches in a row, of so many times 50 documents together at the least, after
+        Minibatches in a row, together of at least 50 times as many documents, after
         which an idle topic ends (bound, online).
     prune_mass : float
         Topics that hold fewer tokens of the corpus after a warm-up, and less than a
