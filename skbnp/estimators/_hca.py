@@ -106,8 +106,8 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     max_depth : int, default=3
         Levels of the tree (L), 1 to 50, the root included. 1 is a single direction.
     max_components : int or None, default=None
-        Largest number of nodes, the root included; None for no limit. The first path is there
-        in any case.
+        Largest number of nodes, the root included; None for no limit. The first path is
+        there in any case.
     child_concentration : float, default=1.0
         Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
         values make more branches.
@@ -118,8 +118,8 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         bound.
     structure_moves : bool or TreeMoves, default=True
         Whether the tree changes: branches grow, leaves end, siblings merge and nodes go
-        to other parents, each if the bound rises. A `TreeMoves` has the details; its `grow`
-        and `merge` stay as they are by default.
+        to other parents, each if the bound rises. A `TreeMoves` has the details;
+        its `grow` and `merge` keep their defaults.
     sparse_output : bool, default=False
         Whether `transform` returns a sparse array: a row has at most `max_depth`
         entries.
