@@ -16,14 +16,13 @@ def block(language):
 
 
 def layout(text):
-    """Names of facts and columns, and whether each topic has a number and a weight."""
-    facts, topics = text.strip().split("\n\n")[1:]
-    names = [line.split()[0] for line in facts.splitlines()]
-    table = [line for line in topics.splitlines() if not line.startswith(" " * 16)]
+    """Names of facts, and whether each topic has a number and a weight."""
+    facts, topics = re.split(r"^topic +weight +terms\n", text.strip(), flags=re.MULTILINE)
+    names = [line.split()[0] for line in facts.splitlines()[1:] if line]
+    rows = [line for line in topics.splitlines() if not line.startswith(" " * 16)]
     return (
         [name for name in names if name != "moves"],  # if there were any
-        table[0],
-        [bool(re.match(r" *\d+ +\d+\.\d %  \w", line)) for line in table[1:9]],
+        [bool(re.match(r" *\d+ +\d+\.\d %  \w", line)) for line in rows[:8]],
     )
 
 
