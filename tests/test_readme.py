@@ -17,7 +17,9 @@ def block(language):
 
 def layout(text):
     """Names of facts, and whether each topic has a number and a weight."""
-    facts, topics = re.split(r"^topic +weight +terms\n", text.strip(), flags=re.MULTILINE)
+    facts, topics = re.split(
+        r"^topic +weight +terms\n", text.strip(), flags=re.MULTILINE
+    )
     names = [line.split()[0] for line in facts.splitlines()[1:] if line]
     rows = [line for line in topics.splitlines() if not line.startswith(" " * 16)]
     return (

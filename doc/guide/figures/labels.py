@@ -27,7 +27,7 @@ names = names[sizes >= 20]
 means = np.array([shares[groups == name].mean(axis=0) for name in names])
 order = np.argsort(means.argmax(axis=0), kind="stable")  # blocks along the diagonal
 
-figure, axes = plt.subplots(figsize=(7.2, 6.4), layout="constrained")
+figure, axes = plt.subplots(figsize=(7.8, 5.4), layout="constrained")
 image = axes.imshow(means[:, order].T, cmap="Blues", vmin=0, vmax=0.8, aspect="auto")
 axes.set_xticks(range(len(names)), [name.partition(".")[2] for name in names])
 axes.tick_params(axis="x", labelrotation=60)
