@@ -13,7 +13,15 @@ from numpydoc.validate import ERROR_MSGS, validate
 
 import skbnp
 from checks.long import daily
-from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
+from skbnp import (
+    HDP,
+    DependentTrees,
+    GibbsHDP,
+    GibbsNestedCRP,
+    HierarchicalComponentAnalysis,
+    NestedCRP,
+    StickBreakingHDP,
+)
 
 MODULES = [m.name for m in pkgutil.walk_packages(skbnp.__path__, "skbnp.")]
 #: Whose examples take seconds.
@@ -84,6 +92,30 @@ def test_examples_run(name):
 def test_docstring_is_complete(name):
     errors = [error for error in validate(name)["errors"] if error[0] in CHECKED]
     assert not errors
+
+
+# -- estimators are described in a few screens -----------------------------------------
+
+#: Lines of a docstring, at most. Equations, trials and departures from the papers are on
+#: the pages of derivations.
+MOST_LINES = 150
+
+
+def too_long(text):
+    return len(inspect.cleandoc(text).splitlines()) > MOST_LINES
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [HDP, StickBreakingHDP, HierarchicalComponentAnalysis, DependentTrees],
+    ids=lambda estimator: estimator.__name__,
+)
+def test_docstring_of_an_estimator_is_short(estimator):
+    assert not too_long(estimator.__doc__)
+
+
+def test_a_long_docstring_is_reported():
+    assert too_long("Summary.\n" + "    Line.\n" * MOST_LINES)
 
 
 # -- what several estimators have is documented alike ----------------------------------

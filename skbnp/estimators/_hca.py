@@ -86,16 +86,9 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     A mixture of probabilistic principal component analyses that share directions: each
     row lies close to the space of the directions on a path of a tree, general ones near
     the root and special ones at the leaves. The tree has as many branches as the rows
-    ask for. With the symbols of [1]_:
-
-    - the children of a node have sticks v_i ~ Beta(1, gamma), each its share of what
-      its earlier siblings leave; row n takes a path c from the root to a leaf by the
-      products of these shares, Eq. (2);
-    - each node has a direction w_i ~ N(0, s0 I) and a centre a_i ~ N(0, 10), but for
-      the root, whose centre is 0; a row has coordinates x_l ~ N(a_{c_l}, 1) on the L
-      levels of its path, so that a path has the mean mu + sum_l w_{c_l} a_{c_l};
-    - t_n ~ N(mu + sum_l w_{c_l} x_l, I / tau), with mu ~ N(m0, s0 I) and
-      tau ~ Gamma(0.001, 0.001), section 4.2.
+    ask for. With the symbols of section 4.2 of [1]_, row n takes a path c and is
+    t_n ~ N(mu + sum_l w_{c_l} x_l, I / tau), with directions w_i ~ N(0, s0 I), centres
+    a_i ~ N(0, 10) of all nodes but the root, and coordinates x_l ~ N(a_{c_l}, 1).
 
     All priors are in units of `scale_`, the standard deviation of the data, so that
     ``fit(s * X + c)`` gives the same tree, `components_` times s, `noise_variance_`
@@ -210,18 +203,14 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
 
     Notes
     -----
-    Without `max_components` trees of real data become large: hardly any cluster is a
-    Gaussian in few dimensions, and more of them explain it better. `tol` ends the
-    growth.
+    Without `max_components` trees of real data become large, as hardly any cluster is a
+    Gaussian in few dimensions. `tol` ends the growth.
 
-    A pass takes time in proportion to rows times nodes times columns, and with many
-    levels to their square. Memory is that of `X` and some 60 to 200 bytes for each row
-    and path that it may take.
+    A pass takes time in proportion to rows times nodes times columns. Memory is that of
+    `X` and some 60 to 200 bytes for each row and path that it may take.
 
-    Loadings and coordinates say the same in many ways, and pass by pass would follow
-    each other slowly. Before a pass the coordinates of each node are freed of what the
-    nodes below predict, and scaled to variance one, and loadings make up for it, as in
-    [2]_, if the bound rises.
+    Before a pass, coordinates are rotated and scaled, and loadings with them, if the
+    bound rises [2]_.
 
     Departures from the paper are listed in `doc/derivations/component_analysis.rst`.
 

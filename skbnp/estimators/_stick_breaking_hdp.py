@@ -169,21 +169,11 @@ class StickBreakingHDP(VariationalTopicModel):
 
     Notes
     -----
-    Implemented are Eqs. (15) to (28) of [1]_ and its bound in full, all constants
-    included.
-
-    **What the truncation means.** The last stick of the corpus and that of each
-    document take all that is left. The bound is one of the evidence of the model that
-    is truncated like this, not of the infinite one, and bounds of different
-    `max_components` or `max_doc_components` belong to different models: neither need
-    the larger have the higher bound, nor does a difference say anything. Compare
-    truncations by `score`, whose predictions all models share.
-
-    Departures from the paper are listed in `doc/derivations/stick_breaking_hdp.rst`.
-
-    `transform` and `score` predict as [1]_ does: with the expected corpus weights, a
-    document is a mixture with the Dirichlet prior alpha E[beta]. `doc_components` shows
-    the tables.
+    The updates are Eqs. (15) to (28) of [1]_, the bound includes all constants.
+    `doc/derivations/stick_breaking_hdp.rst` lists the departures. Bounds of different
+    truncations belong to different models: compare these by `score`. `transform` and
+    `score` use the Dirichlet prior alpha E[beta] of topics; `doc_components` shows the
+    tables.
 
     References
     ----------
