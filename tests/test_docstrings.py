@@ -96,8 +96,8 @@ def test_docstring_is_complete(name):
 
 # -- estimators are described in a few screens -----------------------------------------
 
-#: Lines of a docstring, at most. Equations, trials and departures from the papers are on
-#: the pages of derivations.
+#: Lines of a docstring, at most. Equations, trials and departures from the papers are
+#: on the pages of derivations.
 MOST_LINES = 150
 
 
