@@ -115,8 +115,8 @@ class HDP(VariationalTopicModel):
         dict of names and seed words, or an array (n_known, n_features) of priors;
         :class:`KnownTopics` has their options.
     burstiness : "auto" or False, default="auto"
-        Collapsed family: whether documents may repeat words beyond their topics [3]_,
-        which explain first uses then. "auto": if that predicts clearly better.
+        Collapsed family: whether documents may repeat words beyond their topics [3]_;
+        topics then explain first uses. "auto": if that predicts clearly better.
     learn_priors : bool, "auto" or "concentrations", default="auto"
         True: both concentrations and eta; "concentrations": not eta; False: none.
         "auto": eta as well where held-out documents judge (collapsed, `split_merge`).
