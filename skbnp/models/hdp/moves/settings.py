@@ -45,8 +45,8 @@ class SplitMerge:
         on, and at least 1,000 documents; 0 keeps none, and tries none. Not with the
         bound.
     max_tries, max_splits : int
-        Topics that a minibatch tries to split, and splits that it makes, at most (bound,
-        online).
+        Topics that a minibatch tries to split, and splits that it makes, at most
+        (bound, online).
     algorithm : {"default", "paper"}
         "paper": Algorithm 2 of Bryant and Sudderth (2012) as printed, see `paper`. Of
         the settings below it reads `max_splits`, `confidence` and `min_child_tokens`
