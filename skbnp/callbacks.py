@@ -406,6 +406,17 @@ class TopicTermsMonitor(_PassMonitor):
         self._forget_after(_latest_step(estimator) - 1)
         self._look(estimator)
 
+    def rename_components(self, names: np.ndarray) -> None:
+        """Call topics by other numbers, as a fit does when it ends.
+
+        Parameters
+        ----------
+        names : ndarray of int
+            The new number of each id.
+        """
+        history = getattr(self, "history_", {"component_ids": []})
+        history["component_ids"][:] = [names[ids] for ids in history["component_ids"]]
+
     def _look(self, fitted_estimator: BaseEstimator) -> None:
         step = _latest_step(fitted_estimator)
         if step in self.history_["step"][-1:]:

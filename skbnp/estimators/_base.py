@@ -568,6 +568,16 @@ class FitTasks:
         )
 
 
+def tell_numbers(estimator: BaseEstimator, names: np.ndarray) -> None:
+    """Let callbacks that record ids of topics call them as they are called from now on.
+
+    `names` are the new numbers of the ids given so far.
+    """
+    for callback in getattr(estimator, "_skl_callbacks", ()):
+        if hasattr(callback, "rename_components"):
+            callback.rename_components(names)
+
+
 def features_of(vocabulary: Vocabulary) -> dict[str, Any]:
     """Return the fitted attributes that say which features there are."""
     names = vocabulary.names

@@ -14,6 +14,7 @@ from skbnp.estimators._base import (
     CONSTRAINTS,
     ComponentEditsMixin,
     are_in_use,
+    tell_numbers,
 )
 from skbnp.estimators._given_topics import given_topics
 from skbnp.estimators._known_topics import (
@@ -23,7 +24,12 @@ from skbnp.estimators._known_topics import (
     new_boosts,
     resolve,
 )
-from skbnp.estimators._samplers import TokenCorpus, TopicSampler, evenly_spaced
+from skbnp.estimators._samplers import (
+    TokenCorpus,
+    TopicSampler,
+    best_of,
+    evenly_spaced,
+)
 from skbnp.estimators._saved import (
     check_array,
     check_concentrations,
@@ -32,7 +38,7 @@ from skbnp.estimators._saved import (
     check_number,
 )
 from skbnp.inference.chains import end_entries
-from skbnp.inference.edits import Lineage
+from skbnp.inference.edits import Lineage, renamed
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp_franchise.chain import (
     COLUMNS,
@@ -50,7 +56,7 @@ from skbnp.models.hdp_franchise.prediction import FranchisePredictor
 from skbnp.models.hdp_franchise.priors import Priors
 from skbnp.models.hdp_franchise.repeats import DISCOUNTS, NONE
 from skbnp.models.hdp_franchise.start import draw_topics
-from skbnp.utils.ordering import rows_by_id
+from skbnp.utils.ordering import names_by_weight, rows_by_id
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
@@ -546,6 +552,38 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         may_repeat = chains[0].state.concentrations.has_repeats
         return [sample for sample in kept if sample.has_repeats == may_repeat]
 
+    def _numbered(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        samples, chains = attributes["samples_"], attributes["_chains"]
+        best, known = best_of(samples), getattr(self, "_known", None)
+        n_named = max(state.next_id for state in chains)
+        n_fixed = len(names_of(self.topic_word_prior))  # known ones keep their numbers
+        if known is not None:
+            n_fixed = max(n_fixed, int(known.columns.max()) + 1)
+        ids = best.component_ids
+        names = names_by_weight(ids, best.n_tokens, n_named, n_fixed)
+        made = {
+            id(sample): replace(sample, component_ids=names[sample.component_ids])
+            for sample in (*samples, *attributes["_kept"])
+        }
+        tell_numbers(self, names)
+        return {
+            **attributes,
+            "samples_": [made[id(sample)] for sample in samples],
+            "_kept": [made[id(sample)] for sample in attributes["_kept"]],
+            "_chains": tuple(
+                replace(
+                    state,
+                    ids=names[state.ids],
+                    lineage=renamed(state.lineage, names),
+                    next_id=n_named,
+                )
+                for state in chains
+            ),
+            "_next_id": n_named,
+            "lineage_": renamed(attributes["lineage_"], names),
+            **self._attributes_of(made[id(best)]),
+        }
+
     def _attributes_of(self, best: FranchiseSample) -> dict[str, Any]:
         rows = rows_by_id(best.component_ids)
         return {
@@ -717,6 +755,14 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def n_active_components_(self) -> int:
         """Topics with at least max(1, 1e-4 of all) tokens."""
         check_is_fitted(self)
+        return int(are_in_use(self._topic_tokens).sum())
+
+    @property
+    def _topic_tokens(self) -> np.ndarray:
+        """Tokens of each topic, (n_components_,), priors left out.
+
+        Where documents repeat words, first uses alone.
+        """
         best, known = self._best(), getattr(self, "_known", None)
         tokens = best.n_tokens.astype(np.int64)
         if known is not None:
@@ -724,7 +770,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             prior = self._whole(known, shape).sum(axis=1, dtype=np.int64)
             place = dict(zip(known.columns.tolist(), prior.tolist(), strict=True))
             tokens -= [place.get(name, 0) for name in best.component_ids.tolist()]
-        return int(are_in_use(tokens).sum())
+        return tokens[rows_by_id(best.component_ids)]
 
     def _predictor(self) -> FranchisePredictor:
         check_is_fitted(self)

@@ -57,7 +57,7 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["Sampler", "TokenCorpus", "TopicSampler"]
+__all__ = ["Sampler", "TokenCorpus", "TopicSampler", "best_of"]
 
 #: Columns of the history by which chains are compared, and what they hold.
 COMPARED = {"n_components": "number of topics", "log_joint": "log joint"}
@@ -190,7 +190,7 @@ class Sampler(
         if account is not None:
             history, seed_entropy = before.history_, before._seed_entropy
             resumed, kept, burn_in = before._chains, before._kept, before._burnt
-            n_before = before.n_iter_
+            n_before, goes_on = before.n_iter_, account.get("goes_on", goes_on)
             self._take_names(before)
         elif goes_on:
             history, seed_entropy = self.history_, self._seed_entropy
@@ -241,7 +241,9 @@ class Sampler(
             has_ended = tasks.end_pass()
             if not has_ended:
                 record.save(
-                    monitor.n_sweeps, attributes, lambda: {"n_sweeps": n_sweeps}
+                    monitor.n_sweeps,
+                    attributes,
+                    lambda: {"n_sweeps": n_sweeps, "goes_on": goes_on},
                 )
             return has_ended
 
@@ -266,7 +268,10 @@ class Sampler(
             finally:
                 with executor:
                     fitted = attributes()
+                if not goes_on:
+                    fitted = self._numbered(fitted)
                 self._publish(fitted)
+                tasks.attributes = lambda: fitted
         record.end()
         self._warn_if_chains_disagree()
         tasks.end()
@@ -380,7 +385,7 @@ class Sampler(
     def _fitted_attributes(self, chains, kept, history, before, seed_entropy):
         samples = self._shown(list(kept), chains)
         samples = samples or [chain.sample() for chain in chains]
-        best = _best_of(samples)
+        best = best_of(samples)
         state = next(c.state for c in chains if c.state.number == best.chain)
         return {
             "samples_": samples,
@@ -392,6 +397,10 @@ class Sampler(
             "n_components_posterior_": _shares(history, before, len(chains)),
             **self._attributes_of(best),
         }
+
+    def _numbered(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Give topics their numbers for life, where a fit that began anew ends."""
+        return attributes
 
     def _shown(self, kept: list[Any], chains: list[Any]) -> list[Any]:
         """Kept samples that speak of the present."""
@@ -429,7 +438,7 @@ class Sampler(
         return hasattr(self, "samples_")
 
     def _best(self) -> Any:
-        return _best_of(self.samples_)
+        return best_of(self.samples_)
 
     def _latest_step(self) -> int:
         return max(self.history_["step"], default=0)
@@ -623,7 +632,7 @@ class TopicSampler(TopicModelMixin, Sampler):
         return int(are_in_use(tokens).sum())
 
 
-def _best_of(samples: list[Any]) -> Any:
+def best_of(samples: list[Any]) -> Any:
     return max(samples, key=lambda sample: sample.log_joint)
 
 

@@ -27,9 +27,10 @@ from skbnp.estimators._base import (
     are_in_use,
     features_of,
     spoken,
+    tell_numbers,
 )
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
-from skbnp.estimators._given_topics import check_names, given_topics
+from skbnp.estimators._given_topics import check_names, given_topics, n_given
 from skbnp.estimators._known_topics import Resolved, names_of, new_boosts, resolve
 from skbnp.estimators._saved import (
     LARGE,
@@ -45,6 +46,7 @@ from skbnp.estimators._saved import (
 from skbnp.inference.edits import Lineage, Merge, Remove, apply
 from skbnp.inference.engine import StreamLearner, learn
 from skbnp.inference.executor import Executor
+from skbnp.inference.interrupts import commit
 from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history, shown
@@ -56,6 +58,7 @@ from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.rows.batch import Batch
+from skbnp.utils.ordering import names_by_weight
 from skbnp.utils.parts import row_parts
 from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
 from skbnp.utils.typing import MatrixLike
@@ -197,6 +200,7 @@ class VariationalEstimator(
                     "learner": to_plain(learner, outside),
                     "monitor": monitor.account(),
                     "has_ended": has_ended,
+                    "goes_on": goes_on,
                     "has_converged": has_converged,
                 }
 
@@ -240,6 +244,7 @@ class VariationalEstimator(
                 new_history(model.criterion),
             )
             self._take_names(record.estimator)
+            goes_on = record.account.get("goes_on", goes_on)
         elif goes_on:
             posterior, history = self._resumed(model, in_fit=True), self.history_
         else:
@@ -273,6 +278,8 @@ class VariationalEstimator(
                 )
                 converged = has_settled and not self._has_trials_left(posterior)
         finally:
+            if not goes_on:
+                self._number_topics(posterior)
             self._set_fitted(posterior, history, monitor.n_passes, converged)
         record.end()
         self._warn_if_not_converged(monitor)
@@ -365,6 +372,9 @@ class VariationalEstimator(
     def _has_trials_left(self, posterior) -> bool:
         """Whether a fit that has settled may still change the number of components."""
         return False
+
+    def _number_topics(self, posterior) -> None:
+        """Give topics their numbers for life, where a fit that began anew ends."""
 
     def _set_fitted(self, posterior, history, n_iter, converged):
         self._publish(self._fitted_attributes(posterior, history, n_iter, converged))
@@ -787,6 +797,19 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             return STREAM_WARM_UP
         return self.warm_up * self.total_samples
 
+    def _number_topics(self, posterior) -> None:
+        n_fixed = 0  # topics that users know by their number keep it
+        if self._is_given:
+            n_fixed = n_given(self.init)
+        words, n_named = posterior.global_stats.topic_words, posterior.n_named
+        tokens = words.tokens
+        known = posterior.ids[words.is_known].max(initial=-1) + 1
+        n_fixed = max(n_fixed, len(names_of(self.topic_word_prior)), int(known))
+        names = names_by_weight(posterior.ids, tokens, n_named, n_fixed)
+        with commit():
+            posterior.rename(names)
+            tell_numbers(self, names)
+
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         state, rows = posterior.state, posterior.rows
         return {
@@ -908,11 +931,19 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return np.ascontiguousarray(topic_counts.T[self._posterior.rows])
 
     @property
+    def _topic_tokens(self) -> np.ndarray:
+        """Expected tokens of each topic, (n_components_,), priors left out.
+
+        Where documents repeat words, first uses alone.
+        """
+        posterior = self._posterior
+        return posterior.global_stats.topic_words.tokens[posterior.rows]
+
+    @property
     def n_active_components_(self) -> int:
         """Topics with at least max(1, 1e-4 of all) expected tokens."""
         check_is_fitted(self)
-        tokens = self._posterior.global_stats.topic_words.tokens
-        return int(are_in_use(tokens).sum())
+        return int(are_in_use(self._topic_tokens).sum())
 
     @property
     def _prediction_state(self) -> Any:

@@ -18,7 +18,7 @@ from skbnp.inference.interrupts import commit
 if TYPE_CHECKING:
     from skbnp.inference.posterior import Posterior
 
-__all__ = ["Lineage", "Merge", "Remove", "Split", "apply", "sparing"]
+__all__ = ["Lineage", "Merge", "Remove", "Split", "apply", "renamed", "sparing"]
 
 
 class Lineage(NamedTuple):
@@ -29,6 +29,17 @@ class Lineage(NamedTuple):
     kind: str
     parents: tuple[int, ...]  # ids that it changed or ended
     children: tuple[int, ...]  # ids that live on, or begin
+
+
+def renamed(lineage: Sequence[Lineage], names: NDArray[np.intp]) -> list[Lineage]:
+    """Give ids other names, one each: the log of the same edits."""
+    return [
+        entry._replace(
+            parents=tuple(names[list(entry.parents)].tolist()),
+            children=tuple(names[list(entry.children)].tolist()),
+        )
+        for entry in lineage
+    ]
 
 
 @dataclass(frozen=True, slots=True)

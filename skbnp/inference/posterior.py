@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import StateT, StatsT, WordStats
-from skbnp.inference.edits import Lineage
+from skbnp.inference.edits import Lineage, renamed
 from skbnp.inference.monitor import Monitor
 from skbnp.utils.ordering import rows_by_id
 
@@ -93,6 +93,10 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         """Let topics with a prior of their own follow that of all others."""
         if isinstance(self.global_stats, WordStats):
             self.global_stats.topic_words.rebase(self.state.topic_word_prior)
+
+    def rename(self, names: NDArray[np.intp]) -> None:
+        """Give each id, and so each component, another name."""
+        self.ids, self.lineage = names[self.ids], renamed(self.lineage, names)
 
     @property
     def rows(self) -> NDArray[np.intp]:

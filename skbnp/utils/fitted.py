@@ -27,6 +27,7 @@ __all__ = [
     "model_rows",
     "normalised_rows",
     "noun_of",
+    "token_shares",
     "topic_names",
     "topic_numbers",
     "topics",
@@ -234,6 +235,21 @@ def weights_of(estimator, components):
     return weights
 
 
+def token_shares(estimator) -> NDArray[np.float64]:
+    """Read what share of tokens topics have; of other models, the topics' weights.
+
+    Weights of HDPs are of tables: those of a topic that stands in many documents, with
+    few tokens in each, are larger.
+    """
+    components, model = fitted(estimator, "components_"), fitted_model(estimator)
+    if hasattr(model, "tree_") and hasattr(model, "inverse_transform"):
+        return model.tree_.weight
+    tokens = getattr(model, "_topic_tokens", None)
+    if tokens is None or not tokens.sum() > 0.0:
+        return weights_of(estimator, components)
+    return tokens / tokens.sum()
+
+
 def in_use(estimator) -> NDArray[np.bool_]:
     """Tell which topics are in use: the heaviest `n_active_components_`, or all."""
     components, model = fitted(estimator, "components_"), fitted_model(estimator)
@@ -241,7 +257,7 @@ def in_use(estimator) -> NDArray[np.bool_]:
     if n_active is None or n_active >= len(components):
         return np.abs(components).sum(axis=1) > 0.0
     used = np.zeros(len(components), dtype=bool)
-    used[largest(weights_of(estimator, components), int(n_active))] = True
+    used[largest(token_shares(estimator), int(n_active))] = True
     return used
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["largest", "rows_by_id"]
+__all__ = ["largest", "names_by_weight", "rows_by_id"]
 
 
 def largest(values: NDArray, n: int) -> NDArray[np.intp]:
@@ -29,3 +29,19 @@ def rows_by_id(ids: NDArray[np.intp]) -> NDArray[np.intp]:
     others = np.flatnonzero(~has_row)
     order[order < 0] = others[np.argsort(ids[others])]
     return order
+
+
+def names_by_weight(
+    ids: NDArray[np.intp], weights: NDArray[np.float64], n_named: int, n_fixed: int = 0
+) -> NDArray[np.intp]:
+    """Number the ids of a fit that has ended: its topics by weight, heaviest first.
+
+    The first `n_fixed` ids stay. Those of topics that have ended follow the others, in
+    their order. Returns the new number of each of the `n_named` ids.
+    """
+    order = np.lexsort([ids, -weights])
+    living = ids[order][ids[order] >= n_fixed]
+    ended = np.setdiff1d(np.arange(n_fixed, n_named), living)
+    names = np.arange(n_named)
+    names[np.concatenate([living, ended])] = np.arange(n_fixed, n_named)
+    return names

@@ -49,6 +49,11 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             lineage=[*self.lineage, *log],
         )
 
+    def rename(self, names: NDArray[np.intp]) -> None:
+        """Give each id another name, in what moves remember, too."""
+        Posterior.rename(self, names)  # slots hide `super`
+        self.move_records = self.move_records.renamed(names)
+
     def copy(self) -> "HDPPosterior":
         """Return one that learns by itself."""
         words = self.global_stats.topic_words.copy()

@@ -62,3 +62,17 @@ class MoveRecords:
         }
         self.waits = {n: w for n, w in self.waits.items() if n not in gone}
         self.idle = {n: t for n, t in self.idle.items() if n not in gone}
+
+    def renamed(self, names: NDArray[np.intp]) -> "MoveRecords":
+        """Return the same of ids that have other names."""
+
+        def pair(ids: Pair) -> Pair:
+            return int(names[ids[0]]), int(names[ids[1]])
+
+        return MoveRecords(
+            idle={int(names[n]): t for n, t in self.idle.items()},
+            pairs={pair(p): e for p, e in self.pairs.items()},
+            pairs_on_hold={pair(p): u for p, u in self.pairs_on_hold.items()},
+            waits={int(names[n]): w for n, w in self.waits.items()},
+            credit=self.credit,
+        )
