@@ -2,7 +2,7 @@
 
 from skbnp.inspection._alignment import Alignment, align_components
 from skbnp.inspection._consensus import Consensus, consensus_components
-from skbnp.inspection._displays import HistoryDisplay, TopicTermsDisplay
+from skbnp.inspection._displays import HistoryDisplay
 from skbnp.inspection._epochs import EpochTreeDisplay
 from skbnp.inspection._exchange import to_anndata, to_arviz
 from skbnp.inspection._groups import TopicGroups as TopicGroups
@@ -20,6 +20,7 @@ from skbnp.inspection._shares_display import TopicSharesDisplay
 from skbnp.inspection._stability import Stability, stability
 from skbnp.inspection._summary import summary
 from skbnp.inspection._terms import top_documents, top_terms
+from skbnp.inspection._terms_display import TopicTermsDisplay
 from skbnp.inspection._text import TopicText
 from skbnp.inspection._tokens import TokenTopics, token_topics
 from skbnp.inspection._trees import TopicTreeDisplay

@@ -21,18 +21,20 @@ from skbnp.inspection._outline import (
     rest_of,
     shortened,
 )
+from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._terms import (
     LEAST_TOKENS,
     POSITIVE,
+    UNIT_TOL,
     column_names,
     doc_counts,
+    doc_shares,
     fitted,
     fitted_model,
     in_memory,
     model_rows,
     terms_of,
     topic_numbers,
-    weights_of,
 )
 from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.rows.word_sums import rows_of
@@ -52,8 +54,6 @@ LINES = Interval(Integral, 4, None, closed="left")
 #: What the probability of a term in a group counts where these are ranked, beside its
 #: ratio to that in all: lambda of Sievert and Shirley, who take 0.6 for single topics.
 RELEVANCE = 0.3
-#: Row sums of topics that are probabilities, up to this error.
-UNIT_TOL = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class TopicGroups:
     message : str
         What there is to know of a result that is not to be trusted as it is; else "".
     topic_weights : ndarray of shape (n_components,)
-        Weights of topics.
+        Weights of topics: shares of tokens, of `X` where it was given.
     topic_ids : ndarray of int of shape (n_components,)
         Numbers of topics, as `component_ids_`.
     topic_terms : list of list of str
@@ -279,7 +279,9 @@ def topic_groups(
         )
     counts = sp.csr_array(counts[:, used])
     result = group_topics(TopicCounts.of(counts[np.diff(counts.indptr) > 0]), n_groups)
-    weights = tokens / tokens.sum() if model is None else weights_of(model, components)
+    weights = tokens / tokens.sum()
+    if model is not None:
+        weights = rank_topics(estimator, X if doc_topic is None else None).shares
     n_rows = int((np.diff(counts.indptr) > 0).sum())
     message = _message(result, n_rows, unit, n_groups, len(tokens) - len(used))
     one = n_groups is None and not result.is_worth_it
@@ -382,7 +384,7 @@ def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, s
         if model is None:
             given = _folded_in(components, X)
         else:
-            given = _inferred(estimator, model, components, X)
+            given = counts_of(model, model_rows(estimator, X))
         return _without_traces(given), "document"
     prior = getattr(model, "topic_word_prior_", 0.0)
     if components.sum(axis=1).max() < 1.0 + UNIT_TOL:
@@ -397,17 +399,9 @@ def _totals(X):
     return np.asarray(check_counts(X, whom="topic_groups").sum(axis=1)).ravel()
 
 
-def _inferred(estimator, model, components, X) -> sp.csr_array:
-    """Expected tokens by the model's own `transform`."""
-    rows = model_rows(estimator, X)
-    shares = in_memory(fitted(model, "transform")(rows)).astype(np.float64, copy=False)
-    sums = shares.sum(axis=1)
-    if np.abs(sums[sums > 0.0] - 1.0).max(initial=0.0) > UNIT_TOL:
-        # Weights of a factorisation: of topics that sum to 1 instead.
-        shares = np.maximum(shares, 0.0) * components.sum(axis=1)
-        sums = shares.sum(axis=1, keepdims=True)
-        shares = np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
-    return sp.csr_array(doc_counts(model, rows, shares)[0])
+def counts_of(model, rows) -> Array:
+    """Expected tokens of topics in documents by the model's own `transform`."""
+    return doc_counts(model, rows, doc_shares(model, rows))[0]
 
 
 def _folded_in(components, X) -> sp.csr_array:

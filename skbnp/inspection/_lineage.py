@@ -21,7 +21,7 @@ from skbnp.inspection._terms import (
     fitted,
     fitted_model,
     terms_of,
-    weights_of,
+    token_shares,
 )
 from skbnp.utils.fitted import topic_names
 from skbnp.utils.ordering import largest
@@ -305,7 +305,7 @@ class LineageDisplay:
         if hasattr(fitted_model(estimator), "tree_"):
             display.rows = {name: row for row, name in enumerate(living)}
         if ids is None:
-            heaviest = largest(weights_of(estimator, components), len(living))
+            heaviest = largest(token_shares(estimator), len(living))
             display._choose([living[k] for k in heaviest], n_components)
         else:
             asked = check_ids(ids, lineage)

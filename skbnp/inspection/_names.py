@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._over_time import _pandas
+from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
     fitted,
     fitted_model,
-    terms_of,
+    telling_terms,
     top_documents,
     topic_numbers,
     topics,
@@ -166,8 +167,9 @@ def topics_to_frame(
 
         - "topic": its number in `component_ids_`; of a node its row;
         - "name": from :func:`set_topic_names`, empty without one;
-        - "weight": `topic_weights_`;
-        - "terms": the most probable ones, a list;
+        - "weight": its share of tokens, of `X` if there is one;
+        - "rank": its place in the order of :func:`summary`, from 0;
+        - "terms": those that tell it apart, most relevant first, a list;
         - "documents": with `X`, rows of `X` in which it has the largest share, as by
           :func:`top_documents`, a list.
 
@@ -200,14 +202,16 @@ def topics_to_frame(
     1      9       [rain, snow]
     """
     pd = _pandas()
-    weights, distr = topics(estimator)
-    names = column_names(estimator, distr.shape[1], feature_names)
+    _, distr = topics(estimator)
+    names, n = column_names(estimator, distr.shape[1], feature_names), len(distr)
+    ranking = rank_topics(estimator, X)
     frame = pd.DataFrame(
         {
-            "topic": topic_numbers(estimator, len(weights)),
-            "name": [name or "" for name in topic_names(estimator, len(weights))],
-            "weight": weights,
-            "terms": [terms_of(row, names, n_terms) for row in distr],
+            "topic": topic_numbers(estimator, n),
+            "name": [name or "" for name in topic_names(estimator, n)],
+            "weight": ranking.shares,
+            "rank": np.argsort(ranking.order),
+            "terms": telling_terms(estimator, names, n_terms),
         }
     )
     if X is None:

@@ -69,9 +69,10 @@ def heading(groups: "TopicGroups", section: Section) -> str:
     return title(groups, section.group)
 
 
-def title(groups: "TopicGroups", group: int) -> str:
+def title(groups: "TopicGroups", group: int, weight: float | None = None) -> str:
     """Name a group in a line: its number, weight and terms."""
-    start = f"group {group}, {100 * groups.weights[group]:.1f} %"
+    weight = groups.weights[group] if weight is None else weight
+    start = f"group {group}, {100 * weight:.1f} %"
     return f"{start}: {', '.join(groups.terms[group])}"
 
 

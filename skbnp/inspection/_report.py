@@ -16,6 +16,7 @@ import sklearn
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._report_page import bar, cell, page, section, table
 from skbnp.inspection._shares import topic_shares
 from skbnp.inspection._summary import MAX_TOPICS, facts_of, sections_of
@@ -182,15 +183,18 @@ class _Account:
             noun_of(fitted_model(estimator)),
         )
         self.row = "document" if unit_of(self.model) == "token" else "row"
-        self.weights, self.distr = topics(estimator)
+        _, self.distr = topics(estimator)
+        self.has_shares = not hasattr(self.model, "inverse_transform")
+        self.ranking = rank_topics(estimator, X, epochs)
+        self.weights = self.ranking.shares
         self.names = column_names(estimator, self.distr.shape[1], feature_names)
         self.numbers = topic_numbers(estimator, len(self.weights))
         self.called = topic_names(estimator, len(self.weights))
         n_active = int(getattr(self.model, "n_active_components_", len(self.weights)))
         n_shown = n_components or min(n_active, MAX_TOPICS)
-        self.shown = largest(self.weights, n_shown)
+        shown, order = largest(self.weights, n_shown), self.ranking.order
+        self.shown = order[np.isin(order, shown)]
         self.of_fit = facts_of(estimator, len(self.weights), len(self.names), X)
-        self.has_shares = not hasattr(self.model, "inverse_transform")
         self.shares = None
         if self.has_shares:
             rows = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -232,7 +236,7 @@ class _Account:
     def themes(self) -> list[str]:
         parts = []
         X = None if self.epochs is not None else self.X
-        sections = sections_of(self.estimator, X, self.names, self.shown)
+        sections = sections_of(self.estimator, X, self.names, self.ranking, self.shown)
         for title, rows in sections:
             links = ", ".join(
                 f'<a href="#topic-{self.numbers[k]}">{escape(self._short(k))}</a>'
@@ -288,7 +292,7 @@ class _Account:
         return top_terms(self.estimator, names, min(n_terms, 6), relevance=RELEVANCE)
 
     def _weight(self, k) -> str:
-        return f'<p class="soft">weight {100 * self.weights[k]:.1f} %</p>'
+        return f'<p class="soft">share {100 * self.weights[k]:.1f} %</p>'
 
     def _terms(self, k, n_terms) -> str:
         values = self.distr[k]

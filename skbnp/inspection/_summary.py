@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
@@ -10,9 +11,11 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
+from skbnp.inspection._advice import next_steps, wrapped_steps
 from skbnp.inspection._chains import best_sample, is_sampler
-from skbnp.inspection._groups import topic_groups
+from skbnp.inspection._groups import counts_of, topic_groups
 from skbnp.inspection._outline import WIDTH, shortened, title
+from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._terms import (
     POSITIVE,
     column_names,
@@ -20,7 +23,7 @@ from skbnp.inspection._terms import (
     in_memory,
     model_rows,
     noun_of,
-    terms_of,
+    telling_terms,
     topic_numbers,
     topics,
     unit_of,
@@ -37,6 +40,12 @@ MAX_TOPICS = 20
 SAMPLE_LENGTH = 100
 #: Documents that topics are grouped by, spread over all that are given.
 MAX_GROUPED = 3000
+#: Parts of an account, and the facts of the second.
+FOUND, SURE, SET, NEXT = "Found", "How sure", "Settings in force", "What to do next"
+OF_CERTAINTY = {
+    *("fit", "moves", "bound", "log probability", "log joint", "R-hat", "bulk ESS"),
+    *("documents scored", "score"),
+}
 #: What a variational fit is followed by: its attribute, name and unit.
 CRITERIA = {
     "elbo_": ("bound", "nats per {}"),
@@ -56,6 +65,7 @@ def summary(
     feature_names: ArrayLike | None = None,
     *,
     X: Any = None,
+    documents: Iterable[str] | None = None,
     n_components: int | None = None,
     n_terms: int = 8,
 ) -> str:
@@ -83,10 +93,14 @@ def summary(
     Returns
     -------
     text : str
-        Lines of at most 80 characters. Bounds and scores are in nats per token, times
-        in seconds of wall clock. Topics are called by their number in
+        Lines of at most 80 characters: what was found, how sure that is, the settings
+        in force, topics, and what to do next. Bounds and scores are in nats per token,
+        times in seconds of wall clock. Topics are called by their number in
         `component_ids_`, nodes of a tree by their row; names from
-        :func:`set_topic_names` stand before the terms.
+        :func:`set_topic_names` stand before the terms. Weights are shares of tokens
+        (of `X`; without it, where documents repeat words, of first uses). Topics that
+        tell most of the words of a document stand first: weight times divergence from
+        the mean of all topics; those of more than half of the documents stand last.
 
         Of a sampler the number of topics is a posterior: its median and an interval
         that holds 90 % of the sweeps after burn-in. Topics, log joint and settings are
@@ -102,7 +116,7 @@ def summary(
     NotFittedError
         If the model is not fitted.
     ValueError
-        If `feature_names` does not name every column.
+        If `feature_names` does not name every column, or `documents` every row.
 
     See Also
     --------
@@ -140,29 +154,83 @@ def summary(
         1   56.1 %  rain, snow, sun
        11   43.7 %  sun, rain, snow
     """
-    model = fitted_model(estimator)
-    weights, distr = topics(estimator)
+    model, noun = fitted_model(estimator), noun_of(fitted_model(estimator))
+    _, distr = topics(estimator)
     names = column_names(estimator, distr.shape[1], feature_names)
-    n_active = int(getattr(model, "n_active_components_", len(weights)))
-    facts = facts_of(estimator, len(weights), len(names), X)
-    shown = largest(weights, n_components or min(n_active, MAX_TOPICS))
+    X, texts = _texts_of(X, documents)
+    n_active = int(getattr(model, "n_active_components_", len(distr)))
+    facts = facts_of(estimator, len(distr), len(names), X)
+    is_here = X is not None and not hasattr(model, "_row_totals")
+    ranking = rank_topics(estimator, X if is_here and _has_shares(model) else None)
+    shares = ranking.shares
+    shown = largest(shares, n_components or min(n_active, MAX_TOPICS))
     width = max(map(len, facts))
-    lines = [*_wrapped(repr(model)), ""]
-    lines += [f"{name:{width}}  {value}" for name, value in facts.items()]
-    numbers = topic_numbers(estimator, len(weights))
-    lines += ["", f"{noun_of(model):>5}   weight  terms"]
-    called = topic_names(estimator, len(weights))
-    for name, rows in sections_of(estimator, X, names, shown):
+    lines = _wrapped(repr(model))
+    settings = _settings(model)
+    for heading, has_place in (
+        (FOUND, lambda name: name not in OF_CERTAINTY and name not in settings),
+        (SURE, OF_CERTAINTY.__contains__),
+        (SET, settings.__contains__),
+    ):
+        part = [name for name in facts if has_place(name)]
+        lines += ["", heading] if part else []
+        lines += [f"{name:{width}}  {facts[name]}" for name in part]
+    lines += ["", f"{noun:>5}   weight  terms"]
+    numbers, called = (
+        topic_numbers(estimator, len(distr)),
+        topic_names(estimator, len(distr)),
+    )
+    terms = telling_terms(estimator, names, n_terms)
+    for name, rows in sections_of(estimator, X, names, ranking, shown):
         lines += [shortened(name)] if name else []
         for k in rows:
-            terms = terms_of(distr[k], names, n_terms)
-            lines += _topic(numbers[k], weights[k], terms, called[k])
+            lines += _topic(numbers[k], shares[k], terms[k], called[k])
+            if (row := ranking.examples[k]) >= 0:
+                lines.append(_example(row, texts))
     if (n_more := n_active - len(shown)) > 0:
-        more = weights[largest(weights, n_active)].sum() - weights[shown].sum()
+        more = shares[largest(shares, n_active)].sum() - shares[shown].sum()
         more = f"{100 * more:.1f} % together"
-        noun = f"lighter {noun_of(model)}"
-        lines.append(f"and {_count(n_more, noun)}, {more}")
+        lines.append(f"and {_count(n_more, f'lighter {noun}')}, {more}")
+    steps = next_steps(estimator, X, n_active)
+    lines += ["", NEXT, *wrapped_steps(steps)] if steps else []
     return "\n".join(lines)
+
+
+def _has_shares(model):
+    """Whether `transform` tells what documents are of."""
+    return unit_of(model) == "token" and hasattr(model, "transform")
+
+
+def _texts_of(X, documents):
+    """Return rows, and what to show of them: texts, titles or nothing."""
+    if X is None or hasattr(X, "shape"):
+        texts = None
+    else:
+        X = list(X)
+        texts = X if X and isinstance(X[0], str) else None
+    if documents is not None:
+        texts = [str(document) for document in documents]
+        if X is None or len(texts) != (X.shape[0] if hasattr(X, "shape") else len(X)):
+            raise ValueError(
+                f"documents must have an entry for each row of X, got {len(texts)}."
+            )
+    return X, texts
+
+
+def _example(row, texts):
+    """Line of a document in which there is much of a topic."""
+    if texts is None:
+        return f"{' ' * 16}document {row}"
+    text = " ".join(texts[row].split())
+    return f"{' ' * 16}\u201c{_cut(text, WIDTH - 18)}\u201d"
+
+
+def _cut(text, n_letters):
+    """Cut a text between words."""
+    if len(text) <= n_letters:
+        return text
+    kept = text[: n_letters - 1]
+    return (kept.rsplit(" ", 1)[0] if " " in kept else kept) + "\u2026"
 
 
 def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
@@ -182,33 +250,60 @@ def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
     return facts if X is None else facts | _score(estimator, X, unit)
 
 
-def sections_of(estimator, X, names, shown):
-    """Put the topics that are shown into groups, if documents tell of some."""
-    model = fitted_model(estimator)
-    is_flat = not hasattr(model, "tree_") and unit_of(model) == "token"
-    if X is None or not is_flat or hasattr(model, "_row_totals"):
-        return [("", shown)]
-    rows = model_rows(estimator, X)
-    some = check_counts(rows, whom="summary")
-    some = some[:: max(-(-some.shape[0] // MAX_GROUPED), 1)]
-    if not some.nnz or not hasattr(model, "transform"):
-        return [("", shown)]
-    groups = topic_groups(model, some, feature_names=names)
-    if groups.n_groups == 1:
-        return [("", shown)]
-    labels = groups.labels[shown]
+def sections_of(estimator, X, names, ranking, shown):
+    """Put the topics that are shown into groups, if documents tell of some.
+
+    Topics of most documents stand last.
+    """
+    order = ranking.order[np.isin(ranking.order, shown)]
+    common = order[ranking.is_common[order]]
+    if 0 < len(common) < len(order):
+        order, last = (
+            order[: -len(common)],
+            [("in more than half of the documents", common)],
+        )
+    else:
+        last = []
+    groups = _groups_of(estimator, X, names, ranking.is_common)
+    if groups is None:
+        return [("", order), *last]
+    labels = groups.labels[order]
     sizes = np.bincount(groups.labels[groups.labels >= 0])
-    several = [g for g in np.unique(labels) if g >= 0 and sizes[g] > 1]
-    sections = [(title(groups, g), shown[labels == g]) for g in several]
-    alone = shown[~np.isin(labels, several)]
-    return [*sections, *([("by themselves", alone)] if len(alone) else [])]
+    several = [g for g in range(groups.n_groups) if g in labels and sizes[g] > 1]
+    weights = [ranking.shares[groups.labels == g].sum() for g in several]
+    sections = [
+        (title(groups, several[i], weights[i]), order[labels == several[i]])
+        for i in largest(np.array(weights), len(weights))
+    ]
+    alone = order[~np.isin(labels, several)]
+    return [*sections, *([("by themselves", alone)] if len(alone) else []), *last]
+
+
+def _groups_of(estimator, X, names, is_common):
+    """Group topics by some documents; None where these are evidence of no groups.
+
+    Topics of most documents belong to no group more than to others.
+    """
+    model = fitted_model(estimator)
+    is_flat = not hasattr(model, "tree_") and _has_shares(model)
+    if X is None or not is_flat or hasattr(model, "_row_totals"):
+        return None
+    some = check_counts(model_rows(estimator, X), whom="summary")
+    some = some[:: max(-(-some.shape[0] // MAX_GROUPED), 1)]
+    counts = counts_of(model, some) * ~is_common
+    if not counts.sum():
+        return None
+    groups = topic_groups(model, doc_topic=counts, feature_names=names)
+    return groups if groups.n_groups > 1 else None
 
 
 def _wrapped(text):
     """Break lines that scikit-learn leaves too long: of a parameter with settings."""
+    lines = []
     for line in text.splitlines():
         indent = " " * (len(line) - len(line.lstrip()) + 4)
-        yield from textwrap.wrap(line, WIDTH, subsequent_indent=indent)
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent)
+    return lines
 
 
 def _count(number, noun, plural="s"):
@@ -380,7 +475,7 @@ def _score(estimator, X, unit):
     }
 
 
-def _topic(number, weight, terms, name=None):
+def _topic(number, share, terms, name=None):
     """Lines of one topic; long lists go on under the first term."""
     # A term of several words stays together.
     glued = ", ".join(term.replace(" ", "\xa0") for term in terms)
@@ -389,7 +484,7 @@ def _topic(number, weight, terms, name=None):
     lines = textwrap.wrap(
         glued,
         width=WIDTH,
-        initial_indent=f"{number:5}  {100 * weight:5.1f} %  ",
+        initial_indent=f"{number:5}  {100 * share:5.1f} %  ",
         subsequent_indent=" " * 16,
         break_on_hyphens=False,
     )

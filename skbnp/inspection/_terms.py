@@ -16,6 +16,7 @@ from skbnp.utils.fitted import (
     in_memory,
     model_rows,
     noun_of,
+    token_shares,
     topic_numbers,
     topics,
     unit_of,
@@ -35,6 +36,7 @@ __all__ = [
     "column_names",
     "doc_counts",
     "doc_prior",
+    "doc_shares",
     "fitted",
     "fitted_model",
     "in_memory",
@@ -42,7 +44,11 @@ __all__ = [
     "model_rows",
     "noun_of",
     "signed",
+    "telling_columns",
+    "telling_terms",
     "terms_of",
+    "token_shares",
+    "tokens_of_topics",
     "top_documents",
     "top_terms",
     "topic_numbers",
@@ -57,6 +63,11 @@ POSITIVE = Interval(Integral, 1, None, closed="left")
 LEAST_TOKENS, LEAST_SHARE = 0.5, 0.05
 #: Concentration of words from which repeats of any word count as much as new ones.
 NOT_BURSTY = 1e6
+#: Sums of shares and of probabilities are 1 up to this error.
+UNIT_TOL = 1e-3
+#: What the probability of a term counts beside its lift, in accounts and figures:
+#: lambda of Sievert and Shirley.
+RELEVANCE = 0.6
 
 
 @validate_params(
@@ -113,8 +124,8 @@ def top_terms(
     Notes
     -----
     The relevance of term w to topic k is r log phi_kw + (1 - r) log(phi_kw / p_w) [1]_,
-    where r is `relevance` and p_w = sum_k weight_k phi_kw the probability of the term;
-    of an array, weights are sums of rows.
+    where r is `relevance` and p_w = sum_k share_k phi_kw the probability of the term,
+    with shares of tokens; of an array, sums of rows.
 
     References
     ----------
@@ -143,6 +154,25 @@ def top_terms(
     ]
 
 
+def telling_terms(estimator, names, n) -> list[list[str]]:
+    """Name the terms that tell each topic apart, most relevant first.
+
+    Of directions the largest entries.
+    """
+    if are_directions(fitted_model(estimator)):
+        return top_terms(estimator, names, n)
+    return top_terms(estimator, names, n, relevance=RELEVANCE)
+
+
+def telling_columns(estimator, n):
+    """Choose the columns of these terms, a list of arrays."""
+    return [
+        row[np.isfinite(values[row])]
+        for values in _relevance(estimator, RELEVANCE)
+        for row in [largest(values, n)]
+    ]
+
+
 def _relevance(estimator, weight):
     """Compute the relevance of terms to topics; -inf of terms without probability."""
     if are_directions(fitted_model(estimator)):
@@ -151,8 +181,8 @@ def _relevance(estimator, weight):
             f"relevance must be 1 for directions, got {weight:g}: components of {name} "
             "are no probabilities of terms."
         )
-    weights, distr = topics(estimator)
-    total = weights @ distr
+    _, distr = topics(estimator)
+    total = token_shares(estimator) @ distr
     with np.errstate(divide="ignore"):
         log_distr = np.log(distr)
         log_total = np.log(np.where(total > 0.0, total, 1.0))
@@ -262,12 +292,12 @@ def top_documents(
         )
     given = {} if epochs is None else {"epochs": epochs}
     shares = in_memory(model.transform(X, **given)).astype(np.float64, copy=False)
-    tokens = _tokens_of_topics(model, X, shares)
+    tokens = tokens_of_topics(model, X, shares)
     documents, result = _ranked(shares if by == "share" else tokens, tokens, shares, n)
     return (documents, result) if return_shares else documents
 
 
-def _tokens_of_topics(model, X, shares):
+def tokens_of_topics(model, X, shares):
     """Estimate the tokens of topics in documents; negligible ones are zero."""
     counts, totals = doc_counts(model, X, shares)
     sums = counts.sum(axis=1)
@@ -275,6 +305,20 @@ def _tokens_of_topics(model, X, shares):
     tokens = counts * scale[:, None]
     least = np.minimum(LEAST_TOKENS, LEAST_SHARE * totals)[:, None]
     return np.where(tokens >= least, tokens, 0.0)
+
+
+def doc_shares(model, X, epochs=None):
+    """Shares of topics in rows, by `transform`; of a factorisation, of what it adds."""
+    given = {} if epochs is None else {"epochs": epochs}
+    transform = fitted(model, "transform")
+    shares = in_memory(transform(X, **given)).astype(np.float64, copy=False)
+    sums = shares.sum(axis=1)
+    if np.abs(sums[sums > 0.0] - 1.0).max(initial=0.0) > UNIT_TOL:
+        # Weights of topics that sum to 1 instead.
+        shares = np.maximum(shares, 0.0) * model.components_.sum(axis=1)
+        sums = shares.sum(axis=1, keepdims=True)
+        shares = np.divide(shares, sums, out=np.zeros_like(shares), where=sums > 0.0)
+    return shares
 
 
 def doc_counts(model, X, shares):

@@ -65,22 +65,22 @@ def many_topics(n_topics, length):
 def test_bars_are_as_long_as_probabilities(model):
     display = TopicTermsDisplay.from_estimator(model)
     widths = [[bar.get_width() for bar in panel.patches] for panel in display.axes_]
-    expected = -np.sort(-model.topic_word_distr_[[1, 2, 0]], axis=1)
-    assert_allclose(widths, expected)
+    expected = np.sort(model.topic_word_distr_[[2, 1, 0]], axis=1)
+    assert_allclose(np.sort(widths, axis=1), expected)
 
 
 def test_terms_stand_at_their_bars_best_on_top(model, words):
     display = TopicTermsDisplay.from_estimator(model, words, n_terms=3)
-    terms = top_terms(model, words, n=3)
-    for panel, k in zip(display.axes_, [1, 2, 0], strict=True):
+    terms = top_terms(model, words, n=3, relevance=0.6)
+    for panel, k in zip(display.axes_, [2, 1, 0], strict=True):
         assert [text.get_text() for text in panel.get_yticklabels()] == terms[k]
         assert panel.yaxis.get_inverted()
 
 
-def test_titles_tell_topic_and_weight_heaviest_first(model):
+def test_titles_tell_topic_and_weight_those_that_tell_most_first(model):
     display = TopicTermsDisplay.from_estimator(model, n_components=2)
     titles = [panel.get_title("left") for panel in display.axes_]
-    assert titles == ["topic 1 – 50.0 %", "topic 2 – 25.0 %"]
+    assert titles == ["topic 2 – 25.0 %", "topic 1 – 50.0 %"]
 
 
 def test_each_panel_is_filled_by_its_longest_bar_and_the_axis_is_named(model):
@@ -89,7 +89,21 @@ def test_each_panel_is_filled_by_its_longest_bar_and_the_axis_is_named(model):
         longest = max(bar.get_width() for bar in panel.patches)
         assert longest > 0.95 * panel.get_xlim()[1]
         assert any(tick.get_text() for tick in panel.get_xticklabels())
-    assert display.axes_[-1].get_xlabel() == "share of its tokens"
+    assert display.axes_[-1].get_xlabel() == "share of its tokens; |: of all"
+
+
+def test_marks_are_at_the_probability_in_all_and_relations_say_what_is_shared(model):
+    display = TopicTermsDisplay.from_estimator(model)
+    distr, weights = model.topic_word_distr_, model.topic_weights_
+    for panel, k in zip(display.axes_, [2, 1, 0], strict=True):
+        marks = [path.vertices[0, 0] for path in panel.collections[0].get_paths()]
+        columns = [int(t.get_text()[7:]) for t in panel.get_yticklabels()]
+        assert_allclose(marks, (weights @ distr)[columns])
+        overlap = [np.minimum(distr[k], row).sum() for row in distr]
+        overlap[k] = 0.0
+        best = int(np.argmax(overlap))
+        expected = f"most like {best} ({100 * overlap[best]:.0f} %)"
+        assert expected in [text.get_text() for text in panel.texts]
 
 
 def test_a_step_with_several_records_is_drawn_once():

@@ -4,7 +4,6 @@ import copy
 import pickle
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -25,6 +24,7 @@ from skbnp.inspection import (
     set_topic_names,
     summary,
     top_documents,
+    top_terms,
     topics_to_frame,
 )
 
@@ -189,11 +189,15 @@ def test_frames_have_the_rows_of_components(name):
     frame = topics_to_frame(model, n_documents=3, **given)
     assert len(frame) == model.n_components_
     assert_array_equal(frame["topic"], model._topic_numbers)
-    if not hasattr(model, "inverse_transform"):
+    if hasattr(model, "tree_") and not hasattr(model, "inverse_transform"):
         assert_allclose(frame["weight"], model.topic_weights_)
-    for terms, row in zip(frame["terms"], model.components_, strict=True):
-        column = int(np.abs(row).argmax())
-        assert terms[0] in (f"column {column}", f"-column {column}")
+    elif not hasattr(model, "tree_"):
+        tokens, shares = X.sum(axis=1), model.transform(X)
+        assert_allclose(frame["weight"], tokens @ shares / tokens.sum(), atol=0.03)
+    assert sorted(frame["rank"]) == list(range(len(frame)))
+    is_signed = model.components_.min() < 0.0 or hasattr(model, "vmf_concentration_")
+    terms = top_terms(model, n=10, relevance=1.0 if is_signed else 0.6)
+    assert frame["terms"].tolist() == terms
     if given:
         best = top_documents(model, rows, 3)
         assert frame["documents"].tolist() == [row[row >= 0].tolist() for row in best]

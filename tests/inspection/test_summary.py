@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
@@ -16,26 +18,38 @@ from skbnp.metrics import document_completion_score
 ACCOUNT = """\
 FakeHDP()
 
+Found
 vocabulary            5 terms
 topics                3
+
+How sure
 fit                   2 passes, converged, 2.2 seconds
 bound                 -2.0000 nats per token
+
+Settings in force
 corpus_concentration  2.5
 doc_concentration     1.25
 topic_word_prior      0.05
 
 topic   weight  terms
-    1   50.0 %  snow, sun, rain, wind, hail
-    2   25.0 %  hail, wind, snow, rain, sun
-    0   20.0 %  sun, rain, snow, wind, hail"""
+    2   25.0 %  hail, wind, rain, snow, sun
+    1   50.0 %  snow, rain, wind, sun, hail
+    0   20.0 %  sun, rain, snow, wind, hail
+
+What to do next
+- Give documents, summary(..., X=X): adds groups of topics, a document for each
+  topic and a score."""
 
 
 ACCOUNT_OF_CHAINS = """\
 FakeSampler(max_iter=20)
 
+Found
 vocabulary            5 terms
 topics                median 3, 90 % interval 3 to 5
 sample shown          3 topics; sweep 8 of chain 1
+
+How sure
 fit                   20 sweeps, 2 chains, 4 samples, 5.0 seconds
 moves                 3 splits, 1 merge accepted
 log joint             -8.0000 nats per token
@@ -43,7 +57,7 @@ log joint             -8.0000 nats per token
 
 
 def rows_of_topics(text):
-    table = text.split("terms\n")[-1].splitlines()
+    table = text.split(" terms\n")[-1].splitlines()
     return [line for line in table if line[:5].strip().isdigit()]
 
 
@@ -54,8 +68,7 @@ def test_account_of_a_fit(model, words):
 def test_missing_facts_are_left_out(model):
     for name in ("history_", "converged_", "n_iter_", "elbo_", "doc_concentration_"):
         delattr(model, name)
-    facts = summary(model).split("\n\n")[1]
-    assert [line.split()[0] for line in facts.splitlines()] == [
+    assert list(facts_of(summary(model))) == [
         "vocabulary",
         "topics",
         "corpus_concentration",
@@ -101,14 +114,12 @@ def test_idle_topics_are_counted_but_not_printed(model):
 
 
 def test_topics_left_out_are_summed_up(model):
-    assert summary(model, n_components=1).endswith(
-        "and 2 lighter topics, 45.0 % together"
-    )
+    assert "\nand 2 lighter topics, 45.0 % together\n" in summary(model, n_components=1)
 
 
 def test_number_of_terms_is_that_asked_for(model, words):
     text = summary(model, words, n_terms=2)
-    assert rows_of_topics(text)[0].endswith("%  snow, sun")
+    assert rows_of_topics(text)[0].endswith("%  hail, wind")
 
 
 def test_lines_fit_a_terminal(model):
@@ -131,7 +142,8 @@ def test_at_most_twenty_topics_are_printed_unasked():
 def test_weights_without_an_attribute_are_shares_of_tokens():
     lda = LatentDirichletAllocation(2, random_state=0).fit(np.eye(2) * [[30], [10]])
     lda.components_ = np.array([[30.0, 0.0], [0.0, 10.0]]) + lda.topic_word_prior_
-    assert [row.split()[1] for row in rows_of_topics(summary(lda))] == ["75.0", "25.0"]
+    weights = {row.split()[1] for row in rows_of_topics(summary(lda))}
+    assert weights == {"75.0", "25.0"}
 
 
 @pytest.fixture(params=["HDP", "GibbsHDP", "LDA"])
@@ -207,8 +219,9 @@ def chains(sampler):
 
 
 def facts_of(text):
-    lines = text.split("\n\n")[1].splitlines()
-    return {line[:20].strip(): line[20:].strip() for line in lines}
+    lines = text.split("\ntopic ")[0].splitlines()
+    facts = [re.split("  +", line, maxsplit=1) for line in lines if line[:1] != " "]
+    return dict(fact for fact in facts if len(fact) == 2)
 
 
 def test_account_of_chains(chains, words):
@@ -288,3 +301,83 @@ def test_quantiles_are_those_of_the_sweeps():
     posterior = dict(zip(numbers.tolist(), (counts / 400).tolist(), strict=True))
     expected = np.quantile(values, (0.05, 0.5, 0.95), method="inverted_cdf")
     assert quantiles(posterior, (0.05, 0.5, 0.95)) == expected.tolist()
+
+
+# -- what is of use --------------------------------------------------------------------
+
+
+def corpus_of(n_docs=300):
+    """Documents of two of six topics of ten words each, and of one that all have."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((n_docs, 70), dtype=int)
+    for row in X:
+        row[:10] = rng.multinomial(rng.integers(20, 41), np.full(10, 0.1))
+        for k in rng.choice(6, 2, replace=False):
+            row[10 + 10 * k + np.arange(10)] = rng.multinomial(10, np.full(10, 0.1))
+    return X
+
+
+@pytest.fixture(scope="module")
+def with_boilerplate():
+    X = corpus_of()
+    seeds = {f"of {k}": list(range(10 * k, 10 * k + 10)) for k in range(7)}
+    hdp = HDP(7, topic_word_prior=seeds, split_merge=False, random_state=0)
+    return hdp.fit(X), X, [f"w{j}" for j in range(X.shape[1])]
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_what_stands_in_most_documents_comes_last(with_boilerplate, is_given):
+    hdp, X, names = with_boilerplate
+    text = summary(hdp, names, X=X if is_given else None)
+    head, last = text.split("in more than half of the documents")
+    assert set(re.findall(r"\bw\d\b", last)) < {f"w{j}" for j in range(10)}
+    assert not re.findall(r"\bw\d\b", head.split("weight  terms")[1])
+    assert hdp.transform(X).mean(axis=0).argmax() == 0  # though it is the heaviest
+    assert "\n    0 " in last
+
+
+def test_weights_are_shares_of_tokens_of_the_documents(with_boilerplate):
+    hdp, X, names = with_boilerplate
+    rows = rows_of_topics(summary(hdp, names, X=X))
+    weight = {int(row.split()[0]): float(row.split()[1]) for row in rows}
+    tokens = X.sum(axis=1)
+    expected = 100 * (hdp.transform(X)[:, 0] @ tokens) / tokens.sum()
+    assert abs(weight[0] - expected) < 2.0
+    assert abs(100 * hdp.topic_weights_[0] - expected) > 4.0  # these are of tables
+
+
+def test_each_topic_has_a_document_that_is_about_it(with_boilerplate):
+    hdp, X, names = with_boilerplate
+    sums = X[:, 10:].reshape(len(X), 6, 10).sum(axis=2)
+    titles = [f"about {np.flatnonzero(row)}" for row in sums]
+    text = summary(hdp, names, X=X, documents=titles)
+    found = re.findall(
+        r"%  of \d: (w[1-6]\d.*)\n *\u201cabout \[(\d) (\d)\]\u201d", text
+    )
+    assert len(found) == 6
+    for terms, *topics in found:
+        (topic,) = {str(int(word[1:]) // 10 - 1) for word in terms.split(", ")}
+        assert topic in topics
+    assert text.count("\u201cabout") == 7
+    assert "document " in summary(hdp, names, X=X)
+    with pytest.raises(ValueError, match="documents must have an entry for each row"):
+        summary(hdp, names, X=X, documents=titles[:-1])
+
+
+def test_texts_stand_for_themselves():
+    texts = ["sun sun rain rain sun", "oil coal oil coal coal"] * 5
+    pipeline = make_pipeline(CountVectorizer(), HDP(2, max_iter=3, random_state=0))
+    text = summary(pipeline.fit(texts), X=texts)
+    assert "\u201csun sun rain rain sun\u201d" in text
+
+
+def test_what_to_do_next_follows_from_what_is_missing(model, chains):
+    model.converged_ = False
+    assert "- Increase max_iter: the fit has not converged." in summary(model)
+    model.converged_ = True
+    assert "Increase max_iter" not in summary(model)
+    chains.history_["n_components"] = [5] * 40
+    chains.history_["log_joint"] = [-8.0 - 1e-3 * (k // 2 * 7 % 11) for k in range(40)]
+    assert "disagree" not in summary(chains)
+    chains.history_["log_joint"] = [-8.0 - k % 2 + 1e-3 * (k % 7) for k in range(40)]
+    assert "- Increase max_iter: the chains disagree" in summary(chains)

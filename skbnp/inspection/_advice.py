@@ -1,0 +1,75 @@
+"""What to do after a fit."""
+
+import textwrap
+from typing import Any
+
+from skbnp.inspection._chains import is_sampler
+from skbnp.inspection._outline import WIDTH
+from skbnp.inspection._terms import fitted_model, noun_of, unit_of
+from skbnp.utils.mixing import has_mixed, mixing
+
+#: R-hat above which chains are too far apart to be read.
+MOST_R_HAT = 1.1
+#: Topics of which an outline is of use.
+MANY = 20
+
+
+def next_steps(estimator: Any, X: Any, n_active: int) -> list[str]:
+    """List what helps most to trust a fit, and to read it: three sentences at most."""
+    model = fitted_model(estimator)
+    noun, is_flat = noun_of(model), not hasattr(model, "tree_")
+    steps = []
+    if getattr(model, "converged_", True) is False and model.n_iter_ > 0:
+        steps.append("Increase max_iter: the fit has not converged.")
+    if is_sampler(model):
+        steps += _of_chains(model, noun)
+    n_seen = getattr(model, "n_samples_seen_", None)
+    if n_seen is not None and n_seen < getattr(model, "_n_enough_docs", 0):
+        steps.append(
+            f"Fit more rows: {n_seen:,} do not tell how many {noun}s there are."
+        )
+    if X is None and unit_of(model) == "token":
+        more = f"groups of {noun}s, " * is_flat
+        steps.append(
+            f"Give documents, summary(..., X=X): adds {more}a document for each {noun} "
+            "and a score."
+        )
+    elif is_flat and n_active > MANY:
+        steps.append(
+            "Draw all groups with TopicGroupsDisplay, and join topics that are one to "
+            "you with merge_components."
+        )
+    elif not is_flat:
+        steps.append("Draw the tree with TopicTreeDisplay.")
+    if X is not None and unit_of(model) == "token":
+        steps.append(
+            f"Read more documents of a {noun} with top_documents, then name it with "
+            "set_topic_names."
+        )
+    if hasattr(model, "component_ids_") and not is_sampler(model) and is_flat:
+        steps.append("Fit other seeds, and see with stability which topics come again.")
+    return steps[:3]
+
+
+def _of_chains(model, noun):
+    """Say what chains lack."""
+    for name in ("n_components", "log_joint"):
+        traces = has_mixed(model, name)
+        if traces is None:
+            return ["Increase max_iter: there are too few sweeps to compare."]
+        if mixing(traces)[0] > MOST_R_HAT:
+            return [
+                "Increase max_iter: the chains disagree, and other sweeps would show "
+                f"other {noun}s."
+            ]
+    if len(set(model.history_["chain"])) == 1:
+        return ["Fit with n_chains=4: one chain cannot show that it has settled."]
+    return []
+
+
+def wrapped_steps(steps: list[str]) -> list[str]:
+    """Write steps as a list, in lines of a page."""
+    lines = []
+    for step in steps:
+        lines += textwrap.wrap(step, WIDTH, initial_indent="- ", subsequent_indent="  ")
+    return lines

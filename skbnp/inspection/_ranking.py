@@ -1,0 +1,117 @@
+"""The order in which topics are of use to read."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, rel_entr
+
+from skbnp.inspection._terms import (
+    are_directions,
+    doc_counts,
+    doc_shares,
+    fitted_model,
+    model_rows,
+    tokens_of_topics,
+    topics,
+)
+from skbnp.utils.fitted import concentration_of, token_shares
+from skbnp.utils.ordering import largest
+
+__all__ = ["Ranking", "distinctiveness", "rank_topics"]
+
+Array = NDArray[np.float64]
+
+#: Share of documents from which a topic is one of all of them.
+COMMON = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """What each topic is worth to a reader.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n_components,)
+        Share of the tokens.
+    order : ndarray of int of shape (n_components,)
+        Rows of topics: those first that tell most of the words of documents; those that
+        stand in most documents last.
+    is_common : ndarray of bool of shape (n_components,)
+        Which topics stand in more than half of the documents.
+    examples : ndarray of int of shape (n_components,)
+        Row of the document that is best to show; -1 where there is none.
+    """
+
+    shares: Array
+    order: NDArray[np.intp]
+    is_common: NDArray[np.bool_]
+    examples: NDArray[np.intp]
+
+
+def rank_topics(estimator: Any, X: Any = None, epochs: Any = None) -> Ranking:
+    """Rank topics by what tells them apart.
+
+    With documents shares of tokens, the number of documents in which a topic stands,
+    and an example are of these; else as far as the fit tells. A topic is worth its
+    share times its distinctiveness, in nats: its part of the mutual information of
+    topics and words.
+    """
+    model = fitted_model(estimator)
+    _, distr = topics(estimator)
+    shares, n = token_shares(estimator), len(distr)
+    examples, presence = np.full(n, -1), _expected_presence(model, shares)
+    gives_shares = hasattr(model, "transform") and not hasattr(
+        model, "inverse_transform"
+    )
+    if X is not None and gives_shares:
+        measured, presence, examples = _measured(estimator, X, epochs, shares)
+        shares = shares if hasattr(model, "tree_") else measured
+    is_flat = not hasattr(model, "tree_") and not are_directions(model)
+    is_common, value = (presence > COMMON) & is_flat, shares
+    if not are_directions(model):
+        value = shares * distinctiveness(shares, distr)
+    order = largest(value, n)
+    order = np.concatenate([order[~is_common[order]], order[is_common[order]]])
+    return Ranking(shares, order, is_common, examples)
+
+
+def distinctiveness(shares: Array, distr: Array) -> Array:
+    """Return the divergence of each topic from the mean of all, nats."""
+    return np.maximum(rel_entr(distr, shares @ distr).sum(axis=1), 0.0)
+
+
+def _expected_presence(model: Any, shares: Array) -> Array:
+    """Return the share of documents of mean length that have a token of each topic.
+
+    Under the Dirichlet prior of documents; zeros where a model has none.
+    """
+    n_docs = getattr(model, "n_samples_seen_", 0)
+    tokens = getattr(model, "_topic_tokens", None)
+    has_prior = hasattr(model, "doc_concentration_")
+    if tokens is None or not has_prior or not n_docs:
+        return np.zeros(len(shares))
+    length, alpha = tokens.sum() / n_docs, concentration_of(model)
+    rest = np.maximum(alpha * (1.0 - model.topic_weights_), 1e-10)
+    log_none = gammaln(rest + length) - gammaln(rest)
+    log_none -= gammaln(alpha + length) - gammaln(alpha)
+    return -np.expm1(np.minimum(log_none, 0.0))
+
+
+def _measured(estimator, X, epochs, shares):
+    """Return shares, presence and examples in documents that are given."""
+    model, rows = fitted_model(estimator), model_rows(estimator, X)
+    distr = doc_shares(model, rows, epochs)
+    counts, totals = doc_counts(model, rows, distr)
+    sums = counts.sum(axis=1)
+    counts *= np.divide(totals, sums, out=np.zeros_like(sums), where=sums > 0.0)[
+        :, None
+    ]
+    tokens = tokens_of_topics(model, rows, distr)
+    if not tokens.any():
+        return shares, np.zeros(len(shares)), np.full(len(shares), -1)
+    presence = (tokens > 0.0).sum(axis=0) / max((totals > 0.0).sum(), 1)
+    value = tokens * distr  # much of the topic, and little else
+    examples = np.where(tokens.any(axis=0), value.argmax(axis=0), -1)
+    return counts.sum(axis=0) / counts.sum(), presence, examples

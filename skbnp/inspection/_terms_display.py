@@ -1,0 +1,365 @@
+"""The heaviest topics as panels of bars."""
+
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from skbnp.inspection._displays import (
+    BLUE,
+    FONT,
+    GREY,
+    MARGIN,
+    MAX_WIDTH,
+    _pyplot,
+    shortened,
+)
+from skbnp.inspection._ranking import Ranking, rank_topics
+from skbnp.inspection._terms import (
+    POSITIVE,
+    are_directions,
+    column_names,
+    fitted_model,
+    leading,
+    noun_of,
+    signed,
+    telling_columns,
+    topic_numbers,
+    topics,
+)
+from skbnp.utils.fitted import topic_names
+from skbnp.utils.ordering import largest
+from skbnp.utils.validation import validate_params
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Inches: bars of a panel, between terms and bars, panels, for tick labels, for titles
+#: of axes.
+BARS, PAD, GAP, TICKS, XLABEL = 1.2, 0.06, 0.25, 0.2, 0.2
+#: The lines that a term and a title take, and the line below a title.
+TERM, TITLE, BELOW = 1.35, 2.2, 1.2
+#: What bars are, of models of documents.
+SHARE = "share of its tokens"
+#: Share of its words that a topic has in common with the one it is most like.
+LEAST_OVERLAP = 0.1
+
+
+class TopicTermsDisplay:
+    """The heaviest topics, a panel of bars each.
+
+    Best made with :meth:`from_estimator`. Bars are probabilities of terms in the topic,
+    the mark on each is that in all documents, and the terms are those that tell the
+    topic apart. Below a title stands the topic that it is most like, with the share of
+    words that they have in common. Each panel has its own scale of probabilities: one
+    topic of few words would flatten the bars of all others.
+
+    Parameters
+    ----------
+    terms : list of list of str
+        Terms of each topic, one list per panel.
+    probabilities : list of array-like of float
+        Their probabilities within the topic.
+    weights : array-like of shape (n_panels,)
+        Shares of the topics in the corpus.
+    labels : array-like of shape (n_panels,)
+        Numbers of the topics, as `component_ids_`.
+    label : str, default="share of its tokens"
+        What `probabilities` are; drawn in per cent where they are shares.
+    noun : str, default="topic"
+        What the panels are called.
+    names : list of str or None, default=None
+        Names of the topics, in the place of their numbers.
+    totals : list of array-like of float, default=None
+        Probabilities of the terms in all documents; `None` draws no marks.
+    relations : list of str, default=None
+        What stands below titles.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The host of the panels, invisible.
+    axes_ : ndarray of matplotlib Axes of shape (n_panels,)
+        The panels.
+    figure_ : matplotlib Figure
+        The figure.
+
+    See Also
+    --------
+    summary : The same topics as text.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skbnp import HDP
+    >>> from skbnp.inspection import TopicTermsDisplay
+    >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
+    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> display = TopicTermsDisplay.from_estimator(hdp, ["rain", "snow", "sun"])
+    >>> display.terms
+    [['rain', 'snow', 'sun'], ['sun', 'rain', 'snow']]
+    >>> plt.show()
+    """
+
+    ax_: "Axes"
+    figure_: "Figure"
+    axes_: np.ndarray
+
+    def __init__(
+        self,
+        *,
+        terms,
+        probabilities,
+        weights,
+        labels,
+        label=SHARE,
+        noun="topic",
+        names=None,
+        totals=None,
+        relations=None,
+    ):
+        self.terms = terms
+        self.probabilities = probabilities
+        self.weights = weights
+        self.labels = labels
+        self.label = label
+        self.noun = noun
+        self.names = names
+        self.totals = totals
+        self.relations = relations
+
+    @classmethod
+    @validate_params(
+        {"n_components": [POSITIVE], "n_terms": [POSITIVE]},
+        prefer_skip_nested_validation=False,
+    )
+    def from_estimator(
+        cls,
+        estimator,
+        feature_names=None,
+        *,
+        n_components=8,
+        n_terms=8,
+        ax=None,
+        **kwargs,
+    ) -> Self:
+        """Draw the heaviest topics of a fitted model.
+
+        Parameters
+        ----------
+        estimator : fitted topic model or Pipeline that ends in one
+            Anything with `topic_weights_`, or with non-negative `components_`. Of
+            directions, the largest entries by magnitude are drawn.
+        feature_names : array-like of str of shape (n_features,), default=None
+            As in :func:`top_terms`.
+        n_components : int, default=8
+            The heaviest topics to draw, in the order of :func:`summary`; all of them if
+            there are fewer.
+        n_terms : int, default=8
+            Terms of each topic, most relevant first.
+        ax : matplotlib Axes, default=None
+            Axes to divide into panels. `None` makes a figure of fitting size.
+        **kwargs : dict
+            Handed to matplotlib's `barh`.
+
+        Returns
+        -------
+        display : TopicTermsDisplay
+            The drawn display.
+        """
+        (_, distr), model = topics(estimator), fitted_model(estimator)
+        names = column_names(estimator, distr.shape[1], feature_names)
+        ranking = rank_topics(estimator)
+        rows = ranking.order[
+            np.isin(ranking.order, largest(ranking.shares, n_components))
+        ]
+        totals = relations = None
+        if are_directions(model):
+            columns = [leading(distr[k], n_terms) for k in rows]
+        else:
+            columns = [telling_columns(estimator, n_terms)[k] for k in rows]
+            whole = ranking.shares @ distr
+            totals = [whole[best] for best in columns]
+        numbers = topic_numbers(estimator, len(distr))
+        if totals is not None and not hasattr(model, "tree_"):
+            relations = _relations(distr, ranking, rows, numbers)
+        return cls(
+            terms=[
+                signed(distr[k], best, names)
+                for k, best in zip(rows, columns, strict=True)
+            ],
+            probabilities=list(map(np.take, distr[rows], columns)),
+            weights=ranking.shares[rows],
+            labels=numbers[rows],
+            label=entry_of(model),
+            noun=noun_of(model),
+            names=[topic_names(estimator, len(distr))[k] for k in rows],
+            totals=totals,
+            relations=relations,
+        ).plot(ax, **kwargs)
+
+    def plot(self, ax=None, **kwargs) -> Self:
+        """Draw the panels.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to divide into panels; type shrinks where they are too small for it.
+            `None` makes a figure of fitting size.
+        **kwargs : dict
+            Handed to matplotlib's `barh`.
+
+        Returns
+        -------
+        display : TopicTermsDisplay
+            This object.
+        """
+        plt = _pyplot()
+        made = ax is None
+        if made:
+            _, ax = plt.subplots(figsize=(MAX_WIDTH, 1.0))
+        ax.set_axis_off()
+        self.ax_, self.figure_ = ax, ax.figure
+        self.axes_ = np.array([ax.inset_axes([0, 0, 1, 1]) for _ in self.terms])
+        self._draw_bars(**kwargs)
+        if made:
+            n_columns, scale, height = self._choose_grid(MAX_WIDTH - 2 * MARGIN, np.inf)
+            self.figure_.set_figheight(height + 2 * MARGIN)
+            x, y = MARGIN / MAX_WIDTH, MARGIN / (height + 2 * MARGIN)
+            ax.set_position([x, y, 1 - 2 * x, 1 - 2 * y])
+        else:
+            room = ax.get_window_extent().size / self.figure_.dpi
+            n_columns, scale, _ = self._choose_grid(*room)
+        self._arrange(n_columns, scale)
+        return self
+
+    def _draw_bars(self, **kwargs):
+        from matplotlib.ticker import MaxNLocator
+
+        marks = self.totals or [None] * len(self.terms)
+        panels = zip(self.axes_, self.terms, self.probabilities, marks, strict=True)
+        for panel, terms, values, totals in panels:
+            rows = np.arange(len(terms))
+            panel.barh(rows, values, **{"color": BLUE, "height": 0.7} | kwargs)
+            if totals is not None:
+                limits = (rows - 0.38, rows + 0.38)
+                panel.vlines(totals, *limits, color="black", linewidth=1.0)
+            # A dollar sign is a dollar sign.
+            panel.set_yticks(rows, labels=terms, parse_math=False)
+            panel.set_ylim(max(map(len, self.terms)) - 0.5, -0.5)
+            low, high = min(0.0, *values), max(0.0, *values)
+            panel.set_xlim(1.04 * low, 1.04 * high or 1.0)
+            panel.xaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 5, 10]))
+            is_share = self.label == SHARE
+            panel.xaxis.set_major_formatter(
+                lambda x, _, is_share=is_share: (
+                    f"{100 * x:g} %" if is_share else f"{x:g}"
+                )
+            )
+            panel.grid(axis="x", color="0.9")
+            panel.set_axisbelow(True)
+            panel.spines[:].set_visible(False)
+            panel.tick_params(length=0, labelsize=FONT)
+            panel.tick_params(axis="x", labelcolor=GREY)
+
+    def _choose_grid(self, room_width, room_height):
+        """Choose columns, relative size of type and height, all in inches."""
+        label = max(
+            text.get_window_extent().width / self.figure_.dpi
+            for panel in self.axes_
+            for text in panel.get_yticklabels()
+        )
+        n, n_lines = len(self.axes_), max(map(len, self.terms))
+
+        def fit(n_columns):
+            width = n_columns * (label + PAD + BARS + GAP) - GAP
+            n_rows = -(-n // n_columns)
+            height = (
+                n_rows * ((n_lines * TERM + self._head) * FONT / 72 + TICKS) + XLABEL
+            )
+            scale = min(1.0, room_width / width, room_height / height)
+            # As many rows, but filled evenly.
+            return scale, -(-n // n_rows), height * scale
+
+        scale, n_columns, height = max(map(fit, range(1, n + 1)))
+        return n_columns, scale, height
+
+    def _arrange(self, n_columns, scale):
+        """Put the panels where their labels have room, whatever the figure's size."""
+        from mpl_toolkits.axes_grid1.axes_divider import AxesDivider
+        from mpl_toolkits.axes_grid1.axes_size import Fixed, MaxWidth, Scaled
+
+        n_rows = -(-len(self.axes_) // n_columns)
+        widths, heights = [], [Fixed(XLABEL * scale)]
+        for column in range(n_columns):
+            labels = [
+                text
+                for panel in self.axes_[column::n_columns]
+                for text in panel.get_yticklabels()
+            ]
+            widths += [MaxWidth(labels), Fixed(PAD), Scaled(1), Fixed(GAP * scale)]
+        head = self._head * FONT / 72
+        heights += n_rows * [Fixed(TICKS * scale), Scaled(1), Fixed(head * scale)]
+        divider = AxesDivider(self.ax_)
+        divider.set_horizontal(widths[:-1])
+        divider.set_vertical(heights)
+        for i, panel in enumerate(self.axes_):
+            row, column = divmod(i, n_columns)
+            place = divider.new_locator(4 * column + 2, 3 * (n_rows - row) - 1)
+            panel.set_axes_locator(place)
+            panel.tick_params(labelsize=FONT * scale)
+            if i + n_columns >= len(self.axes_):
+                label = (
+                    self.label if self.totals is None else f"{self.label}; |: of all"
+                )
+                panel.set_xlabel(label, loc="left", labelpad=2.0)
+                panel.xaxis.label.set(size=FONT * scale, color=GREY)
+            weight = f"{100 * self.weights[i]:.1f} %"
+            called = f"{self.noun} {self.labels[i]}"
+            if self.names is not None and self.names[i] is not None:
+                called = shortened(self.names[i])
+            panel.set_title(
+                f"{called} – {weight}",
+                loc="left",
+                size=FONT * scale,
+                weight="bold",
+                pad=3 + BELOW * FONT * scale * (self.relations is not None),
+                parse_math=False,
+            )
+            if self.relations is not None:
+                panel.annotate(
+                    self.relations[i],
+                    (0.0, 1.0),
+                    xytext=(0.0, 3.0),
+                    xycoords="axes fraction",
+                    textcoords="offset points",
+                    size=FONT * scale,
+                    color=GREY,
+                    annotation_clip=False,
+                )
+
+    @property
+    def _head(self):
+        """Lines of a title and of what stands below it."""
+        return TITLE + BELOW * (self.relations is not None)
+
+
+def entry_of(model):
+    """Name what components consist of."""
+    if not are_directions(model):
+        return SHARE
+    is_unit = hasattr(model, "vmf_concentration_")
+    return "entry of its direction" if is_unit else "loading"
+
+
+def _relations(distr, ranking: Ranking, rows, numbers) -> list[str]:
+    """Say which other topic each is most like, those of most documents left out."""
+    result = []
+    for k in rows:
+        overlap = np.minimum(distr[k], distr).sum(axis=1)
+        overlap[ranking.is_common] = 0.0
+        overlap[k] = 0.0
+        best = int(overlap.argmax())
+        share, is_like = f"{100 * overlap[best]:.0f} %", overlap[best] >= LEAST_OVERLAP
+        result.append(f"most like {numbers[best]} ({share})" if is_like else "")
+    return result
