@@ -1,7 +1,7 @@
 """The figure of topics over epochs."""
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 
@@ -14,10 +14,12 @@ from skbnp.inspection._displays import (
     _pyplot,
     shortened,
 )
+from skbnp.inspection._lineage import extent, widths
 from skbnp.inspection._over_time import parent_ids, terms_of
 from skbnp.inspection._terms import POSITIVE, column_names, fitted, fitted_model
 from skbnp.trees import Tree
-from skbnp.utils.validation import Interval, validate_params
+from skbnp.utils.ordering import largest
+from skbnp.utils.validation import Interval, StrOptions, validate_params
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +31,12 @@ __all__ = ["EpochTreeDisplay"]
 LINE, COLUMN, WIDEST, LEAST = 0.24, 0.55, 0.22, 2.0
 #: Inches of a line and of an epoch where terms stand at the discs; points of letters.
 LINE_OF_TERMS, COLUMN_OF_TERMS, SMALL = 0.36, 0.95, 6.0
+#: Share of given axes that texts may take.
+MOST = 0.66
+#: Width of given axes in sizes of the type, at the least.
+LETTERS = 26.0
 DRAWN = {
+    "n_lines": [Interval(Integral, 2, None, closed="left")],
     "min_share": [Interval(Real, 0, 1, closed="both")],
     "n_leading_terms": [Interval(Integral, 0, None, closed="left")],
 }
@@ -41,9 +48,12 @@ class EpochTreeDisplay:
     Best made with :meth:`from_estimator`. Each line is a topic, indented below its
     parent, where it stood last; each column is an epoch. The area of a disc is the
     share of rows at the topic itself; a ring is a topic that is in the tree without
-    rows, and the first disc of a topic that was born has another colour. Beside the
-    lines are the terms of the last epoch of each topic; above the discs may be those
-    that led when it was born, and when others lead.
+    rows, and the first disc of a topic that was born has another colour. Beside each
+    line is the epoch in which the topic is largest, and the terms by which it differs
+    there from its parent and its siblings; above the discs may be those of its birth,
+    and of epochs in which others lead. Small topics have no line of their own: they
+    count as the topic above, in its discs and in its terms. :meth:`plot_shares` draws
+    the shares alone, as bands.
 
     Parameters
     ----------
@@ -53,6 +63,9 @@ class EpochTreeDisplay:
         Terms of each topic, by id, in each epoch in which it is.
     names : dict of int to str, default=None
         Names of topics, by id, in the place of their ids.
+    columns : sequence of str, default=None
+        Names of columns, for the terms of topics that others count as; `None` takes
+        those of `terms`.
 
     Attributes
     ----------
@@ -85,22 +98,26 @@ class EpochTreeDisplay:
     ax_: "Axes"
     figure_: "Figure"
 
-    def __init__(self, *, epochs, terms, names=None):
+    def __init__(self, *, epochs, terms, names=None, columns=None):
         self.epochs = epochs
         self.terms = terms
         self.names = {} if names is None else names
+        self.columns = columns
 
     @classmethod
     @validate_params(
-        {"n_terms": [POSITIVE]} | DRAWN, prefer_skip_nested_validation=False
+        {"n_terms": [POSITIVE], "kind": [StrOptions({"tree", "shares"})]} | DRAWN,
+        prefer_skip_nested_validation=False,
     )
     def from_estimator(
         cls,
         estimator,
         feature_names=None,
         *,
+        kind="tree",
         n_terms=4,
         n_leading_terms=0,
+        n_lines=20,
         min_share=0.0,
         ax=None,
     ) -> Self:
@@ -112,14 +129,19 @@ class EpochTreeDisplay:
             Anything with `epochs_`.
         feature_names : array-like of str of shape (n_features,), default=None
             As in :func:`top_terms`.
+        kind : {"tree", "shares"}, default="tree"
+            What is drawn: lines of discs, or with "shares" what :meth:`plot_shares`
+            does.
         n_terms : int, default=4
             Terms of each topic.
         n_leading_terms : int, default=0
             Terms above the disc of a birth, and of epochs in which others lead than in
             the epoch before, `n_terms` at the most.
+        n_lines : int, default=20
+            Lines at most, 2 or more. The topic that is least in all epochs counts as
+            the topic above, until there are so few.
         min_share : float, default=0.0
-            Least share that a topic has in some epoch; topics above one that is drawn
-            are drawn too.
+            Least share that a topic has in some epoch; others count as those above.
         ax : matplotlib Axes, default=None
             Axes to draw in. None makes a figure of fitting size.
 
@@ -136,7 +158,13 @@ class EpochTreeDisplay:
             If the estimator has no `epochs_`.
         """
         display = cls._read(estimator, feature_names, n_terms)
-        return display.plot(ax, n_leading_terms=n_leading_terms, min_share=min_share)
+        if kind == "shares":
+            display.ax_ = display.plot_shares(ax)
+            display.figure_ = cast("Figure", display.ax_.figure)
+            return display
+        return display.plot(
+            ax, n_leading_terms=n_leading_terms, n_lines=n_lines, min_share=min_share
+        )
 
     @classmethod
     @validate_params(
@@ -188,17 +216,17 @@ class EpochTreeDisplay:
         names = column_names(estimator, first.components.shape[1], feature_names)
         terms: dict[int, list] = {}
         for record in epochs.values():
-            result = terms_of(record.components, names, n_terms)
+            result = contrasted_terms(record, names, n_terms)
             for node, words in zip(record.component_ids.tolist(), result, strict=True):
                 terms.setdefault(node, []).append(words)
         given = getattr(fitted_model(estimator), "topic_names_", {})
-        return cls(epochs=epochs, terms=terms, names=given)
+        return cls(epochs=epochs, terms=terms, names=given, columns=names)
 
     def _called(self, node):
         return shortened(self.names.get(node, str(node)))
 
     @validate_params(DRAWN, prefer_skip_nested_validation=False)
-    def plot(self, ax=None, *, n_leading_terms=0, min_share=0.0) -> Self:
+    def plot(self, ax=None, *, n_leading_terms=0, n_lines=20, min_share=0.0) -> Self:
         """Draw the epochs.
 
         Parameters
@@ -206,6 +234,8 @@ class EpochTreeDisplay:
         ax : matplotlib Axes, default=None
             Axes to draw in. None makes a figure of fitting size.
         n_leading_terms : int, default=0
+            As in :meth:`from_estimator`.
+        n_lines : int, default=20
             As in :meth:`from_estimator`.
         min_share : float, default=0.0
             As in :meth:`from_estimator`.
@@ -216,36 +246,36 @@ class EpochTreeDisplay:
             The display itself.
         """
         plt = _pyplot()
-        tree, shares = self._lines(), self._shares()
-        tree = _above(
-            tree, [n for n, row in shares.items() if np.nanmax(row) >= min_share]
-        )
+        tree, shares, owner = self._folded(n_lines, min_share)
         self.topics_ = tree.ids.tolist()
         n_lines, n_epochs = len(tree), len(self.epochs)
-        texts = [
-            "    " * int(depth)
-            + f"{self._called(node)}: {', '.join(self.terms[node][-1])}"
-            for node, depth in zip(self.topics_, tree.depth, strict=True)
-        ]
+        terms = self._terms_of_lines(tree, shares, owner)
         if ax is None:
+            texts = self._texts(tree, shares, terms)
             wide = max(map(len, texts)) * 0.55 * FONT / 72
             column, line = COLUMN, LINE
             if n_leading_terms:
                 column, line = COLUMN_OF_TERMS, LINE_OF_TERMS
             size = (
                 wide + n_epochs * column + 2 * MARGIN,
-                (n_lines + 1) * line + 0.3 + 2 * MARGIN,
+                (n_lines + 3) * line + 0.3 + 2 * MARGIN,
             )
             _, ax = plt.subplots(figsize=size, layout="constrained")
-        largest_share = max(np.nanmax(row) for row in shares.values())
-        unit = (72 * WIDEST) ** 2 / max(largest_share, 1e-300)
-        for line, node in enumerate(self.topics_):
-            self._draw_line(ax, line, shares[node], unit)
+            font, widest = FONT, WIDEST
+        else:
+            ax.figure.draw_without_rendering()  # a layout may move the axes
+            room = extent(ax)
+            font = min(FONT, room[1] / (n_lines + 4) / 1.25, room[0] / LETTERS)
+            widest = min(WIDEST, 1.1 * font / 72, 0.2 * room[0] / 72 / n_epochs)
+            texts = self._texts(tree, shares, terms, ax, font)
+        unit = (72 * widest) ** 2 / max(np.nanmax(np.array(shares)), 1e-300)
+        for line, (node, row) in enumerate(zip(self.topics_, shares, strict=True)):
+            self._draw_line(ax, line, row, unit)
             if n_leading_terms:
-                self._write_terms(ax, line, node, shares[node] * unit, n_leading_terms)
-        ax.set_yticks(range(n_lines), texts, fontsize=FONT)
+                self._write_terms(ax, line, node, row * unit, n_leading_terms)
+        ax.set_yticks(range(n_lines), texts, fontsize=font, parse_math=False)
         ax.set_xticks(range(n_epochs), [str(label) for label in self.epochs])
-        ax.tick_params(axis="x", labelsize=FONT, rotation=90 if n_epochs > 8 else 0)
+        ax.tick_params(axis="x", labelsize=font, rotation=90 if n_epochs > 8 else 0)
         ax.tick_params(length=0)
         for text in ax.get_yticklabels():
             text.set_horizontalalignment("left")
@@ -256,8 +286,194 @@ class EpochTreeDisplay:
         ax.figure.canvas.draw()
         width = max(text.get_window_extent().width for text in ax.get_yticklabels())
         ax.tick_params(axis="y", pad=width * 72 / ax.figure.dpi + 4)
-        self.ax_, self.figure_ = ax, ax.figure
+        if ax.figure.get_layout_engine() is None:  # nothing else makes room for texts
+            place, share = ax.get_position(), width / ax.figure.bbox.width
+            left, top = place.x0 + share, 0.06 * place.height
+            size = (place.width - share, place.height - top)
+            ax.set_position((left, place.y0, *size))
+        self._draw_key(ax, np.array(shares), unit, font)
+        self.ax_, self.figure_ = ax, cast("Figure", ax.figure)
         return self
+
+    def _folded(self, n_lines, min_share):
+        """Let small topics count as those above them: tree, shares, line of each."""
+        tree, shares = self._lines(), self._shares()
+        total = {node: np.nan_to_num(row) for node, row in shares.items()}
+        there = {node: np.isfinite(row) for node, row in shares.items()}
+        peaks = {node: float(row.max()) for node, row in total.items()}
+        owner = {node: node for node in tree.ids.tolist()}
+        while len(tree) > 1:
+            node = min(tree.ids.tolist()[1:], key=lambda name: peaks[name])
+            if len(tree) <= n_lines and peaks[node] >= min_share:
+                break
+            up = tree.parent_of(node)
+            total[up], there[up] = total[up] + total[node], there[up] | there[node]
+            peaks[up] = float(total[up].max())
+            owner = {name: up if at == node else at for name, at in owner.items()}
+            tree = tree.merge(node, up)
+        rows = [np.where(there[n], total[n], np.nan) for n in tree.ids.tolist()]
+        return tree, rows, owner
+
+    def _terms_of_lines(self, tree, shares, owner):
+        """Terms by which lines differ from the one above and its others, by line."""
+        nodes, records = tree.ids.tolist(), list(self.epochs.values())
+        peaks, result = [int(np.nanargmax(row)) for row in shares], []
+        for node, at in zip(nodes, peaks, strict=True):
+            record = records[at]
+            names = record.component_ids.tolist()
+            if self.columns is None:
+                there = np.flatnonzero([node in r.component_ids for r in records])
+                place = min(int(np.searchsorted(there, at)), len(there) - 1)
+                result.append(self.terms[node][place])
+                continue
+            up = tree.parent_of(node)
+            around = [
+                other
+                for other in nodes
+                if other != node
+                and (
+                    other == up
+                    or (up is not None and tree.parent_of(other) == up)
+                    or (up is None and tree.parent_of(other) == node)
+                )
+            ]
+            lines = np.array([owner[name] for name in names])
+            own = _mean_direction(record, lines == node)
+            rest = [_mean_direction(record, lines == other) for other in around]
+            excess = own - (np.mean(rest, axis=0) if rest else 0.0)
+            n_terms = max(map(len, self.terms[node]), default=1)
+            best = largest(excess, n_terms)
+            best = best[(excess[best] > 0.0) & (own[best] > 0.0)]
+            result.append([str(self.columns[j]) for j in best])
+        return result
+
+    def _texts(self, tree, shares, terms, ax=None, font=FONT):
+        """Write what stands beside lines: as many terms as there is room for."""
+        result, labels = [], list(self.epochs)
+        for node, depth, row, words in zip(
+            tree.ids.tolist(), tree.depth.tolist(), shares, terms, strict=True
+        ):
+            start = "    " * depth + f"{self._called(node)}: "
+            if ax is not None:
+                start = "  " * depth + start.lstrip()
+            label = f" ({labels[int(np.nanargmax(row))]})" if len(labels) > 1 else ""
+            texts = [
+                start + ", ".join(words[:n]) + label for n in range(1, len(words) + 1)
+            ]
+            texts = texts or [start + label]
+            if ax is not None:
+                wide = widths(ax, texts, font)[1:]
+                room = MOST * extent(ax)[0]
+                texts = texts[: 1 + sum(w <= room for w in wide[1:])]
+            result.append(texts[-1])
+        return result
+
+    def _draw_key(self, ax, shares, unit, font):
+        """Say what discs, colours and rings are."""
+        from matplotlib.lines import Line2D
+
+        def disc(label, area, color=BLUE, edge=BLUE):
+            style = {"marker": "o", "ls": "", "markersize": area**0.5, "label": label}
+            return Line2D([], [], color=color, markeredgecolor=edge, **style)
+
+        share = 10.0 ** np.floor(np.log10(max(np.nanmax(shares), 1e-2)))
+        handles = [
+            disc(f"{100 * part:.3g} % of rows", max(part * unit, LEAST))
+            for part in (share, share / 10)
+        ]
+        small = 4 * LEAST
+        is_born = np.isfinite(shares).argmax(axis=1).any()
+        handles += [disc("first epoch", small, VERMILION, VERMILION)] * bool(is_born)
+        is_empty = (shares == 0.0).any()
+        handles += [disc("without rows", small, "white", GREY)] * bool(is_empty)
+        ax.legend(
+            handles=handles,
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            ncols=2,
+            frameon=False,
+            fontsize=font,
+            labelcolor=GREY,
+            handletextpad=0.1,
+            columnspacing=0.8,
+            borderpad=0.0,
+        )
+
+    @validate_params({"n_topics": [POSITIVE]}, prefer_skip_nested_validation=False)
+    def plot_shares(self, ax=None, *, n_topics=8) -> "Axes":
+        """Draw the shares of the largest topics over epochs, one above the other.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in. None makes a figure.
+        n_topics : int, default=8
+            Bands beside that of the root, as the lines of :meth:`plot`; up to 10 have
+            colours that can be told apart.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            The axes; the height of a band is the share of rows at the topic.
+        """
+        plt = _pyplot()
+        from matplotlib.patches import Patch
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
+        tree, shares, owner = self._folded(n_topics + 1, 0.0)
+        terms = self._terms_of_lines(tree, shares, owner)
+        rows, texts = list(np.nan_to_num(shares)), self._texts(tree, shares, terms)
+        texts = [text.lstrip() for text in texts]
+        times = np.arange(len(self.epochs))
+        order = sorted(
+            range(1, len(rows)),
+            key=lambda k: rows[k] @ times / max(rows[k].sum(), 1e-300),
+        )
+        colors = [
+            plt.get_cmap("tab10" if len(order) <= 10 else "tab20")(i)
+            for i in range(len(order))
+        ]
+        order, colors = [*order, 0], [*colors, "0.85"]
+        rows, texts = [rows[k] for k in order], [texts[k] for k in order]
+        if len(self.epochs) == 1:  # a band needs two sides
+            ax.bar(
+                [0] * len(rows),
+                [row[0] for row in rows],
+                color=colors,
+                bottom=np.cumsum([0.0, *(row[0] for row in rows)])[:-1],
+            )
+        else:
+            ax.stackplot(
+                range(len(self.epochs)),
+                rows,
+                colors=colors,
+                linewidth=0.3,
+                edgecolor="white",
+            )
+            ax.set_xlim(0, len(self.epochs) - 1)
+        handles = [Patch(color=c, label=t) for c, t in zip(colors, texts, strict=True)]
+        legend = ax.legend(
+            handles=handles[::-1],
+            loc="upper left",
+            bbox_to_anchor=(0.0, -0.12),
+            frameon=False,
+            fontsize=FONT,
+            handlelength=1.0,
+            borderpad=0.0,
+        )
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+        ax.set_ylim(0.0, max(float(np.sum(rows, axis=0).max()), 1e-300))
+        n_epochs = len(self.epochs)
+        step = max(-(-n_epochs // 8), 1)
+        labels = [str(label) for label in self.epochs]
+        ax.set_xticks(range(0, n_epochs, step), labels[::step], fontsize=FONT)
+        ax.yaxis.set_major_formatter(lambda y, _: f"{100 * y:.0f} %")
+        ax.tick_params(axis="y", labelsize=FONT)
+        ax.set_ylabel("share of rows", fontsize=FONT)
+        ax.spines[["top", "right"]].set_visible(False)
+        return ax
 
     @validate_params({"topic": [Integral]}, prefer_skip_nested_validation=False)
     def plot_topic(self, topic, ax=None) -> "Axes":
@@ -346,14 +562,15 @@ class EpochTreeDisplay:
                 )
             before = words[:n_terms]
 
-    def _draw_line(self, ax, line, row, unit):
+    def _draw_line(self, ax, line, row, unit, color=BLUE):
         """Draw the discs of a topic."""
         there = np.flatnonzero(np.isfinite(row))
         span = np.arange(there[0], there[-1] + 1)  # with gaps where it was not there
         heights = np.where(np.isfinite(row[span]), float(line), np.nan)
         ax.plot(span, heights, color=GREY, linewidth=0.6, zorder=1)
         is_born = np.arange(len(row)) == there[0]
-        colors = np.where(is_born & (there[0] > 0), VERMILION, BLUE)
+        is_born &= (there[0] > 0) & (color == BLUE)
+        colors = np.where(is_born, VERMILION, color)
         has_rows = row[there] > 0.0
         full, empty = there[has_rows], there[~has_rows]
         area = np.maximum(row[full] * unit, LEAST)
@@ -376,9 +593,30 @@ class EpochTreeDisplay:
         )
 
 
-def _above(tree, nodes):
-    """Leave out nodes that are neither listed nor above one that is."""
-    kept = np.isin(tree.ids, nodes)
-    kept[0] = True
-    through = tree.accumulate(kept) > 0
-    return Tree(tree.ids[through], tree.depth[through])
+def _mean_direction(record, rows):
+    """Mean of the directions of some topics, by the rows at each."""
+    masses = record.masses * rows
+    if not masses.sum() > 0.0:
+        masses = rows.astype(np.float64)
+    mean = np.asarray(masses @ record.components).ravel()
+    return mean / max(np.linalg.norm(mean), 1e-300)
+
+
+def contrasted_terms(record, names, n_terms):
+    """Terms by which each topic differs most from its parent and its siblings.
+
+    The root, and topics with no such terms, have their largest ones.
+    """
+    directions, parent = record.components, record.tree.parent
+    result = terms_of(directions, names, n_terms)
+    for up in np.unique(parent[parent >= 0]):
+        children = np.flatnonzero(parent == up)
+        values = directions[np.append(children, up)].toarray()
+        total = values.sum(axis=0)
+        for row, child in enumerate(children.tolist()):
+            excess = values[row] - (total - values[row]) / len(children)
+            best = largest(excess, n_terms)
+            best = best[(excess[best] > 0.0) & (values[row, best] > 0.0)]
+            if len(best):
+                result[child] = [str(names[j]) for j in best]
+    return result

@@ -1,6 +1,7 @@
 """Topics over epochs: frames and the figure."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,6 +21,8 @@ from skbnp.inspection import (
     top_terms,
     topics_over_time,
 )
+from skbnp.inspection._epochs import contrasted_terms
+from skbnp.trees import TreeView
 
 LIFETIMES = np.tile([0, 2], (10, 1))
 LIFETIMES[9, 0], LIFETIMES[6, 1] = 1, 1
@@ -237,11 +240,9 @@ def test_terms_stand_where_others_lead(trees):
         written.setdefault(display.topics_[line], []).append((epoch, text.get_text()))
     epochs = list(trees.epochs_.values())
     for node, result in written.items():
-        leading = [
-            (place, f"column {int(record.components[[at]].toarray().argmax())}")
-            for place, record in enumerate(epochs)
-            for at in np.flatnonzero(record.component_ids == node)
-        ]
+        there = [k for k, r in enumerate(epochs) if node in r.component_ids]
+        words = [terms[0] for terms in display.terms[node]]
+        leading = list(zip(there, words, strict=True))
         changes = [
             one
             for one, last in zip(leading, [(0, None), *leading], strict=False)
@@ -274,3 +275,98 @@ def test_a_root_that_gave_its_name_away_stands_below_the_last(trees):
     display = EpochTreeDisplay(epochs=epochs, terms=terms).plot()
     assert 900 in display.topics_
     assert display.topics_[0] == epochs[1992].component_ids[0]
+
+
+# -- what a figure says ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Epochs of a tree of 40 topics, of which the last is small in all."""
+    rng = np.random.default_rng(0)
+    parent = np.r_[-1, np.zeros(8, int), rng.integers(1, 9, 31)]
+    base = rng.dirichlet(np.full(60, 0.2), size=40)
+    epochs = {}
+    for year in (1946, 1947, 2020):
+        words = base.copy()
+        words[5] = np.eye(60)[year % 60]
+        masses = rng.gamma(0.5, size=40) + 0.01
+        epochs[year] = SimpleNamespace(
+            tree=TreeView(parent, np.full(40, 1 / 40)),
+            components=sp.csr_array(words / np.linalg.norm(words, axis=1)[:, None]),
+            component_ids=np.arange(40),
+            masses=masses,
+        )
+    return SimpleNamespace(epochs_=epochs, components_=base, get_params=dict)
+
+
+def drawn_shares(display):
+    """Sum of the areas of the discs of each epoch, without rings."""
+    result = np.zeros(len(display.epochs))
+    for discs in display.ax_.collections[::2]:
+        np.add.at(result, discs.get_offsets()[:, 0].astype(int), discs.get_sizes())
+    return result
+
+
+@pytest.mark.parametrize("n_lines", [2, 9, 20])
+def test_small_topics_count_as_those_above(many, n_lines):
+    display = display_of(many).plot(n_lines=n_lines)
+    assert len(display.topics_) == n_lines
+    assert_allclose(drawn_shares(display) / drawn_shares(display)[0], 1.0, rtol=0.05)
+    assert len(display_of(many).plot().topics_) == 20
+    assert len(display_of(many).plot(n_lines=100).topics_) == 40
+
+
+def display_of(model):
+    names = [f"w{j}" for j in range(60)]
+    terms = {n: [["a", "b"]] * 3 for n in range(40)}
+    return EpochTreeDisplay(epochs=model.epochs_, terms=terms, columns=names)
+
+
+def test_terms_beside_a_line_are_those_of_the_epoch_in_which_it_is_largest(many):
+    display = display_of(many).plot(n_lines=100)
+    texts = [text.get_text().strip() for text in display.ax_.get_yticklabels()]
+    (text,) = (text for text in texts if text.startswith("5: "))
+    shares = [r.masses[5] / r.masses.sum() for r in many.epochs_.values()]
+    year = list(many.epochs_)[int(np.argmax(shares))]
+    assert text.startswith(f"5: w{year % 60}")
+    assert text.endswith(f"({year})")
+
+
+def test_terms_are_told_apart_from_the_parent_and_the_siblings():
+    directions = np.array([[9.0, 1, 1], [9, 2, 0], [9, 0, 2]])
+    record = SimpleNamespace(
+        components=sp.csr_array(directions), tree=TreeView([-1, 0, 0], np.ones(3) / 3)
+    )
+    assert contrasted_terms(record, np.array(list("abc")), 1) == [["a"], ["b"], ["c"]]
+
+
+def test_a_key_says_what_discs_and_colours_are(trees):
+    display = EpochTreeDisplay.from_estimator(trees)
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert texts[0] == "10 % of rows"
+    assert "first epoch" in texts
+    assert len(texts) == len(set(texts))
+
+
+def test_bands_of_shares_fill_each_epoch(many):
+    ax = display_of(many).plot_shares(n_topics=6)
+    assert len(ax.collections) == 7
+    tops = [band.get_paths()[0].vertices[:, 1].max() for band in ax.collections]
+    assert_allclose(max(tops), 1.0)
+    assert len(ax.get_legend().get_texts()) == 7
+    with pytest.raises(ValueError, match="n_topics"):
+        display_of(many).plot_shares(n_topics=0)
+
+
+@pytest.mark.parametrize("size", [(3.3, 4.0), (7.0, 4.0)])
+def test_texts_stay_inside_a_page(many, size):
+    figure, ax = plt.subplots(figsize=size)
+    display = display_of(many)
+    display.names = {5: "a name that is rather long for a figure"}
+    display.plot(ax)
+    figure.draw_without_rendering()
+    for text in ax.get_yticklabels():
+        box = text.get_window_extent()
+        assert box.x0 >= 0.0
+        assert box.x1 <= ax.transData.transform((-0.5, 0.0))[0]
