@@ -46,6 +46,10 @@ APART = 4.0
 #: Inches that a figure does not exceed where the topics are not asked for by id, and
 #: topics drawn of a fit in which nothing happened to any.
 MAX_HEIGHT, FEW = 11.0, 10
+#: Share of the steps below which a topic that has ended was there for a trial alone.
+BRIEF = 0.05
+#: Points of the lines of the lightest and of the heaviest topic.
+THIN, THICK = 1.2, 5.0
 
 
 @dataclass
@@ -139,14 +143,15 @@ class LineageDisplay:
 
     Best made with :meth:`from_estimator`. Time, in updates, runs to the right, and each
     component id has a lane: blue if it lives, grey if it has ended. Splits and merges
-    join two lanes. Of a topic that has come back ("revive") the time in which it was
+    join two lanes; the line of a living topic is the thicker the more tokens it has.
+    Of a topic that has come back ("revive") the time in which it was
     not alive is dotted, and what had its rows until then is joined to it. The terms of
     the living stand at the end; those of earlier times stand below their lane, wherever
     others have come up and there is room. Connectors of one step stand side by side.
 
     Topics that have been there from the start, and that no other has become part of,
-    are not drawn unless they are asked for by `ids`, or there are no others. How many
-    topics are not drawn stands below.
+    are not drawn unless they are asked for by `ids`, or there are no others, nor are
+    topics that ended within 5 % of the steps. How many are not drawn stands below.
 
     Of a sampler it is the genealogy in one chain, up to the sample that has the highest
     log joint.
@@ -167,6 +172,11 @@ class LineageDisplay:
         Of a tree: the rows of the living nodes, by which all else calls them.
     n_hidden : int, default=0
         Living topics that are not drawn.
+    weights : dict of int to float, default=None
+        Shares of tokens of the living; `None` draws all lines alike.
+    n_brief : int, default=0
+        Topics that others came from, or that became part of others, and that are not
+        drawn as they ended soon.
     names : dict of int to str or None, default=None
         Names of topics, by id, before their terms.
 
@@ -224,6 +234,8 @@ class LineageDisplay:
         rows=None,
         n_hidden=0,
         names=None,
+        weights=None,
+        n_brief=0,
     ):
         self.lineage = lineage
         self.ids = ids
@@ -233,6 +245,8 @@ class LineageDisplay:
         self.rows = rows
         self.n_hidden = n_hidden
         self.names = {} if names is None else names
+        self.weights = {} if weights is None else weights
+        self.n_brief = n_brief
 
     @classmethod
     @validate_params(
@@ -245,7 +259,7 @@ class LineageDisplay:
         feature_names=None,
         *,
         ids=None,
-        n_components=40,
+        n_components=15,
         terms=None,
         n_terms=5,
         ax=None,
@@ -263,7 +277,7 @@ class LineageDisplay:
             what came of them. `None` draws the heaviest of the living that were born
             or split after the start, or that others were merged into, and what they
             came from; the ten heaviest if there are no such topics.
-        n_components : int, default=40
+        n_components : int, default=15
             Living topics to draw where `ids` is `None`, heaviest first; fewer if there
             are fewer, or if a figure of 11 inches has no room for more.
         terms : TopicTermsMonitor, default=None
@@ -304,8 +318,10 @@ class LineageDisplay:
         )
         if hasattr(fitted_model(estimator), "tree_"):
             display.rows = {name: row for row, name in enumerate(living)}
+        shares = token_shares(estimator)
+        display.weights = dict(zip(living, shares.tolist(), strict=True))
         if ids is None:
-            heaviest = largest(token_shares(estimator), len(living))
+            heaviest = largest(shares, len(living))
             display._choose([living[k] for k in heaviest], n_components)
         else:
             asked = check_ids(ids, lineage)
@@ -318,18 +334,27 @@ class LineageDisplay:
         Those who are as they began are drawn where there are no others.
         """
         lanes = lanes_of(self.lineage)
-        wanted = [
+        least = BRIEF * (self.last_step - self.lineage[0].step)
+        brief = {
             name
-            for name in heaviest
-            if lanes[name].is_born or len(ancestors(self.lineage, [name])) > 1
+            for name, lane in lanes.items()
+            if lane.end is not None and lane.end - lane.begin < least
+        }
+
+        def family(name):
+            return ancestors(self.lineage, [name])
+
+        wanted = [
+            name for name in heaviest if lanes[name].is_born or len(family(name)) > 1
         ]
         wanted = wanted or heaviest[:FEW]
         room = 72 * (MAX_HEIGHT - FOOT - HEAD) / (self._lane_height * FONT)
-        self.ids = ancestors(self.lineage, wanted[:1])
+        chosen = family(wanted[0])
         for name in wanted[1:n_components]:
-            family = self.ids | ancestors(self.lineage, [name])
-            if len(family) <= room:
-                self.ids = family
+            more = chosen | family(name)
+            if len(more - brief) <= room:
+                chosen = more
+        self.ids, self.n_brief = chosen - brief, len(chosen & brief)
         self.n_hidden = len(set(heaviest) - self.ids)
 
     def plot(self, ax=None) -> Self:
@@ -421,7 +446,9 @@ class LineageDisplay:
         ax.tick_params(axis="both", length=0, labelsize=size)
         ax.tick_params(axis="x", length=3, color=GREY, labelcolor=GREY)
         what = "topic" if self.rows is None else "node"
-        hidden = f" ({self.n_hidden} other {what}s are not drawn)" * (self.n_hidden > 0)
+        left_out = [f"{self.n_hidden} other {what}s"] * (self.n_hidden > 0)
+        left_out += [f"{self.n_brief} that soon ended"] * (self.n_brief > 0)
+        hidden = f" (not drawn: {' and '.join(left_out)})" if left_out else ""
         ax.set_xlabel(f"step{hidden}", size=size, color=GREY)
         ax.set_ylabel(what, size=size, color=GREY)
         ax.grid(axis="y", color="0.93")
@@ -449,14 +476,15 @@ class LineageDisplay:
         for lane in lanes:
             y, lives = row[lane.id], lane.end is None
             color, x = BLUE if lives else GREY, [begins[lane.id], ends[lane.id]]
+            wide = self._line_width(lane, size)
             begin = x[0]
             for number, (end, back) in enumerate(lane.pauses):
-                ax.plot([begin, end], [y, y], color=color, lw=2.0, zorder=2.2)
+                ax.plot([begin, end], [y, y], color=color, lw=wide, zorder=2.2)
                 begin = returns.get((lane.id, number), back)
                 ax.plot([end, begin], [y, y], color=color, lw=1.0, ls=":", zorder=2.2)
                 kinds["revive"] = hollow | {"marker": "s", "color": BLUE}
                 ax.plot(begin, y, zorder=2.3, **kinds["revive"])
-            ax.plot([begin, x[1]], [y, y], color=color, lw=2.0, zorder=2.2)
+            ax.plot([begin, x[1]], [y, y], color=color, lw=wide, zorder=2.2)
             if lane.is_born:
                 kinds["birth"] = hollow | {"marker": "o", "color": BLUE}
                 ax.plot(x[0], y, zorder=2.3, **kinds["birth"])
@@ -492,6 +520,14 @@ class LineageDisplay:
                 frameon=False,
                 fontsize=size,
             )
+
+    def _line_width(self, lane, size):
+        """Points of a line: in proportion to the weight of a living topic."""
+        if lane.end is not None or not self.weights:
+            return THIN if self.weights else 2.0
+        top = max(self.weights.values())
+        share = self.weights.get(lane.id, 0.0) / max(top, 1e-300)
+        return max(THICK * share * min(size / FONT, 1.0), THIN)
 
     def _connectors(self, lanes, row):
         """Place where lanes begin and end, side by side where one step has several."""

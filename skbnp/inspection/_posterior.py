@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from skbnp.inspection._chains import best_sample, is_sampler
-from skbnp.inspection._displays import BLUE, GREY, _pyplot, round_ticks, shades
-from skbnp.inspection._terms import POSITIVE, fitted, fitted_model, unit_of
+from skbnp.inspection._displays import BLUE, FONT, GREY, _pyplot, round_ticks, shades
+from skbnp.inspection._lineage import extent
+from skbnp.inspection._terms import (
+    POSITIVE,
+    column_names,
+    fitted,
+    fitted_model,
+    terms_of,
+    unit_of,
+)
 from skbnp.utils.mixing import has_mixed, mixing
 from skbnp.utils.validation import validate_params
 
@@ -24,8 +32,8 @@ LEAST_SPAN = 6.0
 #: Samples that are drawn as dots too.
 FEW = 40
 
-#: Share of tokens beside which a number fits.
-ROOM = 0.045
+#: Least share of tokens beside which a label stands; its height in sizes of type.
+ROOM, LINE = 0.02, 1.15
 
 
 class ComponentsPosteriorDisplay:
@@ -187,9 +195,11 @@ class TopicTraceDisplay:
     Best made with :meth:`from_estimator`. At each kept sample of a chain the topics are
     ordered by size, and the lines stand at the share of tokens of the largest, of the
     two largest, and so on, up to 1: five topics of one size give lines at 0.2, 0.4,
-    0.6, 0.8 and 1. A split opens a gap between two lines, a merge closes one. The lines
-    speak of sizes: the k-th largest topic of one sample need not be that of the next.
-    Only the first 20 lines are drawn; what is above the last one is the share of all
+    0.6, 0.8 and 1. On the right stand the numbers and terms of the topics of the last
+    sample, in their bands, where there is room. A split opens a gap between two lines,
+    a merge closes one. The lines speak of sizes: the k-th largest topic of one sample
+    need not be that of the next. Only the first 20 lines are drawn; what is above the
+    last one is the share of all
     other topics. This is Figure 4(b) of [1]_.
 
     Parameters
@@ -202,6 +212,9 @@ class TopicTraceDisplay:
         What to say of the chain; `None` says nothing.
     unit : str, default="tokens"
         What the shares are of.
+    labels : list of str, default=None
+        What the topics of the last sample are called, largest first; `None` calls them
+        by their rank.
 
     Attributes
     ----------
@@ -245,15 +258,16 @@ class TopicTraceDisplay:
     ax_: "Axes"
     figure_: "Figure"
 
-    def __init__(self, *, step, shares, chain=None, unit="tokens"):
+    def __init__(self, *, step, shares, chain=None, unit="tokens", labels=None):
         self.step = step
         self.shares = shares
         self.chain = chain
         self.unit = unit
+        self.labels = labels
 
     @classmethod
     @validate_params(
-        {"chain": [Integral, None], "n_components": [POSITIVE]},
+        {"chain": [Integral, None], "n_components": [POSITIVE], "n_terms": [POSITIVE]},
         prefer_skip_nested_validation=False,
     )
     def from_estimator(
@@ -263,6 +277,7 @@ class TopicTraceDisplay:
         *,
         chain=None,
         n_components=20,
+        n_terms=3,
         ax=None,
         **kwargs,
     ) -> Self:
@@ -272,13 +287,15 @@ class TopicTraceDisplay:
         ----------
         estimator : fitted topic model or Pipeline that ends in one
             Anything with `samples_`, as `GibbsHDP`.
-        feature_names : None
-            Ignored; all displays take it.
+        feature_names : array-like of str of shape (n_features,), default=None
+            As in :func:`top_terms`.
         chain : int, default=None
             The chain to draw. `None` takes that of the sample with the highest log
             joint, of which `components_` and the other attributes speak.
         n_components : int, default=20
             Lines to draw, largest topics first; all of them if there are fewer.
+        n_terms : int, default=3
+            Terms of each topic.
         ax : matplotlib Axes, default=None
             Axes to draw in. `None` makes a figure.
         **kwargs : dict
@@ -307,6 +324,7 @@ class TopicTraceDisplay:
             shares=[shares_of(sample) for sample in samples],
             chain=chain if len(chains) > 1 else None,
             unit=f"{unit}s",
+            labels=_labels(estimator, samples[-1], feature_names, n_terms),
         ).plot(ax, n_components=n_components, **kwargs)
 
     @validate_params({"n_components": [POSITIVE]}, prefer_skip_nested_validation=False)
@@ -350,18 +368,22 @@ class TopicTraceDisplay:
         return self
 
     def _number_topics(self, limits):
-        """Write the rank of a topic beside its share, where there is room."""
-        below = np.append(0.0, limits[:-1])
-        for rank, (low, high) in enumerate(zip(below, limits, strict=True), start=1):
-            if high - low >= ROOM:
+        """Write what a topic is called beside its share, where there is room."""
+        below, height = np.append(0.0, limits[:-1]), extent(self.ax_)[1]
+        room = max(ROOM, LINE * FONT / max(height, 1.0))
+        ranks = [f"{rank}" if rank > 1 else "1, the largest" for rank in range(1, 1000)]
+        labels = ranks if self.labels is None else self.labels
+        for label, low, high in zip(labels, below, limits, strict=False):
+            if high - low >= room:
                 self.ax_.text(
                     1.01,
                     (low + high) / 2,
-                    f"{rank}" if rank > 1 else "1, the largest",
+                    label,
                     transform=self.ax_.get_yaxis_transform(),
                     va="center",
                     color=GREY,
-                    size="small",
+                    size=FONT,
+                    parse_math=False,
                 )
 
     def _name_rest(self, limit):
@@ -376,6 +398,20 @@ class TopicTraceDisplay:
                 va="center",
                 color=GREY,
             )
+
+
+def _labels(estimator, sample, feature_names, n_terms):
+    """Call topics of a sample by number and terms, largest first; else None."""
+    counts = getattr(sample, "topic_word_counts", None)
+    ids = getattr(sample, "component_ids", None)
+    if counts is None or ids is None or len(ids) != counts.shape[0]:
+        return None
+    names = column_names(estimator, counts.shape[1], feature_names)
+    order = np.argsort(-np.asarray(counts.sum(axis=1)).ravel(), kind="stable")
+    return [
+        f"{ids[k]}: {', '.join(terms_of(counts[[k]].toarray()[0], names, n_terms))}"
+        for k in order
+    ]
 
 
 def shares_of(sample):

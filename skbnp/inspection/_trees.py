@@ -39,9 +39,13 @@ LEADING, APART, PAD, GAP = 1.25, 0.6, 0.35, 3.2
 DISC, DOT, KEY, KEY_WIDTH = 1.7, 0.3, 2.5, 18.0
 #: How often type is made smaller until it fits given axes.
 SHRINKS = 4
+#: Nodes of a chain that are named.
+LONGEST = 3
 DRAWN = {
     "min_weight": [Interval(Real, 0, None, closed="left")],
     "max_depth": [Interval(Integral, 0, None, closed="left"), None],
+    "max_leaves": [Interval(Integral, 1, None, closed="left"), None],
+    "fold_chains": ["boolean"],
 }
 
 
@@ -50,8 +54,9 @@ class TopicTreeDisplay:
 
     Best made with :meth:`from_estimator`. The root is on the left. The area of a node
     is its weight, dots of the least size apart; beside it stand its row and its terms,
-    most probable first. A number in brackets counts nodes below that are left out.
-    Nodes without tokens are not drawn; above others they stand without terms.
+    most probable first. A number in brackets counts nodes below that are left out. A
+    node and its only child are one: their rows and terms stand side by side. Nodes
+    without tokens are not drawn; above others they stand without terms.
 
     Parameters
     ----------
@@ -116,6 +121,8 @@ class TopicTreeDisplay:
         n_terms=5,
         min_weight=0.0,
         max_depth=None,
+        max_leaves=50,
+        fold_chains=True,
         ax=None,
     ) -> Self:
         """Draw the tree of a fitted model.
@@ -132,6 +139,11 @@ class TopicTreeDisplay:
             Least weight of a node that is drawn; nodes above it are too.
         max_depth : int, default=None
             Largest depth of a node that is drawn, 0 at the root. `None` has no limit.
+        max_leaves : int, default=50
+            Ends of branches that are drawn; lighter nodes are left out until there are
+            so few. `None` has no limit.
+        fold_chains : bool, default=True
+            Whether a node and its only child are drawn as one.
         ax : matplotlib Axes, default=None
             Axes to draw in; type shrinks where they are too small for it. `None` makes
             a figure of fitting size.
@@ -156,11 +168,23 @@ class TopicTreeDisplay:
         terms = [terms_of(topic, names, n_terms) for topic in topics]
         called = topic_names(estimator, len(topics))
         return cls(tree=tree, terms=terms, names=called).plot(
-            ax, min_weight=min_weight, max_depth=max_depth
+            ax,
+            min_weight=min_weight,
+            max_depth=max_depth,
+            max_leaves=max_leaves,
+            fold_chains=fold_chains,
         )
 
     @validate_params(DRAWN, prefer_skip_nested_validation=False)
-    def plot(self, ax=None, *, min_weight=0.0, max_depth=None) -> Self:
+    def plot(
+        self,
+        ax=None,
+        *,
+        min_weight=0.0,
+        max_depth=None,
+        max_leaves=50,
+        fold_chains=True,
+    ) -> Self:
         """Draw the tree.
 
         Parameters
@@ -172,6 +196,11 @@ class TopicTreeDisplay:
             Least weight of a node that is drawn; nodes above it are too.
         max_depth : int, default=None
             Largest depth of a node that is drawn, 0 at the root. `None` has no limit.
+        max_leaves : int, default=50
+            Ends of branches that are drawn; lighter nodes are left out until there are
+            so few. `None` has no limit.
+        fold_chains : bool, default=True
+            Whether a node and its only child are drawn as one.
 
         Returns
         -------
@@ -179,13 +208,18 @@ class TopicTreeDisplay:
             This object.
         """
         plt = _pyplot()
-        self.nodes_, n_hidden = self.tree.select(min_weight, max_depth)
-        depth = self.tree.depth[self.nodes_]
+        nodes, n_hidden = self._select(min_weight, max_depth, max_leaves)
         used = zip(self.terms, self.tree.in_use, strict=True)
         terms = [words if is_used else [] for words, is_used in used]
+        parent = np.searchsorted(nodes, self.tree.parent[nodes])
+        is_whole = np.asarray(n_hidden) == 0
+        chains, parent = _folded(parent, is_whole & fold_chains)
+        n_hidden = [sum(n_hidden[i] for i in chain) for chain in chains]
+        chains = [nodes[chain].tolist() for chain in chains]
+        self.nodes_ = np.array([chain[0] for chain in chains])
+        depth = _depths(parent)
         if depth.max() > DEEPEST:
             raise ValueError(f"max_depth must be at most {DEEPEST} to draw this tree.")
-        parent = np.searchsorted(self.nodes_, self.tree.parent[self.nodes_])
         height = tidy(parent)
 
         given = self.names or [None] * self.tree.n_nodes
@@ -193,8 +227,8 @@ class TopicTreeDisplay:
 
         def planned(n_lines, size=FONT):
             texts = [
-                f"{called[i]}: {broken(terms[i], n_lines)}" + (f" (+{n})" if n else "")
-                for i, n in zip(self.nodes_, n_hidden, strict=True)
+                _text_of(chain, called, terms, n_lines) + (f" (+{n})" if n else "")
+                for chain, n in zip(chains, n_hidden, strict=True)
             ]
             width = np.array(widths(self.ax_, texts, size)[1:])
             return Plan.of(texts, n_lines, width, depth, height, size)
@@ -216,9 +250,24 @@ class TopicTreeDisplay:
         self._draw(plan, parent, depth)
         return self
 
+    def _select(self, min_weight, max_depth, max_leaves):
+        """Choose nodes with no more leaves than asked, the heaviest."""
+        least = np.unique(self.tree.weight[self.tree.weight > min_weight])
+        least = [min_weight, *np.nextafter(least, np.inf).tolist()]
+        low, high = 0, len(least) - 1
+        while low < high:  # the first that leaves few enough
+            middle = (low + high) // 2
+            nodes, _ = self.tree.select(least[middle], max_depth)
+            above = np.isin(nodes, self.tree.parent[nodes])
+            if max_leaves is None or (~above).sum() <= max_leaves:
+                high = middle
+            else:
+                low = middle + 1
+        return self.tree.select(least[low], max_depth)
+
     def _choose(self, planned, room):
         """Break terms into the fewest lines that fit the room, or fit it best."""
-        most = max(len(self.terms[i]) for i in self.nodes_)
+        most = max(map(len, self.terms))
         plans = [planned(n_lines) for n_lines in range(1, most + 1)]
         return min(plans, key=lambda plan: max(1.0, *(plan.extent / room)))
 
@@ -352,3 +401,45 @@ def broken(terms, n_lines):
     each = max(-(-len(terms) // n_lines), 1)
     lines = [terms[first : first + each] for first in range(0, len(terms), each)]
     return ",\n".join(", ".join(line) for line in lines)
+
+
+def _folded(parent, may_fold):
+    """Let only children be one with their parents: chains of nodes, and their parents.
+
+    Parents stand before children, the root first; `may_fold`, (n,), says which parents
+    take their child in.
+    """
+    n_children = np.bincount(parent[1:], minlength=len(parent))
+    chain_of, chains = np.zeros(len(parent), dtype=int), []
+    above = []
+    for node, up in enumerate(parent.tolist()):
+        if node > 0 and n_children[up] == 1 and may_fold[up]:
+            chain_of[node] = chain_of[up]
+            chains[chain_of[up]].append(node)
+            continue
+        chain_of[node] = len(chains)
+        above.append(chain_of[up] if node > 0 else 0)
+        chains.append([node])
+    return chains, np.array(above)
+
+
+def _depths(parent):
+    """Depth of each node, given parents that stand before."""
+    depth = np.zeros(len(parent), dtype=int)
+    for node in range(1, len(parent)):
+        depth[node] = depth[parent[node]] + 1
+    return depth
+
+
+def _text_of(chain, called, terms, n_lines):
+    """Write rows and terms of a node, and of those that are one with it."""
+    chain = [i for i in chain if terms[i]] or chain[:1]
+    if len(chain) > LONGEST:
+        chain = [*chain[: LONGEST - 1], chain[-1]]
+    each = [-(-len(terms[i]) // len(chain)) for i in chain]
+    lines = max(n_lines // len(chain), 1)
+    parts = [
+        f"{called[i]}: {broken(terms[i][: max(n, 2)], lines)}"
+        for i, n in zip(chain, each, strict=True)
+    ]
+    return (" \u203a\n" if n_lines > 1 else " \u203a ").join(parts)

@@ -619,7 +619,7 @@ def test_only_topics_with_a_story_are_drawn():
         Told([*log, Lineage(3, "birth", (), (31,))], 32)
     )
     assert set(display.ids_) == {4, 30, 31}
-    assert display.ax_.get_xlabel() == "step (29 other topics are not drawn)"
+    assert display.ax_.get_xlabel() == "step (not drawn: 29 other topics)"
 
 
 def test_the_heaviest_are_drawn_where_nothing_has_happened():
@@ -661,3 +661,26 @@ def test_living_nodes_of_a_tree_are_called_by_their_row():
     labels = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert dict(zip(display.ids_, labels, strict=True)) == {0: "0", 7: "1"}
     assert display.ax_.get_ylabel() == "node"
+
+
+def test_topics_that_soon_ended_are_counted_and_lines_are_as_wide_as_topics():
+    log = [
+        Lineage(0, "init", (), (0, 1)),
+        Lineage(50, "birth", (), (2, 3, 4)),
+        Lineage(51, "merge", (2, 3), (2,)),
+        Lineage(90, "merge", (2, 4), (2,)),
+    ]
+    model = Told(log, 3)
+    model.history_, model.topic_weights_ = {"step": [100]}, np.array([0.5, 0.1, 0.4])
+    display = LineageDisplay.from_estimator(model)
+    assert set(display.ids_) == {2, 4}
+    assert display.ax_.get_xlabel() == (
+        "step (not drawn: 2 other topics and 1 that soon ended)"
+    )
+    assert set(LineageDisplay.from_estimator(model, ids=[2]).ids_) == {2, 3, 4}
+    everything = LineageDisplay.from_estimator(model, ids=[0, 1, 2])
+    width = {}
+    for line in everything.ax_.lines:
+        if len(line.get_xdata()) == 2 and line.get_ydata()[0] == line.get_ydata()[1]:
+            width[everything.ids_[int(line.get_ydata()[0])]] = line.get_linewidth()
+    assert width[0] > width[2] > width[1] >= width[3]

