@@ -21,7 +21,7 @@ from sklearn.model_selection import train_test_split
 
 from skbnp import HDP
 from skbnp.datasets import load_docstrings
-from skbnp.inspection import TopicTermsDisplay, summary
+from skbnp.inspection import TopicGroupsDisplay, summary
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 matplotlib.use("Agg")
@@ -82,9 +82,11 @@ def main(figure_path="quickstart.png"):
         f"  scikit-learn LDA   {alone:.3f}   {repeated:.3f}   ({lda_seconds:.0f} s)"
     )
 
-    display = TopicTermsDisplay.from_estimator(hdp, names)
+    display = TopicGroupsDisplay.from_estimator(
+        hdp, names, X=X_train, n_groups=7, n_lines=30
+    )
     display.figure_.savefig(figure_path, dpi=150)
-    show(f"\nThe topics as a picture: {figure_path}")
+    show(f"\nThe topics in groups, as a picture: {figure_path}")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from skbnp.inspection._terms import (
     fitted_model,
     in_memory,
     model_rows,
-    terms_of,
+    telling_terms,
     topic_numbers,
 )
 from skbnp.models.hdp.prediction import MixturePredictor
@@ -93,7 +93,7 @@ class TopicGroups:
     topic_ids : ndarray of int of shape (n_components,)
         Numbers of topics, as `component_ids_`.
     topic_terms : list of list of str
-        Terms of each topic, most probable first.
+        Terms of each topic, those that tell it apart first.
 
     See Also
     --------
@@ -310,7 +310,7 @@ def topic_groups(
         message=message,
         topic_weights=weights,
         topic_ids=np.arange(n) if model is None else topic_numbers(model, n),
-        topic_terms=[terms_of(row, names, n_terms) for row in distr],
+        topic_terms=telling_terms(estimator, names, n_terms),
     )
 
 

@@ -29,6 +29,8 @@ COLORS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 LEADING, SPACE, INDENT, KEY = 1.5, 0.6, 1.5, 1.5
 #: The least size of type, and the share of the width that merges have.
 SMALLEST, SHARE = 5.0, 0.22
+#: What merges have of a page at the most, in sizes of the type.
+WIDEST = 12.0
 
 
 class TopicGroupsDisplay:
@@ -188,7 +190,7 @@ class TopicGroupsDisplay:
     def _draw(self, lines, size):
         ax = self.ax_
         width = extent(ax)[0]
-        left = SHARE * width
+        left = min(SHARE * width, WIDEST * size)
         places: dict[int, tuple] = {}  # of groups: y of the first line and the last
         y, self.texts_ = 0.0, []
         for line in lines:

@@ -67,10 +67,10 @@ def set_topic_names(
     >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
     >>> hdp = HDP(n_components=2, random_state=0).fit(X)
     >>> hdp.component_ids_.tolist()
-    [2, 9]
-    >>> set_topic_names(hdp, {9: "weather"})
+    [0, 1]
+    >>> set_topic_names(hdp, {1: "weather"})
     >>> hdp.get_feature_names_out().tolist()
-    ['hdp2', 'weather']
+    ['hdp0', 'weather']
     """
     components, model = fitted(estimator, "components_"), fitted_model(estimator)
     numbers = topic_numbers(estimator, len(components)).tolist()
@@ -197,9 +197,9 @@ def topics_to_frame(
     >>> hdp = HDP(n_components=2, random_state=0).fit(X)
     >>> frame = topics_to_frame(hdp, ["rain", "snow", "sun"], n_terms=2)
     >>> frame.drop(columns="weight")
-       topic name         terms
-    0      2        [sun, rain]
-    1      9       [rain, snow]
+       topic name  rank         terms
+    0      0          1  [rain, snow]
+    1      1          0   [sun, rain]
     """
     pd = _pandas()
     _, distr = topics(estimator)

@@ -139,20 +139,30 @@ def summary(
     >>> print(summary(hdp, ["rain", "snow", "sun"]))  # doctest: +ELLIPSIS
     HDP(n_components=2, random_state=0)
     <BLANKLINE>
+    Found
     vocabulary                3 terms
     topics                    2
+    a document repeats        none beyond what topics explain
+    <BLANKLINE>
+    How sure
     fit                       ... passes, converged, ... seconds
     moves                     10 births, 0 splits, 3 merges accepted
     log probability           -0.83... nats per training token, each given all others
-    a document repeats        none beyond what topics explain
+    <BLANKLINE>
+    Settings in force
     corpus_concentration      0.32...
     doc_concentration         0.35...
     prediction_concentration  0.57...
     topic_word_prior          0.046...
     <BLANKLINE>
     topic   weight  terms
-        1   56.1 %  rain, snow, sun
-       11   43.7 %  sun, rain, snow
+        1   41.3 %  sun, rain, snow
+        0   58.7 %  rain, snow, sun
+    <BLANKLINE>
+    What to do next
+    - Give documents, summary(..., X=X): adds groups of topics, a document for each
+      topic and a score.
+    - Fit other seeds, and see with stability which topics come again.
     """
     model, noun = fitted_model(estimator), noun_of(fitted_model(estimator))
     _, distr = topics(estimator)

@@ -141,7 +141,7 @@ def top_terms(
     >>> texts = ["sun sun rain", "sun rain", "oil coal coal", "coal coal oil"] * 9
     >>> hdp = HDP(n_components=2, random_state=0)
     >>> top_terms(make_pipeline(CountVectorizer(), hdp).fit(texts), n=2)
-    [['sun', 'rain'], ['coal', 'oil']]
+    [['coal', 'oil'], ['sun', 'rain']]
     """
     components = fitted(estimator, "components_")
     names = column_names(estimator, components.shape[1], feature_names)

@@ -97,7 +97,7 @@ class TopicTermsDisplay:
     >>> hdp = HDP(n_components=2, random_state=0).fit(X)
     >>> display = TopicTermsDisplay.from_estimator(hdp, ["rain", "snow", "sun"])
     >>> display.terms
-    [['rain', 'snow', 'sun'], ['sun', 'rain', 'snow']]
+    [['sun', 'rain', 'snow'], ['rain', 'snow', 'sun']]
     >>> plt.show()
     """
 

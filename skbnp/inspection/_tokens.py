@@ -197,9 +197,9 @@ def token_topics(
     >>> entries = token_topics(hdp, X[:2], ["rain", "snow", "sun"])
     >>> entries.to_frame().query("probability > 0.5")[["document", "word", "topic"]]
        document  word  topic
-    0         0   sun      2
-    1         1  rain      9
-    2         1  snow      9
+    0         0   sun      1
+    1         1  rain      0
+    2         1  snow      0
     >>> bool(abs(entries.doc_topic_distr() - hdp.transform(X[:2])).max() < 1e-6)
     True
     """
