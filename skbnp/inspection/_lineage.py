@@ -172,13 +172,13 @@ class LineageDisplay:
         Of a tree: the rows of the living nodes, by which all else calls them.
     n_hidden : int, default=0
         Living topics that are not drawn.
+    names : dict of int to str or None, default=None
+        Names of topics, by id, before their terms.
     weights : dict of int to float, default=None
         Shares of tokens of the living; `None` draws all lines alike.
     n_brief : int, default=0
         Topics that others came from, or that became part of others, and that are not
         drawn as they ended soon.
-    names : dict of int to str or None, default=None
-        Names of topics, by id, before their terms.
 
     Attributes
     ----------

