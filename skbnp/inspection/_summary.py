@@ -84,11 +84,15 @@ def summary(
         Documents, best such that were not in the fit, to describe and to score; raw
         documents for a text Pipeline. Topics of a model without a tree are printed in
         groups, those of :func:`topic_groups` by up to 3,000 of the documents, where
-        these are evidence of any.
+        these are evidence of any; below each topic stands the document that has most
+        of it, and little else.
+    documents : iterable of str of length n_samples, default=None
+        Titles or texts of the rows of `X`. `None` takes `X` if it is texts, else
+        numbers of rows.
     n_components : int, default=None
-        Topics to print, heaviest first. `None` prints those in use, but at most 20.
+        The heaviest topics to print. `None` prints those in use, but at most 20.
     n_terms : int, default=8
-        Terms of each topic.
+        Terms of each topic, most relevant first, as ``top_terms(relevance=0.6)``.
 
     Returns
     -------

@@ -208,15 +208,15 @@ class TopicTreeDisplay:
             This object.
         """
         plt = _pyplot()
-        nodes, n_hidden = self._select(min_weight, max_depth, max_leaves)
+        nodes, hidden = self._select(min_weight, max_depth, max_leaves)
         used = zip(self.terms, self.tree.in_use, strict=True)
         terms = [words if is_used else [] for words, is_used in used]
         parent = np.searchsorted(nodes, self.tree.parent[nodes])
-        is_whole = np.asarray(n_hidden) == 0
+        is_whole = np.asarray(hidden) == 0
         chains, parent = _folded(parent, is_whole & fold_chains)
-        n_hidden = [sum(n_hidden[i] for i in chain) for chain in chains]
-        chains = [nodes[chain].tolist() for chain in chains]
-        self.nodes_ = np.array([chain[0] for chain in chains])
+        n_hidden = [int(hidden[chain].sum()) for chain in chains]
+        rows = [nodes[chain].tolist() for chain in chains]
+        self.nodes_ = np.array([row[0] for row in rows])
         depth = _depths(parent)
         if depth.max() > DEEPEST:
             raise ValueError(f"max_depth must be at most {DEEPEST} to draw this tree.")
@@ -228,7 +228,7 @@ class TopicTreeDisplay:
         def planned(n_lines, size=FONT):
             texts = [
                 _text_of(chain, called, terms, n_lines) + (f" (+{n})" if n else "")
-                for chain, n in zip(chains, n_hidden, strict=True)
+                for chain, n in zip(rows, n_hidden, strict=True)
             ]
             width = np.array(widths(self.ax_, texts, size)[1:])
             return Plan.of(texts, n_lines, width, depth, height, size)
@@ -410,8 +410,8 @@ def _folded(parent, may_fold):
     take their child in.
     """
     n_children = np.bincount(parent[1:], minlength=len(parent))
-    chain_of, chains = np.zeros(len(parent), dtype=int), []
-    above = []
+    chain_of, above = np.zeros(len(parent), dtype=int), []
+    chains: list[list[int]] = []
     for node, up in enumerate(parent.tolist()):
         if node > 0 and n_children[up] == 1 and may_fold[up]:
             chain_of[node] = chain_of[up]

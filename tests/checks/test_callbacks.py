@@ -86,7 +86,7 @@ def test_nothing_of_callbacks_stays_behind_but_the_callbacks(estimator, fitted, 
 
 
 def as_ended(estimator):
-    """Number the topics of an estimator that callbacks get, as the end of a fit does."""
+    """Number the topics of an estimator that callbacks get, as a fit that ends does."""
     if not hasattr(estimator, "merge_components"):  # a tree has no such numbers
         return estimator
     result = copy.copy(estimator)
