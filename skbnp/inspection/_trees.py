@@ -252,8 +252,8 @@ class TopicTreeDisplay:
 
     def _select(self, min_weight, max_depth, max_leaves):
         """Choose nodes with no more leaves than asked, the heaviest."""
-        least = np.unique(self.tree.weight[self.tree.weight > min_weight])
-        least = [min_weight, *np.nextafter(least, np.inf).tolist()]
+        weights = np.unique(self.tree.weight[self.tree.weight > min_weight])
+        least = [min_weight, *np.nextafter(weights, np.inf).tolist()]
         low, high = 0, len(least) - 1
         while low < high:  # the first that leaves few enough
             middle = (low + high) // 2
