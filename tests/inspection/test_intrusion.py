@@ -82,7 +82,9 @@ def relevance_by_hand(phi, weights, r):
 @pytest.mark.parametrize("relevance", [0.0, 0.3, 0.6, 1.0])
 def test_terms_are_ranked_by_relevance(relevance):
     hdp = HDP(random_state=0).fit(X)
-    expected = relevance_by_hand(hdp.topic_word_distr_, hdp.topic_weights_, relevance)
+    tokens = (hdp.components_ - hdp.topic_word_prior_).sum(axis=1)
+    tokens /= tokens.sum()
+    expected = relevance_by_hand(hdp.topic_word_distr_, tokens, relevance)
     result = top_terms(hdp, n=6, relevance=relevance)
     for terms, row in zip(result, expected, strict=True):
         columns = [int(term.removeprefix("column ")) for term in terms]

@@ -351,11 +351,11 @@ def test_each_topic_has_a_document_that_is_about_it(with_boilerplate):
     sums = X[:, 10:].reshape(len(X), 6, 10).sum(axis=2)
     titles = [f"about {np.flatnonzero(row)}" for row in sums]
     text = summary(hdp, names, X=X, documents=titles)
-    found = re.findall(
+    entries = re.findall(
         r"%  of \d: (w[1-6]\d.*)\n *\u201cabout \[(\d) (\d)\]\u201d", text
     )
-    assert len(found) == 6
-    for terms, *topics in found:
+    assert len(entries) == 6
+    for terms, *topics in entries:
         (topic,) = {str(int(word[1:]) // 10 - 1) for word in terms.split(", ")}
         assert topic in topics
     assert text.count("\u201cabout") == 7
