@@ -393,6 +393,9 @@ class HDP(ShardedMixin, LocalHDP):
     def _hold_out(self, corpus, seed_entropy):
         return corpus.hold_out(0)
 
+    def _splits(self, corpus, posterior):
+        return []  # a corpus on a cluster is large
+
     def _documents(self, corpus, goes_on):
         if self._is_collapsed:
             return BlockDocumentWeights(corpus.sizes.size, float(goes_on))

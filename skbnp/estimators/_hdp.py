@@ -37,6 +37,11 @@ from skbnp.models.hdp.burstiness import (
 )
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
+from skbnp.models.hdp.cross_fit import (
+    CrossFittedTrials,
+    has_few_tokens,
+    hold_out_each,
+)
 from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_documents
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
@@ -586,16 +591,25 @@ class HDP(VariationalTopicModel):
             if held_out is None:
                 posterior.trials_ended = True  # there is nothing to judge by
             elif self._has_time_for_trials:
-                return HeldOutTrials(
-                    self._trial_learner(posterior, held_out, local_step, goes_on),
-                    held_out,
-                    moves,
-                    self.max_iter,
-                    finish,
-                    n_final_passes=self._final_passes,
-                    prior_limit=self._prior_limit,
-                    learns_burstiness=self._learns_burstiness,
-                )
+
+                def trials(posterior, held_out):
+                    return HeldOutTrials(
+                        self._trial_learner(posterior, held_out, local_step, goes_on),
+                        held_out,
+                        moves,
+                        self.max_iter,
+                        finish,
+                        n_final_passes=self._final_passes,
+                        prior_limit=self._prior_limit,
+                        learns_burstiness=self._learns_burstiness,
+                    )
+
+                is_fresh = not (goes_on or self._is_given)
+                splits = self._splits(corpus, posterior) if is_fresh else []
+                if not splits:
+                    return trials(posterior, held_out)
+                n_known = int(posterior.global_stats.topic_words.is_known.sum())
+                return CrossFittedTrials(posterior, splits, trials, moves, n_known)
         warm_up = 0 if goes_on else self._warm_up
         documents = self._documents(corpus, goes_on)
         learner = self._learner(posterior, corpus, local_step, warm_up, documents)
@@ -610,6 +624,13 @@ class HDP(VariationalTopicModel):
         has learned from them.
         """
         return hold_out(corpus.X, stream(seed_entropy, Purpose.SPLIT_TOKENS, 0))
+
+    def _splits(self, corpus, posterior):
+        """Return what each split holds out where documents are few, or []."""
+        if not has_few_tokens(corpus.X):
+            return []
+        rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, 1)
+        return hold_out_each(corpus.X, rng)
 
     def _final_learner(self, corpus, local_step, held_out, posterior, last):
         """Return what learns from everything after trials; `last` learned before."""

@@ -46,6 +46,7 @@ from skbnp.models.hca.moves.structure import ComponentEdits, Rival
 from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
+from skbnp.models.hdp.cross_fit import CrossFittedTrials
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, Trial
@@ -181,10 +182,11 @@ register(
 )
 register("level-priors/1", LevelPriors, "concentration level_prior topic_prior seen")
 register(
-    "hdp-posterior/1",
+    "hdp-posterior/2",
     HDPPosterior,
     "model state global_stats ids lineage seed_entropy n_steps step_origin n_seen "
-    "is_warm init_fraction max_components trials_ended move_records reservoir",
+    "is_warm init_fraction max_components trials_ended move_records reservoir alike "
+    "is_cross_fitted",
 )
 register("hdp-burstiness/1", Burstiness, "discount concentration")
 register(
@@ -472,11 +474,17 @@ register(
 )
 register("held-out-topics/1", MeanTopics, "counts eta norm")
 register(
-    "held-out-trials/2",
+    "held-out-trials/3",
     HeldOutTrials,
     "posterior held_out moves folds_words prior_limit length passes_left finish "
     "n_tokens n_trials n_accepted final is_complete n_final n_final_passes model "
-    "run best learn_burstiness uses_burstiness tries_tables",
+    "run best learn_burstiness uses_burstiness tries_tables alike",
+    checked=False,
+)
+register(
+    "cross-fitted-trials/1",
+    CrossFittedTrials,
+    "posterior held_out make moves n_carried trials",
     checked=False,
 )
 register(

@@ -461,10 +461,12 @@ def split(
 Folds = tuple[NDArray[np.intp], sp.csr_array, sp.csr_array]
 
 
-def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
+def deal(
+    whole: sp.csr_array, rng: np.random.Generator, fewest: int = FEWEST_JUDGES
+) -> Folds | None:
     """Deal the tokens of documents out to their parts at random.
 
-    None if the tokens of hardly any can be predicted. A fractional count c is split
+    None if the tokens of less than `fewest` can be predicted. A fractional count c is split
     into ceil(c) equal units. Words that a document has are not left out with all their
     tokens: they would not be missing at random, and of a small vocabulary ask for many
     more topics than the documents were drawn with. (The folds of `suit_prior` are of
@@ -486,7 +488,7 @@ def deal(whole: sp.csr_array, rng: np.random.Generator) -> Folds | None:
         observed.append(rest[some])
         held_out.append(into[some])
     numbers = np.concatenate(docs)
-    if len(np.unique(numbers)) < FEWEST_JUDGES:
+    if len(np.unique(numbers)) < fewest:
         return None
     return (
         np.unique(numbers, return_inverse=True)[1],

@@ -165,6 +165,7 @@ class HeldOutTrials:
     learns_burstiness: bool
     knows_repeats: bool
     tries_tables: bool
+    alike: list[int]
     #: Whether nobody reads the posterior between trials.
     is_unseen = False
 
@@ -202,6 +203,7 @@ class HeldOutTrials:
         # Of the model itself; of what learns now, it or a candidate.
         self.model = self.run = self._new_run("start", learner, 0)
         self.best = self.model.logs  # of the reductions
+        self.alike = list[int]()  # numbers that predict as well as the model
 
     @cached_property
     def folds(self) -> list[WordFold]:
@@ -216,6 +218,11 @@ class HeldOutTrials:
         """
         is_level = self.n_final >= self.n_final_passes
         return is_level and not self.has_exact_bound
+
+    @property
+    def n_updates(self) -> int:
+        """Updates made, by which step sizes have decreased."""
+        return (self.final or self.model.learner).n_updates
 
     @property
     def has_exact_bound(self) -> bool:
@@ -255,7 +262,44 @@ class HeldOutTrials:
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
             self.posterior.trials_ended = self.is_complete
+            self.posterior.alike = min(self.alike), max(self.alike)
         return is_exact_pass and self.n_final > n_beside + 1
+
+    # -- trials beside a split --------------------------------------------------------
+
+    @property
+    def found(self) -> HDPPosterior:
+        """What has been found so far, before it learns from everything."""
+        return (self.final or self.model.learner).posterior
+
+    def run_to_end(self) -> None:
+        """Make all passes before those over everything, with nobody watching."""
+        beside = discarding(self.posterior.model.criterion)
+        while self.final is None:
+            self.one_pass(beside)
+
+    def learn_model(self, n_passes: int) -> None:
+        """Let the model learn, and judge nothing."""
+        beside = discarding(self.posterior.model.criterion)
+        for _ in range(n_passes):
+            self.model.learner.one_pass(beside)
+        self.model.learner.posterior.global_stats.topic_words.trim()
+
+    def end_model(self) -> None:
+        """Keep the number of topics of the model; what follows, follows."""
+        model, length = self.model, self.length
+        self.knows_repeats = self.learns_burstiness
+        model.n_passes = length
+        learner = model.learner
+        executor = learner.local_step.executor
+        self._record(model, self.held_out.predict(learner.posterior, executor))
+        self._begin(None, discarding(self.posterior.model.criterion))
+        self.run_to_end()
+
+    def take_over(self, posterior: HDPPosterior, monitor: Monitor) -> None:
+        """Let another posterior have what trials have found, and what follows."""
+        adopt(posterior, self.posterior, monitor)
+        self.posterior = self.model.learner.posterior = posterior
 
     def _record(self, run: Trial, result: Prediction) -> None:
         """Keep a prediction after the passes made, and log probabilities by it."""
@@ -316,12 +360,14 @@ class HeldOutTrials:
     def _decide(self, run: Trial, monitor: Monitor) -> None:
         """Keep a candidate or forget it, and begin the next trial if there is one."""
         if run.kind == "start":
+            self.alike = [run.n_topics]
             self._begin(self._births(run) or self._after_births(), monitor)
             return
         is_less = run.kind in ("reduction", "merge of all")
         gain = self._gain(run, self.best if is_less else self.model.logs)
         accepted = self._is_accepted(run, gain)
         self._report(run, gain, accepted, monitor)
+        self._note_alike(run, gain, accepted)
         if run.kind == "reduction":
             is_sure = gain.mean > SURE_ERRORS * gain.error
             if accepted and (is_sure or self.is_unseen):
@@ -348,6 +394,13 @@ class HeldOutTrials:
             if run.kind == "births":
                 more = more or self._after_births()
         self._begin(more, monitor)
+
+    def _note_alike(self, run: Trial, gain: Gain, accepted: bool) -> None:
+        """Note numbers of topics that predict within one standard error of the best."""
+        if accepted and gain.mean > gain.error:
+            self.alike = []
+        if accepted or gain.mean >= -gain.error:
+            self.alike.append(run.n_topics)
 
     def _is_accepted(self, run: Trial, gain: Gain) -> bool:
         """Whether more topics, or passes, gain enough, or fewer topics lose little."""
@@ -435,6 +488,7 @@ class HeldOutTrials:
             self.run = candidate
             return
         self.is_complete = candidate is None
+        self.alike.append(self.model.n_topics)
         self.run, self.model.result = self.model, None  # what others held is free
         self.final = self.model.learner
         if self.finish is not None:
@@ -604,5 +658,6 @@ def try_on_sample(
     copy.global_stats.topic_words.trim()
     with commit():
         adopt(posterior, copy, monitor)
+        posterior.alike = min(trials.alike), max(trials.alike)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
     return trials.n_accepted

@@ -27,6 +27,9 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         default_factory=MoveRecords
     )  # between minibatches
     reservoir: Reservoir | None = None  # documents of a stream that are kept
+    #: Smallest and largest number of topics that predict as well as the best.
+    alike: tuple[int, int] | None = None
+    is_cross_fitted: bool = False  # whether each document has judged them
 
     def restarted(
         self, topics: WordTopics, weights: NDArray[np.float64], kept: NDArray

@@ -13,21 +13,19 @@ the judges of trials, `score` and `transform` predict. Learning keeps alpha: und
 larger one topics blur.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
-from skbnp.models.hdp.held_out import HeldOut, Prediction
+from skbnp.models.hdp.held_out import HeldOut
 from skbnp.rows.word_sums import rows_of
 
-__all__ = ["HIGHEST", "suit_prediction_concentration"]
-
-Array = NDArray[np.float64]
+__all__ = ["HIGHEST", "suit_joint_concentration", "suit_prediction_concentration"]
 
 #: Largest concentration: documents of fewer tokens have the weights of the corpus.
 HIGHEST = 1e4
@@ -41,35 +39,54 @@ def suit_prediction_concentration(
     held_out: HeldOut, posterior: Posterior, executor: Executor
 ) -> None:
     """Set the concentration that predicts held-out tokens best, topics as they are."""
-    held_out = held_out.sample()
+    suit_joint_concentration([(held_out.sample(), posterior)], executor)
+
+
+def suit_joint_concentration(
+    pairs: Sequence[tuple[HeldOut, Posterior]], executor: Executor
+) -> None:
+    """Set one concentration, that which predicts the held-out tokens of all best.
+
+    Each posterior predicts the documents that were held out of its own learning.
+    """
     for _ in range(N_ROUNDS):
-        state = posterior.state.for_prediction
-        before = state.doc_concentration
-        predicted = held_out.predict(posterior, executor)
-        best = _maximise(held_out, predicted, state.weights, before)
-        best = max(best, posterior.state.doc_concentration)
+        before = [p.state.for_prediction.doc_concentration for _, p in pairs]
+        losses = [_loss(held_out, posterior, executor) for held_out, posterior in pairs]
+        best = _minimum(lambda a, losses=losses: sum(loss(a) for loss in losses))
+        after = [max(best, p.state.doc_concentration) for _, p in pairs]
         with commit():
-            posterior.state = replace(posterior.state, prediction_concentration=best)
-        if max(best, before) < MOVES_BY * min(best, before):
+            for (_, posterior), value in zip(pairs, after, strict=True):
+                posterior.state = replace(
+                    posterior.state, prediction_concentration=value
+                )
+        moves = (max(*ab) / min(*ab) for ab in zip(after, before, strict=True))
+        if max(moves) < MOVES_BY:
             return
 
 
-def _maximise(
-    held_out: HeldOut, predicted: Prediction, weights: Array, concentration: float
-) -> float:
-    """Maximise the log probability of held-out tokens, expected counts as they are."""
+def _loss(
+    held_out: HeldOut, posterior: Posterior, executor: Executor
+) -> Callable[[float], float]:
+    """Negative log probability of held-out tokens, expected counts as they are."""
+    predicted = held_out.predict(posterior, executor)
+    state = posterior.state.for_prediction
+    weights, concentration = state.weights, state.doc_concentration
     counts = held_out.held_out
     rows, n_words = rows_of(counts.indptr), counts.shape[1]
     words, at = np.unique(counts.indices, return_inverse=True)
     base = (predicted.word_topic[words] @ weights[:-1])[at] + weights[-1] / n_words
     total, opens = predicted.total[rows], predicted.opens[rows]
     of_counts = held_out.mixed(predicted) * total - concentration * base
-    n_counts = total - concentration
+    n_counts, shown = total - concentration, predicted.shown
 
-    def loss(log: float) -> float:
-        a = np.exp(log)
+    def loss(a: float) -> float:
         mixed = np.maximum(of_counts + a * base, 1e-300) / (n_counts + a)
-        return -float((counts.data * np.log(predicted.shown + opens * mixed)).sum())
+        return -float((counts.data * np.log(shown + opens * mixed)).sum())
 
-    bounds = np.log([1e-6, HIGHEST])
-    return float(np.exp(minimize_scalar(loss, bounds=bounds, options={"xatol": TOL}).x))
+    return loss
+
+
+def _minimum(loss: Callable[[float], float]) -> float:
+    bounds, options = np.log([1e-6, HIGHEST]), {"xatol": TOL}
+    log = minimize_scalar(lambda log: loss(np.exp(log)), bounds=bounds, options=options)
+    return float(np.exp(log.x))

@@ -28,6 +28,7 @@ __all__ = [
     "propose_births",
     "reduce",
     "reductions",
+    "start_from_documents",
 ]
 
 Array = NDArray[np.float64]
@@ -35,6 +36,8 @@ Array = NDArray[np.float64]
 #: Of a topic that starts afresh: the share that was its own, and of a new one that of
 #: a document. The rest is the corpus, with noise.
 OLD_SHARE, NEW_SHARE = 0.2, 0.4
+#: The share of a document where all topics start from documents.
+DOC_SHARE = 0.2
 #: Topics that are weighed for a merge with each one.
 N_NEAREST = 3
 #: Of a topic that ends, the share of its proportion that falls to topics which the
@@ -82,18 +85,49 @@ def propose_births(
 
     New topics start from documents of `train`. All are of equal size and weight.
     """
-    corpus = train.word_counts()
+    n_old = posterior.state.n_components
     drawn = rng.choice(train.n_docs, n_births, replace=False)
+    return _restart(posterior, train, n_old, OLD_SHARE, drawn, NEW_SHARE, rng)
+
+
+def start_from_documents(
+    posterior: HDPPosterior,
+    train: Corpus,
+    n_topics: int,
+    n_carried: int,
+    rng: np.random.Generator,
+) -> HDPPosterior:
+    """Return a posterior that starts afresh, from `n_topics` of documents of `train`.
+
+    But for the first `n_carried`, which stay as they are.
+    """
+    n_drawn = n_topics - n_carried
+    drawn = rng.choice(train.n_docs, n_drawn, replace=train.n_docs < n_drawn)
+    return _restart(posterior, train, n_carried, 1.0, drawn, DOC_SHARE, rng)
+
+
+def _restart(
+    posterior: HDPPosterior,
+    train: Corpus,
+    n_old: int,
+    old_share: float,
+    drawn: NDArray[np.intp],
+    new_share: float,
+    rng: np.random.Generator,
+) -> HDPPosterior:
+    """Start afresh from the first topics and from documents of `train`."""
+    corpus = train.word_counts()
     old = posterior.global_stats.topic_words
     seen = old.seen.with_words(np.flatnonzero(corpus))
     corpus, new = corpus[seen.words], train.fetch(drawn)[:, seen.words]
-    n_old, n_topics = old.shape[1], old.shape[1] + n_births
+    n_topics = n_old + len(drawn)
+    kept = np.arange(min(n_topics, old.shape[1]))  # ids: topics have no order
     topics = np.empty((len(corpus), n_topics))
     _blend(
         topics[:, :n_old],
-        lambda rows: old.rows(seen.words[rows]),
-        column_sums(old.parts(), n_old),
-        OLD_SHARE,
+        lambda rows: old.rows(seen.words[rows])[:, :n_old],
+        column_sums(old.parts(), old.shape[1])[:n_old],
+        old_share,
         corpus,
         rng,
     )
@@ -103,14 +137,14 @@ def propose_births(
         topics[:, n_old:],
         lambda words: by_word[words].toarray(),
         np.concatenate(some),
-        NEW_SHARE,
+        new_share,
         corpus,
         rng,
     )
     topics *= corpus.sum() / n_topics
     weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
-    words = old.remade(topics, seen, np.arange(n_old))
-    return posterior.restarted(words, weights, np.arange(n_old))
+    words = old.remade(topics, seen, kept)
+    return posterior.restarted(words, weights, kept)
 
 
 class Reduction(NamedTuple):

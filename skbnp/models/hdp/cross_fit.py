@@ -1,0 +1,377 @@
+"""Numbers of topics where documents are few: all of them judge, each once.
+
+Of 300 titles a fifth says little, and which fifth is drawn decides the number of topics.
+So documents are dealt out to some splits, and each split judges what is learned from all
+others: by trials as of large corpora, and by fits of fixed numbers of topics, under the
+topic prior and the concentration that predict the held-out tokens of all splits best.
+Sums over splits decide, with standard errors of paired differences.
+
+Words of judges that have no counts in what is learned from count by the share of new
+words that columns without counts stand for: none where each column has counts, for
+then the words of `X` are all that a document can have.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.executor import Executor
+from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.protocols import Corpus
+from skbnp.models.hdp.held_out import (
+    FEWEST_JUDGES,
+    PRIOR_DEVIATION,
+    PRIOR_MEDIAN,
+    Gain,
+    HeldOut,
+    compare,
+    deal,
+    suit_burstiness,
+)
+from skbnp.models.hdp.held_out_trials import ALIKE, ALIKE_ERRORS, HeldOutTrials
+from skbnp.models.hdp.model import HDPState
+from skbnp.models.hdp.moves.held_out import start_from_documents
+from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.prediction_concentration import suit_joint_concentration
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["CrossFittedTrials", "has_few_tokens", "hold_out_each"]
+
+Array = NDArray[np.float64]
+
+#: Tokens of a corpus of which a fifth judges no better than by some hundredths of a nat.
+FEW_TOKENS = 25_000
+#: Of fewer documents nothing is held out.
+FEWEST_DOCS = 4 * FEWEST_JUDGES
+#: Splits of the documents, and of fewer than so many documents, where each is missed.
+N_SPLITS, MORE_SPLITS, FEW_DOCS = 5, 10, 100
+#: Numbers of topics of fits that are compared, up to a third of the documents.
+NUMBERS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 128)
+DOCS_PER_TOPIC = 3
+#: No more are tried after so many that are a standard error behind.
+MOST_BEHIND = 2
+#: Numbers that differ by a larger factor are no answer.
+SPREAD = 2.0
+#: Passes of such a fit.
+N_PASSES = 6
+#: Topic priors under which tokens are predicted.
+PRIORS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+#: More topics than one must gain a standard error; two, unless they gain so many nats
+#: per token: of words without topics the best of ten numbers gains more than one.
+SURE_GAIN, SURE_ERRORS = 0.03, 2.0
+
+
+def has_few_tokens(X: sp.csr_array) -> bool:
+    """Whether documents are too few for one split to judge numbers of topics."""
+    return bool(X.sum() < FEW_TOKENS)
+
+
+def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
+    """Hold each document out in one of the splits; [] of too few documents."""
+    order, held_out = rng.permutation(X.shape[0]), list[HeldOut]()
+    if X.shape[0] < FEWEST_DOCS:
+        return held_out
+    n_splits = MORE_SPLITS if X.shape[0] < FEW_DOCS else N_SPLITS
+    unseen = share_of_unseen(X)
+    for place in range(n_splits):
+        judges = np.sort(order[place::n_splits])
+        rows = np.sort(np.delete(order, np.s_[place::n_splits]))
+        whole, train = X[judges], X[rows]
+        is_seen = np.bincount(train.indices, minlength=X.shape[1]) > 0
+        whole.data = whole.data * np.where(is_seen[whole.indices], 1.0, unseen)
+        whole.eliminate_zeros()
+        folds = deal(whole, rng, fewest=0)
+        assert folds is not None
+        held_out.append(HeldOut(Corpus(train), rows, *folds))
+    return held_out
+
+
+def share_of_unseen(X: sp.csr_array) -> float:
+    """Share of the words that documents have not shown for which there are columns.
+
+    How many words there are that none of the documents has is estimated from those of
+    one document and of two, f_1^2 / (2 f_2) (Chao 1984).
+    """
+    n_docs = np.bincount(X.indices, minlength=X.shape[1])
+    none, once, twice = np.bincount(n_docs, minlength=3)[:3].tolist()
+    return min(1.0, none / max(once**2 / (2.0 * max(twice, 1)), 1.0))
+
+
+class Candidate(NamedTuple):
+    """What was learned beside each split, and what the splits say of it."""
+
+    kind: Literal["fixed", "trials"]
+    trials: list[HeldOutTrials]
+    logs: Array  # (n_docs,) log probabilities of held-out documents
+
+    @property
+    def numbers(self) -> list[int]:
+        """Topics of each."""
+        return [trials.found.state.n_components for trials in self.trials]
+
+    @property
+    def number(self) -> int:
+        """Median number of topics."""
+        return self.numbers[self.middle]
+
+    @property
+    def middle(self) -> int:
+        """Place of the median number."""
+        order = np.argsort(self.numbers, kind="stable")
+        return int(order[(len(order) - 1) // 2])
+
+    @property
+    def usual(self) -> list[int]:
+        """Numbers but the smallest and the largest."""
+        return sorted(self.numbers)[1:-1] or self.numbers
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the splits have found about the same number."""
+        return max(self.usual) <= SPREAD * min(self.usual)
+
+
+class CrossFittedTrials:
+    """Trials and fits beside splits, in the first pass, and what follows the best.
+
+    Parameters
+    ----------
+    posterior : HDPPosterior
+        At its start.
+    held_out : list of HeldOut
+        Each document is held out in one of these.
+    make : callable
+        Makes the trials of a posterior and what is held out.
+    moves : SplitMerge
+    n_carried : int
+        Topics that are given: each fit begins with these.
+    """
+
+    posterior: HDPPosterior
+    held_out: list[HeldOut]
+    make: Callable[[HDPPosterior, HeldOut], HeldOutTrials] | None
+    moves: SplitMerge
+    n_carried: int
+    trials: HeldOutTrials | None
+
+    def __init__(
+        self,
+        posterior: HDPPosterior,
+        held_out: list[HeldOut],
+        make: Callable[[HDPPosterior, HeldOut], HeldOutTrials],
+        moves: SplitMerge,
+        n_carried: int,
+    ):
+        self.posterior, self.held_out, self.make = posterior, held_out, make
+        self.moves, self.n_carried = moves, n_carried
+        self.trials: HeldOutTrials | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether everything has been learned from."""
+        return self.trials is not None and self.trials.has_ended
+
+    @property
+    def n_updates(self) -> int:
+        """Updates made, by which step sizes have decreased."""
+        return 0 if self.trials is None else self.trials.n_updates
+
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; whether nothing is left but to converge."""
+        if self.trials is None:
+            trials = self._choose(monitor)
+            trials.take_over(self.posterior, monitor)
+            self.posterior.is_cross_fitted = True
+            self.trials, self.make, self.held_out = trials, None, []
+        return self.trials.one_pass(monitor)
+
+    place = PRIORS.index(0.03)  # of the last best topic prior
+
+    # -- candidates -------------------------------------------------------------------
+
+    def _begin(self, place: int, n_topics: int, n_carried: int) -> HeldOutTrials:
+        """Begin beside a split, with topics that start from none of its documents."""
+        assert self.make is not None
+        held_out = self.held_out[place]
+        rng = stream(self.posterior.seed_entropy, Purpose.MOVE, place, n_topics)
+        start = start_from_documents(
+            self.posterior, held_out.train, n_topics, n_carried, rng
+        )
+        return self.make(start, held_out)
+
+    def _by_trials(self) -> Candidate:
+        """Let each split judge trials by itself, but for the priors."""
+        n_topics = self.posterior.state.n_components
+        trials = [
+            self._begin(place, n_topics, self.n_carried)
+            for place in range(len(self.held_out))
+        ]
+        for one in trials:
+            one.run_to_end()
+        return Candidate("trials", trials, self._suit_priors(trials))
+
+    def _fixed(self, n_topics: int) -> Candidate:
+        """Learn a number of topics beside each split."""
+        places = range(len(self.held_out))
+        trials = [self._begin(n, n_topics, self.n_carried) for n in places]
+        for one in trials:
+            one.learn_model(N_PASSES)
+        return Candidate("fixed", trials, self._suit_priors(trials))
+
+    def _numbers(self) -> Iterator[int]:
+        """Yield numbers of topics to compare."""
+        posterior = self.posterior
+        n_docs = len(self.n_tokens)
+        most = n_docs / DOCS_PER_TOPIC if n_docs >= FEWEST_JUDGES else 1
+        limit = posterior.max_components
+        if not self.moves.births:
+            limit = posterior.state.n_components
+        for n_topics in NUMBERS:
+            if max(self.n_carried, 1) <= n_topics <= max(min(most, limit), 1):
+                yield n_topics
+
+    @property
+    def have_judges(self) -> bool:
+        """Whether each split has documents enough to judge by itself."""
+        return min(len(one.n_tokens) for one in self.held_out) >= FEWEST_JUDGES
+
+    @property
+    def n_tokens(self) -> Array:
+        """Tokens to predict of each document."""
+        return np.concatenate([one.n_tokens for one in self.held_out])
+
+    def _suit_priors(self, trials: list[HeldOutTrials]) -> Array:
+        """Set the priors under which tokens of all splits are predicted best.
+
+        The topic prior is searched from the last best one, downwards first.
+        """
+        posteriors = [one.found for one in trials]
+        executor = trials[0].model.learner.local_step.executor
+        few = [one.held_out.sample() for one in trials]
+        values, states = dict[int, float](), dict[int, list[HDPState]]()
+
+        def value(place: int) -> float:
+            """Log posterior density of a topic prior, under the best concentration."""
+            if not 0 <= place < len(priors):
+                return -np.inf
+            if place not in values:
+                _set_prior(posteriors, priors[place])
+                if not posteriors[0].model.has_bound:
+                    pairs = list(zip(few, posteriors, strict=True))
+                    suit_joint_concentration(pairs, executor)
+                states[place] = [posterior.state for posterior in posteriors]
+                deviation = np.log(priors[place] / PRIOR_MEDIAN) / PRIOR_DEVIATION
+                logs = _log_probability(few, posteriors, executor).sum()
+                values[place] = float(logs - deviation**2 / 2.0)
+            return values[place]
+
+        priors, place = (posteriors[0].state.topic_word_prior,), 0
+        if trials[0].folds_words:
+            priors, place = PRIORS, self.place
+        for step in (1, -1):
+            while value(place + step) > value(place):
+                place += step
+        self.place = place
+        for posterior, state in zip(posteriors, states[place], strict=True):
+            posterior.state = state
+            posterior.follow_prior()
+        whole = [one.held_out for one in trials]
+        return _log_probability(whole, posteriors, executor)
+
+    def _with_repeats(self, candidate: Candidate) -> Candidate:
+        """Let documents of a fixed number of topics know which words they repeat."""
+        logs = list[Array]()
+        for one in candidate.trials:
+            if not one.learns_burstiness:
+                return candidate
+            executor = one.model.learner.local_step.executor
+            result = suit_burstiness(one.held_out, one.found, executor)
+            logs.append(one.held_out.log_probability(result))
+        return candidate._replace(logs=np.concatenate(logs))
+
+    # -- decisions --------------------------------------------------------------------
+
+    def _choose(self, monitor: Monitor) -> HeldOutTrials:
+        """Return the trials that have the number of topics that predicts best."""
+        n_tokens = self.n_tokens
+        fixed, n_behind = list[Candidate](), 0
+        for n_topics in self._numbers():
+            monitor.remind(f"trial of {n_topics} topics beside each of the splits")
+            fixed.append(self._fixed(n_topics))
+            best = max(fixed, key=lambda one: one.logs.sum())
+            gain = compare(fixed[-1].logs, best.logs, n_tokens)
+            n_behind = n_behind + 1 if gain.mean < -gain.error else 0
+            if n_behind == MOST_BEHIND:
+                break
+        monitor.remind("trials beside each of the splits")
+        candidates = list(fixed)
+        if self.have_judges or not fixed:
+            trials = self._by_trials()
+            candidates += [trials] if trials.agrees or not fixed else []
+        best = max(candidates, key=lambda one: one.logs.sum())
+        alike = [one for one in candidates if _is_alike(one, best, n_tokens)]
+        chosen = min(alike, key=lambda one: one.number)
+        if chosen.kind == "fixed" and self.have_judges:
+            chosen = self._with_repeats(chosen)
+        if fixed and fixed[0].number == 1 < chosen.number:
+            words = self._with_repeats(fixed[0]) if self.have_judges else fixed[0]
+            if not _is_sure(compare(chosen.logs, words.logs, n_tokens)):
+                chosen = words
+        return self._end(chosen, candidates, monitor)
+
+    def _end(
+        self, chosen: Candidate, candidates: list[Candidate], monitor: Monitor
+    ) -> HeldOutTrials:
+        """End the trials of what was chosen; report which numbers predict as well."""
+        n_tokens = self.n_tokens
+        alike = list(chosen.usual)
+        best = max([chosen, *candidates], key=lambda one: one.logs.sum())
+        for one in candidates:
+            gain = compare(one.logs, best.logs, n_tokens)
+            if one is best or gain.mean >= -gain.error:
+                alike += one.usual
+        n_judges = [len(one.n_tokens) for one in self.held_out]
+        place = chosen.middle if chosen.kind == "trials" else int(np.argmax(n_judges))
+        result = chosen.trials[place]
+        if chosen.kind == "fixed":
+            result.end_model()
+        result.alike = sorted({*alike})
+        monitor.report(
+            f"trials beside {len(chosen.trials)} splits: {chosen.number} "
+            f"topics, {min(alike)} to {max(alike)} predict as well"
+        )
+        return result
+
+
+def _set_prior(posteriors: list[HDPPosterior], prior: float) -> None:
+    """Set the topic prior, and forget the concentration that suited another."""
+    for posterior in posteriors:
+        posterior.state = replace(
+            posterior.state, topic_word_prior=prior, prediction_concentration=0.0
+        )
+        posterior.follow_prior()
+
+
+def _log_probability(
+    held_out: list[HeldOut], posteriors: list[HDPPosterior], executor: Executor
+) -> Array:
+    pairs = zip(held_out, posteriors, strict=True)
+    logs = [one.log_probability(one.predict(p, executor)) for one, p in pairs]
+    return np.concatenate(logs)
+
+
+def _is_alike(one: Candidate, best: Candidate, n_tokens: Array) -> bool:
+    """Whether a candidate predicts as well as another, or nearly so."""
+    gain = compare(one.logs, best.logs, n_tokens)
+    return bool(gain.mean >= -max(ALIKE, ALIKE_ERRORS * gain.error))
+
+
+def _is_sure(gain: Gain) -> bool:
+    """Whether more topics than one gain enough over one."""
+    least = max(gain.error, min(SURE_ERRORS * gain.error, SURE_GAIN), ALIKE / 2.0)
+    return bool(gain.mean > least)
