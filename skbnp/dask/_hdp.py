@@ -161,6 +161,9 @@ class HDP(ShardedMixin, LocalHDP):
         Corpus-level weights.
     n_components_, n_active_components_ : int
         Number of represented topics, and of those in use.
+    n_components_range_ : tuple of (int, int) or None
+        The smallest and the largest number of topics, of those compared, under which
+        held-out documents are predicted within one standard error of the best.
     component_ids_ : ndarray of shape (n_components_,)
         The number of each topic, which it keeps for life.
     lineage_ : list of named tuples (step, kind, parents, children)

@@ -12,6 +12,7 @@ from skbnp.utils.warnings import warn_caller
 __all__ = [
     "warn_if_few_documents",
     "warn_if_many_topics",
+    "warn_if_unsure",
     "warn_of_columns",
     "warn_of_values",
 ]
@@ -19,6 +20,8 @@ __all__ = [
 #: Topics for each document. Of 100 to 300 documents, planted topics are at most a
 #: quarter of these, and topics of text that is too little are three quarters.
 MOST_SHARE = 0.5
+#: Numbers of topics that predict alike, the largest by the smallest.
+MOST_SPREAD = 2.0
 #: Tokens of a document, on average, that say enough however small each weight is:
 #: half of what percentages sum to.
 SHORT = 50.0
@@ -51,6 +54,19 @@ def warn_if_many_topics(n_topics: int, n_docs: float) -> None:
             f"from {n_docs:g}, so that most are of one document or two. Fit more "
             "documents, leave out rare words (CountVectorizer(min_df=5)), or choose "
             "the number: HDP(n_components=20, split_merge=False).",
+            ConvergenceWarning,
+        )
+
+
+def warn_if_unsure(numbers: tuple[int, int] | None, n_docs: float) -> None:
+    """Warn of documents under which very different numbers of topics predict alike."""
+    low, high = numbers or (1, 1)
+    if n_docs >= ENOUGH_DOCS and high > MOST_SPREAD * low:
+        warn_caller(
+            f"X has few documents, {n_docs:g}, or short ones: they do not tell how many "
+            f"topics there are. {low} to {high} predict held-out documents alike, "
+            "within one standard error (n_components_range_). Fit more documents, or "
+            "choose the number: HDP(n_components=20, split_merge=False).",
             ConvergenceWarning,
         )
 

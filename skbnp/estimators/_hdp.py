@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.estimators._cautions import warn_if_many_topics
+from skbnp.estimators._cautions import warn_if_many_topics, warn_if_unsure
 from skbnp.estimators._given_topics import n_given
 from skbnp.estimators._known_topics import TopicPriorLike, base_prior
 from skbnp.estimators._saved import (
@@ -174,6 +174,10 @@ class HDP(VariationalTopicModel):
         Corpus-level weights (beta); the rest to one belongs to topics not represented.
     n_components_ : int
         Number of represented topics.
+    n_components_range_ : tuple of (int, int) or None
+        Smallest and largest of the compared numbers of topics that predict held-out
+        documents within one standard error of the best, `n_components_` included. None
+        where no held-out documents judge.
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) expected tokens.
     component_ids_ : ndarray of shape (n_components_,)
@@ -240,6 +244,7 @@ class HDP(VariationalTopicModel):
     """
 
     # Fitted
+    n_components_range_: tuple[int, int] | None
     prediction_concentration_: float
     word_discount_: float
     word_concentration_: float
@@ -439,6 +444,8 @@ class HDP(VariationalTopicModel):
         weights = posterior.state.weights
         check_array("weights", weights, weights.shape, least=1e-300, most=1.0)
         self._check_prediction(posterior.state)
+        for number in posterior.alike or ():
+            check_number("n_components_range_", number, least=1, most=LARGE)
         if posterior.reservoir is not None:
             self._check_reservoir(posterior.reservoir)
 
@@ -498,6 +505,8 @@ class HDP(VariationalTopicModel):
     def _warn_if_not_converged(self, monitor) -> None:
         if self._has_time_for_trials and self._posterior.trials_ended:
             warn_if_many_topics(self.n_components_, self._posterior.n_seen)
+            if self._posterior.is_cross_fitted:
+                warn_if_unsure(self.n_components_range_, self._posterior.n_seen)
         moves, n_left = self._held_out_moves(), self.max_iter - self.n_iter_
         if self.tol > 0 and moves is not None and not self._posterior.trials_ended:
             is_short = n_left < moves.trial_passes + self._final_passes
@@ -806,7 +815,10 @@ class HDP(VariationalTopicModel):
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         result = super()._fitted_attributes(posterior, history, n_iter, converged)
         burstiness = posterior.state.burstiness or NO_BURSTINESS
-        state = posterior.state.for_prediction
+        state, alike = posterior.state.for_prediction, posterior.alike
+        if alike is not None:
+            alike = min(*alike, state.n_components), max(*alike, state.n_components)
+        result["n_components_range_"] = alike
         result["prediction_concentration_"] = state.doc_concentration
         result["word_discount_"] = burstiness.discount
         result["word_concentration_"] = burstiness.concentration

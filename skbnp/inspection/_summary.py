@@ -339,7 +339,8 @@ def _found(model, n_active, n_components):
     posterior = getattr(model, "n_components_posterior_", None)
     if not posterior:
         result = f"{n_active:,} in use of {n_components:,} represented"
-        return {f"{noun}s": result if has_idle else f"{n_components:,}"}
+        result = result if has_idle else f"{n_components:,}"
+        return {f"{noun}s": result, **_sure(model, n_components)}
     low, median, high = quantiles(posterior, (0.05, 0.5, 0.95))
     interval = f"median {median:,}, 90 % interval {low:,} to {high:,}"
     if len(posterior) == 1:
@@ -350,6 +351,17 @@ def _found(model, n_active, n_components):
     if len(set(model.history_.get("chain", []))) > 1:
         result += f" of chain {best.chain}"
     return {f"{noun}s": interval, "sample shown": result}
+
+
+def _sure(model, n_components):
+    """Tell which other numbers of topics predict as well."""
+    low, high = getattr(model, "n_components_range_", None) or (0, 0)
+    facts = {}
+    if n_components == low == 1:
+        facts["one topic"] = "words alone predict held-out documents as well"
+    if low < high:
+        facts["as good"] = f"{low:,} to {high:,}, within one standard error"
+    return facts
 
 
 def quantiles(posterior, levels):

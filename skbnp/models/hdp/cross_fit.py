@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
-from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.monitor import Monitor
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.held_out import (
     FEWEST_JUDGES,
@@ -44,14 +44,14 @@ __all__ = ["CrossFittedTrials", "has_few_tokens", "hold_out_each"]
 
 Array = NDArray[np.float64]
 
-#: Tokens of a corpus of which a fifth judges no better than by some hundredths of a nat.
-FEW_TOKENS = 25_000
+#: Tokens of a corpus of which a fifth has standard errors of some hundredths of a nat.
+FEW_TOKENS = 10_000
 #: Of fewer documents nothing is held out.
 FEWEST_DOCS = 4 * FEWEST_JUDGES
 #: Splits of the documents, and of fewer than so many documents, where each is missed.
 N_SPLITS, MORE_SPLITS, FEW_DOCS = 5, 10, 100
 #: Numbers of topics of fits that are compared, up to a third of the documents.
-NUMBERS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 128)
+NUMBERS = (1, 2, 4, 8, 16, 32, 64, 128)
 DOCS_PER_TOPIC = 3
 #: No more are tried after so many that are a standard error behind.
 MOST_BEHIND = 2
@@ -270,13 +270,13 @@ class CrossFittedTrials:
                 values[place] = float(logs - deviation**2 / 2.0)
             return values[place]
 
-        priors, place = (posteriors[0].state.topic_word_prior,), 0
-        if trials[0].folds_words:
-            priors, place = PRIORS, self.place
+        is_learned = trials[0].folds_words
+        priors = PRIORS if is_learned else (posteriors[0].state.topic_word_prior,)
+        place = self.place if is_learned else 0
         for step in (1, -1):
             while value(place + step) > value(place):
                 place += step
-        self.place = place
+        self.place = place if is_learned else self.place
         for posterior, state in zip(posteriors, states[place], strict=True):
             posterior.state = state
             posterior.follow_prior()

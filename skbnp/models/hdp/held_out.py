@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
+from skbnp.components.topics import HIGHEST
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.local import LocalStop
@@ -232,18 +234,40 @@ class HeldOut:
         return mixed
 
     def log_probability_of_words(
-        self, burstiness: Burstiness | None, posterior: Posterior, executor: Executor
-    ) -> Array:
-        """Return the same under one topic, that of all documents to learn from."""
-        state = posterior.state
-        words = self.train.word_counts() + state.topic_word_prior
-        words /= words.sum()
-        prior = np.array([state.doc_concentration])
+        self,
+        burstiness: Burstiness | None,
+        posterior: Posterior,
+        executor: Executor,
+        *,
+        learns_prior: bool = False,
+    ) -> tuple[Array, float]:
+        """Return the same under one topic, that of all documents to learn from.
+
+        And its topic prior: the present one, or that under which it predicts best. Many
+        topics leave more to words that none of them has shown than one does.
+        """
+        state, counts = posterior.state, self.train.word_counts()
+        eta, prior = state.topic_word_prior, np.array([state.doc_concentration])
+
+        def words(eta: float) -> Array:
+            return (counts + eta) / (counts.sum() + len(counts) * eta)
+
         _, shown, opens = self._fold_in(
-            words[:, None], prior, 0.0, burstiness, executor
+            words(eta)[:, None], prior, 0.0, burstiness, executor
         )
         opens = opens[rows_of(self.held_out.indptr)]
-        return self._by_document(np.log(shown + opens * words[self.held_out.indices]))
+
+        def logs(eta: float) -> Array:
+            return np.log(shown + opens * words(eta)[self.held_out.indices])
+
+        if learns_prior:
+            bounds = np.log([SMALLEST_PRIOR, HIGHEST])
+            best = minimize_scalar(
+                lambda log: -float(self.held_out.data @ logs(np.exp(log))),
+                bounds=bounds,
+            )
+            eta = float(np.exp(best.x))
+        return self._by_document(logs(eta)), eta
 
     def first_uses(self, result: Prediction) -> float:
         """Mean share of topics in the probabilities of tokens; 1.0 without repeats."""
@@ -466,8 +490,8 @@ def deal(
 ) -> Folds | None:
     """Deal the tokens of documents out to their parts at random.
 
-    None if the tokens of less than `fewest` can be predicted. A fractional count c is split
-    into ceil(c) equal units. Words that a document has are not left out with all their
+    None if the tokens of less than `fewest` can be predicted. A fractional count c is
+    split into ceil(c) equal units. Words that a document has are not left out with all their
     tokens: they would not be missing at random, and of a small vocabulary ask for many
     more topics than the documents were drawn with. (The folds of `suit_prior` are of
     the vocabulary, whatever words a document has.)

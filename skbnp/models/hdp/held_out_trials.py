@@ -312,7 +312,14 @@ class HeldOutTrials:
             run.learner.posterior.global_stats.topic_words.trim()
         posterior = run.learner.posterior
         is_raw = run.kind == "start" and run.n_passes < self.length
-        if self.folds and not is_raw:  # topics of a start must form first
+        if self.folds and run.kind == "merge of all":  # as words have been judged
+            _, prior = self.held_out.log_probability_of_words(
+                posterior.state.burstiness, posterior, executor, learns_prior=True
+            )
+            with commit():
+                posterior.state = replace(posterior.state, topic_word_prior=prior)
+                posterior.follow_prior()
+        elif self.folds and not is_raw:  # topics of a start must form first
             has_grown = run.kind in ("continuation", "reduction", "tables")
             limit = HIGHEST if has_grown else self.prior_limit
             run.prior_falls = suit_prior(self.folds, posterior, limit, executor)
@@ -345,8 +352,8 @@ class HeldOutTrials:
         executor = run.learner.local_step.executor
         logs = run.logs[run.n_passes]
         for burstiness in dict.fromkeys((posterior.state.burstiness, None)):
-            words = self.held_out.log_probability_of_words(
-                burstiness, posterior, executor
+            words, _ = self.held_out.log_probability_of_words(
+                burstiness, posterior, executor, learns_prior=self.folds_words
             )
             if burstiness != posterior.state.burstiness:
                 alone = self.held_out.predict_under(burstiness, posterior, executor)

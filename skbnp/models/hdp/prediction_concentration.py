@@ -52,7 +52,7 @@ def suit_joint_concentration(
     for _ in range(N_ROUNDS):
         before = [p.state.for_prediction.doc_concentration for _, p in pairs]
         losses = [_loss(held_out, posterior, executor) for held_out, posterior in pairs]
-        best = _minimum(lambda a, losses=losses: sum(loss(a) for loss in losses))
+        best = _minimum(losses)
         after = [max(best, p.state.doc_concentration) for _, p in pairs]
         with commit():
             for (_, posterior), value in zip(pairs, after, strict=True):
@@ -86,7 +86,11 @@ def _loss(
     return loss
 
 
-def _minimum(loss: Callable[[float], float]) -> float:
-    bounds, options = np.log([1e-6, HIGHEST]), {"xatol": TOL}
-    log = minimize_scalar(lambda log: loss(np.exp(log)), bounds=bounds, options=options)
-    return float(np.exp(log.x))
+def _minimum(losses: list[Callable[[float], float]]) -> float:
+    def total(log: float) -> float:
+        return sum(loss(np.exp(log)) for loss in losses)
+
+    bounds = np.log([1e-6, HIGHEST])
+    return float(
+        np.exp(minimize_scalar(total, bounds=bounds, options={"xatol": TOL}).x)
+    )
