@@ -63,8 +63,8 @@ def warn_if_unsure(numbers: tuple[int, int] | None, n_docs: float) -> None:
     low, high = numbers or (1, 1)
     if n_docs >= ENOUGH_DOCS and high > MOST_SPREAD * low:
         warn_caller(
-            f"X has few documents, {n_docs:g}, or short ones: they do not tell how many "
-            f"topics there are. {low} to {high} predict held-out documents alike, "
+            f"X has few documents, {n_docs:g}, or short ones, which do not tell how "
+            f"many topics there are: {low} to {high} predict held-out documents alike, "
             "within one standard error (n_components_range_). Fit more documents, or "
             "choose the number: HDP(n_components=20, split_merge=False).",
             ConvergenceWarning,

@@ -1,10 +1,10 @@
 """Numbers of topics where documents are few: all of them judge, each once.
 
-Of 300 titles a fifth says little, and which fifth is drawn decides the number of topics.
-So documents are dealt out to some splits, and each split judges what is learned from all
-others: by trials as of large corpora, and by fits of fixed numbers of topics, under the
-topic prior and the concentration that predict the held-out tokens of all splits best.
-Sums over splits decide, with standard errors of paired differences.
+Of 300 titles a fifth says little, and which fifth is drawn decides the number of
+topics. So documents are dealt out to some splits, and each split judges what is learned
+from all others: by trials as of large corpora, and by fits of fixed numbers of topics,
+under the topic prior and the concentration that predict the held-out tokens of all
+splits best. Sums over splits decide, with standard errors of paired differences.
 
 Words of judges that have no counts in what is learned from count by the share of new
 words that columns without counts stand for: none where each column has counts, for

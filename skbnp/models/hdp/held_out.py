@@ -490,11 +490,11 @@ def deal(
 ) -> Folds | None:
     """Deal the tokens of documents out to their parts at random.
 
-    None if the tokens of less than `fewest` can be predicted. A fractional count c is
-    split into ceil(c) equal units. Words that a document has are not left out with all their
-    tokens: they would not be missing at random, and of a small vocabulary ask for many
-    more topics than the documents were drawn with. (The folds of `suit_prior` are of
-    the vocabulary, whatever words a document has.)
+    None if the tokens of fewer than `fewest` can be predicted. A fractional count c is
+    split into ceil(c) equal units. Words that a document has are not left out with all
+    their tokens: they would not be missing at random, and of a small vocabulary ask for
+    many more topics than the documents were drawn with. (The folds of `suit_prior` are
+    of the vocabulary, whatever words a document has.)
     """
     parts = np.full(N_FOLDS, 1.0 / N_FOLDS)
     units = np.ceil(np.minimum(whole.data, MOST_UNITS)).astype(np.int64)

@@ -1,0 +1,159 @@
+"""Numbers of topics of few documents, judged by all of them."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from checks.corpora import topic_counts
+from skbnp import HDP
+from skbnp.estimators._cautions import warn_if_unsure
+from skbnp.inference.executor import Executor
+from skbnp.inspection import summary
+from skbnp.models.hdp.cross_fit import has_few_tokens, hold_out_each, share_of_unseen
+from skbnp.models.hdp.held_out import Gain, hold_out
+from skbnp.models.hdp.held_out_trials import HeldOutTrials
+
+
+def titles(n_docs, n_topics, rng, length=6):
+    """Short documents of words of which most are rare, as in titles."""
+    ranks = 1.0 / np.arange(1, 1501)
+    topics = np.array([rng.permutation(ranks) for _ in range(n_topics)])
+    topics = topics**1.2 / (topics**1.2).sum(axis=1, keepdims=True)
+    X = np.array([rng.multinomial(length, topics[j % n_topics]) for j in range(n_docs)])
+    return sp.csr_array(X[:, X.sum(axis=0) > 0], dtype=float)
+
+
+def permuted(X, rng):
+    """Deal the words of all documents out anew."""
+    X = sp.coo_array(X)
+    n = X.data.astype(int)
+    words = rng.permutation(np.repeat(X.coords[1], n))
+    rows = np.repeat(X.coords[0], n)
+    return sp.csr_array((np.ones(len(rows)), (rows, words)), shape=X.shape)
+
+
+def unigram(X, rest):
+    """Score of the best smoothed frequencies of words."""
+    counts, held = X.sum(axis=0), rest.sum(axis=0)
+    scores = [
+        held @ np.log((counts + eta) / (counts + eta).sum()) / held.sum()
+        for eta in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+    ]
+    return max(scores)
+
+
+@pytest.mark.parametrize("n_docs", [30, 103])
+def test_each_document_judges_once_what_is_learned_from_all_others(n_docs, seed):
+    X = topic_counts(n_docs, 12)
+    splits = hold_out_each(X, np.random.default_rng(seed))
+    left = [np.setdiff1d(np.arange(n_docs), one.rows) for one in splits]
+    assert np.sort(np.concatenate(left)).tolist() == list(range(n_docs))
+    for one, judges in zip(splits, left, strict=True):
+        assert (one.train.X != X[one.rows]).nnz == 0
+        whole = one.whole(one.first_parts)
+        assert whole.sum() <= X[judges].sum()
+
+
+def test_words_that_are_not_learned_from_judge_where_new_words_have_columns(seed):
+    X = titles(200, 3, np.random.default_rng(seed))
+    wide = sp.csr_array((X.data, X.indices, X.indptr), (200, 9 * X.shape[1]))
+    assert share_of_unseen(X) == 0.0
+    assert share_of_unseen(wide) == 1.0
+    for counts, expected in ((X, False), (wide, True)):
+        (one, *_) = hold_out_each(counts, np.random.default_rng(seed))
+        unseen = np.asarray(one.train.X.sum(axis=0)).ravel() == 0.0
+        assert (one.held_out.sum(axis=0)[unseen] > 0.0).any() is np.bool_(expected)
+
+
+def test_few_tokens_and_enough():
+    X = topic_counts(60, 12)
+    assert has_few_tokens(X)
+    assert not has_few_tokens(X * 1000.0)
+    assert hold_out_each(X[:19], np.random.default_rng(0)) == []
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("start", [1, 300])
+def test_titles_are_predicted_better_than_by_words_alone(start):
+    """By one split they are worse than these, and topics 1 to 130 by the seed."""
+    rng = np.random.default_rng(0)
+    X = titles(1300, 4, rng)
+    few = X[:300]
+    words = np.asarray(few.sum(axis=0)).ravel() > 0
+    few, rest = few[:, words], X[300:][:, words]
+    hdp = HDP(start, random_state=start).fit(few)
+    assert hdp.n_components_ > 1
+    assert hdp.score(rest) > unigram(few, rest) + 0.1
+    low, high = hdp.n_components_range_
+    assert low <= hdp.n_components_ <= high
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_thirty_lines_are_predicted_as_by_words_alone():
+    X = titles(600, 4, np.random.default_rng(1))
+    words = np.asarray(X[:30].sum(axis=0)).ravel() > 0
+    few, rest = X[:30][:, words], X[30:][:, words]
+    hdp = HDP(random_state=0).fit(few)
+    assert hdp.score(rest) > unigram(few, rest) - 0.03
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_docs", [200, 2_500])
+def test_one_topic_where_words_are_permuted_is_a_result(n_docs):
+    """Few tokens, and so many that one split judges."""
+    rng = np.random.default_rng(0)
+    X = permuted(titles(n_docs, 4, rng), rng)
+    hdp = HDP(10, random_state=0).fit(X)
+    assert hdp.n_components_ == 1
+    assert "words alone predict held-out documents as well" in summary(hdp)
+    assert "words alone" not in summary(HDP(1, split_merge=False).fit(X))
+
+
+def test_numbers_that_predict_alike_warn_where_they_differ():
+    with pytest.warns(ConvergenceWarning, match="3 to 80 .*split_merge=False"):
+        warn_if_unsure((3, 80), 300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for numbers, n_docs in (((9, 12), 300), (None, 300), ((3, 80), 60)):
+            warn_if_unsure(numbers, n_docs)
+
+
+def test_a_model_without_trials_has_no_range(counts):
+    hdp = HDP(3, split_merge=False).fit(counts)
+    assert hdp.n_components_range_ is None
+    assert "as good" not in summary(hdp)
+
+
+class Run:
+    n_topics = 7
+
+
+@pytest.mark.parametrize(
+    ("gain", "accepted", "expected"),
+    [(0.1, True, [7]), (0.1, False, [5, 7]), (0.01, True, [5, 7]), (-0.1, False, [5])],
+)
+def test_numbers_within_a_standard_error_are_noted(gain, accepted, expected):
+    trials = object.__new__(HeldOutTrials)
+    trials.alike = [5]
+    trials._note_alike(Run(), Gain(gain, 0.02), accepted)
+    assert trials.alike == expected
+
+
+def test_one_topic_is_judged_under_its_own_prior(seed):
+    """That of many topics leaves too much, or too little, to words that none has."""
+    rng = np.random.default_rng(seed)
+    X = titles(300, 3, rng)
+    held = hold_out(X, rng)
+    model = HDP(8, topic_word_prior=2.0, random_state=0)
+    posterior = model._start(model._make_model(), X, 0, 300)
+    executor = Executor(1)
+    kept, eta = held.log_probability_of_words(None, posterior, executor)
+    assert eta == 2.0
+    best, own = held.log_probability_of_words(
+        None, posterior, executor, learns_prior=True
+    )
+    assert own != 2.0
+    assert best.sum() > kept.sum()
