@@ -222,6 +222,9 @@ class HDP(VariationalTopicModel):
     `doc/derivations/hdp.rst` has the equations, the trials and departures from [1]_.
     `partial_fit` makes trials after 250 documents and whenever the stream has doubled,
     on a random sample of some 1.5 million tokens, which is part of the model.
+    Fits to fewer than 10,000 tokens cross-fit the trials: every document judges once
+    what is learned from the others, and `fit` warns where very different numbers of
+    topics predict alike.
 
     References
     ----------
