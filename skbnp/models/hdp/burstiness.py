@@ -65,6 +65,10 @@ N_DOCS = 600
 FEWEST_DOCS = 10
 #: Where the search begins: all pairs of these.
 DISCOUNTS, CONCENTRATIONS = (0.0, 0.3, 0.6, 0.8), (1.0, 10.0, 100.0, 1e3, 1e5)
+#: Steps of log c and d that a search begins with, from afar and from present values.
+STEPS, STEPS_NEAR = (0.7, 0.1), (0.2, 0.04)
+#: Nats per token below which a search has not moved.
+LEAST_GAIN = 1e-5
 #: Standard errors by which repeats must be better predicted than by topics alone.
 ERRORS = 2.0
 #: Rounds of expected tables of all words of a document, given those of the others.
@@ -159,15 +163,18 @@ def learn_burstiness(
     `seat` returns the tables and base probabilities of the stored counts of `X`. With
     a `start` one round follows, as topics move between calls.
     """
-    burstiness: Burstiness | None = START if start is None else start
-    for _ in range(N_ROUNDS if start is None else 1):
+    if start is not None:
+        return maximise_burstiness(X, *seat(start), start)
+    burstiness: Burstiness | None = START
+    for n_made in range(N_ROUNDS):
         if burstiness is not None:
-            burstiness = maximise_burstiness(X, *seat(burstiness))
+            near = burstiness if n_made else None
+            burstiness = maximise_burstiness(X, *seat(burstiness), near)
     return burstiness
 
 
 def maximise_burstiness(
-    X: sp.csr_array, tables: Array, base: Array
+    X: sp.csr_array, tables: Array, base: Array, start: Burstiness | None = None
 ) -> Burstiness | None:
     """Maximise the probability of each token given all others of its document.
 
@@ -178,6 +185,9 @@ def maximise_burstiness(
     tables, base : ndarray of shape (nnz,)
         Expected tables t, and the probability p of a word under the topics, of each
         stored count.
+    start : Burstiness, default=None
+        Where the search begins, and what is returned where it gains next to nothing;
+        None for a search from afar.
 
     Returns
     -------
@@ -189,33 +199,67 @@ def maximise_burstiness(
     n, rows, t, p = X.data[some], rows[some], tables[some], base[some]
     if len(n) == 0 or n.max() <= 1.0:
         return None
-    n_tables = np.bincount(rows, t, n_docs).astype(np.float64)[rows]
-    n_tokens = np.bincount(rows, n, n_docs).astype(np.float64)[rows]
+    n_all = n.sum()
+    n_tables = np.bincount(rows, t, n_docs).astype(np.float64)
+    n_tokens = np.bincount(rows, n, n_docs).astype(np.float64)
+    n, t, p, rows, times = _once_together(n, t, p, rows)
+    sums = n_tables[rows], n_tokens[rows]
 
     def logs(concentration: float, discount: float) -> Array:
         grid = Burstiness(discount, concentration).grid(X.data.max())
         at = discount, concentration
-        return leave_one_out(n, t, p, n_tables, n_tokens, grid, *at)
+        return times * leave_one_out(n, t, p, *sums, grid, *at)
 
     def loss(point: Array) -> float:
         discount = round(float(point[1]), DECIMALS)
-        return -float(logs(float(np.exp(point[0])), discount).sum() / n.sum())
+        return -float(logs(float(np.exp(point[0])), discount).sum() / n_all)
 
-    starts = [np.array([np.log(c), d]) for c in CONCENTRATIONS for d in DISCOUNTS]
-    start = min(starts, key=loss)
+    if start is None:
+        starts = [np.array([np.log(c), d]) for c in CONCENTRATIONS for d in DISCOUNTS]
+        first, (wide, high) = min(starts, key=loss), STEPS
+    else:
+        first = np.array([np.log(start.concentration), start.discount])
+        wide, high = STEPS_NEAR
     bounds = np.log([LEAST_CONCENTRATION, MOST_CONCENTRATION]), (0.0, MOST_DISCOUNT)
-    steps = np.array([[0.0, 0.0], [0.7, 0.0], [0.0, 0.1 if start[1] < 0.8 else -0.1]])
+    high = high if first[1] < 0.8 else -high
+    wide = wide if first[0] + wide < bounds[0][1] else -wide
     result = minimize(
         loss,
-        start,
+        first,
         method="Nelder-Mead",
         bounds=bounds,
-        options={"initial_simplex": start + steps, "xatol": 5e-3, "fatol": 1e-6},
+        options={
+            "initial_simplex": first + np.array([[0.0, 0.0], [wide, 0.0], [0.0, high]]),
+            "xatol": 5e-3,
+            "fatol": 1e-6,
+        },
     )
     best = Burstiness(round(float(result.x[1]), DECIMALS), float(np.exp(result.x[0])))
+    if start is not None and loss(first) - result.fun <= LEAST_GAIN:
+        best = start
     gains = logs(best.concentration, best.discount) - logs(MOST_CONCENTRATION, 0.0)
     by_doc = np.bincount(rows, gains, n_docs)[np.unique(rows)]
     if len(by_doc) < FEWEST_DOCS:
         return None
     error = np.sqrt(len(by_doc)) * by_doc.std(ddof=1)
     return best if by_doc.sum() > ERRORS * error else None
+
+
+def _once_together(
+    n: Array, t: Array, p: Array, rows: NDArray[np.intp]
+) -> tuple[Array, Array, Array, NDArray[np.intp], Array]:
+    """Let one word stand for all that come once in a document, and how often.
+
+    Their probabilities differ by p alone, so that its p is their geometric mean.
+    """
+    once = n == 1.0
+    docs, at, times = np.unique(rows[once], return_inverse=True, return_counts=True)
+    logs = np.bincount(at, np.log(np.maximum(p[once], 1e-300)), len(docs)) / times
+    ones = np.ones(len(docs))
+    return (
+        np.concatenate([n[~once], ones]),
+        np.concatenate([t[~once], ones]),
+        np.concatenate([p[~once], np.exp(logs)]),
+        np.concatenate([rows[~once], docs]),
+        np.concatenate([np.ones(np.count_nonzero(~once)), times]),
+    )

@@ -356,10 +356,10 @@ def suit_burstiness(
 ) -> Prediction:
     """Set the burstiness that predicts held-out tokens best, with topics as they are.
 
-    Searches of `learn_burstiness` end where tables and topics of documents agree with
+    A search of `learn_burstiness` ends where tables and topics of documents agree with
     their discount and concentration: with few tables topics are inferred from little,
-    and repeats seem to be needed. So the ends of searches from present values and
-    afresh compete with present values, and with none. Returns the best prediction.
+    and repeats seem to be needed. So its end competes with present values, and with
+    none. Returns the best prediction.
     """
     state = posterior.state.for_prediction
     first = held_out.first_parts
@@ -376,12 +376,11 @@ def suit_burstiness(
         )
         return seated.tables, seated.base
 
-    starts = dict.fromkeys((None, state.burstiness))
-    ends = (learn_burstiness(whole, seat, start) for start in starts)
+    end = learn_burstiness(whole, seat, state.burstiness)
     some = held_out.sample()
     logs = {
         one: some.log_probability(some.predict_under(one, posterior, executor))
-        for one in dict.fromkeys((*starts, *ends))
+        for one in dict.fromkeys((None, state.burstiness, end))
     }
     best = max(logs, key=lambda one: logs[one].sum())
     gain = compare(logs[best], logs[None], some.n_tokens)
