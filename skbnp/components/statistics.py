@@ -7,6 +7,7 @@ dataclass; only the (component, word) field differs: `WordRows` for a visit,
 `WordTopics` for the totals.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import Field, dataclass, fields, replace
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.kernels._hdp_local import LANES, word_weights
-from skbnp.kernels._word_topics import add_rows, growth, joint_growth
+from skbnp.kernels._word_topics import add_rows, growth, joint_growth, mix_topics
 from skbnp.utils.parts import column_sums, row_parts
 
 __all__ = [
@@ -221,6 +222,31 @@ class WordTopics:
         """Counts of one topic, of the words that have been seen, (n_seen,)."""
         return self._scaled(self._seen_rows[:, topic])
 
+    def mixed(
+        self, shares: Array, X: sp.csr_array, eta: float | Array, norm: Array
+    ) -> Array:
+        """Mix (eta_k + S_wk) / norm_k in the shares of documents, (n_docs, n_topics).
+
+        Returns a number for each stored entry (document, word) of `X`.
+        """
+        mixed = np.empty(X.nnz)
+        mix_topics(
+            self._values,
+            self._whole_scale,
+            np.broadcast_to(np.asarray(eta, np.float64), norm.shape).copy(),
+            norm,
+            shares,
+            X.indptr.astype(np.int64),
+            self.seen.rows_of(X.indices.astype(np.intp)),
+            mixed,
+        )
+        return mixed
+
+    @property
+    def _whole_scale(self) -> float:
+        """All that the table is to be multiplied by."""
+        return math.prod((*self._factors, self._scale))
+
     def _scaled(self, values: Array) -> Array:
         first, *others = (*self._factors, self._scale)
         values = values * first
@@ -267,14 +293,34 @@ class WordTopics:
         words go to `tops`, (n_words,).
         """
         self._settle()
-        table = weight_table(len(words), len(self.total))
+        return self._weights(words, norm, eta, weighting, run, fill_rows, tops)
+
+    def mean_weights(
+        self, words: NDArray[np.intp], norm: Array, eta: float
+    ) -> tuple[NDArray[np.float32], Array]:
+        """Table of mean topics for some words, relative to the largest; and these."""
+        tops = np.empty(len(words))
+        given = words, norm, eta, Weighting.MEAN, map, word_weights, tops
+        return self._weights(*given), tops / norm.max(initial=1e-300)
+
+    def _weights(
+        self,
+        words: NDArray[np.intp],
+        norm: Array,
+        eta: float,
+        weighting: Weighting,
+        run: Callable[..., Iterable[None]],
+        fill_rows: Callable[..., None],
+        tops: Array | None,
+    ) -> NDArray[np.float32]:
+        table, scale = weight_table(len(words), len(self.total)), self._whole_scale
         places = self.seen.rows_of(words)
 
         def fill(part: slice) -> None:
             more = () if tops is None else (tops[part],)
             fill_rows(
                 self._values,
-                self._scale,
+                scale,
                 places[part],
                 norm,
                 eta,

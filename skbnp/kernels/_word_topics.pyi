@@ -1,4 +1,4 @@
-from numpy import float64, int32, intp
+from numpy import float64, int32, int64, intp
 from numpy.typing import NDArray
 
 def add_rows(
@@ -10,6 +10,16 @@ def add_rows(
     factor: float,
     lowest: float,
     total: NDArray[float64],
+) -> None: ...
+def mix_topics(
+    table: NDArray[float64],
+    scale: float,
+    eta: NDArray[float64],
+    norm: NDArray[float64],
+    shares: NDArray[float64],
+    limits: NDArray[int64],
+    words: NDArray[intp],
+    mixed: NDArray[float64],
 ) -> None: ...
 def growth(
     table: NDArray[float64],

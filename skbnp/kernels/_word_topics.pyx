@@ -1,11 +1,15 @@
-"""The table of topic counts: sparse rows into it, sums over it.
+"""The table of topic counts: sparse rows into it, sums over it, mixtures of topics.
 
 Of counts S, with g(s) = lnG(eta + s) - lnG(eta).
 """
 
-from libc.stdint cimport int32_t
+import numpy as np
 
+from libc.stdint cimport int32_t, int64_t
+
+from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport log_gamma, log_rising
+from skbnp.kernels._vectors cimport dot
 
 cdef extern from "src/growth.h" nogil:
     """
@@ -66,6 +70,49 @@ def add_rows(
                 entry = table[word, topics[at]] + factor * values[at]
                 table[word, topics[at]] = entry if entry > lowest else lowest
                 total[topics[at]] += values[at]
+
+
+def mix_topics(
+    const double[:, ::1] table,     # IN    (all words, n_topics or more) counts S
+    double scale,                   # IN    multiplies them
+    const double[::1] eta,          # IN    (n_topics,)
+    const double[::1] norm,         # IN    (n_topics,) > 0
+    const double[:, ::1] shares,    # IN    (n_docs, n_topics)
+    const int64_t[::1] limits,      # IN    (n_docs + 1,) of the entries of documents
+    const Py_ssize_t[::1] words,    # IN    (n,) rows of the table
+    double[::1] mixed,              # OUT   (n,)
+):
+    """Mix topics in the shares of documents: sum_k theta_jk (eta_k + S_wk) / norm_k.
+
+    Time O((n + n_docs) * n_topics).
+    """
+    cdef Py_ssize_t n_topics = norm.shape[0], n_docs = shares.shape[0]
+    cdef Py_ssize_t doc, at, k, done = 0
+    cdef double least
+    if not n_topics == eta.shape[0] == shares.shape[1] or n_topics > table.shape[1]:
+        raise ValueError("table, eta, norm and shares disagree on the topics")
+    if limits.shape[0] != n_docs + 1 or limits[n_docs] != words.shape[0]:
+        raise ValueError("shares, limits and words disagree on the documents")
+    if mixed.shape[0] != words.shape[0]:
+        raise ValueError("words and mixed disagree")
+    for at in range(words.shape[0]):
+        if not 0 <= words[at] < table.shape[0]:
+            raise ValueError("words must be rows of the table")
+    if words.shape[0] == 0:
+        return
+    if n_topics == 0:
+        mixed[:] = 0.0
+        return
+    cdef double[::1] weights = np.empty(n_topics)
+    with nogil:
+        for doc in range(n_docs):
+            for k in range(n_topics):
+                weights[k] = shares[doc, k] / norm[k]
+            least = dot(n_topics, &weights[0], &eta[0])
+            for at in range(limits[doc], limits[doc + 1]):
+                mixed[at] = dot(n_topics, &weights[0], &table[words[at], 0])
+                mixed[at] = least + scale * mixed[at]
+                count_work(n_topics, &done)
 
 
 def growth(

@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
 
 from skbnp import HDP
 from skbnp.datasets import make_bars
+from skbnp.inference.executor import Executor
+from skbnp.models.hdp.fold_in import MeanTopics, first_uses, fold_in_tables
 
 
 def draw_bursty(n_docs, n_topics, n_words, length, concentration, seed):
@@ -32,6 +36,22 @@ def test_planted_topics_are_found_where_documents_repeat_words(seed):
     assert hdp.word_discount_ <= 0.1
     # Topics alone stand in for documents.
     assert HDP(burstiness=False, random_state=seed).fit(X).n_components_ > 40
+
+
+def test_first_uses_of_new_documents_are_those_that_predictions_have():
+    """Tables of words by the topics of the posterior, and by any."""
+    X = sp.csr_array(draw_bursty(150, 6, 120, 80, 10.0, 0))
+    hdp = HDP(random_state=0, max_iter=30).fit(X)
+    posterior = hdp._posterior
+    state, words = posterior.state.for_prediction, posterior.global_stats.topic_words
+    topics = MeanTopics.of(words, state.topic_word_prior)
+    rest = state.doc_concentration * state.weights[-1]
+    given = state.doc_prior, rest, X, state.burstiness
+    with Executor(None) as executor:
+        uses = first_uses(posterior, X, executor)
+        want = fold_in_tables(topics, *given, executor, X.shape[1]).tables
+    assert_allclose(uses, want, rtol=1e-3)
+    assert uses.sum() < 0.8 * X.sum()
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

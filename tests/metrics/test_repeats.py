@@ -6,9 +6,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from reference import hdp_collapsed as reference
+from reference import restaurant
 from skbnp.inference.executor import Executor
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 from skbnp.models.hdp.burstiness import (
+    MOST_CONCENTRATION,
     Burstiness,
     learn_burstiness,
     maximise_burstiness,
@@ -136,6 +138,41 @@ def test_result_depends_neither_on_threads_nor_on_the_order_of_rows(seed):
     turned = [part[::-1] for part in parts]
     again = held_out_log_likelihood(topics, prior, *turned, repeats=True)
     assert_allclose(again, one, rtol=1e-6)
+
+
+def seated(X, topics, prior, burstiness):
+    """Tables and base probabilities of stored counts."""
+    word_topic, n_words = np.ascontiguousarray(topics.T), X.shape[1]
+    with Executor(None) as executor:
+        given = word_topic, prior, 0.0, X, burstiness, executor, n_words
+        return fold_in_tables(*given)[1:]
+
+
+def test_the_search_maximises_the_probability_of_each_token_given_the_others(seed):
+    """By the reference, word by word; from present values as from afar."""
+    X, topics, prior = draw(60, 0.5, 10.0, seed)
+    tables, base = seated(X, topics, prior, Burstiness(0.5, 10.0))
+
+    def log_probability(discount, concentration):
+        parts = [slice(*X.indptr[doc : doc + 2]) for doc in range(X.shape[0])]
+        return sum(
+            restaurant.leave_one_out(
+                X.data[at], tables[at], base[at], discount, concentration
+            ).sum()
+            for at in parts
+        )
+
+    far = maximise_burstiness(X, tables, base)
+    for start in (far, Burstiness(0.3, 30.0), Burstiness(0.0, MOST_CONCENTRATION)):
+        best = maximise_burstiness(X, tables, base, start)
+        found = log_probability(best.discount, best.concentration)
+        for more in ((0.05, 1.0), (-0.05, 1.0), (0.0, 1.3), (0.0, 0.75)):
+            other = log_probability(
+                best.discount + more[0], best.concentration * more[1]
+            )
+            assert found > other - 1e-4 * X.sum()
+        assert found > log_probability(0.3, 30.0) + 1e-3 * X.sum()
+    assert maximise_burstiness(X, tables, base, far) == far
 
 
 def test_nothing_is_learned_of_words_that_come_once():

@@ -9,9 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from reference import hdp_collapsed, hdp_direct
 from reference import held_out as reference
+from skbnp.components.seen_words import SeenWords
 from skbnp.components.statistics import WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp.fold_in import MeanTopics, fold_in, fold_in_by_mean_field
+from skbnp.models.hdp.fold_in import (
+    MeanTopics,
+    fold_in,
+    fold_in_by_mean_field,
+    mix,
+)
 
 #: Single precision, 6e-8, passed on by ten iterations that take counts out of others;
 #: of the tokens of a document.
@@ -103,6 +109,25 @@ def test_mean_topics_need_not_be_an_array(by, seed):
         result = by(lazy, prior, sp.csr_array(X), executor)
     result = result.toarray() if sp.issparse(result) else result
     assert_allclose(result, infer(by, phi.T, prior, X), rtol=0, atol=SINGLE * X.sum())
+
+
+@pytest.mark.parametrize("n_topics", [1, 5, 40])
+def test_mixtures_are_those_of_the_reference(n_topics, seed):
+    """Under a scale of counts, with words that none has seen and priors by topic."""
+    rng, n_words = np.random.default_rng([seed, n_topics]), 30
+    X = rng.poisson(0.7, (6, n_words)).astype(float)
+    shares = rng.dirichlet(np.ones(n_topics), 6)
+    seen = SeenWords(rng.permutation(n_words)[:20], n_words)
+    counts = WordTopics(rng.gamma(0.3, 9.0, (20, n_topics)), seen)
+    counts.decay(0.3)
+    topics = MeanTopics.of(counts, 0.05).under(0.2)
+    phi = reference.mean_topics(counts.dense(), 0.2)
+    want = reference.mixture(shares, phi, X)
+    assert_allclose(mix(shares, topics, sp.csr_array(X)), want, rtol=1e-12)
+    assert_allclose(mix(shares, phi, sp.csr_array(X)), want, rtol=1e-12)
+    corpus = topics.mixture(shares[0], np.arange(n_words))
+    assert_allclose(corpus, phi @ shares[0], rtol=1e-12)
+    assert not np.allclose(want, mix(shares + 0.01, phi, sp.csr_array(X)))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -73,6 +73,15 @@ def mean_topics(topic_words: Array, eta: float) -> Array:
     return (eta + topic_words) / (n_words * eta + topic_words.sum(axis=0))
 
 
+def mixture(shares: Array, phi: Array, held: Array) -> Array:
+    """sum_k theta_jk phi_kw where documents have words, document by document."""
+    mixed = [
+        sum(share * weight for share, weight in zip(shares[doc], phi[word], strict=True))
+        for doc, word in zip(*np.nonzero(held), strict=True)
+    ]
+    return np.array(mixed)
+
+
 def log_probability(theta: Array, rest: Array, phi: Array, held: Array) -> Array:
     """sum_w held_jw log(sum_k theta_jk phi_kw + rest_j / V) of each document."""
     n_docs, n_words = held.shape

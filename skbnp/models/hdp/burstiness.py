@@ -68,7 +68,7 @@ DISCOUNTS, CONCENTRATIONS = (0.0, 0.3, 0.6, 0.8), (1.0, 10.0, 100.0, 1e3, 1e5)
 #: Steps of log c and d that a search begins with, from afar and from present values.
 STEPS, STEPS_NEAR = (0.7, 0.1), (0.2, 0.04)
 #: Nats per token below which a search has not moved.
-LEAST_GAIN = 1e-5
+LEAST_GAIN = 1e-4
 #: Standard errors by which repeats must be better predicted than by topics alone.
 ERRORS = 2.0
 #: Rounds of expected tables of all words of a document, given those of the others.
@@ -214,7 +214,8 @@ def maximise_burstiness(
         discount = round(float(point[1]), DECIMALS)
         return -float(logs(float(np.exp(point[0])), discount).sum() / n_all)
 
-    if start is None:
+    # Where hardly a word comes again, discounts do not differ: no search gets away.
+    if start is None or start.concentration >= max(CONCENTRATIONS):
         starts = [np.array([np.log(c), d]) for c in CONCENTRATIONS for d in DISCOUNTS]
         first, (wide, high) = min(starts, key=loss), STEPS
     else:
@@ -235,8 +236,9 @@ def maximise_burstiness(
         },
     )
     best = Burstiness(round(float(result.x[1]), DECIMALS), float(np.exp(result.x[0])))
-    if start is not None and loss(first) - result.fun <= LEAST_GAIN:
-        best = start
+    if start is not None:
+        present = np.array([np.log(start.concentration), start.discount])
+        best = start if loss(present) - result.fun <= LEAST_GAIN else best
     gains = logs(best.concentration, best.discount) - logs(MOST_CONCENTRATION, 0.0)
     by_doc = np.bincount(rows, gains, n_docs)[np.unique(rows)]
     if len(by_doc) < FEWEST_DOCS:

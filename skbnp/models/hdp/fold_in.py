@@ -21,12 +21,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics
-from skbnp.components.statistics import WordTopics, weight_table
+from skbnp.components.statistics import Weighting, WordTopics
+from skbnp.components.topics import word_norm
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.kernels._collapsed import infer_zero_order
-from skbnp.kernels._hdp_local import SMALLEST_WORD_WEIGHT
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import (
     MAX_ITER,
@@ -38,7 +38,6 @@ from skbnp.models.hdp.collapsed_local import (
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch, Block
 from skbnp.rows.word_sums import rows_of
-from skbnp.utils.parts import column_sums, row_parts
 
 __all__ = [
     "PART_SIZE",
@@ -81,10 +80,16 @@ class MeanTopics:
     @classmethod
     def of(cls, topic_words: WordTopics, eta: float) -> "MeanTopics":
         """Return those of a posterior as it is now."""
-        parts = (part + eta for part in topic_words.parts())
-        norm = column_sums(parts, topic_words.shape[1])
-        norm += topic_words.seen.n_unseen * eta
+        norm = word_norm(topic_words, eta, Weighting.MEAN)
         return cls(topic_words.frozen(), eta, norm)
+
+    @classmethod
+    def given(cls, word_topic: "Array | MeanTopics") -> "MeanTopics":
+        """Return topics that may be an array, (V, K)."""
+        if isinstance(word_topic, MeanTopics):
+            return word_topic
+        counts = WordTopics(np.asarray(word_topic, np.float64))
+        return cls(counts, 0.0, np.ones(word_topic.shape[1]))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -98,6 +103,22 @@ class MeanTopics:
             new = np.where(self.counts.follows_prior, eta, self.eta)
         more = self.shape[0] * (new - self.eta)
         return replace(self, eta=new, norm=self.norm + more)
+
+    def weights(self, words: NDArray[np.intp]) -> tuple[NDArray[np.float32], Array]:
+        """Table of some words, the largest weight of each one, and these largest."""
+        if not isinstance(self.eta, float):
+            raise TypeError("topics of priors of their own are not folded in")
+        return self.counts.mean_weights(words, self.norm, self.eta)
+
+    def mixed(self, shares: Array, X: sp.csr_array) -> Array:
+        """sum_k theta_jk phi_kw of each stored entry (j, w)."""
+        return self.counts.mixed(shares, X, self.eta, self.norm)
+
+    def mixture(self, weights: Array, words: NDArray[np.integer]) -> Array:
+        """sum_k weight_k phi_kw of some words, (n_words,)."""
+        limits, shape = np.array([0, len(words)]), (1, self.shape[0])
+        once = sp.csr_array((np.ones(len(words)), words, limits), shape)
+        return self.mixed(weights[None], once)
 
     def parts(self, size: int) -> Iterator[Array]:
         """Yield the topics of the words that have been seen, some at a time."""
@@ -175,7 +196,7 @@ def fold_in(
 
     Topics (V, K) are held fixed; words that have none say nothing about proportions.
     """
-    batch, table = _weighed(word_topic, len(prior), X)
+    batch, table, _ = _weighed(word_topic, len(prior), X)
     return _ZeroOrderStep(table, prior, stop).expected_counts(batch, executor)
 
 
@@ -194,11 +215,9 @@ def fold_in_tables(
     `rest` is the prior of all other topics together, which predict each of `n_features`
     words alike.
     """
-    batch, weights = _weighed(word_topic, len(prior), X)
-    parts = row_parts((len(batch.words), len(prior)), PART_SIZE)
-    tops = [np.zeros(0), *(word_topic[batch.words[p]].max(axis=1) for p in parts)]
+    batch, weights, tops = _weighed(word_topic, len(prior), X)
     words = burstiness.arguments(n_features, X.data.max(initial=1.0))
-    words = np.concatenate(tops), rest, *words
+    words = tops, rest, *words
     seated = _ZeroOrderStep(weights, prior, stop, words).seat(batch, executor)
     # Words that no topic has come from the others alone, a table for each.
     tables = np.minimum(X.data, 1.0)
@@ -230,13 +249,13 @@ def _posterior_step(
 ) -> tuple[_ZeroOrderStep, Batch]:
     state = posterior.state.for_prediction
     batch = Batch.from_counts(X, state.n_components)
-    weights, tops, *_ = mean_weights(posterior, batch, executor)
+    weights, tops, norm, _ = mean_weights(posterior, batch, executor)
     words: tuple[Any, ...] = ()
     if state.burstiness is not None:
         rest = state.doc_concentration * state.weights[-1]
         n_features = posterior.global_stats.topic_words.shape[0]
         words = state.burstiness.arguments(n_features, X.data.max(initial=1.0))
-        words = tops, rest, *words
+        words = tops / norm.max(), rest, *words
     return _ZeroOrderStep(weights, state.doc_prior, SHORT_STOP, words), batch
 
 
@@ -263,7 +282,7 @@ def fold_in_by_mean_field(
     word_topic: Array | MeanTopics, prior: Array, X: sp.csr_array, executor: Executor
 ) -> Array:
     """Infer the same by mean field, as what is learned of the topic prior needs it."""
-    batch, table = _weighed(word_topic, len(prior), X)
+    batch, table, _ = _weighed(word_topic, len(prior), X)
     step = DocumentStep(
         weights=table,
         prior=prior,
@@ -277,10 +296,11 @@ def fold_in_by_mean_field(
 
 def _weighed(
     word_topic: Array | MeanTopics, n_topics: int, X: sp.csr_array
-) -> tuple[Batch, NDArray[np.float32]]:
-    """Documents of words that any topic has, and the weights of topics."""
-    batch = Batch.from_counts(X, n_topics)
-    table, possible = _relative(word_topic, batch.words, n_topics)
+) -> tuple[Batch, NDArray[np.float32], Array]:
+    """Documents of words that any topic has, weights of topics, and their scale."""
+    topics, batch = MeanTopics.given(word_topic), Batch.from_counts(X, n_topics)
+    table, tops = topics.weights(batch.words)
+    possible = tops > 0.0
     if not possible.all():
         holds = np.zeros(X.shape[1])
         holds[batch.words[possible]] = 1.0
@@ -288,33 +308,10 @@ def _weighed(
         X.eliminate_zeros()
         X.sort_indices()
         batch = Batch.from_counts(X, n_topics)
-        table, _ = _relative(word_topic, batch.words, n_topics)
-    return batch, table
-
-
-def _relative(
-    word_topic: Array | MeanTopics, words: NDArray[np.intp], n_topics: int
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Weights of topics, the largest of each word one, and words that have any."""
-    table = weight_table(len(words), n_topics)
-    table[:, n_topics:] = 0.0
-    possible = np.empty(len(words), bool)
-    for part in row_parts((len(words), n_topics), PART_SIZE):
-        weights = word_topic[words[part]]
-        tops = weights.max(axis=1, keepdims=True)
-        possible[part] = tops[:, 0] > 0.0
-        weights /= np.where(tops > 0.0, tops, 1.0)
-        table[part, :n_topics] = np.maximum(weights, SMALLEST_WORD_WEIGHT)
-    return table, possible
+        table, tops = topics.weights(batch.words)
+    return batch, table, tops
 
 
 def mix(theta: Array, word_topic: Array | MeanTopics, X: sp.csr_array) -> Array:
-    """sum_k theta_jk phi_kw of each stored entry (j, w), some at a time."""
-    rows, mixed = rows_of(X.indptr), np.empty(X.nnz)
-    by_word = np.argsort(X.indices, kind="stable")  # topics of a word are made once
-    for part in row_parts((X.nnz, theta.shape[1]), PART_SIZE):
-        some = by_word[part]
-        words, at = np.unique(X.indices[some], return_inverse=True)
-        topics = word_topic[words][at]
-        mixed[some] = np.einsum("nk,nk->n", theta[rows[some]], topics)
-    return mixed
+    """sum_k theta_jk phi_kw of each stored entry (j, w)."""
+    return MeanTopics.given(word_topic).mixed(np.ascontiguousarray(theta), X)

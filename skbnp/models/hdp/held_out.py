@@ -358,8 +358,8 @@ def suit_burstiness(
 
     A search of `learn_burstiness` ends where tables and topics of documents agree with
     their discount and concentration: with few tables topics are inferred from little,
-    and repeats seem to be needed. So its end competes with present values, and with
-    none. Returns the best prediction.
+    and repeats seem to be needed. So its end competes with present values, and any with
+    none while that is among these. Returns the best prediction.
     """
     state = posterior.state.for_prediction
     first = held_out.first_parts
@@ -377,17 +377,18 @@ def suit_burstiness(
         return seated.tables, seated.base
 
     end = learn_burstiness(whole, seat, state.burstiness)
-    some = held_out.sample()
-    logs = {
-        one: some.log_probability(some.predict_under(one, posterior, executor))
-        for one in dict.fromkeys((None, state.burstiness, end))
-    }
-    best = max(logs, key=lambda one: logs[one].sum())
-    gain = compare(logs[best], logs[None], some.n_tokens)
-    if gain.mean <= ERRORS * gain.error:
-        best = None
-    with commit():
-        posterior.state = replace(posterior.state, burstiness=best)
+    if end != state.burstiness:
+        some = held_out.sample()
+        logs = {
+            one: some.log_probability(some.predict_under(one, posterior, executor))
+            for one in (state.burstiness, end)
+        }
+        best = max(logs, key=lambda one: logs[one].sum())
+        if None in logs:
+            gain = compare(logs[best], logs[None], some.n_tokens)
+            best = best if gain.mean > ERRORS * gain.error else None
+        with commit():
+            posterior.state = replace(posterior.state, burstiness=best)
     return held_out.predict(posterior, executor)
 
 

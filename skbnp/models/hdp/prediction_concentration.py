@@ -73,8 +73,8 @@ def _loss(
     weights, concentration = state.weights, state.doc_concentration
     counts = held_out.held_out
     rows, n_words = rows_of(counts.indptr), counts.shape[1]
-    words, at = np.unique(counts.indices, return_inverse=True)
-    base = (predicted.word_topic[words] @ weights[:-1])[at] + weights[-1] / n_words
+    base = predicted.word_topic.mixture(weights[:-1], counts.indices)
+    base += weights[-1] / n_words
     total, opens = predicted.total[rows], predicted.opens[rows]
     of_counts = held_out.mixed(predicted) * total - concentration * base
     n_counts, shown = total - concentration, predicted.shown

@@ -169,9 +169,8 @@ def reductions(
     of_one, of_other, less = norm[one] / joint, norm[other] / joint, eta / joint
     weights = posterior.state.weights[:-1]
     corpus = np.full(n_words, results.word_topic.of_unseen @ weights)
-    parts = results.word_topic.parts(WORDS_PART_SIZE)
-    seen = [np.zeros(0), *(part @ weights for part in parts)]
-    corpus[results.word_topic.counts.seen.words] = np.concatenate(seen)
+    seen = results.word_topic.counts.seen.words
+    corpus[seen] = results.word_topic.mixture(weights, seen)
     ends, merges, heard = np.zeros(n_topics), np.zeros(len(pairs)), np.zeros(n_topics)
     rows = rows_of(held_out.held_out.indptr)
     shape = held_out.held_out.nnz, max(len(pairs), len(results.prior))
