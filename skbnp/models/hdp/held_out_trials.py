@@ -241,9 +241,11 @@ class HeldOutTrials:
         run.n_passes += 1
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
         may_end = run.kind in ("births", "continuation", "tables")
-        if is_half or is_over:
-            executor = run.learner.local_step.executor
+        executor = run.learner.local_step.executor
+        if is_over or (is_half and run.kind != "reduction"):
             self._record(run, self._predict(run, executor))
+        elif is_half:  # nobody compares reductions before they are over
+            self._suit_prior(run, executor)
         if is_half and not is_over:  # topics change in place
             run.result = None
         if is_over or (is_half and may_end and self._is_behind(run)):
@@ -306,10 +308,17 @@ class HeldOutTrials:
         run.result = result
         run.logs[run.n_passes] = self.held_out.log_probability(result)
 
-    def _predict(self, run: Trial, executor: Executor) -> Prediction:
-        """Predict held-out documents, under the topic prior that suits, if learned."""
+    def _suit_prior(self, run: Trial, executor: Executor) -> None:
+        """Set the topic prior that suits, if learned."""
+        has_grown = run.kind in ("continuation", "reduction", "tables")
+        limit, posterior = HIGHEST if has_grown else self.prior_limit, run.learner.posterior
         with commit():
-            run.learner.posterior.global_stats.topic_words.trim()
+            posterior.global_stats.topic_words.trim()
+        if self.folds:
+            run.prior_falls = suit_prior(self.folds, posterior, limit, executor)
+
+    def _predict(self, run: Trial, executor: Executor) -> Prediction:
+        """Predict held-out documents, under parameters that suit."""
         posterior = run.learner.posterior
         is_raw = run.kind == "start" and run.n_passes < self.length
         if self.folds and run.kind == "merge of all":  # as words have been judged
@@ -317,12 +326,11 @@ class HeldOutTrials:
                 posterior.state.burstiness, posterior, executor, learns_prior=True
             )
             with commit():
+                posterior.global_stats.topic_words.trim()
                 posterior.state = replace(posterior.state, topic_word_prior=prior)
                 posterior.follow_prior()
-        elif self.folds and not is_raw:  # topics of a start must form first
-            has_grown = run.kind in ("continuation", "reduction", "tables")
-            limit = HIGHEST if has_grown else self.prior_limit
-            run.prior_falls = suit_prior(self.folds, posterior, limit, executor)
+        elif not is_raw:  # topics of a start must form first
+            self._suit_prior(run, executor)
         if not (is_raw or posterior.model.has_bound):
             suit_prediction_concentration(self.held_out, posterior, executor)
         if self.knows_repeats:
