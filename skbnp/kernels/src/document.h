@@ -162,15 +162,16 @@ SKBNP_INLINE double mean_row(ptrdiff_t n_topics, const double *restrict counts,
                              double scale, double eta, const double *inverse,
                              float smallest, double *means, float *restrict row)
 {
-    double largest = 0.0;
+    double largest = 0.0, unit;
     SKBNP_PRAGMA(omp simd reduction(max : largest))
     for (ptrdiff_t k = 0; k < n_topics; k++) {
         means[k] = (eta + scale * counts[k]) * inverse[k];
         largest = means[k] > largest ? means[k] : largest;
     }
+    unit = 1.0 / (largest > 1e-300 ? largest : 1e-300);
     SKBNP_PRAGMA(omp simd)
     for (ptrdiff_t k = 0; k < n_topics; k++) {
-        float weight = (float)(means[k] / largest);
+        float weight = (float)(means[k] * unit);
         row[k] = weight < smallest ? smallest : weight;
     }
     return largest;

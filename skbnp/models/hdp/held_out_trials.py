@@ -79,6 +79,10 @@ MOST_STEPS = 5
 BUDGET = 0.001
 #: A reduction of a smaller share of the topics is the last.
 FEW = 0.03
+#: Runs that births are compared with when half of their passes are made: these are
+#: many, and often fall behind. Of others half of the passes cost hardly more than it
+#: takes to judge them.
+COMPARED_AT_HALF = ("start", "births", "merge of all")
 #: Reductions that there must be time for after the model has gone on.
 REDUCTIONS = 2
 
@@ -240,11 +244,11 @@ class HeldOutTrials:
         run.learner.one_pass(monitor if run is self.model else run.monitor)
         run.n_passes += 1
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
-        may_end = run.kind in ("births", "continuation", "tables")
+        may_end = run.kind == "births"
         executor = run.learner.local_step.executor
-        if is_over or (is_half and run.kind != "reduction"):
+        if is_over or (is_half and run.kind in COMPARED_AT_HALF):
             self._record(run, self._predict(run, executor))
-        elif is_half:  # nobody compares reductions before they are over
+        elif is_half:
             self._suit_prior(run, executor)
         if is_half and not is_over:  # topics change in place
             run.result = None
