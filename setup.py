@@ -25,6 +25,7 @@ KERNELS = [
     "_ncrp_local",
     "_nested",
     "_nested_crp",
+    "_reductions",
     "_restaurant",
     "_seating",
     "_special",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from skbnp.inference.edits import Merge, Remove, apply
 from skbnp.inference.protocols import Corpus
+from skbnp.kernels._reductions import add_losses
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -162,37 +163,35 @@ def reductions(
     words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
     n_words, n_topics = words.shape
     pairs = _nearest(results.word_topic)
-    one, other = pairs.T
+    one, other = np.ascontiguousarray(pairs.T, np.int64)
     # After a merge, phi = (eta + S_one + S_other) / (V eta + sum of both).
     norm = words.total + n_words * eta
     joint = norm[one] + norm[other] - n_words * eta
-    of_one, of_other, less = norm[one] / joint, norm[other] / joint, eta / joint
-    weights = posterior.state.weights[:-1]
-    corpus = np.full(n_words, results.word_topic.of_unseen @ weights)
-    seen = results.word_topic.counts.seen.words
-    corpus[seen] = results.word_topic.mixture(weights, seen)
+    merged = one, other, norm[one] / joint, norm[other] / joint, eta / joint
+    weights, counts = posterior.state.weights[:-1], held_out.held_out
     ends, merges, heard = np.zeros(n_topics), np.zeros(len(pairs)), np.zeros(n_topics)
-    rows = rows_of(held_out.held_out.indptr)
-    shape = held_out.held_out.nnz, max(len(pairs), len(results.prior))
-    for part in row_parts(shape, PART_SIZE):  # (n,) entries
-        counts, word, row = (
-            held_out.held_out.data[part],
-            held_out.held_out.indices[part],
-            rows[part],
+    rows = rows_of(counts.indptr).astype(np.int64)
+    for part in row_parts((counts.nnz, n_topics), PART_SIZE):  # (n,) entries
+        row = rows[part]
+        first, last = int(row[0]), int(row[-1]) + 1
+        theta = results.tokens[first:last].toarray() + results.prior
+        theta /= results.total[first:last, None]
+        topics = results.word_topic[counts.indices[part]]  # (n, K), phi_kw
+        add_losses(
+            counts.data[part],
+            row - first,
+            theta,
+            topics,
+            results.rest[row] / n_words,
+            results.shown[part],
+            results.opens[row],
+            np.einsum("nk,k->n", topics, weights),
+            ELSEWHERE,
+            *merged,
+            ends,
+            heard,
+            merges,
         )
-        theta, topics = results.theta[row], results.word_topic[word]  # (n, K), phi_kw
-        shares = theta * topics
-        mixed = (shares.sum(axis=1) + results.rest[row] / n_words)[:, None]
-        shown, opens = results.shown[part, None], results.opens[row, None]
-        logs = np.log(shown + opens * mixed)
-        heard += counts @ theta
-        left = 1.0 - (1.0 - ELSEWHERE) * theta
-        without = mixed - shares + ELSEWHERE * theta * corpus[word, None]
-        ends += counts @ (logs - _log(shown + opens * (without / left)))
-        taken = shares[:, one] + shares[:, other]
-        either = topics[:, one] * of_one + topics[:, other] * of_other
-        joined = (theta[:, one] + theta[:, other]) * (either - less)
-        merges += counts @ (logs - _log(shown + opens * (mixed - taken + joined)))
     n_tokens, mass = held_out.held_out.sum(), words.total
     is_known, is_fixed = words.is_known, words.is_fixed
     judged = heard >= min(FEWEST_TOKENS, FEWEST_SHARE * n_tokens)
@@ -209,11 +208,6 @@ def reductions(
         r for r in all_merges if not is_known[r.source] and not is_fixed[r.target]
     ]
     return sorted(all_ends + all_merges, key=lambda r: r.loss)
-
-
-def _log(probability: Array) -> Array:
-    """Logarithm, finite where a difference has rounded to nothing."""
-    return np.log(np.maximum(probability, 1e-300))
 
 
 def _nearest(topics: MeanTopics) -> NDArray[np.intp]:
