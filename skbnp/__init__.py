@@ -1,23 +1,24 @@
 """Bayesian nonparametric models with a scikit-learn interface."""
 
 import importlib
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from skbnp.estimators import (
-    HDP,
-    DependentTrees,
-    GibbsDependentTrees,
-    GibbsHDP,
-    GibbsNestedCRP,
-    HierarchicalComponentAnalysis,
-    KnownTopics,
-    NestedCRP,
-    NestedHDP,
-    StickBreakingHDP,
-    merge_fits,
-)
-from skbnp.saving import load, save
-from skbnp.utils.versions import show_versions
+if TYPE_CHECKING:
+    from skbnp.estimators import (
+        HDP,
+        DependentTrees,
+        GibbsDependentTrees,
+        GibbsHDP,
+        GibbsNestedCRP,
+        HierarchicalComponentAnalysis,
+        KnownTopics,
+        NestedCRP,
+        NestedHDP,
+        StickBreakingHDP,
+        merge_fits,
+    )
+    from skbnp.saving import load, save
+    from skbnp.utils.versions import show_versions
 
 __all__ = [
     "HDP",
@@ -40,12 +41,21 @@ __all__ = [
 __version__ = "0.1.0.dev0"
 
 _SUBMODULES = {"callbacks", "datasets", "inspection", "metrics", "trees"}
+_ELSEWHERE = {
+    "load": "skbnp.saving",
+    "save": "skbnp.saving",
+    "show_versions": "skbnp.utils.versions",
+}
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name in _SUBMODULES:  # imported when first asked for
+def __getattr__(name: str) -> Any:
+    """Import what is first asked for."""
+    if name in _SUBMODULES or name == "estimators":
         return importlib.import_module(f"skbnp.{name}")
-    raise AttributeError(f"module 'skbnp' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'skbnp' has no attribute {name!r}")
+    module = importlib.import_module(_ELSEWHERE.get(name, "skbnp.estimators"))
+    return globals().setdefault(name, getattr(module, name))
 
 
 def __dir__() -> list[str]:

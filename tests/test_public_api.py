@@ -163,6 +163,30 @@ def test_submodules_are_there_and_import_no_library_before_its_use(tmp_path):
         skbnp.nonsense  # noqa: B018
 
 
+def test_modules_are_imported_when_they_are_asked_for():
+    """The package is one module; an estimator needs no other library's estimators."""
+    code = (
+        "import sys, skbnp\n"
+        "first = {name.partition('.')[0] for name in sys.modules}\n"
+        "assert not first & {'numpy', 'scipy', 'sklearn'}\n"
+        "assert [m for m in sys.modules if m.startswith('skbnp')] == ['skbnp']\n"
+        "skbnp.show_versions\n"
+        "assert 'skbnp.estimators' not in sys.modules\n"
+        "from skbnp import HDP, load\n"
+        "late = 'sklearn.cluster', 'sklearn.manifold', 'sklearn.neighbors'\n"
+        "assert not set(late) & set(sys.modules)\n"
+        "assert skbnp.HDP is HDP is skbnp.estimators.HDP and skbnp.load is load\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "module", [*PUBLIC, "skbnp.estimators", "skbnp.saving", "skbnp.models.forms"]
+)
+def test_each_module_can_be_the_first(module):
+    subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+
+
 @pytest.mark.parametrize("module", ["skbnp", "skbnp.callbacks"])
 def test_dir_lists_public_names(module):
     listed = set(dir(importlib.import_module(module)))

@@ -6,7 +6,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, ward
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.utils.blas import libraries
@@ -28,6 +27,8 @@ def cluster_rows(
     rows: NDArray | sp.csr_matrix, n_clusters: int, rng: np.random.Generator
 ) -> NDArray:
     """Label rows by k-means; there may be fewer clusters than asked."""
+    from sklearn.cluster import KMeans  # much to import, for a start of some models
+
     seed = int(rng.integers(2**31))
     model = KMeans(min(n_clusters, rows.shape[0]), n_init=1, random_state=seed)
     with warnings.catch_warnings(), libraries().limit(limits=1, user_api="openmp"):

@@ -76,7 +76,7 @@ def mean_topics(topic_words: Array, eta: float) -> Array:
 def mixture(shares: Array, phi: Array, held: Array) -> Array:
     """sum_k theta_jk phi_kw where documents have words, document by document."""
     mixed = [
-        sum(share * weight for share, weight in zip(shares[doc], phi[word], strict=True))
+        sum(s * p for s, p in zip(shares[doc], phi[word], strict=True))
         for doc, word in zip(*np.nonzero(held), strict=True)
     ]
     return np.array(mixed)

@@ -42,6 +42,7 @@ from skbnp.kernels._restaurant import (
 from skbnp.rows.word_sums import rows_of
 
 __all__ = [
+    "LEAST_GAIN",
     "MOST_CONCENTRATION",
     "MOST_DISCOUNT",
     "NO_BURSTINESS",
@@ -67,7 +68,7 @@ FEWEST_DOCS = 10
 DISCOUNTS, CONCENTRATIONS = (0.0, 0.3, 0.6, 0.8), (1.0, 10.0, 100.0, 1e3, 1e5)
 #: Steps of log c and d that a search begins with, from afar and from present values.
 STEPS, STEPS_NEAR = (0.7, 0.1), (0.2, 0.04)
-#: Nats per token below which a search has not moved.
+#: Nats per token that a search must gain over present values, and over none.
 LEAST_GAIN = 1e-4
 #: Standard errors by which repeats must be better predicted than by topics alone.
 ERRORS = 2.0
@@ -192,7 +193,7 @@ def maximise_burstiness(
     Returns
     -------
     burstiness : Burstiness or None
-        None if repeats are no better predicted than by topics alone.
+        None if repeats are hardly better predicted than by topics alone.
     """
     n_docs, rows = X.shape[0], rows_of(X.indptr)
     some = np.isin(rows, evenly(n_docs, N_DOCS))
@@ -244,7 +245,7 @@ def maximise_burstiness(
     if len(by_doc) < FEWEST_DOCS:
         return None
     error = np.sqrt(len(by_doc)) * by_doc.std(ddof=1)
-    return best if by_doc.sum() > ERRORS * error else None
+    return best if by_doc.sum() > max(ERRORS * error, LEAST_GAIN * n_all) else None
 
 
 def _once_together(

@@ -24,6 +24,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.burstiness import (
     ERRORS,
+    LEAST_GAIN,
     N_DOCS,
     Burstiness,
     evenly,
@@ -358,8 +359,8 @@ def suit_burstiness(
 
     A search of `learn_burstiness` ends where tables and topics of documents agree with
     their discount and concentration: with few tables topics are inferred from little,
-    and repeats seem to be needed. So its end competes with present values, and any with
-    none while that is among these. Returns the best prediction.
+    and repeats seem to be needed. So its end, if that is elsewhere, competes with
+    present values, and with none. Returns the best prediction.
     """
     state = posterior.state.for_prediction
     first = held_out.first_parts
@@ -381,12 +382,12 @@ def suit_burstiness(
         some = held_out.sample()
         logs = {
             one: some.log_probability(some.predict_under(one, posterior, executor))
-            for one in (state.burstiness, end)
+            for one in dict.fromkeys((None, state.burstiness, end))
         }
         best = max(logs, key=lambda one: logs[one].sum())
-        if None in logs:
-            gain = compare(logs[best], logs[None], some.n_tokens)
-            best = best if gain.mean > ERRORS * gain.error else None
+        gain = compare(logs[best], logs[None], some.n_tokens)
+        is_needed = gain.mean > max(ERRORS * gain.error, LEAST_GAIN)
+        best = best if is_needed else None
         with commit():
             posterior.state = replace(posterior.state, burstiness=best)
     return held_out.predict(posterior, executor)

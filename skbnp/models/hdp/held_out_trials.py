@@ -315,7 +315,8 @@ class HeldOutTrials:
     def _suit_prior(self, run: Trial, executor: Executor) -> None:
         """Set the topic prior that suits, if learned."""
         has_grown = run.kind in ("continuation", "reduction", "tables")
-        limit, posterior = HIGHEST if has_grown else self.prior_limit, run.learner.posterior
+        limit = HIGHEST if has_grown else self.prior_limit
+        posterior = run.learner.posterior
         with commit():
             posterior.global_stats.topic_words.trim()
         if self.folds:
