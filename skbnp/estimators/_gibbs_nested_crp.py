@@ -35,6 +35,7 @@ from skbnp.trees import TreeView
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
+    StrOptions,
     check_gamma_prior,
     check_is_fitted,
 )
@@ -250,7 +251,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         "level_prior": [Real, "array-like"],
         "topic_word_prior": [Real, "array-like"],
         "child_concentration_prior": [tuple, list],
-        "init": [HasMethods(["decision_path"]), None],
+        "init": [HasMethods(["decision_path"]), StrOptions({"sequential"}), None],
     }
 
     def __init__(
@@ -258,9 +259,9 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         max_depth=3,
         *,
         child_concentration=1.0,
-        level_prior: ArrayLike = (50, 20, 10),
-        topic_word_prior: ArrayLike = 1.0,
-        learn_priors: bool | str = False,
+        level_prior: ArrayLike = 1.0,
+        topic_word_prior: ArrayLike = 0.3,
+        learn_priors: bool | str = "concentrations",
         child_concentration_prior: Sequence[float] = (1.0, 1.0),
         init=None,
         max_iter=500,
@@ -305,13 +306,14 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         return NestedPriors(
             learn_concentration=self.learn_priors is not False,
             learn_topic_prior=self.learn_priors is True,
+            learn_level_prior=self.learn_priors is not False,
             concentration=check_gamma_prior(
                 "child_concentration_prior", self.child_concentration_prior
             ),
         )
 
     def _check_init(self, n_features: int) -> None:
-        if self.init is None:
+        if self.init is None or isinstance(self.init, str):
             return
         check_tree(self.init, n_features, self.max_depth)
 
@@ -330,7 +332,9 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     def _start(self, goes_on: bool) -> NestedStart:
         """Where documents take a path one after the other."""
         if not goes_on:
-            return NestedStart(priors=self._level_priors())
+            return NestedStart(
+                priors=self._level_priors(), is_sought=self.init is None
+            )
         return NestedStart(
             priors=self._best().priors,
             ended=self.component_ids_,
@@ -347,7 +351,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         if goes_on:
             node, rows = _walk_by(self, data.counts, self.max_depth)
             start = replace(start, node=node, ids=self.component_ids_[rows])
-        elif self.init is not None:
+        elif self.init is not None and not isinstance(self.init, str):
             node, _ = _walk_by(self.init, data.counts, self.max_depth)
             start = replace(start, node=node)
         yield from [start] * self.n_chains

@@ -321,9 +321,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         max_components=None,
         learning_method="batch",
         child_concentration=1.0,
-        level_prior: ArrayLike = (50, 20, 10),
-        topic_word_prior: ArrayLike = 1.0,
-        learn_priors: bool | str = False,
+        level_prior: ArrayLike = 1.0,
+        topic_word_prior: ArrayLike = 0.3,
+        learn_priors: bool | str = "concentrations",
         child_concentration_prior: Sequence[float] = (1.0, 1.0),
         structure_moves: bool | TreeMoves = True,
         local_family="conditional",
@@ -409,7 +409,11 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         if model.learn_concentration:
             model = replace(
                 model,
-                priors=replace(model.priors, concentration=learned.concentration),
+                priors=replace(
+                    model.priors,
+                    concentration=learned.concentration,
+                    level_prior=learned.level_prior,
+                ),
             )
         if model.learn_topic_prior:
             model = replace(

@@ -493,9 +493,10 @@ class TopicSampler(TopicModelMixin, Sampler):
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> TokenCorpus:
         in_fit = method == "fit"
-        if reset and in_fit and getattr(self, "init", None) is not None:
-            check_is_fitted(self.init)
-            check_names(self.init, X)
+        init = getattr(self, "init", None)
+        if reset and in_fit and init is not None and not isinstance(init, str):
+            check_is_fitted(init)
+            check_names(init, X)
         n_before = 0 if reset or in_fit else int(self._best().n_tokens.sum())
 
         def accept(counts: sp.csr_array) -> sp.csr_array:

@@ -4,6 +4,10 @@ from numpy import float32, float64, int32, int64, uint8
 from numpy.typing import NDArray
 
 MAX_LEVELS: int
+LEVELS: int
+PATHS: int
+TOGETHER: int
+SCORES: int
 
 def sweep(
     begin: NDArray[int64],
@@ -24,6 +28,8 @@ def sweep(
     log_counts: NDArray[float32],
     doc: int,
     stop: int,
-    with_paths: bool,
+    kind: int,
     bit_generator: Any,
+    scores: NDArray[float64] | None = None,
+    n_tries: int = 1,
 ) -> int: ...

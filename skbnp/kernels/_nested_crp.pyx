@@ -19,14 +19,21 @@ cdef extern from "src/clones.h":
     #include <numpy/random/bitgen.h>
     struct skbnp_tree;
     SKBNP_CLONES static Py_ssize_t skbnp_sweep_tree(
-        struct skbnp_tree *, Py_ssize_t, Py_ssize_t, int, bitgen_t *);
+        struct skbnp_tree *, Py_ssize_t, Py_ssize_t, int, double *, Py_ssize_t,
+        bitgen_t *);
     """
 
 cdef enum:
     MOST_LEVELS = 255
+    # What is done with a document: its levels are drawn given its path; its path given
+    # its levels, then these; both together, then its levels; its log probability given
+    # all others is estimated, and nothing drawn.
+    DRAW_LEVELS, DRAW_PATH, DRAW_BOTH, SCORE
 
 #: Levels that a path has at the most.
 MAX_LEVELS = MOST_LEVELS
+#: Kinds of a sweep.
+LEVELS, PATHS, TOGETHER, SCORES = DRAW_LEVELS, DRAW_PATH, DRAW_BOTH, SCORE
 
 
 cdef struct Tree "skbnp_tree":
@@ -59,6 +66,8 @@ cdef struct Tree "skbnp_tree":
     int32_t* times
     int32_t* limits             # (n_levels + 1,) of the levels in these
     int32_t* at_level           # (n_levels,) tokens of the document
+    uint8_t* drawn              # (longest document,) levels that a path would give
+    uint8_t* kept               # the same of the path that has been drawn so far
 
 
 cdef inline double log_held(const Tree* s, Py_ssize_t level, int32_t n) noexcept nogil:
@@ -207,22 +216,17 @@ cdef inline int32_t draw_node(Tree* s, double most, bitgen_t* rng) noexcept nogi
     return kept
 
 
-cdef inline bint draw_path(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept nogil:
-    """Draw a path given the levels of the tokens: an old one, or a new branch.
+cdef inline bint take_path(
+    Tree* s, Py_ssize_t doc, int32_t node, Py_ssize_t level
+) noexcept nogil:
+    """Walk to a node, and below it on new ones; level -1: all are new.
 
-    Returns whether there was one: no path has weight where counts are none.
+    Returns whether there was a way: there is one root.
     """
     cdef int32_t* path = s.path + doc * s.n_levels
-    cdef double most = score_paths(s)
-    cdef int32_t node = -1
-    cdef Py_ssize_t level = -1, up
     cdef bint stays
-    if most > -INFINITY:
-        node = draw_node(s, most, rng)
-        level = s.n_levels - 1 if node >= 0 else -1
-        while level > 0 and node < s.first[level]:
-            level -= 1
-    if level < 0 and free_column(s, 0) != s.first[0]:  # there is one root
+    cdef Py_ssize_t up
+    if level < 0 and free_column(s, 0) != s.first[0]:
         return False
     # Up from the node, then new ones below it; all are new for the first document.
     stays = level < 0 or path[level] == node
@@ -242,6 +246,22 @@ cdef inline bint draw_path(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept nogi
         path[level] = node
         s.docs[node] = 0
     return True
+
+
+cdef inline bint draw_path(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept nogil:
+    """Draw a path given the levels of the tokens: an old one, or a new branch.
+
+    Returns whether there was one: no path has weight where counts are none.
+    """
+    cdef double most = score_paths(s)
+    cdef int32_t node = -1
+    cdef Py_ssize_t level = -1
+    if most > -INFINITY:
+        node = draw_node(s, most, rng)
+        level = s.n_levels - 1 if node >= 0 else -1
+        while level > 0 and node < s.first[level]:
+            level -= 1
+    return take_path(s, doc, node, level)
 
 
 cdef inline void draw_levels(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept nogil:
@@ -281,19 +301,188 @@ cdef inline void draw_levels(Tree* s, Py_ssize_t doc, bitgen_t* rng) noexcept no
         s.level[i] = <uint8_t>level
 
 
-cdef Py_ssize_t sweep_tree "skbnp_sweep_tree"(
-    Tree* s, Py_ssize_t doc, Py_ssize_t stop, bint with_paths, bitgen_t* rng
+cdef inline double try_path(
+    Tree* s, Py_ssize_t doc, const int32_t* path, bint is_present, bitgen_t* rng
 ) noexcept nogil:
-    cdef bint is_seated
+    """Draw the levels of a document token by token on a path; they go to `drawn`.
+
+    -1 is a new node. The levels of a present path stay. The document is not in the
+    counts. Returns log p(words | path, levels of the tokens before each), without the
+    normaliser of the level prior.
+    """
+    cdef double[MOST_LEVELS + 1] mass, held, total, at_level
+    cdef double sum, x, log_p = 0.0
+    cdef Py_ssize_t level
+    cdef int64_t i, begin = s.begin[doc]
+    cdef const int32_t* row
+    for level in range(s.n_levels):
+        total[level] = <double>s.n_words * s.topic_prior[level]
+        if path[level] >= 0:
+            total[level] += s.totals[path[level]]
+        at_level[level] = s.level_prior[level]
+    for i in range(begin, s.begin[doc + 1]):
+        if i == begin or s.words[i] != s.words[i - 1]:
+            row = s.counts + <Py_ssize_t>s.words[i] * s.stride
+            for level in range(s.n_levels):
+                held[level] = s.topic_prior[level]
+                if path[level] >= 0:
+                    held[level] += row[path[level]]
+        sum = 0.0
+        for level in range(s.n_levels):
+            mass[level] = at_level[level] * held[level] / total[level]
+            sum += mass[level]
+        log_p += fast_log(sum)
+        if is_present:
+            level = s.level[i]
+        else:
+            x = uniform(rng) * sum
+            level = 0
+            while level < s.n_levels - 1 and x >= mass[level]:
+                x -= mass[level]
+                level += 1
+        s.drawn[i - begin] = <uint8_t>level
+        held[level] += 1.0
+        total[level] += 1.0
+        at_level[level] += 1.0
+    return log_p
+
+
+cdef inline Py_ssize_t present_level(Tree* s, Py_ssize_t doc) noexcept nogil:
+    """Level at which the path of a document, now taken out, leaves the tree; or -1."""
+    cdef const int32_t* path = s.path + doc * s.n_levels
+    cdef Py_ssize_t level = 0
+    while level < s.n_levels and s.docs[path[level]] > 0:
+        level += 1
+    return level - 1
+
+
+cdef inline bint draw_both(
+    Tree* s, Py_ssize_t doc, bint is_seated, bitgen_t* rng
+) noexcept nogil:
+    """Draw a path, and the levels that tokens draw on it.
+
+    Each path gets levels by `try_path`, the present one keeps its own; one of them is
+    drawn by the probabilities of the paths times those of the words. Returns whether
+    there was one.
+    """
+    cdef int32_t[MOST_LEVELS + 1] path
+    cdef int32_t* own = s.path + doc * s.n_levels
+    cdef Py_ssize_t level, up, last = s.n_levels - 1, kept_level = -1
+    cdef Py_ssize_t present = present_level(s, doc) if is_seated else -1
+    cdef int64_t i, n_tokens = s.begin[doc + 1] - s.begin[doc]
+    cdef int32_t node, kept = -1
+    cdef double weight, most = -INFINITY, total = 0.0
+    cdef uint8_t* drawn
+    for level in range(s.n_levels):
+        for i in range(s.first[level], end_of(s, level)):
+            if s.docs[i] <= 0:
+                continue
+            s.score[i] = 0.0
+            if level > 0:
+                node = s.parent[i]
+                s.score[i] = s.score[node] + fast_log(<double>s.docs[i]) - (
+                    fast_log(<double>s.docs[node] + s.concentration)
+                )
+            weight = s.score[i]
+            if level < last:
+                weight += fast_log(s.concentration) - (
+                    fast_log(<double>s.docs[i] + s.concentration)
+                )
+            for up in range(level + 1, s.n_levels):
+                path[up] = -1
+            node = <int32_t>i
+            for up in range(level, -1, -1):
+                path[up] = node
+                node = s.parent[node]
+            weight += try_path(
+                s, doc, path, level == present and own[level] == i, rng
+            )
+            # One of those so far, by their weights: rescaled where a larger one comes.
+            if weight > most:
+                total *= fast_exp(most - weight) if total > 0.0 else 0.0
+                most = weight
+            weight = fast_exp(weight - most)
+            total += weight
+            if uniform(rng) * total < weight:
+                kept, kept_level = <int32_t>i, level
+                drawn = s.drawn
+                s.drawn = s.kept
+                s.kept = drawn
+    if kept >= 0:
+        for i in range(n_tokens):
+            s.level[s.begin[doc] + i] = s.kept[i]
+    return take_path(s, doc, kept, kept_level)
+
+
+cdef inline double score_document(
+    Tree* s, Py_ssize_t doc, Py_ssize_t n_tries, bitgen_t* rng
+) noexcept nogil:
+    """Estimate log p(path, words | all other documents) by the mean of some tries.
+
+    The document is not in the counts.
+    """
+    cdef int32_t[MOST_LEVELS + 1] path
+    cdef const int32_t* own = s.path + doc * s.n_levels
+    cdef Py_ssize_t level, present = present_level(s, doc), k
+    cdef double log_p, most = -INFINITY, total = 0.0, alpha = 0.0
+    for level in range(s.n_levels):
+        path[level] = own[level] if level <= present else -1
+        alpha += s.level_prior[level]
+    for k in range(n_tries):
+        log_p = try_path(s, doc, path, False, rng)
+        if log_p > most:
+            total *= fast_exp(most - log_p) if total > 0.0 else 0.0
+            most = log_p
+        total += fast_exp(log_p - most)
+    log_p = most + fast_log(total / n_tries)
+    log_p -= log_rising(alpha, <double>(s.begin[doc + 1] - s.begin[doc]))
+    for level in range(1, present + 1):
+        log_p += fast_log(<double>s.docs[own[level]]) - (
+            fast_log(<double>s.docs[own[level - 1]] + s.concentration)
+        )
+    if 0 <= present < s.n_levels - 1:
+        log_p += fast_log(s.concentration) - (
+            fast_log(<double>s.docs[own[present]] + s.concentration)
+        )
+    return log_p
+
+
+cdef Py_ssize_t sweep_tree "skbnp_sweep_tree"(
+    Tree* s,
+    Py_ssize_t doc,
+    Py_ssize_t stop,
+    int kind,
+    double* scores,
+    Py_ssize_t n_tries,
+    bitgen_t* rng,
+) noexcept nogil:
+    cdef bint is_seated, is_drawn
+    cdef Py_ssize_t level
+    cdef int32_t* path
     while doc < stop:
-        is_seated = s.path[doc * s.n_levels] >= 0
-        if with_paths or not is_seated:
+        path = s.path + doc * s.n_levels
+        is_seated = path[0] >= 0
+        if kind == SCORE:
+            list_words(s, doc)
+            move_document(s, doc, -1)
+            scores[doc] = score_document(s, doc, n_tries, rng)
+            for level in range(1, s.n_levels):
+                s.parent[path[level]] = path[level - 1]
+            move_document(s, doc, 1)
+            doc += 1
+            continue
+        if kind != DRAW_LEVELS or not is_seated:
             if not has_room(s):
                 break
             list_words(s, doc)
             if is_seated:
                 move_document(s, doc, -1)
-            if not draw_path(s, doc, rng):
+            if kind == DRAW_BOTH:
+                is_drawn = draw_both(s, doc, is_seated, rng)
+                list_words(s, doc)
+            else:
+                is_drawn = draw_path(s, doc, rng)
+            if not is_drawn:
                 return -1
             move_document(s, doc, 1)
         draw_levels(s, doc, rng)
@@ -320,13 +509,19 @@ def sweep(
     const float[:, ::1] log_counts,     # IN    (n_levels, n) log(n + eta)
     Py_ssize_t doc,
     Py_ssize_t stop,
-    bint with_paths,
+    int kind,                           # LEVELS, PATHS, TOGETHER or SCORES
     object bit_generator,
+    double[::1] scores=None,            # OUT   (n_docs,) of SCORES
+    Py_ssize_t n_tries=1,               # of SCORES
 ):
     """Resample paths and levels of the documents from `doc` to `stop`.
 
     Eqs. of section 5 of [1]: a path given the levels of the document's tokens, by the
-    marginal likelihood of its words; then each level given the path.
+    marginal likelihood of its words; then each level given the path. With TOGETHER both
+    are drawn first, from one proposal of levels for each path, as iterated sampling
+    importance resampling does; with SCORES documents, all of which must be seated, stay
+    where they are, and get log p(path, words | all others), up to the error of
+    `n_tries` proposals. Time of these two: O(tokens of a document times nodes).
 
     Returns the document before which a level had no free column, or `stop`. Time
     O(words of a document times nodes); no allocation inside.
@@ -359,12 +554,22 @@ def sweep(
         raise ValueError("priors must have an entry per level")
     if log_counts.shape[0] != s.n_levels or not 0 <= doc <= stop <= s.n_docs:
         raise ValueError("log_counts, doc or stop out of range")
+    if not 0 <= kind <= SCORE:
+        raise ValueError("kind must be LEVELS, PATHS, TOGETHER or SCORES")
+    if kind == SCORE and (
+        scores is None or scores.shape[0] < s.n_docs or n_tries < 1
+    ):
+        raise ValueError("scores must have an entry per document, n_tries be positive")
     if words.shape[0] == 0:
         return stop
+    if kind == SCORE and np.asarray(path).min() < 0:
+        raise ValueError("documents that are scored must have a path")
     for j in range(s.n_docs):
         longest = max(longest, begin[j + 1] - begin[j])
     cdef double[::1] room = np.empty(2 * s.stride)
     cdef int32_t[::1] space = np.empty(2 * longest + 2 * s.n_levels + 1, dtype=np.int32)
+    cdef uint8_t[::1] tries = np.empty(2 * longest, dtype=np.uint8)
+    cdef double* results = &scores[0] if kind == SCORE else NULL
     s.begin, s.words, s.level, s.path = &begin[0], &words[0], &level[0], &path[0, 0]
     s.first, s.n_nodes, s.counts = &first[0], &n_nodes[0], &counts[0, 0]
     s.totals, s.docs, s.parent = &totals[0], &docs[0], &parent[0]
@@ -376,8 +581,9 @@ def sweep(
     s.unique, s.times = &space[0], &space[longest]
     s.at_level = &space[2 * longest]
     s.limits = &space[2 * longest + s.n_levels]
+    s.drawn, s.kept = &tries[0], &tries[longest]
     with bit_generator.lock, nogil:
-        doc = sweep_tree(&s, doc, stop, with_paths, rng)
+        doc = sweep_tree(&s, doc, stop, kind, results, n_tries, rng)
     if doc < 0:
         raise ValueError("no path has weight: counts or priors are out of range")
     return doc

@@ -32,6 +32,14 @@ class Tokens:
         words = np.repeat(counts.indices.astype(np.int32), times)
         return cls(words, ends[counts.indptr], counts.shape[1])
 
+    def take(self, docs: NDArray[np.intp]) -> "Tokens":
+        """Those of some documents, in increasing order."""
+        lengths = np.diff(self.begin)
+        is_taken = np.zeros(len(lengths), dtype=bool)
+        is_taken[docs] = True
+        begin = np.concatenate([[0], np.cumsum(lengths[docs])]).astype(np.int64)
+        return Tokens(self.words[is_taken[self.doc]], begin, self.n_words)
+
     def __len__(self) -> int:
         return len(self.words)
 

@@ -165,6 +165,13 @@ def move(walks, rng):
     walks.sweep(0, walks.n_docs, rng)
 
 
+def move_together(walks, rng):
+    walks.sweep_together(0, walks.n_docs, rng)
+
+
+each_move = pytest.mark.parametrize("move", [move, move_together])
+
+
 @pytest.mark.parametrize("name", CORPORA)
 def test_number_of_states_and_mass_of_the_prior(name):
     docs, n_levels, n_states = CORPORA[name]
@@ -182,8 +189,9 @@ def test_number_of_states_and_mass_of_the_prior(name):
 
 
 @pytest.mark.parametrize("name", CORPORA)
+@each_move
 @each_n_draws
-def test_frequencies_are_those_of_the_posterior(n_draws, name, seed):
+def test_frequencies_are_those_of_the_posterior(n_draws, move, name, seed):
     docs, n_levels, _ = CORPORA[name]
     check_frequencies(docs, n_levels, move, n_draws, seed)
 
@@ -202,9 +210,10 @@ LEFT = {
 
 
 @pytest.mark.parametrize("name", daily(1, ["many", "deep", "one", "two"]))
+@each_move
 @each_n_draws
 def test_frequencies_given_counts_before_are_those_of_the_posterior(
-    n_draws, name, seed
+    n_draws, move, name, seed
 ):
     gone, docs, n_states = LEFT[name]
     n_levels = len(gone.paths[0])
@@ -618,7 +627,28 @@ def test_check_finds_what_is_forgotten(wrong):
         check_frequencies(docs, 2, wrong, N_DRAWS, 0, gone)
 
 
-@pytest.mark.parametrize("wrong", [forget_to_move, keep_paths, wrong_prior])
+def forget_present_levels(walks, rng):
+    """Levels are drawn anew on the present path, too: a visit from nowhere."""
+    for doc in range(walks.n_docs):
+        paths = walks.paths()
+        paths.node[doc] = -1
+        walks.restore(gapless(paths))
+        walks.sweep_together(doc, doc + 1, rng)
+
+
+def gapless(paths):
+    """Number the nodes of each level without gaps."""
+    node = paths.node.copy()
+    for level in range(1, node.shape[1]):
+        seated = node[:, level] >= 0
+        number = np.unique(node[seated, level], return_inverse=True)[1]
+        node[seated, level] = number.ravel()
+    return Paths(node, paths.level)
+
+
+@pytest.mark.parametrize(
+    "wrong", [forget_to_move, keep_paths, wrong_prior, forget_present_levels]
+)
 def test_check_finds_wrong_moves(wrong):
     docs, n_levels, _ = CORPORA["two-levels"]
     with pytest.raises(AssertionError):

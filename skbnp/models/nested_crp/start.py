@@ -19,7 +19,8 @@ from skbnp.models.nested_crp.model import (
     path_globals,
     update_globals,
 )
-from skbnp.models.nested_crp_walks.model import Walks
+from skbnp.models.nested_crp_walks.model import NestedPriors
+from skbnp.models.nested_crp_walks.start import start_walks
 from skbnp.rows.tokens import Tokens
 from skbnp.trees import Tree
 from skbnp.utils.clusters import ward_cuts
@@ -35,8 +36,8 @@ CLAMPED_ROUNDS = 15
 SHARE, MOST_EXCESS = 1.0 / 3.0, 5.0
 #: Tokens that the sampler visits; of larger corpora, a part of each count.
 MOST_TOKENS = 5e5
-#: Sweeps of the sampler: at least, at most, and tokens to visit in between.
-LEAST_SWEEPS, MOST_SWEEPS, TOKEN_VISITS = 200, 2000, 1e8
+#: Sweeps of the sampler from its start.
+N_SWEEPS = 50
 
 
 def excess(counts: Array, above: Array | None) -> Array:
@@ -145,21 +146,26 @@ def _clamped(
 def by_gibbs(
     X: sp.csr_array,
     priors: LevelPriors,
+    learned: NestedPriors,
     rng: np.random.Generator,
     reporter: Reporter = SILENT,
-) -> TopicTree:
-    """Take over a state of the collapsed sampler, fractional counts rounded up."""
+) -> tuple[TopicTree, LevelPriors]:
+    """Take over a state of the collapsed sampler, fractional counts rounded up.
+
+    And the priors that it has come to.
+    """
     share = min(1.0, MOST_TOKENS / X.sum())
     counts = sp.csr_array((np.ceil(share * X.data), X.indices, X.indptr), X.shape)
-    n_sweeps = int(np.clip(TOKEN_VISITS / counts.sum(), LEAST_SWEEPS, MOST_SWEEPS))
-    walks = Walks(Tokens.from_counts(counts), priors, rng=rng)
-    for sweep in range(n_sweeps + 1):
-        reporter.remind(f"start by sampling: sweep {sweep} of {n_sweeps}")
+    tokens = Tokens.from_counts(counts)
+    walks = start_walks(tokens, priors, learned, rng, reporter)
+    for sweep in range(N_SWEEPS):
+        reporter.remind(f"start by sampling: sweep {sweep} of {N_SWEEPS}")
         walks.sweep(0, walks.n_docs, rng)
         walks.tidy()
+        learned.resample(walks, rng)
     tree, columns = walks.tree()
     counts, docs = walks.counts.T[columns], walks.docs[columns]
-    return topics_of_paths(tree.depth, counts, docs)
+    return topics_of_paths(tree.depth, counts, docs), walks.priors
 
 
 def topics_of_paths(

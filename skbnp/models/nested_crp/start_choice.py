@@ -1,6 +1,6 @@
 """Which start of a topic tree is best: each learns for a while, a bound decides."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +23,7 @@ from skbnp.models.nested_crp.memory import (
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
 from skbnp.models.nested_crp.moves.structure import TreeEdits
 from skbnp.models.nested_crp.start import by_clusters, by_gibbs, one_by_one
+from skbnp.models.nested_crp_walks.model import NestedPriors
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans
 from skbnp.utils.random import Purpose, stream
@@ -194,20 +195,32 @@ def _found(
     X, model, result = race.X, race.posterior.model, []
     if init == "sequential":
         return one_by_one(X, model, race.local_step, rng, reporter=race.reporter)
-    if init in ("auto", "agglomerative"):
-        n_leaves = min(n_leaves or _usual_leaves(X.shape[0]), X.shape[0])
-        best, last = race.groupings(kmeans(X, n_leaves, rng))
-        result.append(best.topics)
-        if moves is not None and last is not best:  # leaves the most to merge
-            result.append(last.topics)
     if init in ("auto", "gibbs"):
-        result.append(by_gibbs(X, model.priors, rng, race.reporter))
-    if init == "gibbs" or (init == "agglomerative" and moves is None):
+        topics, priors = by_gibbs(X, model.priors, _learned(model), rng, race.reporter)
+        if model.learn_concentration:
+            priors = replace(priors, seen=model.priors.seen)
+            race.posterior.model = replace(model, priors=priors)
+        return topics
+    n_leaves = min(n_leaves or _usual_leaves(X.shape[0]), X.shape[0])
+    best, last = race.groupings(kmeans(X, n_leaves, rng))
+    result.append(best.topics)
+    if moves is not None and last is not best:  # leaves the most to merge
+        result.append(last.topics)
+    if moves is None:
         return result[0]
     best = max((race.enter(one, moves) for one in result), key=lambda run: run.bound)
-    if moves is not None:
-        best = _regrouped(best, race, moves)
-    return best.topics
+    return _regrouped(best, race, moves).topics
+
+
+def _learned(model: NestedModel) -> NestedPriors:
+    """What the sampler learns of the priors: level proportions, too."""
+    return NestedPriors(
+        model.learn_concentration,
+        model.learn_topic_prior,
+        model.concentration,
+        model.topic,
+        learn_level_prior=model.learn_concentration,
+    )
 
 
 def _usual_leaves(n_docs: int) -> int:

@@ -11,6 +11,7 @@ from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.models.nested_crp_walks.sample import NestedSample
+from skbnp.models.nested_crp_walks.start import start_walks
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import Purpose, stream
 
@@ -31,17 +32,21 @@ COLUMNS = (
 TOKENS_PER_PIECE = 1 << 14
 #: Sweeps over levels alone, where documents start on paths that they are told.
 LEVEL_SWEEPS = 50
+#: Of so many sweeps one draws paths and levels together.
+TOGETHER_EVERY = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedStart(ChainStart):
     """Where a chain starts, and what has been before.
 
-    Tokens start at random levels. Documents without a path take one, one after the
-    other, given those before them.
+    Documents start on the best tree that is found (`start_walks`), or tokens at random
+    levels; documents without a path take one then, one after the other, given those
+    before them.
     """
 
     priors: LevelPriors
+    is_sought: bool = False  # whether a tree is looked for; not after a chunk
     node: NDArray[np.int32] | None = None  # (n_docs, n_levels) as in `Paths`
     ids: NDArray[np.intp] | None = None  # names of these nodes, level by level
     ended: NDArray[np.intp] | None = None  # names that end if no node has them
@@ -93,8 +98,11 @@ class NestedChain(GibbsChain[NestedState]):
             return
         # Each document takes a path.
         rng = stream(seed_entropy, Purpose.START, number, start.step)
-        paths = Paths.at_random(tokens, start.priors, rng, start.node)
-        self.walks = Walks(tokens, start.priors, paths, nodes)
+        if start.is_sought and nodes is None:
+            self.walks = start_walks(tokens, start.priors, priors, rng)
+        else:
+            paths = Paths.at_random(tokens, start.priors, rng, start.node)
+            self.walks = Walks(tokens, start.priors, paths, nodes)
         for _ in range(1 if start.node is None else LEVEL_SWEEPS):
             for begin, stop in self.pieces:
                 self.walks.sweep_levels(begin, stop, rng)
@@ -113,13 +121,16 @@ class NestedChain(GibbsChain[NestedState]):
             begin=start.step,
             log_joint=self._log_joint(),
             paths=self.walks.paths(),
-            priors=start.priors,
+            priors=self.walks.priors,
         )
 
     # -- one sweep --------------------------------------------------------------------
 
     def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
-        self.walks.sweep(begin, stop, rng)
+        if (self.state.step + 1) % TOGETHER_EVERY == 0:
+            self.walks.sweep_together(begin, stop, rng)
+        else:
+            self.walks.sweep(begin, stop, rng)
 
     def _end(self, rng: np.random.Generator) -> tuple[NestedState, list[Lineage]]:
         """Name the nodes, draw hyperparameters."""

@@ -20,7 +20,7 @@ from skbnp.components.hyperparameters import (
     log_rising,
 )
 from skbnp.components.tree_sticks import LevelPriors
-from skbnp.kernels._nested_crp import sweep
+from skbnp.kernels._nested_crp import LEVELS, PATHS, SCORES, TOGETHER, sweep
 from skbnp.rows.tokens import Tokens
 from skbnp.trees import Tree
 
@@ -71,6 +71,24 @@ class Nodes:
         """Number of each node within its level."""
         first = np.searchsorted(self.depth, self.depth)
         return np.arange(len(self.depth)) - first
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Positive numbers of a collection, each listed once: there are few."""
+
+    value: NDArray[np.intp]
+    times: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, counts: NDArray) -> "Numbers":
+        """List those of an array; zeros are left out."""
+        value, times = np.unique(counts[counts > 0], return_counts=True)
+        return cls(value, times)
+
+    def log_rising(self, x: float) -> float:
+        """Sum of the logarithms of x (x + 1) ... (x + n - 1)."""
+        return float(log_rising(x, self.value) @ self.times)
 
 
 class Walks:
@@ -208,14 +226,30 @@ class Walks:
         return np.flatnonzero(used)
 
     def sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
-        """Draw paths and levels of some documents anew."""
-        self._sweep(begin, stop, True, rng)
+        """Draw paths of some documents given levels, then levels."""
+        self._sweep(begin, stop, PATHS, rng)
+
+    def sweep_together(self, begin: int, stop: int, rng: np.random.Generator) -> None:
+        """Draw paths and levels of some documents together, then levels.
+
+        Levels keep a document on its path where the former are drawn given the latter.
+        """
+        self._sweep(begin, stop, TOGETHER, rng)
 
     def sweep_levels(self, begin: int, stop: int, rng: np.random.Generator) -> None:
         """Draw levels of some documents anew; paths stay."""
-        self._sweep(begin, stop, False, rng)
+        self._sweep(begin, stop, LEVELS, rng)
 
-    def _sweep(self, begin: int, stop: int, with_paths: bool, rng: np.random.Generator):
+    def leave_one_out(self, rng: np.random.Generator, n_tries: int) -> Array:
+        """Log p(words and path of each document | all others), (n_docs,).
+
+        Levels are integrated out by the mean of so many tries.
+        """
+        scores = np.zeros(self.n_docs)
+        self._sweep(0, self.n_docs, SCORES, rng, scores, n_tries)
+        return scores
+
+    def _sweep(self, begin: int, stop: int, kind: int, rng: np.random.Generator, *more):
         while begin < stop:
             begin = sweep(
                 self.tokens.begin,
@@ -236,8 +270,9 @@ class Walks:
                 self.log_counts,
                 begin,
                 stop,
-                with_paths,
+                kind,
                 rng.bit_generator,
+                *more,
             )
             if begin < stop:
                 self._make_room()
@@ -304,27 +339,31 @@ class Walks:
         joint = _log_prior_of_paths(docs[1:], docs[inner], self.priors.concentration)
         for level, eta in enumerate(self.priors.topic_prior.tolist()):
             part = held[depth == level]
-            global_stats = np.asarray(part.sum(axis=1)).ravel()
-            joint += _log_evidence(eta, self.n_words, part.data, global_stats)
+            counts = Numbers.of(part.data), Numbers.of(part.sum(axis=1))
+            joint += _log_evidence(eta, self.n_words, *counts)
         return joint
 
     def _log_prior_of_levels(self) -> float:
-        alpha, n_levels = self.priors.level_prior, self.priors.n_levels
-        at = np.bincount(
-            self.tokens.doc * n_levels + self.level, minlength=self.n_docs * n_levels
-        ).reshape(self.n_docs, n_levels)
-        lengths = at.sum(axis=1)
-        levels = sum(
-            log_rising(a, n[n > 0]).sum() for a, n in zip(alpha, at.T, strict=True)
-        )
-        return float(levels - log_rising(alpha.sum(), lengths[lengths > 0]).sum())
+        alpha, (levels, lengths) = self.priors.level_prior, self.level_counts()
+        parts = (n.log_rising(a) for a, n in zip(alpha.tolist(), levels, strict=True))
+        return sum(parts) - lengths.log_rising(alpha.sum())
+
+    def level_counts(self) -> tuple[list["Numbers"], "Numbers"]:
+        """Tokens of documents at each level, and of whole documents."""
+        n_levels = self.priors.n_levels
+        at = self.tokens.doc * n_levels + self.level
+        counts = np.bincount(at, minlength=self.n_docs * n_levels)
+        counts = counts.reshape(self.n_docs, n_levels)
+        return [Numbers.of(n) for n in counts.T], Numbers.of(counts.sum(axis=1))
 
     def log_evidence_of(self, level: int, eta: float) -> float:
         """Log p(words of a level | paths, levels) for a topic prior, of all counts."""
+        return _log_evidence(eta, self.n_words, *self.word_counts(level))
+
+    def word_counts(self, level: int) -> tuple["Numbers", "Numbers"]:
+        """Tokens of each word at nodes of a level, and of all words."""
         part = slice(*self.first[level : level + 2])
-        return _log_evidence(
-            eta, self.n_words, self.counts[:, part], self.global_stats[part]
-        )
+        return Numbers.of(self.counts[:, part]), Numbers.of(self.global_stats[part])
 
 
 def _limits(n_columns: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -339,13 +378,10 @@ def _log_prior_of_paths(children: NDArray, inner: NDArray, gamma: float) -> floa
 
 
 def _log_evidence(
-    eta: float, n_words: int, counts: NDArray, global_stats: NDArray
+    eta: float, n_words: int, counts: Numbers, global_stats: Numbers
 ) -> float:
-    """Log p(words | nodes), topics integrated out; counts may be zero."""
-    words = log_rising(eta, counts[counts > 0]).sum()
-    return float(
-        words - log_rising(n_words * eta, global_stats[global_stats > 0]).sum()
-    )
+    """Log p(words | nodes), topics integrated out."""
+    return counts.log_rising(eta) - global_stats.log_rising(n_words * eta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +392,8 @@ class NestedPriors:
     learn_topic_prior: bool
     concentration: GammaPrior = (1.0, 1.0)
     topic: GammaPrior = (1.0, 1.0)  # of each level
+    learn_level_prior: bool = False
+    level: GammaPrior = (1.0, 1.0)  # of their mean; ratios of levels stay
 
     def resample(self, walks: Walks, rng: np.random.Generator) -> None:
         """Draw what is learned given paths and levels."""
@@ -372,13 +410,29 @@ class NestedPriors:
             )
             priors = replace(priors, concentration=gamma)
         if self.learn_topic_prior:
-            topic_prior = [
-                draw_by_slice(
-                    eta, partial(walks.log_evidence_of, level), self.topic, rng
+            eta = priors.topic_prior.copy()
+            for level in range(priors.n_levels):
+                counts, global_stats = walks.word_counts(level)
+                evidence = partial(
+                    _log_evidence,
+                    n_words=walks.n_words,
+                    counts=counts,
+                    global_stats=global_stats,
                 )
-                for level, eta in enumerate(priors.topic_prior.tolist())
-            ]
-            priors = replace(priors, topic_prior=np.array(topic_prior))
+                eta[level] = draw_by_slice(float(eta[level]), evidence, self.topic, rng)
+            priors = replace(priors, topic_prior=eta)
+        if self.learn_level_prior and priors.n_levels > 1:
+            levels, lengths = walks.level_counts()
+            mean = float(priors.level_prior.mean())
+            shape = priors.level_prior / mean
+
+            def log_density(mean: float) -> float:
+                parts = zip(levels, (mean * shape).tolist(), strict=True)
+                own = sum(n.log_rising(alpha) for n, alpha in parts)
+                return own - lengths.log_rising(mean * len(shape))
+
+            mean = draw_by_slice(mean, log_density, self.level, rng)
+            priors = replace(priors, level_prior=mean * shape)
         walks.set_priors(priors)
 
     def log_density(self, walks: Walks) -> float:
@@ -390,4 +444,6 @@ class NestedPriors:
             total += sum(
                 log_gamma_density(eta, self.topic) for eta in priors.topic_prior
             )
+        if self.learn_level_prior and priors.n_levels > 1:
+            total += log_gamma_density(float(priors.level_prior.mean()), self.level)
         return total

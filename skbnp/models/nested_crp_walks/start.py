@@ -1,0 +1,224 @@
+"""Where sampling of the nested CRP starts: leaves that documents find, grouped afresh.
+
+Documents that take paths and levels together, one after the other, find good leaves in
+a few sweeps. What stands above them they do not find: the words of a node keep its
+documents there. So leaves are grouped in many ways, from one path for all to a parent
+for each leaf, levels are drawn anew in each tree, and the best one stays, by the
+probability of each document given all others. By the log joint of a state a tree that
+has too many nodes would be best, as its levels are the sharpest.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.tree_sticks import LevelPriors
+from skbnp.inference.monitor import SILENT, Reporter
+from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
+from skbnp.rows.tokens import Tokens
+from skbnp.utils.clusters import kmeans, ward_cuts
+
+__all__ = ["Forest", "find_start", "start_walks"]
+
+Array = NDArray[np.float64]
+
+#: Times that documents find leaves from nothing.
+N_STARTS = 3
+#: Sweeps in which documents find leaves, and in which they move in a new tree.
+LEAF_SWEEPS, TREE_SWEEPS = 8, 4
+#: Sweeps over levels alone in a new tree.
+LEVEL_SWEEPS = 30
+#: Such sweeps from one draw of the priors to the next.
+LEARN_EVERY = 3
+#: Levels that the probability of a document is averaged over.
+N_TRIES = 4
+#: Times that leaves are grouped afresh, at most.
+MOST_ROUNDS = 5
+#: Groups that are compared, and further ones by this factor.
+GROUPS, FURTHER = 8, 1.5
+#: Documents that trees are compared on, at most.
+MOST_DOCS = 2000
+#: Of a word's frequency below a node, the least share that a level may have.
+LEAST_SHARE = 0.02
+
+
+def start_walks(
+    tokens: Tokens,
+    priors: LevelPriors,
+    learned: NestedPriors,
+    rng: np.random.Generator,
+    reporter: Reporter = SILENT,
+) -> Walks:
+    """Let all documents walk the tree that is best for some of them."""
+    n_docs = len(tokens.begin) - 1
+    some = np.sort(rng.permutation(n_docs)[:MOST_DOCS])
+    walks, _ = find_start(tokens.take(some), priors, learned, rng, reporter)
+    if len(some) == n_docs:
+        return walks
+    paths = Paths.at_random(tokens, walks.priors, rng)
+    found = walks.paths()
+    paths.node[some] = found.node
+    is_known = np.isin(tokens.doc, some)
+    paths.level[is_known] = found.level
+    walks = Walks(tokens, walks.priors, paths)
+    for doc in np.flatnonzero(paths.node[:, 0] < 0).tolist():
+        walks.sweep_together(doc, doc + 1, rng)
+    return walks
+
+
+def find_start(
+    tokens: Tokens,
+    priors: LevelPriors,
+    learned: NestedPriors,
+    rng: np.random.Generator,
+    reporter: Reporter = SILENT,
+) -> tuple[Walks, float]:
+    """Return the best walks that were found, and the log probability of documents.
+
+    That is the sum over documents of log p(words, path | all other documents).
+    """
+    best = Walks(tokens, priors, rng=rng), -np.inf
+    if tokens.begin[-1] == 0:
+        return best
+
+    def compare(walks: Walks) -> float:
+        nonlocal best
+        score = float(walks.leave_one_out(rng, N_TRIES).sum())
+        if score > best[1]:
+            best = walks, score
+        n_nodes = len(walks.columns)
+        reporter.remind(f"start: {n_nodes} nodes, {best[1] / len(tokens):.4f} at best")
+        return score
+
+    def explore(labels: NDArray[np.intp]) -> None:
+        sizes = [1] * priors.n_levels
+        sizes[1:] = [int(labels.max()) + 1] * (priors.n_levels - 1)
+        forest = Forest(tokens, labels)
+        # Level by level, each with the best number of nodes above.
+        for level in range(1, max(priors.n_levels - 1, 2)):
+            scores = {}
+            for n in numbers_between(sizes[level - 1], sizes[-1]):
+                tried = level_sizes(sizes[:level], n, priors.n_levels, sizes[-1])
+                if tuple(tried) in scores:
+                    continue
+                walks = Walks(tokens, best[0].priors, forest.paths(tried, rng))
+                for sweep in range(LEVEL_SWEEPS):
+                    walks.sweep_levels(0, walks.n_docs, rng)
+                    if sweep % LEARN_EVERY == 0:
+                        learned.resample(walks, rng)
+                scores[tuple(tried)] = compare(walks)
+            sizes = list(max(scores, key=lambda key: scores[key]))
+
+    for _ in range(N_STARTS):
+        walks = Walks(tokens, priors, rng=rng)
+        _sweep(walks, learned, rng, LEAF_SWEEPS)
+        compare(walks)
+        if priors.n_levels == 1:
+            return best
+        explore(_leaves(walks))
+    explore(np.zeros(walks.n_docs, dtype=np.intp))
+    explore(kmeans(_counts(tokens), _usual_leaves(walks.n_docs), rng))
+    for _ in range(MOST_ROUNDS):
+        before = best[1]
+        walks = Walks(tokens, best[0].priors, best[0].paths())
+        _sweep(walks, learned, rng, TREE_SWEEPS)
+        compare(walks)
+        explore(_leaves(walks))
+        if best[1] <= before:
+            break
+    return best
+
+
+def _sweep(
+    walks: Walks, learned: NestedPriors, rng: np.random.Generator, n_sweeps: int
+) -> None:
+    for _ in range(n_sweeps):
+        walks.sweep_together(0, walks.n_docs, rng)
+        walks.tidy()
+        learned.resample(walks, rng)
+
+
+def _leaves(walks: Walks) -> NDArray[np.intp]:
+    return np.unique(walks.path[:, -1], return_inverse=True)[1].ravel()
+
+
+def _counts(tokens: Tokens) -> sp.csr_array:
+    """Counts of the words that there are."""
+    words = np.unique(tokens.words, return_inverse=True)[1].ravel()
+    counts = sp.csr_array((np.ones(len(tokens)), words, tokens.begin.copy()))
+    counts.sum_duplicates()
+    return counts
+
+
+def _usual_leaves(n_docs: int) -> int:
+    """More clusters than are expected."""
+    return int(max(2, min(4.0 * np.sqrt(n_docs / 2.0), n_docs / 10.0)))
+
+
+def numbers_between(least: int, most: int) -> list[int]:
+    """List numbers of nodes that are compared: all small ones, then further ones."""
+    numbers = [*range(least, min(most, least + GROUPS - 1) + 1)]
+    while (more := round(FURTHER * numbers[-1])) < most:
+        numbers.append(more)
+    return sorted({*numbers, most})
+
+
+def level_sizes(above: list[int], n: int, n_levels: int, n_leaves: int) -> list[int]:
+    """Nodes of each level: those above, `n` on the next, then evenly to the leaves."""
+    n_below = n_levels - len(above)
+    if n_below == 1:
+        return [*above, n_leaves]
+    sizes = np.rint(np.geomspace(n, n_leaves, n_below))
+    return [*above, *sizes.astype(int).tolist()]
+
+
+class Forest:
+    """Trees over the same leaves, the nodes of which are cut from Ward's tree of them.
+
+    Leaves are compared by the square roots of word frequencies.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    labels : ndarray of int of shape (n_docs,)
+        Leaf of each document, numbered without gaps.
+    """
+
+    def __init__(self, tokens: Tokens, labels: NDArray[np.intp]):
+        self.labels, self.leaf = labels, labels[tokens.doc]
+        words, word = np.unique(tokens.words, return_inverse=True)
+        self.word = word.ravel()
+        self.pooled = np.zeros((int(labels.max()) + 1, len(words)))
+        np.add.at(self.pooled, (self.leaf, self.word), 1.0)
+
+    def paths(self, sizes: list[int], rng: np.random.Generator) -> Paths:
+        """Put documents on paths of a tree with so many nodes on each level.
+
+        Tokens draw levels by how far the frequency of their word at a node exceeds that
+        above, see `_shares`.
+        """
+        cuts = ward_cuts(self.pooled, sizes)
+        cuts = np.column_stack(
+            [np.unique(cut, return_inverse=True)[1].ravel() for cut in cuts.T]
+        )
+        limits = np.cumsum(_shares(self.pooled, cuts), axis=0)[:-1, self.leaf, self.word]
+        level = (rng.random(len(self.leaf)) > limits).sum(axis=0)
+        return Paths(cuts[self.labels].astype(np.int32), level.astype(np.uint8))
+
+
+def _shares(pooled: Array, cuts: NDArray[np.intp]) -> Array:
+    """Shares of levels in the words of each leaf, (n_levels, n_leaves, n_words).
+
+    A node has as much of a word as all its leaves have, by the geometric mean of their
+    frequencies, less what is above.
+    """
+    frequent = pooled + 0.5 / pooled.shape[1]
+    frequent = np.log(frequent / frequent.sum(axis=1, keepdims=True))
+    common = []
+    for cut in cuts.T:
+        size = np.bincount(cut)
+        member = sp.csr_array((np.ones(len(cut)), (cut, np.arange(len(cut)))))
+        common.append(np.exp((member @ frequent) / size[:, None])[cut])
+    lowest = np.minimum.accumulate(np.array(common)[::-1], axis=0)[::-1]
+    parts = np.diff(lowest, axis=0, prepend=0.0) + LEAST_SHARE * lowest[-1]
+    return parts / parts.sum(axis=0)
