@@ -22,7 +22,7 @@ from skbnp.models.nested_crp_walks import chain as nested_chain
 from skbnp.trees import TreeView
 
 #: Priors of the corpus, nearly; and a chain whose sweeps do not depend on their number.
-PRIORS = {"level_prior": 4.0, "topic_word_prior": 0.1}
+PRIORS = {"level_prior": 4.0, "topic_word_prior": 0.1, "learn_priors": False}
 CHAIN = {"burn_in": 4, "thin": 2, "random_state": 0, **PRIORS}
 
 
@@ -109,7 +109,8 @@ def test_hyperparameters_are_learned_as_asked(learn, docs):
     }
     assert moved["child_concentration"] == (learn is not False)
     assert moved["topic_word_prior"] == (learn is True)
-    assert (crp.level_prior_ == [50.0, 20.0, 10.0]).all()
+    assert (crp.level_prior_ == 1.0).all() == (learn is False)
+    assert (crp.level_prior_ == crp.level_prior_[0]).all()  # their ratios stay
     assert np.shape(crp.topic_word_prior_) == ((3,) if learn is True else ())
 
 
@@ -152,11 +153,12 @@ def test_a_single_level_is_a_single_topic(docs):
 
 
 def test_one_document_has_a_path_of_its_own():
-    crp = GibbsNestedCRP(max_iter=5, random_state=0).fit([[3, 0, 1]])
+    crp = GibbsNestedCRP(learn_priors=False, max_iter=5, random_state=0)
+    crp.fit([[3, 0, 1]])
     np.testing.assert_array_equal(crp.tree_.parent, [-1, 0, 1])
     np.testing.assert_allclose(crp.tree_.weight, [1.0, 0.5, 0.25])
     assert len(crp.lineage_) == 1  # it leaves its path and takes it again
-    assert crp.components_.sum() == 4 + 3 * 3 * 1.0
+    assert crp.components_.sum() == pytest.approx(4 + 3 * 3 * 0.3)
 
 
 def test_documents_of_a_single_token():
@@ -303,7 +305,9 @@ def test_lineage_ends_in_the_nodes_shown(docs, model, X_test):
 
 
 def test_a_node_keeps_its_parent(docs):
-    crp = GibbsNestedCRP(4, max_iter=30, thin=1, random_state=0, **PRIORS).fit(docs)
+    crp = GibbsNestedCRP(
+        4, init="sequential", max_iter=30, thin=1, random_state=0, **PRIORS
+    ).fit(docs)
     parents = {}
     for sample in crp.samples_:
         tree = sample.tree
@@ -320,7 +324,7 @@ def test_a_node_keeps_its_parent(docs):
 @pytest.mark.parametrize("learn", ["concentrations", True])
 def test_warm_start_continues_the_chains_exactly(learn, docs):
     whole = GibbsNestedCRP(
-        max_iter=12, n_chains=2, learn_priors=learn, n_jobs=2, **CHAIN
+        max_iter=12, n_chains=2, n_jobs=2, **(CHAIN | {"learn_priors": learn})
     ).fit(docs)
     parts = clone(whole).set_params(max_iter=5, warm_start=True, n_jobs=1)
     parts = copy_of(parts.fit(docs))
@@ -351,7 +355,7 @@ def test_warm_start_continues_after_an_interrupt(error, docs):
 @pytest.mark.parametrize("error", [Failure, KeyboardInterrupt])
 def test_interrupt_in_the_middle_of_a_sweep_is_undone(error, docs, monkeypatch):
     monkeypatch.setattr(nested_chain, "TOKENS_PER_PIECE", 500)
-    crp = GibbsNestedCRP(max_iter=9, learn_priors=True, **CHAIN)
+    crp = GibbsNestedCRP(max_iter=9, **(CHAIN | {"learn_priors": True}))
     run = nested_chain.NestedChain.run
 
     def fail(self, piece):
@@ -382,7 +386,8 @@ def test_warm_start_on_other_documents_begins_with_the_nodes_there_are(docs, X_t
     known = before & set(crp.component_ids_.tolist())
     assert len(known) > 9
     assert all(sample.tree.parent_of(node) == tree.parent_of(node) for node in known)
-    fresh = GibbsNestedCRP(max_iter=1, random_state=0, **PRIORS).fit(X_test)
+    fresh = GibbsNestedCRP(init="sequential", max_iter=1, random_state=0, **PRIORS)
+    fresh.fit(X_test)
     assert crp.log_joint_ > fresh.log_joint_ + 0.2
 
 

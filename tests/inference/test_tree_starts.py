@@ -23,7 +23,7 @@ from skbnp.models.nested_crp.start import (
     topics_of_paths,
 )
 from skbnp.models.nested_crp.start_choice import Race, choose_start, start_posterior
-from skbnp.models.nested_crp_walks.model import Walks
+from skbnp.models.nested_crp_walks.model import NestedPriors
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans
 
@@ -167,13 +167,18 @@ def test_excess_weighs_words_by_how_much_more_frequent_they_are(seed):
     assert_allclose(rare, [0.0, 15.0])
 
 
+#: What the sampler does not learn.
+NOTHING = NestedPriors(False, False)
+
+
 # A sampler, and one by one ------------------------------------------------------------
 
 
 def test_state_of_the_sampler_holds_all_documents(seed):
     rng = np.random.default_rng(seed)
     X, _, leaf = planted(rng)
-    topics = by_gibbs(X, MODEL.priors, rng)
+    topics, priors = by_gibbs(X, MODEL.priors, NOTHING, rng)
+    assert priors == MODEL.priors
     check_start(topics, X)
     assert_array_equal(topics.word_counts, np.round(topics.word_counts))
     assert is_finer(ends_of(topics, X), leaf)
@@ -183,31 +188,12 @@ def test_sampler_takes_fractions_and_large_counts(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng)
     X.data += 0.3
-    monkeypatch.setattr(tree_starts, "LEAST_SWEEPS", 2)
-    monkeypatch.setattr(tree_starts, "MOST_SWEEPS", 2)
-    topics = by_gibbs(X, MODEL.priors, rng)
+    monkeypatch.setattr(tree_starts, "N_SWEEPS", 2)
+    topics, _ = by_gibbs(X, MODEL.priors, NOTHING, rng)
     check_start(topics, sp.csr_array(np.ceil(X.toarray())))
     monkeypatch.setattr(tree_starts, "MOST_TOKENS", X.sum() / 4)
-    topics = by_gibbs(X, MODEL.priors, rng)
+    topics, _ = by_gibbs(X, MODEL.priors, NOTHING, rng)
     check_start(topics, sp.csr_array(np.ceil(X.toarray() / 4)))
-
-
-@pytest.mark.parametrize("scale", [1e-3, 1.0])
-def test_sampler_sweeps_by_the_tokens_that_it_visits(scale, seed, monkeypatch):
-    rng = np.random.default_rng(seed)
-    X, *_ = planted(rng)
-    X.data = np.full(X.nnz, scale)
-    n_sweeps, sweep = [], Walks.sweep
-
-    def count(walks, *args):
-        n_sweeps.append(1)
-        sweep(walks, *args)
-
-    monkeypatch.setattr(tree_starts, "TOKEN_VISITS", 30.5 * X.nnz)
-    monkeypatch.setattr(tree_starts, "LEAST_SWEEPS", 1)
-    monkeypatch.setattr(tree_starts, "Walks", type("W", (Walks,), {"sweep": count}))
-    by_gibbs(X, MODEL.priors, rng)
-    assert sum(n_sweeps) == 31  # one of them takes the documents in
 
 
 def test_documents_one_by_one_open_branches_for_their_like(seed):
@@ -294,21 +280,6 @@ def test_each_start_is_named_afresh_and_holds_all_documents(init, moves, seed):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng, n_docs=24)
     check_chosen(chosen(X, init, moves=moves), 24)
-
-
-@pytest.mark.long
-def test_better_start_is_chosen(seed, monkeypatch):
-    rng = np.random.default_rng(seed)
-    X, _, leaf = planted(rng)
-    monkeypatch.setattr(tree_choice, "kmeans", lambda X, n, rng: leaf)  # may miss one
-    good = chosen(X, "agglomerative", n_leaves=6)
-    bad = topics_of_paths(np.arange(3), np.ones((3, 50)), np.array([60, 60, 60]))
-    assert same_partition(ends_of(good.state, X), leaf)
-    for first, second in ((good.state, bad), (bad, good.state)):
-        monkeypatch.setattr(tree_choice, "by_clusters", lambda *_: iter([first]))  # noqa: B023
-        monkeypatch.setattr(tree_choice, "by_gibbs", lambda *_: second)  # noqa: B023
-        posterior = chosen(X, "auto")
-        assert same_partition(ends_of(posterior.state, X), leaf)
 
 
 @pytest.mark.long

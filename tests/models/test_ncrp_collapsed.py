@@ -378,7 +378,10 @@ def test_tree_has_the_nodes_that_documents_walk(seed):
 # -- Geweke's test ---------------------------------------------------------------------
 
 LENGTHS = (3, 4, 2, 5, 1, 3)
-LEARN = NestedPriors(True, True, (4.0, 3.0), (6.0, 8.0))
+#: Of all hyperparameters, and the ratios of level priors.
+PRIORS = (4.0, 3.0), (6.0, 8.0), True, (5.0, 4.0)
+LEARN = NestedPriors(True, True, *PRIORS)
+SHAPE = np.array(ALPHA) / np.mean(ALPHA)
 
 
 @dataclass
@@ -387,6 +390,7 @@ class SamplerState:
 
     gamma: float
     eta: np.ndarray
+    alpha: np.ndarray
     paths: list  # of each document, names of nodes within their parent
     levels: list  # of each document
     docs: list
@@ -395,6 +399,7 @@ class SamplerState:
     def draw(cls, rng):
         gamma = rng.gamma(4.0, 1.0 / 3.0)
         eta = rng.gamma(6.0, 1.0 / 8.0, size=3)
+        alpha = rng.gamma(5.0, 1.0 / 4.0) * SHAPE
         through, paths, levels = {}, [], []
         for length in LENGTHS:
             path = (0,)
@@ -407,9 +412,9 @@ class SamplerState:
                 sizes[k] += 1
                 path = (*path, k)
             paths.append(path)
-            share = rng.dirichlet(ALPHA)
+            share = rng.dirichlet(alpha)
             levels.append(rng.choice(3, size=length, p=share).tolist())
-        state = cls(gamma, eta, paths, levels, [])
+        state = cls(gamma, eta, alpha, paths, levels, [])
         state.draw_words(rng)
         return state
 
@@ -436,7 +441,7 @@ def statistics(sampler_state):
         state,
         sampler_state.docs,
         sampler_state.gamma,
-        ALPHA,
+        tuple(sampler_state.alpha),
         tuple(sampler_state.eta),
         N_WORDS,
     )
@@ -453,6 +458,8 @@ def statistics(sampler_state):
         "eta 1": sampler_state.eta[1],
         "eta 2": sampler_state.eta[2],
         "eta 2^2": sampler_state.eta[2] ** 2,
+        "alpha": sampler_state.alpha.sum(),
+        "log alpha": np.log(sampler_state.alpha[0]),
         "log eta 1": np.log(sampler_state.eta[1]),
         "eta 0 by eta 2": sampler_state.eta[0] * sampler_state.eta[2],
         "log joint": log_p,
@@ -490,18 +497,19 @@ def walk(state, docs=None, before=None, names=None):
             node[row, level] = names[level].setdefault(prefix, len(names[level]))
     tokens = Tokens(np.concatenate(words).astype(np.int32), begin, N_WORDS)
     paths = Paths(node, np.concatenate(levels).astype(np.uint8))
-    priors = LevelPriors(state.gamma, np.array(ALPHA), state.eta)
+    priors = LevelPriors(state.gamma, state.alpha, state.eta)
     return Walks(tokens, priors, paths, before), names
 
 
-def moved(state, rng, priors=LEARN):
+def moved(state, rng, priors=LEARN, sweep=Walks.sweep):
     walks, _ = walk(state)
-    walks.sweep(0, len(LENGTHS), rng)
+    sweep(walks, 0, len(LENGTHS), rng)
     priors.resample(walks, rng)
     split = walks.tokens.begin[1:-1]
     return SamplerState(
         walks.priors.concentration,
         walks.priors.topic_prior,
+        walks.priors.level_prior,
         [tuple(path) for path in walks.path.tolist()],
         [own.tolist() for own in np.split(walks.level, split)],
         [own.tolist() for own in np.split(walks.tokens.words, split)],
@@ -537,7 +545,11 @@ def moved_in_part(state, rng, priors=LEARN):
         paths[doc] = tuple(walks.path[row].tolist())
         levels[doc], docs[doc] = held.tolist(), words.tolist()
     gamma, eta = walks.priors.concentration, walks.priors.topic_prior
-    return SamplerState(gamma, eta, paths, levels, docs)
+    return SamplerState(gamma, eta, walks.priors.level_prior, paths, levels, docs)
+
+
+def moved_together(state, rng, priors=LEARN):
+    return moved(state, rng, priors, Walks.sweep_together)
 
 
 #: Draws in which bugs are found.
@@ -545,7 +557,7 @@ N_FEW = 2_000
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("move", [moved_in_part, moved])
+@pytest.mark.parametrize("move", [moved_in_part, moved, moved_together])
 def test_geweke(move, seed):
     check_joint_distribution(SamplerState.draw, statistics, move, N_FEW, seed)
 
@@ -573,10 +585,22 @@ class SharesTopicPrior(NestedPriors):
         walks.set_priors(replace(walks.priors, topic_prior=same))
 
 
+class ForgetsLevels(NestedPriors):
+    """Draws the level prior from its prior, and adds something."""
+
+    def resample(self, walks, rng):
+        NestedPriors.resample(self, walks, rng)
+        priors = walks.priors
+        mean = rng.gamma(5.0, 1.0 / 4.0)
+        walks.set_priors(replace(priors, level_prior=(mean + 0.3) * SHAPE))
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("bug", [CountsLeavesAsRestaurants, SharesTopicPrior])
+@pytest.mark.parametrize(
+    "bug", [CountsLeavesAsRestaurants, SharesTopicPrior, ForgetsLevels]
+)
 def test_geweke_finds_planted_bugs(bug):
-    wrong = bug(True, True, (4.0, 3.0), (6.0, 8.0))
+    wrong = bug(True, True, *PRIORS)
     with pytest.raises(AssertionError):
         check_joint_distribution(
             SamplerState.draw,
@@ -627,27 +651,15 @@ def test_check_finds_what_is_forgotten(wrong):
         check_frequencies(docs, 2, wrong, N_DRAWS, 0, gone)
 
 
-def forget_present_levels(walks, rng):
-    """Levels are drawn anew on the present path, too: a visit from nowhere."""
-    for doc in range(walks.n_docs):
-        paths = walks.paths()
-        paths.node[doc] = -1
-        walks.restore(gapless(paths))
-        walks.sweep_together(doc, doc + 1, rng)
-
-
-def gapless(paths):
-    """Number the nodes of each level without gaps."""
-    node = paths.node.copy()
-    for level in range(1, node.shape[1]):
-        seated = node[:, level] >= 0
-        number = np.unique(node[seated, level], return_inverse=True)[1]
-        node[seated, level] = number.ravel()
-    return Paths(node, paths.level)
+def wrong_prior_together(walks, rng):
+    kept, priors = walks.priors, walks.priors
+    walks.priors = LevelPriors(2 * GAMMA, priors.level_prior, priors.topic_prior)
+    walks.sweep_together(0, walks.n_docs, rng)
+    walks.priors = kept
 
 
 @pytest.mark.parametrize(
-    "wrong", [forget_to_move, keep_paths, wrong_prior, forget_present_levels]
+    "wrong", [forget_to_move, keep_paths, wrong_prior, wrong_prior_together]
 )
 def test_check_finds_wrong_moves(wrong):
     docs, n_levels, _ = CORPORA["two-levels"]

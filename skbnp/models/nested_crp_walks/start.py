@@ -27,17 +27,17 @@ N_STARTS = 3
 #: Sweeps in which documents find leaves, and in which they move in a new tree.
 LEAF_SWEEPS, TREE_SWEEPS = 8, 4
 #: Sweeps over levels alone in a new tree.
-LEVEL_SWEEPS = 30
+LEVEL_SWEEPS = 20
 #: Such sweeps from one draw of the priors to the next.
 LEARN_EVERY = 3
 #: Levels that the probability of a document is averaged over.
 N_TRIES = 4
 #: Times that leaves are grouped afresh, at most.
-MOST_ROUNDS = 5
+MOST_ROUNDS = 3
 #: Groups that are compared, and further ones by this factor.
-GROUPS, FURTHER = 8, 1.5
+GROUPS, FURTHER = 8, 2.0
 #: Documents that trees are compared on, at most.
-MOST_DOCS = 2000
+MOST_DOCS = 1000
 #: Of a word's frequency below a node, the least share that a level may have.
 LEAST_SHARE = 0.02
 
