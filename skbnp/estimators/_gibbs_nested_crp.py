@@ -3,12 +3,15 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
 from skbnp.estimators._base import are_in_use
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler, evenly_spaced
@@ -39,8 +42,12 @@ from skbnp.utils.validation import (
     check_gamma_prior,
     check_is_fitted,
 )
+from skbnp.utils.warnings import warn_caller
 
 __all__ = ["GibbsNestedCRP"]
+
+#: Agreement of chains below which a fit warns.
+LEAST_AGREEMENT = 0.5
 
 
 class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
@@ -75,26 +82,32 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     child_concentration : float, default=1.0
         Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
         values make more branches. The value to start from, where it is learned.
-    level_prior : float or array-like of shape (max_depth,), default=(50, 20, 10)
+    level_prior : float or array-like of shape (max_depth,), default=1.0
         Dirichlet parameter of a document's proportions of levels (alpha), each in
         [1e-100, 1e10], one for all levels or one for each, the root first. Larger
         values at the root leave less to special topics. They count like words of a
-        document: where these are short, smaller ones leave room for branches.
-    topic_word_prior : float or array-like of shape (max_depth,), default=1.0
+        document. The values to start from, where they are learned: their mean is, and
+        their ratios stay.
+    topic_word_prior : float or array-like of shape (max_depth,), default=0.3
         Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10], one for
         all levels or one for each. Smaller values make more and more specific topics.
         The values to start from, where they are learned.
-    learn_priors : bool or "concentrations", default=False
-        Whether to draw the concentration of children and the topic prior of each level
-        in every sweep (True), the concentration alone, or nothing (False). Topic priors
-        have a Gamma(1, 1) prior.
+    learn_priors : bool or "concentrations", default="concentrations"
+        Whether to draw the concentration of children, the mean of `level_prior` and the
+        topic prior of each level in every sweep (True), all but the topic priors, or
+        nothing (False). That mean and topic priors have a Gamma(1, 1) prior. In text,
+        where words of a document recur, topic priors that are drawn become so small
+        that there is a leaf for every few documents.
     child_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma prior of `child_concentration`, both > 0.
-    init : fitted topic tree or None, default=None
-        A model to start from: each document starts on the path that its
-        `decision_path` tells, and some sweeps over levels alone come first. Where that
-        path leaves the tree, and for all where None, documents take a path one after
-        the other, given those before. Wrap it in
+    init : fitted topic tree, "sequential" or None, default=None
+        Where chains start. None: on the best of many trees over the same leaves, one
+        path for all among them, by the probability of each of up to 1,000 documents
+        given all others, see Notes. "sequential": documents take a path one after the
+        other, given those before, by random levels. A fitted tree: each document starts
+        on the path of its `decision_path`, and some sweeps over levels alone come
+        first; where that path leaves the tree documents take one as in "sequential".
+        Wrap it in
         `sklearn.frozen.FrozenEstimator` where the estimator will be cloned, as by
         `GridSearchCV`.
     max_iter : int, default=500
@@ -159,7 +172,11 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     child_concentration_ : float
         Value of that sample.
     level_prior_ : ndarray of shape (max_depth,)
-        Value for each level.
+        Value of that sample for each level.
+    chain_agreement_ : ndarray of shape (max_depth - 1,)
+        Adjusted Rand index of the documents' nodes at each level below the root, the
+        mean over pairs of chains; empty with one chain, and after `partial_fit`. Where
+        it is low, `fit` warns.
     topic_word_prior_ : float or ndarray of shape (max_depth,)
         Value of that sample, for each level where they differ.
     n_components_posterior_ : dict of int to float
@@ -199,14 +216,22 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     node, some 30 bytes per token, and per chain. Only chains run side by side: one
     chain is sequential. An interrupt waits for some 16,000 tokens of each chain.
 
-    Sampling paths one document at a time moves large branches slowly: several chains,
-    or `init`, tell whether a tree has settled.
+    Where a document stands keeps its levels, and these keep it there. So a chain starts
+    on a tree that has been looked for: documents draw paths and levels together, for
+    each path one proposal of levels, token by token; their leaves, and clusters of
+    documents, are grouped by Ward's method into trees with different numbers of nodes;
+    levels are drawn anew in each; and the tree stays under which documents are most
+    probable, each given all others. Every tenth sweep draws paths and levels together,
+    too, as iterated sampling importance resampling does. Large branches still move
+    slowly: `chain_agreement_` of several chains tells whether a tree has settled.
 
     **Departures from the papers**
 
     - Proportions of levels are Dirichlet as in [2]_ and [3]_, not GEM as in [1]_.
-    - The first sweep, in which documents take a path one after the other, goes by
-      random levels, which are drawn anew for each document right after its path.
+    - The start above, and sweeps that draw paths and levels together. The papers'
+      algorithm is ``init="sequential"`` with ``level_prior=(50, 20, 10)``,
+      ``topic_word_prior=1.0`` and ``learn_priors=False``; in its first sweep documents
+      go by random levels, which are drawn anew right after each path.
     - New documents are not sampled: [3]_ averages over samples of their paths and
       levels after a burn-in, here one deterministic step stands for them under each
       sample.
@@ -214,8 +239,8 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     - Paths beyond the tree need no auxiliary choice: all new branches below a node are
       one candidate, by the evidence of words at new nodes.
     - Hyperparameters are drawn, if at all, by the auxiliary variables of Escobar and
-      West (gamma) and slice sampling (eta), under Gamma priors given by shape and rate;
-      alpha is fixed.
+      West (gamma) and slice sampling (eta, the mean of alpha), under Gamma priors given
+      by shape and rate.
 
     References
     ----------
@@ -389,7 +414,36 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     def _check_chain(self, state: NestedState) -> None:
         check_level_priors(state.priors)
 
+    def _warn_if_chains_disagree(self) -> None:
+        super()._warn_if_chains_disagree()
+        agreement = self.chain_agreement_
+        if len(agreement) and (low := float(agreement.min())) < LEAST_AGREEMENT:
+            level = int(agreement.argmin()) + 2
+            warn_caller(
+                f"The chains put documents on different paths: at level {level} their "
+                f"adjusted Rand index is {low:.2f}, and should be near 1. Increase "
+                "max_iter, or trust only the levels that agree (chain_agreement_).",
+                ConvergenceWarning,
+            )
+
     # -- evaluation: reads samples, writes nothing, draws nothing ----------------------
+
+    @property
+    def chain_agreement_(self) -> np.ndarray:
+        """Adjusted Rand index of documents' nodes at each level below the root.
+
+        The mean over pairs of chains, of their last states, (max_depth - 1,); empty
+        where there are no two chains that can go on.
+        """
+        check_is_fitted(self)
+        nodes = [state.paths.node for state in self._chains or ()]
+        if len(nodes) < 2 or len(nodes[0]) == 0:
+            return np.zeros(0)
+        pairs = [
+            [adjusted_rand_score(a, b) for a, b in zip(one.T[1:], two.T[1:], strict=True)]
+            for one, two in combinations(nodes, 2)
+        ]
+        return np.mean(pairs, axis=0)
 
     @property
     def components_(self) -> np.ndarray:

@@ -99,19 +99,21 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     child_concentration : float, default=1.0
         Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
         values make more branches. The value to start from, where it is learned.
-    level_prior : float or array-like of shape (max_depth,), default=(50, 20, 10)
+    level_prior : float or array-like of shape (max_depth,), default=1.0
         Dirichlet parameter of a document's proportions of levels (alpha), each in
         [1e-100, 1e10], one for all levels or one for each, the root first. Larger
         values at the root leave less to special topics. They count like words of a
-        document: where these are short, smaller ones leave room for branches.
-    topic_word_prior : float or array-like of shape (max_depth,), default=1.0
+        document. Where priors are learned, the sampler of the start learns their mean,
+        and their ratios stay.
+    topic_word_prior : float or array-like of shape (max_depth,), default=0.3
         Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10], one for
         all levels or one for each. Smaller values make more and more specific topics.
         The values to start from, where they are learned.
-    learn_priors : bool or "concentrations", default=False
+    learn_priors : bool or "concentrations", default="concentrations"
         Whether to learn the concentration of children and the topic prior of each level
         (True), the concentration alone, or nothing (False), by maximising the bound.
-        Topic priors have a Gamma(1, 1) prior.
+        Topic priors have a Gamma(1, 1) prior. Level priors are learned at the start
+        alone, by its sampler, unless False.
     child_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma prior of `child_concentration`, both > 0.
     structure_moves : bool or TreeMoves, default=True
@@ -125,16 +127,16 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         easily.
     init : {"auto", "agglomerative", "gibbs", "sequential"} or fitted \
             GibbsNestedCRP, default="auto"
-        Where the tree starts. "agglomerative": clusters of documents, joined to groups,
-        the number of these by the collapsed bound. "gibbs": a state of the collapsed
-        sampler after 200 to 2000 sweeps. "auto": these two, each improved for up to 20
-        passes; the higher collapsed bound wins. "sequential": documents one after the
+        Where the tree starts. "auto" and "gibbs": a state of the collapsed sampler, 50
+        sweeps after its own start (see `GibbsNestedCRP`), which compares many trees.
+        "agglomerative": clusters of documents, joined to groups, the number of these by
+        the collapsed bound; slow. "sequential": documents one after the
         other take a path or open a branch. A fitted sampler gives its sample with the
         highest log joint; wrap it in `sklearn.frozen.FrozenEstimator` where the
         estimator will be cloned, as by `GridSearchCV`. Starts see 1,500 random
         documents at the most, in `partial_fit` those of the first call. Where the tree
-        may change, "agglomerative" and "auto" group the leaves that they end with
-        afresh, as long as that is better.
+        may change, "agglomerative" groups the leaves that it ends with afresh, as long
+        as that is better.
     init_n_leaves : int or None, default=None
         Clusters of the agglomerative start, at most one per document. None is the
         smaller of 4 sqrt(D / 2) and D / 10 for D documents: more than are expected,

@@ -113,7 +113,8 @@ def summary(
         of topics and of the log joint over the sweeps of the last `fit` after burn-in:
         R-hat should be near 1 (below 1.01, says [1]_), and the ESS says how many
         independent draws the sweeps of all chains are worth. Both are left out of what
-        never changes, and with fewer than 8 sweeps.
+        never changes, and with fewer than 8 sweeps. "chains agree" is the adjusted Rand
+        index of the documents' nodes in the last states of chains over trees, by level.
 
     Raises
     ------
@@ -423,6 +424,10 @@ def _chains(model, unit):
     log_joint = model.log_joint_ if best is None else best.log_joint
     if math.isfinite(log_joint):
         facts["log joint"] = f"{log_joint:.4f} nats per {unit}"
+    agreement = getattr(model, "chain_agreement_", ())
+    if len(agreement):
+        levels = (f"{value:.2f} (level {i + 2})" for i, value in enumerate(agreement))
+        facts["chains agree"] = ", ".join(levels)
     return facts | _mixing(model)
 
 

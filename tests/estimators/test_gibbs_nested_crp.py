@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.exceptions import (
+    ConvergenceWarning,
+    DataConversionWarning,
+    NotFittedError,
+)
 from sklearn.metrics import adjusted_rand_score
 
 from checks.failures import Failure, failing_visit
@@ -17,6 +21,7 @@ from skbnp import HDP, GibbsNestedCRP, NestedCRP
 from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import make_tree
 from skbnp.estimators import TreeMoves
+from skbnp.inspection import summary
 from skbnp.metrics import document_completion_score, fold_in_score
 from skbnp.models.nested_crp_walks import chain as nested_chain
 from skbnp.trees import TreeView
@@ -316,6 +321,31 @@ def test_a_node_keeps_its_parent(docs):
                 node
             )
     assert len(parents) > crp.n_components_
+
+
+# -- chains ----------------------------------------------------------------------------
+
+
+def test_agreement_of_chains_is_that_of_their_last_states(model, docs):
+    nodes = [state.paths.node for state in model._chains]
+    expected = [adjusted_rand_score(*(n[:, level] for n in nodes)) for level in (1, 2)]
+    np.testing.assert_allclose(model.chain_agreement_, expected)
+    line = f"{expected[0]:.2f} (level 2), {expected[1]:.2f} (level 3)"
+    assert f"chains agree         {line}" in summary(model)
+    alone = GibbsNestedCRP(max_iter=2, random_state=0, **PRIORS).fit(docs)
+    assert len(alone.chain_agreement_) == 0
+    assert "chains agree" not in summary(alone)
+
+
+def test_chains_that_disagree_warn_and_others_do_not(docs):
+    settings = {"n_chains": 2, "max_iter": 2, "random_state": 0, **PRIORS}
+    with pytest.warns(ConvergenceWarning, match="different paths: at level [23]"):
+        crp = GibbsNestedCRP(init="sequential", **settings).fit(docs)
+    assert crp.chain_agreement_.min() < 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        crp = GibbsNestedCRP(**settings).fit(docs)
+    assert crp.chain_agreement_.min() > 0.5
 
 
 # -- going on --------------------------------------------------------------------------

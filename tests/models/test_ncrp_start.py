@@ -1,0 +1,106 @@
+"""Where sampling of the nested CRP starts."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+from sklearn.metrics import adjusted_rand_score
+
+from reference import nested_crp as reference
+from skbnp.components.tree_sticks import LevelPriors
+from skbnp.datasets import make_tree
+from skbnp.models.nested_crp_walks import start
+from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
+from skbnp.models.nested_crp_walks.start import Forest, find_start, start_walks
+from skbnp.rows.tokens import Tokens
+
+LEARN = NestedPriors(True, False, learn_level_prior=True)
+
+
+def priors_of(n_levels, eta=0.3):
+    return LevelPriors(1.0, np.ones(n_levels), np.full(n_levels, eta))
+
+
+def tokens_of(X):
+    return Tokens.from_counts(sp.csr_array(X))
+
+
+def test_planted_tree_is_found(seed):
+    corpus = make_tree(200, branching=(2, 3), random_state=3)
+    rng = np.random.default_rng(seed)
+    walks, _ = find_start(tokens_of(corpus.data), priors_of(3), LEARN, rng)
+    for level, least in ((1, 0.95), (2, 0.9)):
+        score = adjusted_rand_score(corpus.path[:, level], walks.path[:, level])
+        assert score >= least
+    # Documents one after the other do not find it.
+    walks = Walks(tokens_of(corpus.data), priors_of(3), rng=rng)
+    for _ in range(20):
+        walks.sweep(0, walks.n_docs, rng)
+    assert adjusted_rand_score(corpus.path[:, 1], walks.path[:, 1]) < 0.95
+
+
+def test_documents_of_one_topic_have_one_path(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.multinomial(60, rng.dirichlet(np.full(60, 0.5)), size=200)
+    walks, _ = find_start(tokens_of(X), priors_of(3), LEARN, rng)
+    assert len(walks.columns) == 3
+
+
+def test_score_is_the_probability_of_a_document_given_all_others(seed):
+    docs, gamma, alpha, eta = [[0, 0, 1], [0, 2], [1, 1]], 0.8, (2.0, 1.0), (1.0, 0.5)
+    begin = np.cumsum([0, *map(len, docs)])
+    tokens = Tokens(np.concatenate(docs).astype(np.int32), begin, 3)
+    priors = LevelPriors(gamma, np.array(alpha), np.array(eta))
+    node = np.array([[0, 0], [0, 0], [0, 1]], dtype=np.int32)
+    level = np.array([0, 1, 1, 0, 1, 1, 0], dtype=np.uint8)
+    walks = Walks(tokens, priors, Paths(node, level))
+    result = walks.leave_one_out(np.random.default_rng(seed), 20_000)
+    np.testing.assert_array_equal(walks.level, level)
+    np.testing.assert_array_equal(walks.paths().node, node)
+    paths, hyper = node.tolist(), (gamma, alpha, eta, 3)
+    for doc, words in enumerate(docs):
+        others = [i for i in range(3) if i != doc]
+        own = slice(begin[doc], begin[doc + 1])
+
+        def log_joint(rows, levels):
+            state = reference.canonical([tuple(paths[i]) for i in rows]), levels
+            return reference.log_joint(state, [docs[i] for i in rows], *hyper)
+
+        held = tuple(np.delete(level, own).tolist())
+        each = [
+            log_joint([*others, doc], (*held, *own_levels))
+            for own_levels in np.ndindex(*(2,) * len(words))
+        ]
+        expected = logsumexp(each) - log_joint(others, held)
+        assert result[doc] == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("n_levels", [2, 3, 5])
+def test_trees_are_nested_over_the_leaves(n_levels, seed):
+    corpus = make_tree(60, random_state=1)
+    rng, labels = np.random.default_rng(seed), corpus.target - corpus.target.min()
+    labels = np.unique(labels, return_inverse=True)[1]
+    sizes = [1, *np.linspace(2, 9, n_levels - 1).astype(int)]
+    paths = Forest(tokens_of(corpus.data), labels).paths(sizes, rng)
+    if n_levels > 2:
+        assert adjusted_rand_score(paths.node[:, -1], labels) == 1.0
+    for above, below in zip(paths.node.T, paths.node.T[1:], strict=False):
+        pairs = np.unique(np.column_stack([above, below]), axis=0)
+        assert len(pairs) == below.max() + 1  # each node has one parent
+    assert paths.level.max() < n_levels
+
+
+def test_other_documents_follow_where_some_are_compared(seed, monkeypatch):
+    corpus = make_tree(120, random_state=3)
+    monkeypatch.setattr(start, "MOST_DOCS", 60)
+    tokens, rng = tokens_of(corpus.data), np.random.default_rng(seed)
+    walks = start_walks(tokens, priors_of(3), LEARN, rng)
+    assert walks.docs[0] == 120
+    assert walks.global_stats.sum() == len(tokens)
+    assert adjusted_rand_score(corpus.target, walks.path[:, -1]) > 0.7
+
+
+def test_no_documents_leave_the_root():
+    tokens = Tokens(np.zeros(0, np.int32), np.zeros(1, np.int64), 3)
+    walks = start_walks(tokens, priors_of(3), LEARN, np.random.default_rng(0))
+    assert len(walks.columns) == 1
