@@ -357,9 +357,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     def _start(self, goes_on: bool) -> NestedStart:
         """Where documents take a path one after the other."""
         if not goes_on:
-            return NestedStart(
-                priors=self._level_priors(), is_sought=self.init is None
-            )
+            return NestedStart(priors=self._level_priors(), is_sought=self.init is None)
         return NestedStart(
             priors=self._best().priors,
             ended=self.component_ids_,
@@ -436,11 +434,15 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         where there are no two chains that can go on.
         """
         check_is_fitted(self)
-        nodes = [state.paths.node for state in self._chains or ()]
+        states: Any = self._chains or ()
+        nodes = [state.paths.node for state in states]
         if len(nodes) < 2 or len(nodes[0]) == 0:
             return np.zeros(0)
         pairs = [
-            [adjusted_rand_score(a, b) for a, b in zip(one.T[1:], two.T[1:], strict=True)]
+            [
+                adjusted_rand_score(a, b)
+                for a, b in zip(one.T[1:], two.T[1:], strict=True)
+            ]
             for one, two in combinations(nodes, 2)
         ]
         return np.mean(pairs, axis=0)

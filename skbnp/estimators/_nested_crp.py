@@ -476,7 +476,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         n_docs = max(posterior.global_stats.stub_masses.sum(), 1e-300)
         n_tokens = posterior.global_stats.n_tokens / n_docs  # of a document
         prior = float(posterior.model.priors.level_prior.sum())
-        if is_bare_path(self) and 0.0 < n_tokens < prior:
+        is_given = not posterior.model.learn_concentration
+        if is_bare_path(self) and is_given and 0.0 < n_tokens < prior:
             warn_caller(
                 "The tree is a single path. level_prior counts like "
                 f"{prior:.3g} words of a document, and documents have {n_tokens:.3g}: "

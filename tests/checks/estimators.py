@@ -85,6 +85,7 @@ _SAMPLER = {"max_iter": 3, "burn_in": 0, "split_merge_sweeps": 2, "random_state"
 # A prior for whatever number of levels.
 _TREE_SAMPLER = {
     "level_prior": 5.0,
+    "init": "sequential",
     **{name: value for name, value in _SAMPLER.items() if "split" not in name},
 }
 

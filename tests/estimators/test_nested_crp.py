@@ -547,7 +547,14 @@ def test_not_converged_says_what_to_raise(few):
 def test_single_path_of_short_documents_names_the_cure():
     """A prior of 80 words at the levels leaves nothing for five."""
     drawn = make_tree(150, n_words=5, branching=(3,), random_state=0)
-    crp = NestedCRP(2, init="sequential", level_prior=40.0, random_state=0)
+    crp = NestedCRP(
+        2,
+        init="sequential",
+        level_prior=40.0,
+        topic_word_prior=1.0,
+        learn_priors=False,
+        random_state=0,
+    )
     with pytest.warns(UserWarning, match="single path.*80 words.*have 5: smaller"):
         crp.fit(drawn.data)
     assert len(crp.tree_.leaves) == 1

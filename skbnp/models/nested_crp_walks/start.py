@@ -8,6 +8,8 @@ probability of each document given all others. By the log joint of a state a tre
 has too many nodes would be best, as its levels are the sharpest.
 """
 
+from operator import itemgetter
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -23,17 +25,17 @@ __all__ = ["Forest", "find_start", "start_walks"]
 Array = NDArray[np.float64]
 
 #: Times that documents find leaves from nothing.
-N_STARTS = 3
+N_STARTS = 4
 #: Sweeps in which documents find leaves, and in which they move in a new tree.
 LEAF_SWEEPS, TREE_SWEEPS = 8, 4
 #: Sweeps over levels alone in a new tree.
 LEVEL_SWEEPS = 20
 #: Such sweeps from one draw of the priors to the next.
-LEARN_EVERY = 3
+LEARN_EVERY = 8
 #: Levels that the probability of a document is averaged over.
 N_TRIES = 4
 #: Times that leaves are grouped afresh, at most.
-MOST_ROUNDS = 3
+MOST_ROUNDS = 5
 #: Groups that are compared, and further ones by this factor.
 GROUPS, FURTHER = 8, 2.0
 #: Documents that trees are compared on, at most.
@@ -96,7 +98,7 @@ def find_start(
         forest = Forest(tokens, labels)
         # Level by level, each with the best number of nodes above.
         for level in range(1, max(priors.n_levels - 1, 2)):
-            scores = {}
+            scores: dict[tuple[int, ...], float] = {}
             for n in numbers_between(sizes[level - 1], sizes[-1]):
                 tried = level_sizes(sizes[:level], n, priors.n_levels, sizes[-1])
                 if tuple(tried) in scores:
@@ -107,7 +109,7 @@ def find_start(
                     if sweep % LEARN_EVERY == 0:
                         learned.resample(walks, rng)
                 scores[tuple(tried)] = compare(walks)
-            sizes = list(max(scores, key=lambda key: scores[key]))
+            sizes = list(max(scores.items(), key=itemgetter(1))[0])
 
     for _ in range(N_STARTS):
         walks = Walks(tokens, priors, rng=rng)
@@ -201,7 +203,9 @@ class Forest:
         cuts = np.column_stack(
             [np.unique(cut, return_inverse=True)[1].ravel() for cut in cuts.T]
         )
-        limits = np.cumsum(_shares(self.pooled, cuts), axis=0)[:-1, self.leaf, self.word]
+        limits = np.cumsum(_shares(self.pooled, cuts), axis=0)[
+            :-1, self.leaf, self.word
+        ]
         level = (rng.random(len(self.leaf)) > limits).sum(axis=0)
         return Paths(cuts[self.labels].astype(np.int32), level.astype(np.uint8))
 
