@@ -40,6 +40,8 @@ MOST_ROUNDS = 5
 GROUPS, FURTHER = 8, 2.0
 #: Documents that trees are compared on, at most.
 MOST_DOCS = 1000
+#: Levels whose numbers of nodes are compared; the others go evenly to the leaves.
+MOST_SEARCHED = 2
 #: Of a word's frequency below a node, the least share that a level may have.
 LEAST_SHARE = 0.02
 
@@ -97,7 +99,7 @@ def find_start(
         sizes[1:] = [int(labels.max()) + 1] * (priors.n_levels - 1)
         forest = Forest(tokens, labels)
         # Level by level, each with the best number of nodes above.
-        for level in range(1, max(priors.n_levels - 1, 2)):
+        for level in range(1, min(max(priors.n_levels - 1, 2), MOST_SEARCHED + 1)):
             scores: dict[tuple[int, ...], float] = {}
             for n in numbers_between(sizes[level - 1], sizes[-1]):
                 tried = level_sizes(sizes[:level], n, priors.n_levels, sizes[-1])
