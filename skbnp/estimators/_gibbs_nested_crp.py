@@ -86,8 +86,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         Dirichlet parameter of a document's proportions of levels (alpha), each in
         [1e-100, 1e10], one for all levels or one for each, the root first. Larger
         values at the root leave less to special topics. They count like words of a
-        document. The values to start from, where they are learned: their mean is, and
-        their ratios stay.
+        document. Where priors are learned, the mean of these is, and their ratios stay.
     topic_word_prior : float or array-like of shape (max_depth,), default=0.3
         Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10], one for
         all levels or one for each. Smaller values make more and more specific topics.
@@ -172,7 +171,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     child_concentration_ : float
         Value of that sample.
     level_prior_ : ndarray of shape (max_depth,)
-        Value of that sample for each level.
+        Value for each level.
     chain_agreement_ : ndarray of shape (max_depth - 1,)
         Adjusted Rand index of the documents' nodes at each level below the root, the
         mean over pairs of chains; empty with one chain, and after `partial_fit`. Where

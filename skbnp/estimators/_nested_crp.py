@@ -103,8 +103,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         Dirichlet parameter of a document's proportions of levels (alpha), each in
         [1e-100, 1e10], one for all levels or one for each, the root first. Larger
         values at the root leave less to special topics. They count like words of a
-        document. Where priors are learned, the sampler of the start learns their mean,
-        and their ratios stay.
+        document. Where priors are learned, the mean of these is, and their ratios stay.
     topic_word_prior : float or array-like of shape (max_depth,), default=0.3
         Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10], one for
         all levels or one for each. Smaller values make more and more specific topics.
