@@ -93,6 +93,7 @@ _ROW_SAMPLER = {"max_iter": 3, "burn_in": 0, "random_state": 0}
 
 _TREE = {
     "level_prior": 5.0,
+    "learn_priors": False,
     "topic_word_prior": 0.2,
     "init": "sequential",
     "structure_moves": TreeMoves(max_tries=1, max_rounds=1),
