@@ -66,7 +66,7 @@ from skbnp.models.hdp.reservoir import LAST_KEY, SCORED, Reservoir, has_doubled
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, Options, StrOptions
+from skbnp.utils.validation import Interval, Options, StrOptions, check_is_fitted
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["HDP", "SplitMerge"]
@@ -247,7 +247,6 @@ class HDP(VariationalTopicModel):
     """
 
     # Fitted
-    n_components_range_: tuple[int, int] | None
     prediction_concentration_: float
     word_discount_: float
     word_concentration_: float
@@ -497,6 +496,15 @@ class HDP(VariationalTopicModel):
         if self._is_collapsed:
             return "leaves no two passes to compare."
         return super()._why_not_converged()
+
+    @property
+    def n_components_range_(self) -> tuple[int, int] | None:
+        """Numbers of topics that predict within one standard error of the best."""
+        check_is_fitted(self)
+        alike, n_components = self._posterior.alike, self.n_components_
+        if alike is None:
+            return None
+        return min(*alike, n_components), max(*alike, n_components)
 
     @property
     def _n_enough_docs(self) -> int:
@@ -818,10 +826,7 @@ class HDP(VariationalTopicModel):
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         result = super()._fitted_attributes(posterior, history, n_iter, converged)
         burstiness = posterior.state.burstiness or NO_BURSTINESS
-        state, alike = posterior.state.for_prediction, posterior.alike
-        if alike is not None:
-            alike = min(*alike, state.n_components), max(*alike, state.n_components)
-        result["n_components_range_"] = alike
+        state = posterior.state.for_prediction
         result["prediction_concentration_"] = state.doc_concentration
         result["word_discount_"] = burstiness.discount
         result["word_concentration_"] = burstiness.concentration

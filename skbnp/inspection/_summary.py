@@ -43,8 +43,17 @@ MAX_GROUPED = 3000
 #: Parts of an account, and the facts of the second.
 FOUND, SURE, SET, NEXT = "Found", "How sure", "Settings in force", "What to do next"
 OF_CERTAINTY = {
-    *("one topic", "as good", "fit", "moves", "bound", "log probability", "log joint", "R-hat"),
-    *("bulk ESS", "agreement of chains", "documents scored", "score"),
+    *(
+        "one topic",
+        "as good",
+        "fit",
+        "moves",
+        "bound",
+        "log probability",
+        "log joint",
+        "R-hat",
+    ),
+    *("bulk ESS", "chains agree", "documents scored", "score"),
 }
 #: What a variational fit is followed by: its attribute, name and unit.
 CRITERIA = {

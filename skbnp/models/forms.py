@@ -187,6 +187,7 @@ register(
     "model state global_stats ids lineage seed_entropy n_steps step_origin n_seen "
     "is_warm init_fraction max_components trials_ended move_records reservoir alike "
     "is_cross_fitted",
+    older={"hdp-posterior/1": {"alike": None, "is_cross_fitted": False}},
 )
 register("hdp-burstiness/1", Burstiness, "discount concentration")
 register(
@@ -480,6 +481,7 @@ register(
     "n_tokens n_trials n_accepted final is_complete n_final n_final_passes model "
     "run best learn_burstiness uses_burstiness tries_tables alike",
     checked=False,
+    older={"held-out-trials/2": {"alike": []}},
 )
 register(
     "cross-fitted-trials/1",

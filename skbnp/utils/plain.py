@@ -7,7 +7,8 @@ whoever loads it has one class to trust; the classes that it can make are those 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from inspect import get_annotations
 from typing import Any, get_type_hints
@@ -37,6 +38,7 @@ class Form:
     declared: Mapping[str, Any] | None  # by attribute
     make: Callable[..., object] | None
     state: Callable[[Any], Mapping[str, object]] | None
+    lacks: Mapping[str, object] = field(default_factory=dict)  # fields not in files
 
     @cached_property
     def types(self) -> Mapping[str, Any]:
@@ -66,9 +68,11 @@ class Form:
         ValueError
             Unless they have the right names and types.
         """
-        names = ", ".join(sorted(map(str, parts.keys() ^ self.types.keys())))
+        wrong = parts.keys() ^ (self.types.keys() - self.lacks.keys())
+        names = ", ".join(sorted(map(str, wrong)))
         if names:
             raise ValueError(f"{names}: missing, or unknown")
+        parts = {**parts, **deepcopy(dict(self.lacks))}
         for name, hint in self.types.items():
             if not fits(parts[name], hint):
                 kind = type(parts[name]).__name__
@@ -90,6 +94,7 @@ def register(
     checked: bool = True,
     make: Callable[..., object] | None = None,
     state: Callable[[Any], Mapping[str, object]] | None = None,
+    older: Mapping[str, Mapping[str, object]] | None = None,
 ) -> None:
     """Let objects of a class be saved, and made again.
 
@@ -113,6 +118,9 @@ def register(
         nothing is called.
     state : callable or None
         Returns what is saved of an object, by attribute; None: its attributes.
+    older : mapping of str to mapping of str to object, or None
+        Tags of files from before, and for each the fields that these lack, by name in
+        files, with their plain values.
 
     Raises
     ------
@@ -120,7 +128,8 @@ def register(
         If the tag or the class is registered already, or if the number of names is
         not that of the attributes.
     """
-    if tag in _FORMS or kind in _TAGS:
+    older = {} if older is None else older
+    if not _FORMS.keys().isdisjoint({tag, *older}) or kind in _TAGS:
         raise ValueError(f"{tag!r}, or {kind.__name__}, is registered already.")
     attributes = _attributes(kind) if types is None else tuple(types)
     in_files = attributes if names is None else tuple(names.split())
@@ -131,9 +140,9 @@ def register(
         )
     if not checked:
         types = dict.fromkeys(attributes, object)
-    _FORMS[tag] = Form(
-        kind, in_files, attributes, names is not None, types, make, state
-    )
+    form = Form(kind, in_files, attributes, names is not None, types, make, state)
+    _FORMS[tag] = form
+    _FORMS.update((name, replace(form, lacks=lacks)) for name, lacks in older.items())
     _TAGS[kind] = tag
 
 

@@ -268,7 +268,8 @@ class HeldOutTrials:
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
             self.posterior.trials_ended = self.is_complete
-            self.posterior.alike = min(self.alike), max(self.alike)
+            if self.alike:  # files from before lack them
+                self.posterior.alike = min(self.alike), max(self.alike)
         return is_exact_pass and self.n_final > n_beside + 1
 
     # -- trials beside a split --------------------------------------------------------
