@@ -175,9 +175,7 @@ class HDP(VariationalTopicModel):
     n_components_ : int
         Number of represented topics.
     n_components_range_ : tuple of (int, int) or None
-        Smallest and largest of the compared numbers of topics that predict held-out
-        documents within one standard error of the best, `n_components_` included. None
-        where no held-out documents judge.
+        Smallest and largest number of topics within one standard error of the best.
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) expected tokens.
     component_ids_ : ndarray of shape (n_components_,)

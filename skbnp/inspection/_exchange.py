@@ -79,7 +79,7 @@ def to_anndata(
     >>> from skbnp.inspection import to_anndata
     >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
     >>> adata = SimpleNamespace(X=X, obsm={}, varm={}, uns={}, layers={})  # an AnnData
-    >>> hdp = HDP(n_components=2, random_state=0).fit(adata.X)
+    >>> hdp = HDP(2, split_merge=False, random_state=0).fit(adata.X)
     >>> to_anndata(hdp, adata).obsm["X_topics"].shape, adata.varm["topics"].shape
     ((36, 2), (3, 2))
     """

@@ -75,7 +75,7 @@ def to_pyldavis(
     >>> from skbnp import HDP
     >>> from skbnp.inspection import to_pyldavis
     >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
-    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> hdp = HDP(2, split_merge=False, random_state=0).fit(X)
     >>> data = to_pyldavis(hdp, X, ["rain", "snow", "sun"])
     >>> data["topic_term_dists"].shape, data["doc_lengths"][:4].tolist()
     ((2, 3), [9, 8, 8, 15])
@@ -158,7 +158,7 @@ def to_lda(estimator: BaseEstimator) -> LatentDirichletAllocation:
     >>> from skbnp import HDP
     >>> from skbnp.inspection import to_lda
     >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
-    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> hdp = HDP(2, split_merge=False, random_state=0).fit(X)
     >>> lda = to_lda(hdp)
     >>> bool(abs(lda.transform(X) - hdp.transform(X)).max() < 0.05)
     True

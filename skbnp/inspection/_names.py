@@ -65,7 +65,7 @@ def set_topic_names(
     >>> from skbnp import HDP
     >>> from skbnp.inspection import set_topic_names
     >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
-    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> hdp = HDP(2, split_merge=False, random_state=0).fit(X)
     >>> hdp.component_ids_.tolist()
     [0, 1]
     >>> set_topic_names(hdp, {1: "weather"})
@@ -194,7 +194,7 @@ def topics_to_frame(
     >>> from skbnp import HDP
     >>> from skbnp.inspection import topics_to_frame
     >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
-    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> hdp = HDP(2, split_merge=False, random_state=0).fit(X)
     >>> frame = topics_to_frame(hdp, ["rain", "snow", "sun"], n_terms=2)
     >>> frame.drop(columns="weight")
        topic name  rank         terms

@@ -149,29 +149,29 @@ def summary(
     >>> from skbnp import HDP
     >>> from skbnp.inspection import summary
     >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 25
-    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> hdp = HDP(2, split_merge=False, random_state=0).fit(X)
     >>> print(summary(hdp, ["rain", "snow", "sun"]))  # doctest: +ELLIPSIS
-    HDP(n_components=2, random_state=0)
+    HDP(n_components=2, random_state=0, split_merge=False)
     <BLANKLINE>
     Found
     vocabulary                3 terms
     topics                    2
-    a document repeats        none beyond what topics explain
+    a document repeats        94 of the first 100 tokens, beyond its topics
     <BLANKLINE>
     How sure
     fit                       ... passes, converged, ... seconds
-    moves                     10 births, 0 splits, 3 merges accepted
-    log probability           -0.83... nats per training token, each given all others
+    log probability           -0.58... nats per training token, each given all others
     <BLANKLINE>
     Settings in force
-    corpus_concentration      0.32...
-    doc_concentration         0.35...
-    prediction_concentration  0.57...
-    topic_word_prior          0.046...
+    corpus_concentration      0.34...
+    doc_concentration         0.09...
+    prediction_concentration  0.09...
+    topic_word_prior          0.05
     <BLANKLINE>
     topic   weight  terms
-        1   41.3 %  sun, rain, snow
-        0   58.7 %  rain, snow, sun
+        1   39.6 %  sun, rain, snow
+    in more than half of the documents
+        0   60.4 %  rain, snow, sun
     <BLANKLINE>
     What to do next
     - Give documents, summary(..., X=X): adds groups of topics, a document for each

@@ -94,7 +94,7 @@ class TopicTermsDisplay:
     >>> from skbnp import HDP
     >>> from skbnp.inspection import TopicTermsDisplay
     >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
-    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> hdp = HDP(2, split_merge=False, random_state=0).fit(X)
     >>> display = TopicTermsDisplay.from_estimator(hdp, ["rain", "snow", "sun"])
     >>> display.terms
     [['sun', 'rain', 'snow'], ['rain', 'snow', 'sun']]

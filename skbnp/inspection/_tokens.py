@@ -193,7 +193,7 @@ def token_topics(
     >>> from skbnp import HDP
     >>> from skbnp.inspection import token_topics
     >>> X = [[0, 0, 9], [5, 3, 0], [1, 0, 7], [9, 6, 0]] * 9
-    >>> hdp = HDP(n_components=2, random_state=0).fit(X)
+    >>> hdp = HDP(2, split_merge=False, random_state=0).fit(X)
     >>> entries = token_topics(hdp, X[:2], ["rain", "snow", "sun"])
     >>> entries.to_frame().query("probability > 0.5")[["document", "word", "topic"]]
        document  word  topic

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from checks.corpora import topic_counts
+from checks.lineages import check_lineage
 from skbnp import HDP
 from skbnp.estimators._cautions import warn_if_unsure
 from skbnp.inference.executor import Executor
@@ -110,6 +111,15 @@ def test_one_topic_where_words_are_permuted_is_a_result(n_docs):
     assert hdp.n_components_ == 1
     assert "words alone predict held-out documents as well" in summary(hdp)
     assert "words alone" not in summary(HDP(1, split_merge=False).fit(X))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("start", [1, 3, 40])
+def test_the_log_leads_to_the_topics(start, seed):
+    X = topic_counts(120, 24, n_topics=6, seed=seed)
+    hdp = HDP(start, random_state=seed).fit(X)
+    assert hdp._posterior.is_cross_fitted
+    check_lineage(hdp)
 
 
 def test_numbers_that_predict_alike_warn_where_they_differ():

@@ -141,7 +141,9 @@ def test_bound_is_that_of_the_terms_written_out(hdp, bars, monkeypatch):
     X = bars[:12]
     got = evidence_bound(exact, X)
 
-    counts, order, lam = X.toarray().astype(float), seen["order"], hdp.components_
+    counts, order = X.toarray().astype(float), seen["order"]
+    lam = np.empty_like(hdp.components_)  # in the order of the state
+    lam[hdp._posterior.rows] = hdp.components_
     a, b = seen["sticks"].parameters
     doc_topic = seen["doc_topic"].toarray()[:, order]
     prior = hdp_surrogate.expected_weights(a, b)  # alpha = 1

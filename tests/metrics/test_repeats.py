@@ -165,13 +165,13 @@ def test_the_search_maximises_the_probability_of_each_token_given_the_others(see
     far = maximise_burstiness(X, tables, base)
     for start in (far, Burstiness(0.3, 30.0), Burstiness(0.0, MOST_CONCENTRATION)):
         best = maximise_burstiness(X, tables, base, start)
-        found = log_probability(best.discount, best.concentration)
+        value = log_probability(best.discount, best.concentration)
         for more in ((0.05, 1.0), (-0.05, 1.0), (0.0, 1.3), (0.0, 0.75)):
             other = log_probability(
                 best.discount + more[0], best.concentration * more[1]
             )
-            assert found > other - 1e-4 * X.sum()
-        assert found > log_probability(0.3, 30.0) + 1e-3 * X.sum()
+            assert value > other - 1e-4 * X.sum()
+        assert value > log_probability(0.3, 30.0) + 1e-3 * X.sum()
     assert maximise_burstiness(X, tables, base, far) == far
 
 

@@ -112,7 +112,7 @@ class Candidate(NamedTuple):
     @property
     def numbers(self) -> list[int]:
         """Topics of each."""
-        return [trials.found.state.n_components for trials in self.trials]
+        return [trials.result.state.n_components for trials in self.trials]
 
     @property
     def number(self) -> int:
@@ -132,7 +132,7 @@ class Candidate(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether the splits have found about the same number."""
+        """Whether the splits have about the same number."""
         return max(self.usual) <= SPREAD * min(self.usual)
 
 
@@ -250,7 +250,7 @@ class CrossFittedTrials:
 
         The topic prior is searched from the last best one, downwards first.
         """
-        posteriors = [one.found for one in trials]
+        posteriors = [one.result for one in trials]
         executor = trials[0].model.learner.local_step.executor
         few = [one.held_out.sample() for one in trials]
         values, states = dict[int, float](), dict[int, list[HDPState]]()
@@ -290,7 +290,7 @@ class CrossFittedTrials:
             if not one.learns_burstiness:
                 return candidate
             executor = one.model.learner.local_step.executor
-            result = suit_burstiness(one.held_out, one.found, executor)
+            result = suit_burstiness(one.held_out, one.result, executor)
             logs.append(one.held_out.log_probability(result))
         return candidate._replace(logs=np.concatenate(logs))
 

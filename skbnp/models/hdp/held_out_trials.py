@@ -275,8 +275,8 @@ class HeldOutTrials:
     # -- trials beside a split --------------------------------------------------------
 
     @property
-    def found(self) -> HDPPosterior:
-        """What has been found so far, before it learns from everything."""
+    def result(self) -> HDPPosterior:
+        """The posterior so far, before it learns from everything."""
         return (self.final or self.model.learner).posterior
 
     def run_to_end(self) -> None:
@@ -304,8 +304,12 @@ class HeldOutTrials:
         self.run_to_end()
 
     def take_over(self, posterior: HDPPosterior, monitor: Monitor) -> None:
-        """Let another posterior have what trials have found, and what follows."""
+        """Let another posterior have the result of the trials, and what follows."""
+        n_logged = len(self.posterior.lineage)
         adopt(posterior, self.posterior, monitor)
+        if self.final is not None and self.final.posterior is not self.posterior:
+            more = self.final.posterior.lineage[n_logged:]
+            self.final.posterior.lineage = [*posterior.lineage, *more]
         self.posterior = self.model.learner.posterior = posterior
 
     def _record(self, run: Trial, result: Prediction) -> None:

@@ -161,4 +161,4 @@ def node_shares(
             onward[u] = share * (further + model.go) / (further + totals[u])
             left += onward[u] * rest[u]
             shares[u] = share * (here + model.stop)
-    return shares.T, left
+    return np.ascontiguousarray(shares.T), left  # sums of a row in one order
