@@ -102,8 +102,7 @@ class HDP(VariationalTopicModel):
         Topics to start from, at least 1. With `split_merge` the number found hardly
         depends on it; without, it is the number of topics.
     max_components : int or None, default=None
-        Largest number of topics that moves may reach, at least `n_components`. None is
-        the larger of 1,000 and `n_components`.
+        Topics that moves may reach, at most. None: 1,000, or `n_components` if larger.
     variational_family : {"collapsed", "mean_field"}, default="collapsed"
         "collapsed" integrates topics and proportions out [2]_ and predicts text better.
         "mean_field" is the algorithm of [1]_, with its lower bound of the evidence.
@@ -174,10 +173,10 @@ class HDP(VariationalTopicModel):
         Corpus-level weights (beta); the rest to one belongs to topics not represented.
     n_components_ : int
         Number of represented topics.
-    n_components_range_ : tuple of (int, int) or None
-        Smallest and largest number of topics within one standard error of the best.
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) expected tokens.
+    n_components_range_ : tuple of (int, int) or None
+        Smallest and largest number of topics within one standard error of the best.
     component_ids_ : ndarray of shape (n_components_,)
         The number of each topic, which it keeps for life and by which summaries,
         figures, `get_feature_names_out` and edits refer to it.
@@ -188,16 +187,14 @@ class HDP(VariationalTopicModel):
     topic_word_prior_ : float or ndarray of shape (n_components_, n_features)
         Value in force after learning. Where topics are known, the prior of each.
     prediction_concentration_ : float
-        Concentration of documents in `score` and `transform`, at least
-        `doc_concentration_`.
+        That of documents in `score` and `transform`, at least `doc_concentration_`.
     word_discount_, word_concentration_ : float
         With T first uses among N tokens of a document, the next token is a first use
         with probability (c + d T) / (c + N). d = 0 and c = inf: none is repeated.
     elbo_ : float
         Mean-field: bound of the (online: recent) training data, nats per token.
     log_predictive_ : float
-        Collapsed: log probability of training tokens, each given all others, nats per
-        token. It shows convergence; it is no held-out score.
+        Collapsed: log probability of a training token given all others, in nats.
     converged_ : bool
         Whether the last `fit` ended by `tol`, with no trial left.
     history_ : dict of lists
@@ -220,9 +217,8 @@ class HDP(VariationalTopicModel):
     `doc/derivations/hdp.rst` has the equations, the trials and departures from [1]_.
     `partial_fit` makes trials after 250 documents and whenever the stream has doubled,
     on a random sample of some 1.5 million tokens, which is part of the model.
-    Fits to fewer than 10,000 tokens cross-fit the trials: every document judges once
-    what is learned from the others, and `fit` warns where very different numbers of
-    topics predict alike.
+    In fits to fewer than 10,000 tokens each document judges once what is learned from
+    the others, and `fit` warns where very different numbers of topics predict alike.
 
     References
     ----------

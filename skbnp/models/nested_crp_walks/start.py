@@ -60,10 +60,10 @@ def start_walks(
     if len(some) == n_docs:
         return walks
     paths = Paths.at_random(tokens, walks.priors, rng)
-    found = walks.paths()
-    paths.node[some] = found.node
+    result = walks.paths()
+    paths.node[some] = result.node
     is_known = np.isin(tokens.doc, some)
-    paths.level[is_known] = found.level
+    paths.level[is_known] = result.level
     walks = Walks(tokens, walks.priors, paths)
     for doc in np.flatnonzero(paths.node[:, 0] < 0).tolist():
         walks.sweep_together(doc, doc + 1, rng)
@@ -77,7 +77,7 @@ def find_start(
     rng: np.random.Generator,
     reporter: Reporter = SILENT,
 ) -> tuple[Walks, float]:
-    """Return the best walks that were found, and the log probability of documents.
+    """Return the best walks, and the log probability of documents.
 
     That is the sum over documents of log p(words, path | all other documents).
     """
