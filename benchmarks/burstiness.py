@@ -144,6 +144,7 @@ def main():
     given = parser.parse_args()
     path = common.RESULTS / "burstiness.json"
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    rows = [row for row in rows if row["seed"] != "median"]
     for corpus in given.corpora:
         for seed in given.seeds:
             rows = [

@@ -423,12 +423,12 @@ cdef inline double score_document(
     """
     cdef int32_t[MOST_LEVELS + 1] path
     cdef const int32_t* own = s.path + doc * s.n_levels
-    cdef Py_ssize_t level, present = present_level(s, doc), k
+    cdef Py_ssize_t level, present = present_level(s, doc), _k
     cdef double log_p, most = -INFINITY, total = 0.0, alpha = 0.0
     for level in range(s.n_levels):
         path[level] = own[level] if level <= present else -1
         alpha += s.level_prior[level]
-    for k in range(n_tries):
+    for _k in range(n_tries):
         log_p = try_path(s, doc, path, False, rng)
         if log_p > most:
             total *= fast_exp(most - log_p) if total > 0.0 else 0.0

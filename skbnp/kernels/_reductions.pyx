@@ -128,7 +128,8 @@ def add_losses(
     if n == 0 or h.n_topics == 0:
         return
     cdef double[::1] shares = np.empty(h.n_topics)
-    h.counts, h.rows, h.theta, h.topics = &counts[0], &rows[0], &theta[0, 0], &topics[0, 0]
+    h.counts, h.rows = &counts[0], &rows[0]
+    h.theta, h.topics = &theta[0, 0], &topics[0, 0]
     h.rest, h.shown, h.opens, h.corpus = &rest[0], &shown[0], &opens[0], &corpus[0]
     h.elsewhere, h.shares, h.done = elsewhere, &shares[0], &done
     h.ends, h.heard = &ends[0], &heard[0]
