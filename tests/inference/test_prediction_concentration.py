@@ -79,12 +79,13 @@ def test_it_is_no_smaller_than_that_of_learning():
     assert posterior.state.for_prediction.doc_concentration == 5.0
 
 
-def test_short_documents_are_predicted_better_by_it():
-    X = draw(2.0, n_docs=600, length=6, seed=2)[0]
+@pytest.mark.parametrize("place", range(4))
+def test_short_documents_are_predicted_better_by_it(place):
+    X = draw(2.0, n_docs=600, length=6, seed=place)[0]
     hdp = HDP(random_state=0).fit(X[:400])
     assert hdp.prediction_concentration_ > 1.5 * hdp.doc_concentration_
     score, shares = hdp.score(X[400:]), hdp.transform(X[400:])
     state = hdp._posterior.state
     hdp._posterior.state = replace(state, prediction_concentration=0.0)
-    assert hdp.score(X[400:]) < score - 1e-3
+    assert hdp.score(X[400:]) < score - 1e-2
     assert (hdp.transform(X[400:]).max(axis=1) > shares.max(axis=1)).mean() > 0.9
