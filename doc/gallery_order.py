@@ -7,6 +7,7 @@ READ_FIRST = [
     "plot_number_of_topics.py",
     "plot_topic_groups.py",
     "plot_words_of_topics.py",
+    "plot_seed_words.py",
     "plot_topic_shares.py",
     "plot_topic_traces.py",
     "plot_stream.py",

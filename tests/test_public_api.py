@@ -157,7 +157,7 @@ def test_submodules_are_there_and_import_no_library_before_its_use(tmp_path):
         "import sys; late = {'matplotlib', 'arviz_stats', 'dask'};"
         "sys.exit(bool(late & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path)
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path)
     assert done.returncode == 0
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         skbnp.nonsense  # noqa: B018
@@ -177,14 +177,14 @@ def test_modules_are_imported_when_they_are_asked_for():
         "assert not set(late) & set(sys.modules)\n"
         "assert skbnp.HDP is HDP is skbnp.estimators.HDP and skbnp.load is load\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-P", "-c", code], check=True)
 
 
 @pytest.mark.parametrize(
     "module", [*PUBLIC, "skbnp.estimators", "skbnp.saving", "skbnp.models.forms"]
 )
 def test_each_module_can_be_the_first(module):
-    subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+    subprocess.run([sys.executable, "-P", "-c", f"import {module}"], check=True)
 
 
 @pytest.mark.parametrize("module", ["skbnp", "skbnp.callbacks"])

@@ -237,26 +237,34 @@ class KnownWordTopics(WordTopics):
             (gammaln(both) + gammaln(eta) - gammaln(first) - gammaln(second)).sum()
         )
 
-    def pairs_with_more(self) -> list[tuple[int, int]]:
-        """Pairs of a known topic, not fixed, and another with more of its words.
+    def takers(self) -> tuple[list[tuple[int, int]], list[float]]:
+        """Pairs of a known topic, not fixed, and another that has taken its words.
 
-        Sums over words of the share of documents' tokens that the topic has, weighted
-        by the boost per token: seed words weigh alike, however frequent.
+        That has more than twice its tokens, each word counted alike, and under which
+        the words are more probable than in the corpus, and than in the documents of the
+        known topic, by their mean log probability; the second list has by how much.
+        Means over words weigh by the boost per token.
         """
-        known, pairs = self.known, []
-        counts, free = (
-            self.seen_counts()[self.seen.rows_of(known.words)],
-            ~self.is_known,
-        )
+        known, free = self.known, ~self.is_known
+        pairs, gains = list[tuple[int, int]](), list[float]()
+        counts = self.seen_counts()[self.seen.rows_of(known.words)]
         counts[:, known.columns] -= known.boosts
+        counts = np.maximum(counts, 0.0)
         totals = np.maximum(counts.sum(axis=1), 1.0)[:, None]
-        weights = np.maximum(known.boosts, 0.0) / totals**2
-        shares = weights.T @ np.maximum(counts, 0.0)  # (G, n_topics)
+        tokens, eta = self.tokens, known.eta
+        probability = (counts + eta) / (tokens + self.shape[0] * eta)
+        lift = np.log(probability * (max(tokens.sum(), 1.0) / totals))
+        weights = np.maximum(known.boosts, 0.0) / totals
+        weights /= np.maximum(weights.sum(axis=0), 1e-300)
+        shares, lifts = weights.T @ (counts / totals), weights.T @ lift  # (G, n_topics)
         for place in np.flatnonzero(~known.is_fixed).tolist():
             topic = int(known.columns[place])
-            more = free & (shares[place] > shares[place, topic])
-            pairs += [(topic, other) for other in np.flatnonzero(more).tolist()]
-        return pairs
+            more = free & (shares[place] > 2.0 * shares[place, topic])
+            gain = lifts[place] - max(lifts[place, topic], 0.0)
+            others = np.flatnonzero(more & (gain > 0.0)).tolist()
+            pairs += [(topic, other) for other in others]
+            gains += gain[others].tolist()
+        return pairs, gains
 
     # -- changes of counts ------------------------------------------------------------
 

@@ -66,7 +66,7 @@ class KnownTopics:
     With boosts b_kw of known topics, zero for all others, phi_k ~ Dir(prior + b_k).
     Known topics are the first: their `component_ids_` are 0, 1, ... They never end,
     split or join another; others may join them, but no frozen one: in `HDP` those that
-    have more of their words, if the bound of the words gains by it. A learned topic
+    have twice as many of their words, if these are more probable there. A learned topic
     prior follows from topics that are not known: prior + b_k moves with it for seed
     words, and stays for arrays.
 

@@ -187,16 +187,15 @@ class ExactMoves(Moves):
 
 
 def join_known(posterior: HDPPosterior) -> int:
-    """Merge topics into known ones of whose words they have more; return their number.
+    """Merge topics into known ones whose words they have taken; return their number.
 
-    Where the gain of words in the bound is positive, see `words_gain`: prior + b_k goes
-    to the topic into which documents have put these words. Its weight goes with it.
+    The prior of the known topic goes to the topic into which documents have put its
+    words, see `KnownWordTopics.takers`.
     """
-    words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
+    words = posterior.global_stats.topic_words
     if not isinstance(words, KnownWordTopics):
         return 0
-    pairs = words.pairs_with_more()
-    gains = [hdp_merge.words_gain(words, eta, *pair) for pair in pairs]
+    pairs, gains = words.takers()
     ids = posterior.ids.tolist()
     chosen = [pairs[index] for index in hdp_merge.best_disjoint(pairs, gains)]
     if chosen:
