@@ -381,9 +381,9 @@ def test_held_out_monitor_works_in_a_pipeline(estimator, text):
     monitor = HeldOutMonitor(vectorizer.transform(text[20:]))
     model = make_pipeline(CountVectorizer(), estimator.set_callbacks(monitor))
     model.fit(text[:20])
-    # Rows change places when the fit ends, and with them the order of sums.
+    # Rows change places when the fit ends, and with them sums in single precision.
     score = model.score(text[20:])
-    assert monitor.history_["score"][-1] == pytest.approx(score, rel=1e-12)
+    assert monitor.history_["score"][-1] == pytest.approx(score, rel=1e-7)
 
 
 @every_estimator(among=TWO)
@@ -397,7 +397,7 @@ def test_held_out_monitor_shows_the_last_fit_of_a_search(estimator, n_jobs, text
     grid.fit(text[:20])
     assert len(monitor.history_["score"]) == 3
     score = grid.best_estimator_.score(text[20:])
-    assert monitor.history_["score"][-1] == pytest.approx(score, rel=1e-12)
+    assert monitor.history_["score"][-1] == pytest.approx(score, rel=1e-7)
 
 
 @every_estimator(among=TWO)

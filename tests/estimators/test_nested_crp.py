@@ -501,7 +501,7 @@ def test_interrupted_start_goes_on_from_its_best_tree(few, monkeypatch):
         runs.append(enter(race, *args))
         return runs[-1]
 
-    crp = NestedCRP(**(QUICK | {"init": "auto", "tol": 1e-3}), warm_start=True)
+    crp = NestedCRP(**(QUICK | {"init": "agglomerative", "tol": 1e-3}), warm_start=True)
     with monkeypatch.context() as patch:
         patch.setattr(Race, "enter", stop)
         with pytest.raises(KeyboardInterrupt):

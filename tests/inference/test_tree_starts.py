@@ -334,7 +334,7 @@ def test_interrupt_leaves_the_best_so_far(n_entered, keep_best, seed, monkeypatc
             posterior,
             X,
             local_step(),
-            init="auto",
+            init="agglomerative",
             n_leaves=6,
             moves=None,
             keep_best=keep_best,
