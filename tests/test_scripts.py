@@ -70,6 +70,7 @@ LONG = {
     "examples/hdp/plot_mutation_counts.py": [],
     "examples/hdp/plot_saving.py": [],
     "examples/hdp/plot_stream.py": [],
+    "examples/hdp/plot_seed_words.py": [],
     "examples/hdp/plot_topic_groups.py": [],
     "examples/hdp/plot_topic_traces.py": [],
     "examples/hdp/plot_words_of_topics.py": [],

@@ -1,7 +1,6 @@
 """
-=====================
 Topics that you know
-=====================
+====================
 
 You know some of the topics of your texts, and want to see how much of each there is,
 and what else the texts are about. Give each of these topics a name and a few seed
