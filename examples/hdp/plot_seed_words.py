@@ -36,7 +36,10 @@ seeds = {
     "tests": ["hypothesis", "null", "statistic"],
     "filters": ["filter", "frequency"],
 }
-seeds = {name: [column[word] for word in those] for name, those in seeds.items()}
+seeds = {
+    name: [column[word] for word in those if word in column]
+    for name, those in seeds.items()
+}
 hdp = HDP(topic_word_prior=seeds, random_state=0).fit(counts)
 print(f"{hdp.n_components_} topics, {len(seeds)} of them known")
 for name, terms in zip(seeds, top_terms(hdp, names, 9, relevance=0.6), strict=False):
