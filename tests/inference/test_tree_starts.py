@@ -18,12 +18,12 @@ from skbnp.models.nested_crp.start import (
     by_clusters,
     by_gibbs,
     excess,
-    level_sizes,
     one_by_one,
     topics_of_paths,
 )
 from skbnp.models.nested_crp.start_choice import Race, choose_start, start_posterior
 from skbnp.models.nested_crp_walks.model import NestedPriors
+from skbnp.models.nested_crp_walks.start import level_sizes
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans
 
@@ -148,7 +148,7 @@ def test_clusters_make_trees_of_any_depth(n_levels, seed):
     ],
 )
 def test_sizes_of_levels_grow_evenly(n_groups, n_leaves, n_levels, sizes):
-    assert level_sizes(n_groups, n_leaves, n_levels) == sizes
+    assert level_sizes([1], n_groups, n_levels, n_leaves) == sizes
 
 
 def test_excess_weighs_words_by_how_much_more_frequent_they_are(seed):

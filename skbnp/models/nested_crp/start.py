@@ -20,7 +20,7 @@ from skbnp.models.nested_crp.model import (
     update_globals,
 )
 from skbnp.models.nested_crp_walks.model import NestedPriors
-from skbnp.models.nested_crp_walks.start import start_walks
+from skbnp.models.nested_crp_walks.start import level_sizes, start_walks
 from skbnp.rows.tokens import Tokens
 from skbnp.trees import Tree
 from skbnp.utils.clusters import ward_cuts
@@ -69,21 +69,13 @@ def by_clusters(
         n_groups = n_groups[:1]
     done = set()
     for n in n_groups:
-        sizes = level_sizes(min(n, n_leaves), n_leaves, n_levels)
+        sizes = level_sizes([1], min(n, n_leaves), n_levels, n_leaves)
         if tuple(sizes) in done:
             continue
         done.add(tuple(sizes))
         cuts = ward_cuts(pooled, sizes)
         tree, leaf = _tree_of(cuts)
         yield _clamped(X, label, leaf, tree, pooled, model, local_step)
-
-
-def level_sizes(n_groups: int, n_leaves: int, n_levels: int) -> list[int]:
-    """Nodes of each level, the root's first: from a few groups to the leaves."""
-    if n_levels == 2:
-        return [1, n_leaves]
-    sizes = np.rint(np.geomspace(n_groups, n_leaves, n_levels - 1))
-    return [1, *sizes.astype(int).tolist()]
 
 
 def _tree_of(cuts: NDArray) -> tuple[Tree, NDArray[np.intp]]:

@@ -24,6 +24,7 @@ from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
 from skbnp.models.nested_crp.moves.structure import TreeEdits
 from skbnp.models.nested_crp.start import by_clusters, by_gibbs, one_by_one
 from skbnp.models.nested_crp_walks.model import NestedPriors
+from skbnp.models.nested_crp_walks.start import usual_leaves
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans
 from skbnp.utils.random import Purpose, stream
@@ -105,7 +106,7 @@ def choose_start(
     race, scale = Race(posterior, X, local_step, reporter), n_docs / X.shape[0]
     reporter.report(f"start: compares trees of {X.shape[0]} of {n_docs} documents")
     try:
-        topics = _found(race, init, n_leaves, moves, rng)
+        topics = _start_topics(race, init, n_leaves, moves, rng)
     except BaseException:
         if keep_best and race.best is not None:
             _go_on_with(posterior, race.best, scale)
@@ -185,14 +186,14 @@ class Race:
         return best, last
 
 
-def _found(
+def _start_topics(
     race: Race,
     init: str,
     n_leaves: int | None,
     moves: TreeMoves | None,
     rng: np.random.Generator,
 ) -> TopicTree:
-    X, model, result = race.X, race.posterior.model, []
+    X, model = race.X, race.posterior.model
     if init == "sequential":
         return one_by_one(X, model, race.local_step, rng, reporter=race.reporter)
     if init in ("auto", "gibbs"):
@@ -201,14 +202,13 @@ def _found(
             priors = replace(priors, seen=model.priors.seen)
             race.posterior.model = replace(model, priors=priors)
         return topics
-    n_leaves = min(n_leaves or _usual_leaves(X.shape[0]), X.shape[0])
+    n_leaves = min(n_leaves or usual_leaves(X.shape[0]), X.shape[0])
     best, last = race.groupings(kmeans(X, n_leaves, rng))
-    result.append(best.topics)
-    if moves is not None and last is not best:  # leaves the most to merge
-        result.append(last.topics)
     if moves is None:
-        return result[0]
-    best = max((race.enter(one, moves) for one in result), key=lambda run: run.bound)
+        return best.topics
+    starts = [best] if last is best else [best, last]  # this leaves the most to merge
+    runs = (race.enter(one.topics, moves) for one in starts)
+    best = max(runs, key=lambda run: run.bound)
     return _regrouped(best, race, moves).topics
 
 
@@ -221,10 +221,6 @@ def _learned(model: NestedModel) -> NestedPriors:
         model.topic,
         learn_level_prior=model.learn_concentration,
     )
-
-
-def _usual_leaves(n_docs: int) -> int:
-    return int(max(2, min(4.0 * np.sqrt(n_docs / 2.0), n_docs / 10.0)))
 
 
 def _regrouped(best: Run, race: Race, moves: TreeMoves) -> Run:

@@ -20,7 +20,7 @@ from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.clusters import kmeans, ward_cuts
 
-__all__ = ["Forest", "find_start", "start_walks"]
+__all__ = ["Forest", "find_start", "level_sizes", "start_walks", "usual_leaves"]
 
 Array = NDArray[np.float64]
 
@@ -121,7 +121,7 @@ def find_start(
             return best
         explore(_leaves(walks))
     explore(np.zeros(walks.n_docs, dtype=np.intp))
-    explore(kmeans(_counts(tokens), _usual_leaves(walks.n_docs), rng))
+    explore(kmeans(_counts(tokens), usual_leaves(walks.n_docs), rng))
     for _ in range(MOST_ROUNDS):
         before = best[1]
         walks = Walks(tokens, best[0].priors, best[0].paths())
@@ -154,7 +154,7 @@ def _counts(tokens: Tokens) -> sp.csr_array:
     return counts
 
 
-def _usual_leaves(n_docs: int) -> int:
+def usual_leaves(n_docs: int) -> int:
     """More clusters than are expected."""
     return int(max(2, min(4.0 * np.sqrt(n_docs / 2.0), n_docs / 10.0)))
 
