@@ -9,12 +9,12 @@ from scipy.special import gammaln, rel_entr
 
 from skbnp.inspection._terms import (
     are_directions,
-    doc_counts,
     doc_shares,
     fitted_model,
     model_rows,
-    tokens_of_topics,
+    scaled_counts,
     topics,
+    without_negligible,
 )
 from skbnp.utils.fitted import concentration_of, token_shares
 from skbnp.utils.ordering import largest
@@ -103,12 +103,8 @@ def _measured(estimator, X, epochs, shares):
     """Return shares, presence and examples in documents that are given."""
     model, rows = fitted_model(estimator), model_rows(estimator, X)
     distr = doc_shares(model, rows, epochs)
-    counts, totals = doc_counts(model, rows, distr)
-    sums = counts.sum(axis=1)
-    counts *= np.divide(totals, sums, out=np.zeros_like(sums), where=sums > 0.0)[
-        :, None
-    ]
-    tokens = tokens_of_topics(model, rows, distr)
+    counts, totals = scaled_counts(model, rows, distr)
+    tokens = without_negligible(counts, totals)
     if not tokens.any():
         return shares, np.zeros(len(shares)), np.full(len(shares), -1)
     presence = (tokens > 0.0).sum(axis=0) / max((totals > 0.0).sum(), 1)

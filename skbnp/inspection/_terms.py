@@ -43,6 +43,7 @@ __all__ = [
     "leading",
     "model_rows",
     "noun_of",
+    "scaled_counts",
     "signed",
     "telling_columns",
     "telling_terms",
@@ -55,6 +56,7 @@ __all__ = [
     "topics",
     "unit_of",
     "weights_of",
+    "without_negligible",
 ]
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
@@ -299,10 +301,19 @@ def top_documents(
 
 def tokens_of_topics(model, X, shares):
     """Estimate the tokens of topics in documents; negligible ones are zero."""
+    return without_negligible(*scaled_counts(model, X, shares))
+
+
+def scaled_counts(model, X, shares):
+    """Share the tokens of documents out to topics, (n_docs, K), and count them."""
     counts, totals = doc_counts(model, X, shares)
     sums = counts.sum(axis=1)
     scale = np.divide(totals, sums, out=np.zeros_like(sums), where=sums > 0.0)
-    tokens = counts * scale[:, None]
+    return counts * scale[:, None], totals
+
+
+def without_negligible(tokens, totals):
+    """Return tokens of topics in documents, negligible ones as zero."""
     least = np.minimum(LEAST_TOKENS, LEAST_SHARE * totals)[:, None]
     return np.where(tokens >= least, tokens, 0.0)
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array
 from skbnp.inference.executor import Executor
 from skbnp.inference.prediction import Predictor
 from skbnp.models.hdp.burstiness import learn_burstiness
-from skbnp.models.hdp.fold_in import mix
+from skbnp.models.hdp.fold_in import MeanTopics, mix
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.models.nested_hdp.prediction import NestedPredictor
@@ -372,7 +372,7 @@ class _Transformer:
             theta = self.estimator.transform(X_observed)
         theta = _proportions(theta, "transform(X)")
         topics = _proportions(self.estimator.components_, "components_")
-        word_topic = np.ascontiguousarray(topics.T)
+        word_topic = MeanTopics.given(topics.T)
         mixed = mix(theta, word_topic, X_held)
         if self.learns and X_observed.nnz:
             base = mix(theta, word_topic, X_observed)
