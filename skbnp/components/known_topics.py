@@ -237,7 +237,7 @@ class KnownWordTopics(WordTopics):
             (gammaln(both) + gammaln(eta) - gammaln(first) - gammaln(second)).sum()
         )
 
-    def takers(self) -> tuple[list[tuple[int, int]], list[float]]:
+    def merge_candidates(self) -> tuple[list[tuple[int, int]], list[float]]:
         """Pairs of a known topic, not fixed, and another that has taken its words.
 
         That has more than twice its tokens, each word counted alike, and under which

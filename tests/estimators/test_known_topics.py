@@ -151,7 +151,7 @@ def test_seed_words_find_the_whole_topic(random_state, monkeypatch):
         assert hdp.topic_weights_[topic] > 0.5 / hdp.n_components_
     # Negative control: seeds that weigh more, and nothing joins their topics.
     heavy = KnownTopics(seeds, weight=1.0)
-    monkeypatch.setattr(KnownWordTopics, "takers", lambda self: ([], []))
+    monkeypatch.setattr(KnownWordTopics, "merge_candidates", lambda self: ([], []))
     hdp = HDP(20, topic_word_prior=heavy, random_state=random_state).fit(X)
     assert hdp.topic_weights_[0] < 0.5 / hdp.n_components_
 

@@ -333,7 +333,7 @@ def test_terms_beside_a_line_are_those_of_the_epoch_in_which_it_is_largest(many)
     assert text.endswith(f"({year})")
 
 
-def test_terms_are_told_apart_from_the_parent_and_the_siblings():
+def test_terms_are_contrasted_with_the_parent_and_the_siblings():
     directions = np.array([[9.0, 1, 1], [9, 2, 0], [9, 0, 2]])
     record = SimpleNamespace(
         components=sp.csr_array(directions), tree=TreeView([-1, 0, 0], np.ones(3) / 3)

@@ -190,12 +190,12 @@ def join_known(posterior: HDPPosterior) -> int:
     """Merge topics into known ones whose words they have taken; return their number.
 
     The prior of the known topic goes to the topic into which documents have put its
-    words, see `KnownWordTopics.takers`.
+    words, see `KnownWordTopics.merge_candidates`.
     """
     words = posterior.global_stats.topic_words
     if not isinstance(words, KnownWordTopics):
         return 0
-    pairs, gains = words.takers()
+    pairs, gains = words.merge_candidates()
     ids = posterior.ids.tolist()
     chosen = [pairs[index] for index in hdp_merge.best_disjoint(pairs, gains)]
     if chosen:
