@@ -4,7 +4,9 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import time
+from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -254,8 +256,16 @@ def commit():
     return result.stdout.strip() or "unknown"
 
 
+def command():
+    """The command that is running, as from the top of the repository."""
+    script = Path(sys.argv[0]).resolve()
+    root = Path(__file__).resolve().parents[1]
+    name = script.relative_to(root) if script.is_relative_to(root) else script.name
+    return " ".join([str(name), *sys.argv[1:]])
+
+
 def environment(packages=()):
-    """Versions, also of further packages where they are installed, and machine."""
+    """Machine, commit, command, day, cost so far, and versions of what is installed."""
     names = ("skbnp", "scikit-learn", "numpy", "scipy", *packages)
     model = [
         line.split(":")[1].strip()
@@ -266,6 +276,9 @@ def environment(packages=()):
         "python": platform.python_version(),
         "machine": f"{model[0] if model else platform.processor()}, one thread",
         "commit": commit(),
+        "command": command(),
+        "date": date.today().isoformat(),
+        "CPU s": round(sum(os.times()[:4])),
         **_versions(names),
     }
 

@@ -176,7 +176,15 @@ def keep_description(self, param, desc, fake_autosummary):
 SphinxDocString._process_param = keep_description
 
 
+def name_results(app, docname, source):
+    """Show the index of benchmarks, whose pages are not part of the site."""
+    if docname == "developer/results":
+        index = (HERE.parent / "benchmarks" / "README.md").read_text(encoding="utf-8")
+        source[0] = re.sub(r"\[([^]]*)\]\(results/(\w+)\.md\)", r"\1 (`\2.md`)", index)
+
+
 def setup(app):
     """Connect what is ours."""
+    app.connect("source-read", name_results)
     app.connect("autodoc-skip-member", skip_attributes)
     app.connect("autodoc-process-docstring", escape_types, priority=400)

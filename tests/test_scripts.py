@@ -97,7 +97,7 @@ HAS_PEERS = all(find_spec(name) for name in ("gensim", "tomotopy"))
 #: Run by `clusters/test_processes.py`, and by those who may make networks.
 ELSEWHERE = {"benchmarks/dask_faults.py", "benchmarks/dask_hosts.py"}
 #: No scripts.
-SHARED = {"benchmarks/common.py", "benchmarks/corpora.py", "benchmarks/hlda.py"}
+SHARED = {f"benchmarks/{name}.py" for name in ("common", "corpora", "hlda", "pages")}
 
 
 def test_every_script_is_known():

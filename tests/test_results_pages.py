@@ -1,0 +1,89 @@
+"""Pages of results name how they were made, and those that are older than the code."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+pages = __import__("pages")
+
+
+def test_every_page_is_in_the_index_and_names_how_it_was_made():
+    indexed = [page for _, _, listed in pages.rows() for page in listed]
+    assert sorted(indexed) == sorted(
+        path.stem for path in (ROOT / "benchmarks" / "results").glob("*.md")
+    )
+    for page in indexed:
+        assert {"machine", "commit", "command", "date"} <= {*pages.environment(page)}
+
+
+def test_the_index_has_the_days_of_its_pages():
+    lines = pages.INDEX.read_text(encoding="utf-8").splitlines()
+    for number, _, listed in pages.rows():
+        assert lines[number] == pages.dated(lines[number], listed)
+
+
+def test_pages_depend_on_what_their_scripts_import():
+    files = pages.depends_on(["papers/wang2012.py"])
+    for name in ("chain", "model", "moves/split_merge"):
+        assert f"skbnp/models/hdp_franchise/{name}.py" in files
+    assert {"benchmarks/common.py", "skbnp/kernels/_franchise.pyx"} <= {*files}
+    assert not any("dependent_trees" in name for name in files)
+    assert not any(name.startswith(pages.APART) for name in files)
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """One script, which imports one of two modules, and one page, measured just now."""
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    monkeypatch.setattr(pages, "HERE", tmp_path / "benchmarks")
+    monkeypatch.setattr(pages, "INDEX", tmp_path / "benchmarks" / "README.md")
+    for call in (pages.imports, pages._lazy):
+        call.cache_clear()
+    files = {
+        "skbnp/estimators/__init__.py": "",
+        "skbnp/models/measured.py": "from skbnp.models import below\n",
+        "skbnp/models/below.py": "",
+        "skbnp/models/other.py": "",
+        "benchmarks/script.py": "from skbnp.models.measured import x\n",
+        "benchmarks/README.md": "| q | `script.py all` | [p](results/page.md) | |\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def commit(name):
+        with (tmp_path / name).open("a") as file:
+            file.write("# changed\n")
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        for call in (["add", "."], [*who, "commit", "-qm", f"change {name}"]):
+            subprocess.run(["git", "-C", tmp_path, *call], check=True)
+
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    commit("skbnp/models/other.py")
+    (head,) = pages.git("rev-parse", "HEAD")
+    page = tmp_path / "benchmarks" / "results" / "page.md"
+    page.parent.mkdir()
+    page.write_text(
+        f"(python 3, machine m, commit {head}, command c, date 2026-01-01,\nCPU s 3)\n"
+    )
+    yield commit
+    for call in (pages.imports, pages._lazy):
+        call.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["benchmarks/script.py", "skbnp/models/measured.py", "skbnp/models/below.py"],
+)
+def test_a_page_is_stale_once_a_file_that_it_depends_on_changes(name, repository):
+    repository("skbnp/models/other.py")
+    assert pages.stale() == []
+    repository(name)
+    ((page, _, since, lacks),) = pages.stale()
+    assert (page, lacks) == ("page", [])
+    assert [subject.split(" ", 1)[1] for subject in since] == [f"change {name}"]
