@@ -47,19 +47,13 @@ from skbnp.models.dependent_trees.epoch import (
     EpochPosterior,
     close_epoch,
 )
+from skbnp.models.dependent_trees.gains import merged
 from skbnp.models.dependent_trees.local import NodeTable, update_local
 from skbnp.models.dependent_trees.memory import (
     EpochCache,
     EpochLearner,
     RowLocalStep,
     ShardCorpus,
-)
-from skbnp.models.dependent_trees.model import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    merged,
-    update_means,
 )
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.moves.structure import TreeEdits
@@ -68,6 +62,8 @@ from skbnp.models.dependent_trees.start import (
     spherical_kmeans,
     start_tree,
 )
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
+from skbnp.models.dependent_trees.updates import update_means
 from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import warn_if_y_is_labels

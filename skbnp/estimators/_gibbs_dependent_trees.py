@@ -40,12 +40,12 @@ from skbnp.models.dependent_slices.model import Rows
 from skbnp.models.dependent_slices.sample import TreeSample
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import NodeTable, log_gain, update_local
-from skbnp.models.dependent_trees.model import TreePriors
 from skbnp.models.dependent_trees.start import (
     n_clusters_for,
     spherical_kmeans,
     start_tree,
 )
+from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import warn_if_y_is_labels

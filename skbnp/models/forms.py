@@ -32,10 +32,10 @@ from skbnp.models.dependent_slices.sample import TreeSample
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.local import Drift, Memo, Naturals, NodeTable
 from skbnp.models.dependent_trees.memory import LastBroadcast
-from skbnp.models.dependent_trees.model import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.moves import records
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.shard_tasks import Edit, Sight
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.hca import model as hca
 from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.local import Memo as ComponentMemo

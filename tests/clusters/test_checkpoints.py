@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.inference.edits import Lineage
 from skbnp.inference.shards import Broadcast
-from skbnp.models.dependent_trees.model import EpochStats
+from skbnp.models.dependent_trees.state import EpochStats
 from skbnp.models.forms import to_plain
 from skbnp.trees import Tree
 from skbnp.utils import archive

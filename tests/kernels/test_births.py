@@ -15,11 +15,6 @@ from reference import tree_births as reference
 from skbnp.kernels._interrupts import end_with
 from skbnp.models.dependent_trees.directions import natural_lengths
 from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
-from skbnp.models.dependent_trees.model import (
-    EpochState,
-    EpochStats,
-    natural_of,
-)
 from skbnp.models.dependent_trees.moves import births
 from skbnp.models.dependent_trees.moves.births import (
     LEAST_ROWS,
@@ -30,6 +25,8 @@ from skbnp.models.dependent_trees.moves.births import (
     propose_birth,
 )
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.state import EpochState, EpochStats
+from skbnp.models.dependent_trees.updates import natural_of
 
 
 def epoch_with_rows(seed, dimension, target, n_rows=24, n_best=3):

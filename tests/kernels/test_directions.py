@@ -10,18 +10,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from reference import dependent_trees as reference
 from skbnp.distributions.von_mises_fisher import expansion, log_normaliser
 from skbnp.kernels import _directions as kernels
+from skbnp.models.dependent_trees.bound import inner_products, lengths_and_spreads
+from skbnp.models.dependent_trees.bound import row_fits as fits
 from skbnp.models.dependent_trees.directions import natural_lengths, optimal_length
-from skbnp.models.dependent_trees.model import (
+from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
     TreePriors,
-    inner_products,
-    lengths_and_spreads,
-    natural_of,
     no_past,
-    update_nodes,
 )
-from skbnp.models.dependent_trees.model import _fits as fits
+from skbnp.models.dependent_trees.updates import natural_of, update_nodes
 from skbnp.trees import Tree
 
 #: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4. Ids are not positions.

@@ -10,7 +10,8 @@ from skbnp.kernels._sticks import (
     expected_log_weights,
     merge_gains,
 )
-from skbnp.models.dependent_trees.model import TreePriors, stick_evidence
+from skbnp.models.dependent_trees.bound import stick_evidence
+from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.trees import Tree
 
 

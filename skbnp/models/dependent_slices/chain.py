@@ -34,16 +34,18 @@ from skbnp.models.dependent_slices.sample import (
 )
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import NodeTable, update_local
-from skbnp.models.dependent_trees.model import (
-    HIGHEST,
-    LOWEST,
+from skbnp.models.dependent_trees.state import (
     EpochState,
     TreePriors,
-    best_past_pull,
-    best_prior_concentration,
     next_epoch,
     padded,
     windowed,
+)
+from skbnp.models.dependent_trees.updates import (
+    HIGHEST,
+    LOWEST,
+    best_past_pull,
+    best_prior_concentration,
 )
 from skbnp.trees import Tree
 from skbnp.utils.epochs import Label

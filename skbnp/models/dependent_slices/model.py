@@ -1,6 +1,6 @@
 """An epoch of dependent trees whose rows are at one node each.
 
-With the symbols of `dependent_trees/model.py`, given the nodes z of all rows and the
+With the symbols of `dependent_trees/bound.py`, given the nodes z of all rows and the
 directions theta of all nodes but e, and of no child of e with a past,
 
     theta_e ~ vMF of natural parameter
@@ -49,7 +49,7 @@ from skbnp.models.dependent_slices.weights import (
     log_prior,
 )
 from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser_gain
-from skbnp.models.dependent_trees.model import TreePriors, padded
+from skbnp.models.dependent_trees.state import TreePriors, padded
 from skbnp.trees import Tree
 
 __all__ = ["Phase", "Rows", "SlicedTree", "blocks_of", "draw_all"]

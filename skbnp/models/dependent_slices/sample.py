@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.models.dependent_slices.model import SlicedTree
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
-from skbnp.models.dependent_trees.model import (
-    EpochState,
-    EpochStats,
-    update_own_means,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats
+from skbnp.models.dependent_trees.updates import update_own_means
 from skbnp.utils.epochs import Label
 
 __all__ = ["TreeSample", "epoch_of", "reading_of", "with_sorted_siblings"]

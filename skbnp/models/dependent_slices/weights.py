@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
-from skbnp.models.dependent_trees.model import TreePriors
+from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.models.dependent_trees.sticks import before, behind
 from skbnp.trees import Tree
 

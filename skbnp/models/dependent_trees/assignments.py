@@ -38,7 +38,6 @@ from skbnp.inference.executor import Run
 from skbnp.kernels import _assignments as kernels
 from skbnp.models.dependent_trees.epoch import EpochModel, coordinate_ascent
 from skbnp.models.dependent_trees.local import Memo, Naturals, NodeTable, update_local
-from skbnp.models.dependent_trees.model import EpochState, EpochStats, natural_of
 from skbnp.models.dependent_trees.moves.births import (
     LEAST_ROWS,
     Collected,
@@ -57,6 +56,8 @@ from skbnp.models.dependent_trees.moves.records import (
 )
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS, EpochMoves
 from skbnp.models.dependent_trees.start import node_sums
+from skbnp.models.dependent_trees.state import EpochState, EpochStats
+from skbnp.models.dependent_trees.updates import natural_of
 from skbnp.trees import Tree
 
 __all__ = ["Assigned", "assign_rows"]

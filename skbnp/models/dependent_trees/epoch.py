@@ -16,24 +16,25 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
-from skbnp.models.dependent_trees.model import (
+from skbnp.models.dependent_trees.bound import inner_products, objective
+from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
+from skbnp.models.dependent_trees.state import (
     NO_IDS,
     EpochState,
     EpochStats,
     TreePriors,
-    inner_products,
+    next_epoch,
+    sort_siblings,
+    windowed,
+)
+from skbnp.models.dependent_trees.updates import (
     learn_concentration,
     learn_past_weight,
     learn_prior_concentration,
-    next_epoch,
-    objective,
-    sort_siblings,
     update_own_means,
     update_sticks,
-    windowed,
     with_own_means,
 )
-from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
 from skbnp.utils.epochs import Label, check_epochs, fitted_places, warn_of_newest
 
 __all__ = [

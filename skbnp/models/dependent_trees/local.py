@@ -28,16 +28,16 @@ from scipy.special import logsumexp, xlogy
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.inference.executor import Run
 from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
+from skbnp.models.dependent_trees.bound import lengths_and_spreads
 from skbnp.models.dependent_trees.directions import (
     bessel_slope,
     natural_lengths,
     row_gains,
 )
-from skbnp.models.dependent_trees.model import (
+from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
     TreePriors,
-    lengths_and_spreads,
     padded,
 )
 from skbnp.trees import Tree

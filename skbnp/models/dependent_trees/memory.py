@@ -23,7 +23,6 @@ from skbnp.inference.schedules import Part, Round
 from skbnp.inference.shards import Broadcast, Shards, SumT, Task, first_rows
 from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
 from skbnp.models.dependent_trees.local import Drift, Memo, NodeTable
-from skbnp.models.dependent_trees.model import EpochState, EpochStats
 from skbnp.models.dependent_trees.moves.births import Collected, shared_out
 from skbnp.models.dependent_trees.moves.merges import PairLosses
 from skbnp.models.dependent_trees.moves.records import Record, followed, merged_into_of
@@ -37,6 +36,7 @@ from skbnp.models.dependent_trees.shard_tasks import (
     take_rows,
     update_rows,
 )
+from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.trees import Tree
 
 __all__ = [

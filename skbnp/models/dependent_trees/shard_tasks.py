@@ -21,7 +21,6 @@ from skbnp.models.dependent_trees.local import (
     sum_rows,
     update_local,
 )
-from skbnp.models.dependent_trees.model import EpochStats
 from skbnp.models.dependent_trees.moves.births import collect
 from skbnp.models.dependent_trees.moves.merges import PairLosses
 from skbnp.models.dependent_trees.moves.records import (
@@ -31,6 +30,7 @@ from skbnp.models.dependent_trees.moves.records import (
     Remove,
     replay_memo,
 )
+from skbnp.models.dependent_trees.state import EpochStats
 from skbnp.trees import Tree
 
 __all__ = [

@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels._sphere import TILE, score_rows
-from skbnp.models.dependent_trees.model import (
-    HIGHEST,
-    LOWEST,
+from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
     TreePriors,
-    learn_concentration,
     no_past,
     sort_siblings,
+)
+from skbnp.models.dependent_trees.updates import (
+    HIGHEST,
+    LOWEST,
+    learn_concentration,
     update_own_means,
 )
 from skbnp.trees import Tree

@@ -28,7 +28,7 @@ from skbnp.models.dependent_slices.moves import (
     split_merge,
 )
 from skbnp.models.dependent_slices.weights import log_prior
-from skbnp.models.dependent_trees.model import TreePriors
+from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.trees import Tree
 
 ALPHA, GAMMA, BETA, KAPPA = 0.7, 0.6, 2.0, 1.5

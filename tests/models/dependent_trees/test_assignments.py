@@ -14,7 +14,6 @@ from skbnp.models.dependent_trees import assignments, epoch
 from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
 from skbnp.models.dependent_trees.epoch import EpochModel, close_epoch
 from skbnp.models.dependent_trees.local import NodeTable, sum_rows, update_local
-from skbnp.models.dependent_trees.model import EpochStats, TreePriors, next_epoch
 from skbnp.models.dependent_trees.moves.records import Remove
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.start import (
@@ -22,6 +21,7 @@ from skbnp.models.dependent_trees.start import (
     spherical_kmeans,
     start_tree,
 )
+from skbnp.models.dependent_trees.state import EpochStats, TreePriors, next_epoch
 
 PRIORS = TreePriors()
 

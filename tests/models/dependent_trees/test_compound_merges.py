@@ -12,18 +12,13 @@ from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.inference.trials import WAIT, Rejections
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
-from skbnp.models.dependent_trees.model import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    merge_gain,
-    update_nodes,
-    update_sticks,
-)
+from skbnp.models.dependent_trees.gains import merge_gain
 from skbnp.models.dependent_trees.moves import merges, structure
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Attach, Merge
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
+from skbnp.models.dependent_trees.updates import update_nodes, update_sticks
 from skbnp.trees import Tree
 
 PRIORS = TreePriors(0.5, 0.5, 1.0, 1.0)

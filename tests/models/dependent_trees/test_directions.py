@@ -23,13 +23,15 @@ from skbnp.models.dependent_trees.directions import (
     row_gains,
 )
 from skbnp.models.dependent_trees.local import Naturals, NodeTable, update_local
-from skbnp.models.dependent_trees.model import (
+from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
     TreePriors,
+    no_past,
+)
+from skbnp.models.dependent_trees.updates import (
     learn_concentration,
     natural_of,
-    no_past,
     update_means,
     update_sticks,
 )

@@ -12,24 +12,15 @@ from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import EpochMoves
 from skbnp.inference.trials import WAIT
+from skbnp.models.dependent_trees.bound import direction_bound, objective
 from skbnp.models.dependent_trees.epoch import (
     N_RETURN,
     EpochModel,
     EpochPosterior,
     close_epoch,
 )
+from skbnp.models.dependent_trees.gains import merge_gain
 from skbnp.models.dependent_trees.local import NodeTable, sum_rows, update_local
-from skbnp.models.dependent_trees.model import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    direction_bound,
-    merge_gain,
-    next_epoch,
-    objective,
-    update_nodes,
-    update_sticks,
-)
 from skbnp.models.dependent_trees.moves import merges, structure
 from skbnp.models.dependent_trees.moves.exchanges import (
     past_gains,
@@ -51,6 +42,13 @@ from skbnp.models.dependent_trees.moves.settings import (
     LEAST_EVIDENCE,
     PAUSE_ROWS,
 )
+from skbnp.models.dependent_trees.state import (
+    EpochState,
+    EpochStats,
+    TreePriors,
+    next_epoch,
+)
+from skbnp.models.dependent_trees.updates import update_nodes, update_sticks
 from skbnp.trees import Tree
 
 #: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4. Ids are not positions.

@@ -16,9 +16,16 @@ from skbnp.distributions.von_mises_fisher import draw, log_normaliser
 from skbnp.estimators import EpochMoves, _dependent_trees
 from skbnp.inference.executor import Executor
 from skbnp.kernels._sphere import TILE
-from skbnp.models.dependent_trees import assignments, local, model
+from skbnp.models.dependent_trees import assignments, local, updates
+from skbnp.models.dependent_trees.bound import (
+    inner_products,
+    lengths_and_spreads,
+    objective,
+    prior_concentrations,
+)
 from skbnp.models.dependent_trees.directions import optimal_length
 from skbnp.models.dependent_trees.epoch import EpochModel
+from skbnp.models.dependent_trees.gains import merge_gain, merged
 from skbnp.models.dependent_trees.local import (
     Drift,
     Memo,
@@ -27,31 +34,30 @@ from skbnp.models.dependent_trees.local import (
     sum_rows,
     update_local,
 )
-from skbnp.models.dependent_trees.model import (
+from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
     TreePriors,
+    next_epoch,
+    no_past,
+    reordered,
+    sort_siblings,
+    windowed,
+)
+from skbnp.models.dependent_trees.sticks import Sticks, behind
+from skbnp.models.dependent_trees.updates import (
     best_prior_concentration,
-    inner_products,
     learn_concentration,
     learn_past_weight,
     learn_prior_concentration,
-    lengths_and_spreads,
-    merge_gain,
-    merged,
     natural_of,
-    next_epoch,
-    no_past,
-    objective,
-    sort_siblings,
     update_means,
     update_nodes,
     update_own_means,
+    update_rows,
     update_sticks,
-    windowed,
     with_own_means,
 )
-from skbnp.models.dependent_trees.sticks import Sticks, behind
 from skbnp.trees import Tree
 
 #: 0 above 1, 5, 3; 1 above 2, 6; 5 above 4; nothing below 3. Ids are not positions.
@@ -244,7 +250,7 @@ def test_no_update_lowers_the_bound_of_later_epochs(seed):
 
 def printed_pull(state, priors, places):
     """The constant of the supplement, a = 3 (V/2 - 1) kappa0 k1 k2 / rho."""
-    rho = model.prior_concentrations(state, priors, places)
+    rho = prior_concentrations(state, priors, places)
     k0 = state.prior_concentration
     a = 3.0 * (state.dimension / 2 - 1) * k0 * priors.parent_weight
     a *= priors.past_weight / rho
@@ -261,7 +267,7 @@ def without_descendants(tree, masses, stop, child):
 
 
 def test_threads_update_means_to_the_bits_of_one(seed, monkeypatch):
-    monkeypatch.setattr(model, "ENTRIES_OF_TASK", 1)
+    monkeypatch.setattr(updates, "ENTRIES_OF_TASK", 1)
     rng = np.random.default_rng(seed)
     state = random_state(rng)
     stats = random_stats(rng, state)
@@ -295,11 +301,11 @@ def test_levels_are_updated_in_order(seed):
 
 
 def update_by_printed_pull(state, stats, priors, rows, run=None):
-    """As `_update_rows`, with the constant of the supplement."""
+    """As `update_rows`, with the constant of the supplement."""
     k0 = state.prior_concentration
     for row in rows.tolist():
         children = np.flatnonzero(state.tree.parent == row)
-        rho = model.prior_concentrations(state, priors, children)
+        rho = prior_concentrations(state, priors, children)
         slope = reference.bessel_ratio(rho, state.dimension) / rho
         slope *= k0**2 * priors.parent_weight * priors.past_weight
         wrong = printed_pull(state, priors, children) + slope
@@ -318,7 +324,7 @@ def update_by_printed_pull(state, stats, priors, rows, run=None):
 
 
 def test_printed_pull_of_the_past_lowers_the_bound(monkeypatch):
-    monkeypatch.setattr(model, "_update_rows", update_by_printed_pull)
+    monkeypatch.setattr(updates, "update_rows", update_by_printed_pull)
     epochs(np.random.default_rng(0), 1)  # there is no past in the first
     with pytest.raises(AssertionError, match="means"):
         epochs(np.random.default_rng(0), 4)
@@ -350,7 +356,7 @@ def test_means_of_a_level_are_at_their_maximum(seed):
     state = random_state(rng, past=False)
     stats = random_stats(rng, state)
     rows = TREE.levels[1]
-    model._update_rows(state, stats, PRIORS, rows)
+    update_rows(state, stats, PRIORS, rows)
     best = value(state, stats)
     for scale in (1e-3, 0.1, 1.0):
         for _ in range(5):
@@ -377,7 +383,7 @@ def test_pull_of_the_past_is_the_slope_of_the_normaliser(seed):
         moved = state.means.copy()
         moved[0] += step
         other = replace(state, means=moved)
-        rho = model.prior_concentrations(other, PRIORS, children)
+        rho = prior_concentrations(other, PRIORS, children)
         return log_normaliser(rho, DIMENSION)
 
     past = state.past.copy()
@@ -535,7 +541,7 @@ def test_no_order_of_siblings_is_better(seed):
         key[[1, 4, 6]] = keys
         tree = TREE.sort_siblings(key)
         places = TREE.positions(tree.ids)
-        other = model._reordered(state, tree, places)
+        other = reordered(state, tree, places)
         assert value(other, stats.taken(places)) <= best + 1e-9
 
 

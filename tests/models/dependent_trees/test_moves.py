@@ -23,12 +23,14 @@ from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
 from skbnp.inference.shards import LocalShards
 from skbnp.inference.trials import WAIT, Rejections
+from skbnp.models.dependent_trees.bound import stick_evidence
 from skbnp.models.dependent_trees.epoch import (
     EpochModel,
     EpochPosterior,
     close_epoch,
     coordinate_ascent,
 )
+from skbnp.models.dependent_trees.gains import MergeGain, merge_gain
 from skbnp.models.dependent_trees.local import (
     Memo,
     Naturals,
@@ -42,16 +44,6 @@ from skbnp.models.dependent_trees.memory import (
     LastBroadcast,
     RowLocalStep,
     ShardCorpus,
-)
-from skbnp.models.dependent_trees.model import (
-    EpochStats,
-    MergeGain,
-    TreePriors,
-    merge_gain,
-    stick_evidence,
-    update_means,
-    update_nodes,
-    update_sticks,
 )
 from skbnp.models.dependent_trees.moves import attachments, merges, structure
 from skbnp.models.dependent_trees.moves.attachments import (
@@ -85,6 +77,12 @@ from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.moves.structure import TreeEdits
 from skbnp.models.dependent_trees.shard_tasks import Edit, remembered
 from skbnp.models.dependent_trees.start import spherical_kmeans, start_tree
+from skbnp.models.dependent_trees.state import EpochStats, TreePriors
+from skbnp.models.dependent_trees.updates import (
+    update_means,
+    update_nodes,
+    update_sticks,
+)
 from skbnp.trees import Tree
 
 PRIORS = TreePriors(0.7, 0.4, 1.1, 0.8)

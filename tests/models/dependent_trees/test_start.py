@@ -9,25 +9,23 @@ from sklearn.metrics import adjusted_rand_score
 from skbnp.datasets import make_dependent_trees
 from skbnp.distributions.von_mises_fisher import draw
 from skbnp.inference.executor import Executor, run_in_turn
-from skbnp.models.dependent_trees import model
 from skbnp.models.dependent_trees import start as start_module
+from skbnp.models.dependent_trees import updates
+from skbnp.models.dependent_trees.bound import objective
+from skbnp.models.dependent_trees.gains import merge_gain, merged
 from skbnp.models.dependent_trees.local import NodeTable, update_local
-from skbnp.models.dependent_trees.model import (
-    TreePriors,
-    learn_concentration,
-    learn_prior_concentration,
-    merge_gain,
-    merged,
-    objective,
-    sort_siblings,
-    update_means,
-    update_sticks,
-)
 from skbnp.models.dependent_trees.start import (
     _draw_centres,
     nearest_centres,
     spherical_kmeans,
     start_tree,
+)
+from skbnp.models.dependent_trees.state import TreePriors, sort_siblings
+from skbnp.models.dependent_trees.updates import (
+    learn_concentration,
+    learn_prior_concentration,
+    update_means,
+    update_sticks,
 )
 
 PRIORS = TreePriors()
@@ -83,7 +81,7 @@ def test_threads_find_the_bits_of_one(seed, monkeypatch):
 
     alone = start(run_in_turn)
     monkeypatch.setattr(start_module, "ROWS", 20)
-    monkeypatch.setattr(model, "ENTRIES_OF_TASK", 40)
+    monkeypatch.setattr(updates, "ENTRIES_OF_TASK", 40)
     for n_jobs in (1, 2):
         with Executor(n_jobs) as executor:
             for one, other in zip(alone, start(executor.run), strict=True):

@@ -14,18 +14,12 @@ from numpy.typing import NDArray
 
 from skbnp.inference.trials import Rejections
 from skbnp.kernels import _attachments as kernels
-from skbnp.models.dependent_trees.model import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    direction_bound,
-    known_to_kernels,
-    stick_evidence,
-    update_nodes,
-)
+from skbnp.models.dependent_trees.bound import direction_bound, stick_evidence
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Attach, Reverse
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
+from skbnp.models.dependent_trees.updates import known_to_kernels, update_nodes
 from skbnp.trees import Tree
 
 __all__ = [

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
-from skbnp.models.dependent_trees.model import EpochState
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange, Merge, Reverse
+from skbnp.models.dependent_trees.state import EpochState
 
 __all__ = [
     "past_gains",

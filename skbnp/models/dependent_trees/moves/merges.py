@@ -11,19 +11,13 @@ from scipy.special import xlogy
 
 from skbnp.inference.executor import Run
 from skbnp.inference.trials import Rejections
+from skbnp.models.dependent_trees.gains import MergeGain, merge_gain, stick_gains
 from skbnp.models.dependent_trees.local import Memo
-from skbnp.models.dependent_trees.model import (
-    EpochState,
-    EpochStats,
-    MergeGain,
-    TreePriors,
-    merge_gain,
-    stick_gains,
-)
 from skbnp.models.dependent_trees.moves.partition import merge_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange, Merge
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, PAUSE_ROWS
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
 
 __all__ = [

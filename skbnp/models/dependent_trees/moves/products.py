@@ -15,13 +15,10 @@ from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.kernels import _directions as kernels
+from skbnp.models.dependent_trees.bound import prior_concentrations
 from skbnp.models.dependent_trees.directions import conjugate, log_normaliser_gain
 from skbnp.models.dependent_trees.local import Naturals
-from skbnp.models.dependent_trees.model import (
-    EpochState,
-    TreePriors,
-    prior_concentrations,
-)
+from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
 
 __all__ = ["Products"]

@@ -13,14 +13,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.models.dependent_trees.local import Memo
-from skbnp.models.dependent_trees.model import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    update_nodes,
-    update_own_nodes,
-)
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
+from skbnp.models.dependent_trees.updates import update_nodes, update_own_nodes
 from skbnp.trees import Tree
 
 __all__ = [

@@ -25,16 +25,10 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Account, Monitor
 from skbnp.inference.protocols import Moves
 from skbnp.inference.trials import Rejections
+from skbnp.models.dependent_trees.bound import direction_bound
 from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.local import Memo, Naturals
 from skbnp.models.dependent_trees.memory import EpochLearner
-from skbnp.models.dependent_trees.model import (
-    EpochState,
-    EpochStats,
-    direction_bound,
-    sorted_tree,
-    update_sticks,
-)
 from skbnp.models.dependent_trees.moves.attachments import (
     propose_attachments,
     propose_reversals,
@@ -81,6 +75,8 @@ from skbnp.models.dependent_trees.moves.settings import (
     PAUSE_ROWS,
     EpochMoves,
 )
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, sorted_tree
+from skbnp.models.dependent_trees.updates import update_sticks
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["TreeEdits"]

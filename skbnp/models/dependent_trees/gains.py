@@ -1,0 +1,156 @@
+"""Gain of the bound if two nodes are merged, from the statistics of nodes near them."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from skbnp.kernels import _sticks as stick_kernels
+from skbnp.models.dependent_trees.bound import direction_bound
+from skbnp.models.dependent_trees.state import (
+    Array,
+    EpochState,
+    EpochStats,
+    TreePriors,
+    all_rows,
+    reordered,
+)
+from skbnp.models.dependent_trees.updates import update_rows
+from skbnp.trees import Tree
+
+__all__ = ["MergeGain", "merge_gain", "merged", "stick_gains"]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeGain:
+    """What a merge is worth, in nats."""
+
+    gain: float  # of the bound, but for the entropy that is lost
+    most_lost: float  # that entropy is between 0 and this
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether the bound rises for certain."""
+        return self.gain > self.most_lost
+
+
+def merged(
+    state: EpochState, stats: EpochStats, priors: TreePriors, source: int, target: int
+) -> tuple[EpochState, EpochStats]:
+    """Merge a node into a sibling or its parent, by id.
+
+    Rows of both become rows of the target, whose q(theta) is updated once; children of
+    the source stand behind its own. Entropies are added, which is too much where rows
+    had a part in both: see `merge_gain`.
+    """
+    tree = state.tree.merge(source, target)
+    place = state.tree.positions(source)
+    places = state.tree.positions(tree.ids)
+    at = tree.positions(target)
+    new, kept = reordered(state, tree, places), stats.taken(places)
+    for mine, all_of in (
+        (new.history, state.history),
+        (kept.masses, stats.masses),
+        (kept.entropies, stats.entropies),
+    ):
+        mine[at] += all_of[place]
+    row = sp.csr_array(([1.0], ([at], [0])), shape=(len(tree), 1))
+    sums = sp.csr_array(kept.sums + row @ stats.sums[[place]])
+    kept = replace(kept, sums=sums)
+    new = replace(new, masses=kept.masses)
+    update_rows(new, kept, priors, np.array([at]))
+    return new, kept
+
+
+def merge_gain(
+    state: EpochState,
+    stats: EpochStats,
+    priors: TreePriors,
+    source: int,
+    target: int,
+    past_of: Literal["source", "target"] = "target",
+) -> MergeGain:
+    """What `merged` would change, from statistics of the nodes concerned alone.
+
+    Both may have a past, of which the merged node keeps one.
+
+    A row that has a and b of the two nodes loses (a + b) log(a + b) - a log a - b log b
+    >= 0 of its entropy. That of all rows is at most M h(M_source / M), M = M_source +
+    M_target, h the entropy of a coin, by Jensen's inequality, and at most what both
+    have. The supplement of [1], Eq. (4), has this loss with the opposite sign, and
+    merges wherever the gain is not negative, which can lower the bound.
+
+    The sticks must have followed the masses (`update_sticks`). Time O(V) for each child
+    of the two, and O(n_nodes).
+    """
+    tree = state.tree
+    place, into = tree.positions([source, target]).tolist()
+    top = into if tree.parent[place] == into else int(tree.parent[place])
+    near = _neighbours(tree, place, into, top)
+    (around,) = state.parents(np.array([top]))
+    small = reordered(state, Tree(tree.ids[near], _depths(tree, near)), near)
+    centroid = state.centroid if top == 0 else np.zeros(state.width)
+    small = replace(small, above=around, centroid=centroid)
+    few = stats.taken(near)
+    kept = (
+        small if past_of == "target" else _with_pasts_exchanged(small, source, target)
+    )
+    after = merged(kept, few, priors, source, target)
+    gain = _all_directions(*after, priors) - _all_directions(small, few, priors)
+    gain += float(stick_gains(state, priors, *tree.positions([[source], [target]]))[0])
+
+    both = stats.masses[place] + stats.masses[into]
+    share = stats.masses[place] / both if both > 0.0 else 0.0
+    coin = -(xlogy(share, share) + xlogy(1.0 - share, 1.0 - share))
+    entropy = stats.entropies[place] + stats.entropies[into]
+    return MergeGain(float(gain), float(min(both * coin, entropy)))
+
+
+def _with_pasts_exchanged(state: EpochState, one: int, other: int) -> EpochState:
+    places = state.tree.positions([one, other])
+    past = state.past.copy()
+    past[places] = past[places[::-1]]
+    return replace(state, past=past)
+
+
+def _neighbours(tree: Tree, place: int, into: int, top: int) -> NDArray[np.intp]:
+    """Two nodes, their children and the one above them, depth first."""
+    below = [np.flatnonzero(tree.parent == node) for node in (place, into)]
+    return np.unique(np.concatenate([[top, place, into], *below]))
+
+
+def _depths(tree: Tree, near: NDArray[np.intp]) -> NDArray[np.intp]:
+    return tree.depth[near] - tree.depth[near[0]]
+
+
+def _all_directions(state: EpochState, stats: EpochStats, priors: TreePriors) -> float:
+    return direction_bound(state, stats, priors, all_rows(state))
+
+
+def stick_gains(
+    state: EpochState,
+    priors: TreePriors,
+    sources: NDArray[np.intp],
+    targets: NDArray[np.intp],
+) -> Array:
+    """Rise of the terms with sticks when nodes are merged into others, by pair.
+
+    At its optimum a stick adds log B(posterior) - log B(prior), whatever the others.
+    """
+    result, work = np.empty(len(sources)), np.empty((2, len(state.tree)))
+    stick_kernels.merge_gains(
+        sources,
+        targets,
+        state.tree.parent,
+        *state.tree.child_lists,
+        state.masses,
+        state.history,
+        priors.stop_concentration,
+        priors.child_concentration,
+        work,
+        result,
+    )
+    return result

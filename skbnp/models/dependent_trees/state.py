@@ -1,0 +1,286 @@
+"""State and statistics of an epoch, and how one epoch follows another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.node_statistics import NodeState
+from skbnp.models.dependent_trees.sticks import Sticks
+from skbnp.trees import Tree
+
+__all__ = [
+    "Array",
+    "EpochState",
+    "EpochStats",
+    "TreePriors",
+    "all_rows",
+    "next_epoch",
+    "no_past",
+    "padded",
+    "reordered",
+    "sort_siblings",
+    "sorted_tree",
+    "sparse_arrays",
+    "windowed",
+]
+
+
+Array = NDArray[np.float64]
+
+NO_IDS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class TreePriors:
+    """Concentrations of sticks, and what draws directions to others."""
+
+    child_concentration: float = 0.5  # gamma
+    stop_concentration: float = 0.5  # alpha
+    parent_weight: float = 1.0  # k1
+    past_weight: float = 1.0  # k2
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class EpochState(NodeState):
+    """The globals of an epoch; arrays go by position in the tree."""
+
+    tree: Tree
+    masses: Array  # (n_nodes,) M
+    history: Array  # (n_nodes,) hX, masses of the epochs in the window
+    means: Array  # (n_nodes, n_seen) E, zero in all columns that no row has shown
+    concentrations: Array  # (n_nodes,) eta with A_V(eta) = |E|
+    previous: Array  # (n_before, n_seen) mu of the newest epoch that had the node
+    past: NDArray[np.intp]  # (n_nodes,) rows there, -1 of new nodes; see `no_past`
+    above: Array  # (n_seen,) mean of the parent of the root, zero where there is none
+    centroid: Array  # (n_seen,) counts as a row at the root, zero where there is none
+    concentration: float  # beta
+    prior_concentration: float  # kappa0
+    past_ids: NDArray[np.intp] = field(  # (n_before,) whose previous directions are
+        default_factory=NO_IDS.copy
+    )
+    n_unseen: int = 0  # columns of the rows that arrays leave out, all zero
+
+    @property
+    def width(self) -> int:
+        """Columns that are stored, n_seen."""
+        return self.means.shape[1]
+
+    @property
+    def dimension(self) -> int:
+        """V."""
+        return self.width + self.n_unseen
+
+    def with_columns(self, width: int) -> "EpochState":
+        """Store columns of zeros behind the others, `width` in all."""
+        return replace(
+            self,
+            means=padded(self.means, width),
+            previous=padded(self.previous, width),
+            above=padded(self.above, width),
+            centroid=padded(self.centroid, width),
+            n_unseen=self.dimension - width,
+        )
+
+    @property
+    def with_past(self) -> NDArray[np.intp]:
+        """Places of nodes that were there before."""
+        return np.flatnonzero(self.past >= 0)
+
+    @property
+    def ended(self) -> NDArray[np.intp]:
+        """Rows of previous directions whose nodes have ended, but may come back."""
+        return np.flatnonzero(~np.isin(self.past_ids, self.tree.ids))
+
+    @property
+    def pasts(self) -> Array:
+        """Directions in the epoch before, as `means`, zero of new nodes."""
+        result = np.zeros_like(self.means)
+        result[self.with_past] = self.previous[self.past[self.with_past]]
+        return result
+
+    def without_past(self) -> "EpochState":
+        """Forget the epoch before."""
+        previous, past = no_past(len(self.tree), self.width)
+        return replace(self, previous=previous, past=past, past_ids=NO_IDS)
+
+    def parents(self, rows: NDArray[np.intp]) -> Array:
+        """Means of the parents of some nodes, (n_rows, n_seen)."""
+        parents = self.means[self.tree.parent[rows]]
+        parents[rows == 0] = self.above
+        return parents
+
+    def parent_weights(self, rows: NDArray[np.intp], priors: TreePriors) -> Array:
+        """Return k1 of some nodes, zero of a root without a parent."""
+        weights = np.full(len(rows), priors.parent_weight)
+        if not self.above.any():
+            weights[rows == 0] = 0.0
+        return weights
+
+    def sticks(self, priors: TreePriors) -> Sticks:
+        """Posterior of the sticks."""
+        both = self.masses + self.history
+        return Sticks.given(
+            self.tree, both, priors.stop_concentration, priors.child_concentration
+        )
+
+    def log_weights(self, priors: TreePriors) -> Array:
+        """E log pi."""
+        return self.sticks(priors).log_weights(self.tree)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochStats:
+    """Sums over rows, additive; nodes go by position in a tree."""
+
+    masses: Array  # (n_nodes,) M
+    sums: sp.csr_array  # (n_nodes, n_seen) s
+    entropies: Array  # (n_nodes,) H, of the rows' nodes
+
+    def __post_init__(self) -> None:
+        """Convert sparse indices to int32, which kernels read: once, not at each call.
+
+        Raises
+        ------
+        OverflowError
+            If there are more entries than int32 counts.
+        """
+        sums = self.sums
+        if sums.indices.dtype != np.int32 or sums.indptr.dtype != np.int32:
+            if sums.nnz > np.iinfo(np.int32).max:
+                raise OverflowError(
+                    f"Sums have {sums.nnz} entries, too many for int32."
+                )
+            indices = sums.indices.astype(np.int32), sums.indptr.astype(np.int32)
+            sums = sp.csr_array((sums.data, *indices), shape=sums.shape)
+            object.__setattr__(self, "sums", sums)
+
+    @property
+    def n_tokens(self) -> float:
+        """Units of the data: rows with words."""
+        return float(self.masses.sum())
+
+    @classmethod
+    def zero(cls, n_nodes: int, width: int) -> "EpochStats":
+        """Of no rows."""
+        empty = sp.csr_array((n_nodes, width), dtype=np.float64)
+        return cls(np.zeros(n_nodes), empty, np.zeros(n_nodes))
+
+    def plus(self, other: "EpochStats", gain: float = 1.0) -> "EpochStats":
+        """Add up, `other` so many times."""
+        return EpochStats(
+            self.masses + gain * other.masses,
+            sp.csr_array(self.sums + gain * other.sums),
+            self.entropies + gain * other.entropies,
+        )
+
+    def with_columns(self, width: int) -> "EpochStats":
+        """Add columns without a sum behind the others, `width` in all."""
+        sums = self.sums
+        parts = sums.data, sums.indices, sums.indptr
+        return replace(self, sums=sp.csr_array(parts, (sums.shape[0], width)))
+
+    def taken(self, places: NDArray[np.intp]) -> "EpochStats":
+        """Of other nodes, or in another order."""
+        return EpochStats(
+            self.masses[places], self.sums[places], self.entropies[places]
+        )
+
+
+def padded(values: Array, width: int) -> Array:
+    """Add zeros behind the last axis, `width` entries in all."""
+    n_more = width - values.shape[-1]
+    if n_more == 0:
+        return values
+    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, n_more)])
+
+
+def no_past(n_nodes: int, width: int) -> tuple[Array, NDArray[np.intp]]:
+    """Return previous directions, and their rows, of nodes all of which are new."""
+    return np.zeros((0, width)), np.full(n_nodes, -1, dtype=np.intp)
+
+
+def sparse_arrays(
+    stats: EpochStats,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
+    """Return the sums s as a sparse matrix is stored."""
+    return stats.sums.indptr, stats.sums.indices, stats.sums.data
+
+
+def all_rows(state: EpochState) -> NDArray[np.intp]:
+    """Return the positions of all nodes."""
+    return np.arange(len(state.tree))
+
+
+def sort_siblings(
+    state: EpochState, stats: EpochStats
+) -> tuple[EpochState, EpochStats]:
+    """Sort siblings as in `sorted_tree`; arrays by node are copies in any case."""
+    tree = sorted_tree(state, stats)
+    places = state.tree.positions(tree.ids)
+    return reordered(state, tree, places), stats.taken(places)
+
+
+def sorted_tree(state: EpochState, stats: EpochStats) -> Tree:
+    """Sort siblings by the rows from each node down.
+
+    In a first epoch no other order has a larger bound. Later the prior depends on the
+    order: there it belongs to the beginning of the epoch (`next_epoch`).
+    """
+    through = state.tree.accumulate(stats.masses + state.history)
+    return state.tree.sort_siblings(-through)
+
+
+def reordered(state: EpochState, tree: Tree, places: NDArray[np.intp]) -> EpochState:
+    """Take the nodes of `tree`, which are at `places` of the present tree."""
+    return replace(
+        state,
+        tree=tree,
+        masses=state.masses[places],
+        history=state.history[places],
+        means=state.means[places],
+        concentrations=state.concentrations[places],
+        past=state.past[places],
+    )
+
+
+def windowed(tree: Tree, past: Sequence[tuple[NDArray[np.intp], Array]]) -> Array:
+    """Sum the masses of past epochs, each with the ids of its nodes, by position.
+
+    Nodes that are not in the tree any more are left out.
+    """
+    global_stats = np.zeros(len(tree))
+    for ids, masses in past:
+        there = np.isin(ids, tree.ids)
+        global_stats[tree.positions(ids[there])] += masses[there]
+    return global_stats
+
+
+def next_epoch(
+    state: EpochState, history: Array, returning: NDArray[np.intp] = NO_IDS
+) -> EpochState:
+    """Close an epoch: its mean directions are the past of the next one.
+
+    `history` are the masses in the window that ends with it. Siblings are sorted by
+    them, once; what is born in the epoch stands behind. Nodes that have ended may come
+    back with their last direction, if they are among those `returning`.
+    """
+    lengths = np.linalg.norm(state.means, axis=1, keepdims=True)
+    ended = state.ended[np.isin(state.past_ids[state.ended], returning)]
+    ended = ended[state.previous[ended].any(axis=1)]
+    previous = state.means / np.maximum(lengths, 1e-300)
+    if len(ended):
+        previous = np.vstack([previous, state.previous[ended]])
+    state = replace(
+        state,
+        masses=np.zeros(len(state.tree)),
+        history=history,
+        previous=previous,
+        past=np.where(lengths.ravel() > 0.0, all_rows(state), -1),
+        centroid=np.zeros(state.width),
+        past_ids=np.concatenate([state.tree.ids, state.past_ids[ended]]),
+    )
+    tree = state.tree.sort_siblings(-state.tree.accumulate(history))
+    return reordered(state, tree, state.tree.positions(tree.ids))
