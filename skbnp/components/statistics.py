@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import Field, dataclass, fields, replace
 from enum import Enum
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 import numpy as np
 import scipy.sparse as sp
@@ -158,6 +158,8 @@ class WordTopics:
     total: Array
     #: Factors of the table, one after the other, before `scale`; of a copy.
     _factors: tuple[float, ...] = ()
+    #: All that share the table, this one included; None if it is not shared.
+    _sharing: "WeakSet[WordTopics] | None" = None
 
     def __init__(self, values: Array, seen: SeenWords | None = None):
         self._values = np.ascontiguousarray(values)
@@ -171,6 +173,7 @@ class WordTopics:
         is_own = not self._factors and not self._is_shared
         own = object.__new__(type(self))
         vars(own).update(vars(self))
+        vars(own).pop("_sharing", None)
         if not is_own:
             own._values, own._factors = self._own_table(), ()
         return vars(own)
@@ -456,7 +459,7 @@ class WordTopics:
 
     @property
     def _is_shared(self) -> bool:
-        return len(_SHARING.get(self, ())) > 1
+        return self._sharing is not None and len(self._sharing) > 1
 
     def _own_table(self) -> Array:
         """Return a table for itself alone, that `scale` is yet to multiply."""
@@ -472,8 +475,10 @@ class WordTopics:
         else:
             for factor in self._factors:
                 self._values *= factor
-        _SHARING.pop(self, _Sharing()).discard(self)
-        vars(self).pop("_factors", None)
+        if self._sharing is not None:
+            self._sharing.discard(self)
+        for name in ("_sharing", "_factors"):
+            vars(self).pop(name, None)
 
     def copy(self) -> "WordTopics":
         """Return an independent copy; the table is copied when either changes."""
@@ -502,21 +507,16 @@ class WordTopics:
         self._make_room()
 
     def frozen(self) -> Self:
-        """Return the same in the same manner; its total has rounded as this one's."""
+        """Return a copy-on-write view of the table; `total` is copied bit for bit."""
         other = type(self).__new__(type(self))
         other._values, other.seen, other._scale = self._values, self.seen, 1.0
         other.total = self.total.copy()
         other._factors = (*self._factors, self._scale)
-        sharing = _SHARING.setdefault(self, _Sharing([self]))
-        sharing.add(other)
-        _SHARING[other] = sharing
+        if self._sharing is None:
+            self._sharing = WeakSet([self])
+        self._sharing.add(other)
+        other._sharing = self._sharing
         return other
-
-
-#: Those who have a table together, themselves included, by each of them. No attribute,
-#: for it is nothing that a state consists of.
-_Sharing = WeakSet[WordTopics]
-_SHARING: WeakKeyDictionary[WordTopics, _Sharing] = WeakKeyDictionary()
 
 
 WordsT = TypeVar("WordsT", WordRows, WordTopics)  # of a visit, of totals

@@ -24,10 +24,7 @@ from skbnp.models.dependent_trees.local import (
 from skbnp.models.dependent_trees.moves.births import collect
 from skbnp.models.dependent_trees.moves.merges import PairLosses
 from skbnp.models.dependent_trees.moves.records import (
-    Exchange,
-    Merge,
     Record,
-    Remove,
     replay_memo,
 )
 from skbnp.models.dependent_trees.state import EpochStats
@@ -73,9 +70,7 @@ class Edit:
         cls, records: Sequence[Record], rows: Ints, assignments: Memo
     ) -> "Edit | None":
         """Return what changes memos; None if nothing does."""
-        ends = tuple(
-            one for one in records if isinstance(one, (Exchange, Merge, Remove))
-        )
+        ends = tuple(record for record in records if record.merged_into)
         return cls(ends, rows, assignments) if ends or len(rows) else None
 
     def made(self, memo: Memo, first_row: int) -> Memo:

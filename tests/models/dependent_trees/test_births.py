@@ -17,7 +17,7 @@ from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.local import Memo
-from skbnp.models.dependent_trees.moves import births, structure
+from skbnp.models.dependent_trees.moves import births, compound, structure
 from skbnp.models.dependent_trees.moves.exchanges import past_gains
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Attach, Birth, Exchange, replay
@@ -107,7 +107,7 @@ def test_exchanges_are_those_of_nodes_that_a_move_touches(monkeypatch):
         assert_allclose(gains, expected, rtol=1e-9, atol=1e-8)
         return [near, far, back]
 
-    monkeypatch.setattr(structure, "propose_exchanges", propose)
+    monkeypatch.setattr(compound, "propose_exchanges", propose)
     assert edits._exchanges_near(learner, move) == [near, back]
     posterior.state = state.without_past()
     assert edits._exchanges_near(learner, move) == []

@@ -13,7 +13,7 @@ from skbnp.datasets import make_dependent_trees
 from skbnp.inference.trials import WAIT, Rejections
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.gains import merge_gain
-from skbnp.models.dependent_trees.moves import merges, structure
+from skbnp.models.dependent_trees.moves import compound, judging, merges, structure
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Attach, Merge
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
@@ -151,7 +151,7 @@ def test_fewer_are_judged_in_trees_of_many_nodes(monkeypatch):
     monkeypatch.setattr(merges, "COMPOUND_PAIRS", len(TREE) ** 2 - 1)
     edits, learner = structure.TreeEdits(EpochMoves()), learner_of(state, stats)
     edits._merge_rejected(learner)
-    assert edits._products is None
+    assert edits._products.is_empty
     assert edits.records == []
 
 
@@ -159,7 +159,7 @@ def test_nothing_is_multiplied_where_all_nodes_were_there_before():
     given = state_of([9, 9, 9, 9, 0, 9, 9], past=np.arange(7))
     edits = structure.TreeEdits(EpochMoves())
     edits._merge_rejected(learner_of(*given))
-    assert edits._products is None
+    assert edits._products.is_empty
 
 
 def learner_of(state, stats, n_passes=0):
@@ -176,8 +176,9 @@ def test_a_merge_by_which_the_bound_does_not_rise_waits(monkeypatch):
     """All pairs are tried, also two with one target."""
     monkeypatch.setattr(merges, "N_COMPOUND", 4)
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
-    monkeypatch.setattr(structure, "_replayed_with_priors", lambda *given: given)
-    monkeypatch.setattr(structure, "_bound", lambda *given: 0.0)
+    monkeypatch.setattr(compound, "replayed_with_priors", lambda *given: given)
+    for module in (compound, judging):
+        monkeypatch.setattr(module, "bound_of", lambda *given: 0.0)
     tried = []
 
     def attach(edits, learner, near, records):
@@ -242,7 +243,7 @@ def test_what_priors_gain_without_a_move_does_not_count(monkeypatch):
 def test_what_new_parents_gain_without_a_move_does_not_count(monkeypatch):
     """A child of the source is below the wrong parent: that pays for no merge."""
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
-    edits, worth, bound = structure.TreeEdits(EpochMoves()), 50.0, structure._bound
+    edits, worth, bound = structure.TreeEdits(EpochMoves()), 50.0, judging.bound_of
     learner = learner_of(state, stats)
     model = learner.posterior.model
     monkeypatch.setattr(
@@ -258,8 +259,9 @@ def test_what_new_parents_gain_without_a_move_does_not_count(monkeypatch):
         is_near = not near.isdisjoint(move.touched) and move.old != 5
         return [(move, worth)] if is_near else []
 
-    monkeypatch.setattr(structure, "_bound", raised)
-    monkeypatch.setattr(structure, "propose_attachments", propose)
+    for module in (compound, judging):
+        monkeypatch.setattr(module, "bound_of", raised)
+    monkeypatch.setattr(compound, "propose_attachments", propose)
     monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
     end = Merge(1, 0)
     least = edits._gain(learner, [end]) + 0.5 * worth

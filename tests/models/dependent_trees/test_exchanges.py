@@ -21,7 +21,7 @@ from skbnp.models.dependent_trees.epoch import (
 )
 from skbnp.models.dependent_trees.gains import merge_gain
 from skbnp.models.dependent_trees.local import NodeTable, sum_rows, update_local
-from skbnp.models.dependent_trees.moves import merges, structure
+from skbnp.models.dependent_trees.moves import compound, merges, structure
 from skbnp.models.dependent_trees.moves.exchanges import (
     past_gains,
     propose_exchanges,
@@ -710,7 +710,8 @@ def test_names_are_kept_where_topics_come_near_the_past_of_others(monkeypatch):
 
     seeds = 3, 4
     kept = sum(n_changes(seed) for seed in seeds)
-    monkeypatch.setattr(structure, "propose_exchanges", lambda *given: [])
+    for module in (compound, structure):
+        monkeypatch.setattr(module, "propose_exchanges", lambda *given: [])
     monkeypatch.setattr(structure, "propose_handover", lambda *given: None)
     assert sum(n_changes(seed) for seed in seeds) > 2 * kept
 

@@ -9,7 +9,7 @@ from models.dependent_trees.test_exchanges import planted_drift
 from models.dependent_trees.test_moves import learner_of, passes, planted
 from skbnp import DependentTrees
 from skbnp.inference.monitor import discarding
-from skbnp.models.dependent_trees.moves import structure
+from skbnp.models.dependent_trees.moves import birth_targets, structure
 from skbnp.models.dependent_trees.moves.records import Birth, Merge, replay
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.moves.structure import TreeEdits
@@ -33,7 +33,7 @@ def end_pass(learner, moves):
 
 def spoil(monkeypatch, nats):
     """Let the bound fall by each birth; return what is proposed."""
-    proposed, propose = [], structure.propose_birth
+    proposed, propose = [], birth_targets.propose_birth
 
     def worse(*given):
         result = propose(*given)
@@ -42,7 +42,7 @@ def spoil(monkeypatch, nats):
             result = replace(result, gain=result.gain - nats)
         return result
 
-    monkeypatch.setattr(structure, "propose_birth", worse)
+    monkeypatch.setattr(birth_targets, "propose_birth", worse)
     return proposed
 
 

@@ -7,11 +7,13 @@ nothing and judges nothing: the same records lead to the same tree, see `Tree.di
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.inference.edits import Lineage
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
@@ -39,14 +41,60 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 
+class Record:
+    """A change of a tree. Fields of subclasses name nodes by id."""
+
+    __slots__ = ()
+    #: Name of the change in the lineage; None where users do not see it.
+    kind: ClassVar[str | None] = None
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """Nodes whose direction is updated, by their names after the change."""
+        return ()
+
+    @property
+    def first(self) -> tuple[int, ...]:
+        """Nodes whose direction is updated before those of all that are touched."""
+        return ()
+
+    @property
+    def nodes_concerned(self) -> set[int]:
+        """Nodes that are touched, renamed or ended, by names before and after."""
+        return set(self.touched)
+
+    @property
+    def merged_into(self) -> dict[int, int]:
+        """Node that takes the rows of each node that ends or is renamed; -1 is none."""
+        return {}
+
+    @property
+    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Parents and children of the entry in the lineage."""
+        return self.touched, self.touched
+
+    def is_possible(self, tree: Tree) -> bool:
+        """Whether the change can still be made after others have changed the tree."""
+        return True
+
+    def edit(self, tree: Tree) -> Tree:
+        """Return the changed tree."""
+        raise NotImplementedError
+
+    def entry(self, step: int) -> Lineage | None:
+        """Return the entry of the change in the lineage."""
+        return None if self.kind is None else Lineage(step, self.kind, *self.lineage)
+
+
 @dataclass(frozen=True, slots=True)
-class Birth:
+class Birth(Record):
     """A child of the target begins, behind its siblings, and takes rows from nodes.
 
     Of each row that it takes, what it said before leaves the statistics in the same
     moment, so that rows are never counted twice.
     """
 
+    kind: ClassVar[str] = "birth"
     target: int
     new: int
     ids: Ints  # nodes whose statistics change, the new one included
@@ -57,15 +105,26 @@ class Birth:
         """Nodes whose direction is updated."""
         return self.target, self.new
 
+    @property
+    def first(self) -> tuple[int, ...]:
+        """Nodes whose direction is updated before those of all that are touched."""
+        return (self.new,)
+
+    @property
+    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Parents and children of the entry in the lineage."""
+        return (self.target,), self.touched
+
     def edit(self, tree: Tree) -> Tree:
-        """Change a tree."""
+        """Return the changed tree."""
         return tree.add(self.target, first_id=self.new)
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(Record):
     """The target, a sibling or the parent, takes over rows and children."""
 
+    kind: ClassVar[str] = "merge"
     source: int
     target: int
 
@@ -74,15 +133,35 @@ class Merge:
         """Nodes whose direction is updated."""
         return (self.target,)
 
+    @property
+    def nodes_concerned(self) -> set[int]:
+        """Nodes that are touched, renamed or ended, by names before and after."""
+        return {self.source, self.target}
+
+    @property
+    def merged_into(self) -> dict[int, int]:
+        """Node that takes the rows of each node that ends or is renamed; -1 is none."""
+        return {self.source: self.target}
+
+    @property
+    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Parents and children of the entry in the lineage."""
+        return (self.target, self.source), (self.target,)
+
+    def is_possible(self, tree: Tree) -> bool:
+        """Whether the change can still be made after others have changed the tree."""
+        return self.source in tree and self.target in tree
+
     def edit(self, tree: Tree) -> Tree:
-        """Change a tree."""
+        """Return the changed tree."""
         return tree.merge(self.source, self.target)
 
 
 @dataclass(frozen=True, slots=True)
-class Attach:
+class Attach(Record):
     """A node, with all below it, goes below another."""
 
+    kind: ClassVar[str] = "reattach"
     node: int
     old: int
     parent: int
@@ -92,15 +171,30 @@ class Attach:
         """Nodes whose direction is updated."""
         return self.node, self.old, self.parent
 
+    @property
+    def first(self) -> tuple[int, ...]:
+        """Nodes whose direction is updated before those of all that are touched."""
+        return (self.node,)
+
+    @property
+    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Parents and children of the entry in the lineage."""
+        return (self.node, self.parent), (self.node, self.parent)
+
+    def is_possible(self, tree: Tree) -> bool:
+        """Whether the change can still be made after others have changed the tree."""
+        return not tree.is_ancestor(self.node, self.parent)
+
     def edit(self, tree: Tree) -> Tree:
-        """Change a tree."""
+        """Return the changed tree."""
         return tree.move(self.node, self.parent)
 
 
 @dataclass(frozen=True, slots=True)
-class Reverse:
+class Reverse(Record):
     """A node takes the place of its parent, which goes below it."""
 
+    kind: ClassVar[str] = "reattach"
     node: int
     parent: int
 
@@ -109,13 +203,22 @@ class Reverse:
         """Nodes whose direction is updated."""
         return self.node, self.parent
 
+    @property
+    def first(self) -> tuple[int, ...]:
+        """Nodes whose direction is updated before those of all that are touched."""
+        return self.node, self.parent
+
+    def is_possible(self, tree: Tree) -> bool:
+        """Whether the change can still be made after others have changed the tree."""
+        return tree.parent_of(self.node) == self.parent
+
     def edit(self, tree: Tree) -> Tree:
-        """Change a tree."""
+        """Return the changed tree."""
         return tree.reverse(self.node)
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Record):
     """Nodes take names, pasts and shares of past rows of each other; rows stay.
 
     One of the names may be that of a node which has ended, and comes back; then one
@@ -131,66 +234,77 @@ class Exchange:
         return self.names
 
     @property
+    def kind(self) -> str:  # type: ignore[override]
+        """Name of the change in the lineage."""
+        return "revive" if self.brings_back else "exchange"
+
+    @property
     def brings_back(self) -> bool:
         """Whether a node that has ended comes back."""
         return set(self.names) != set(self.nodes)
 
+    @property
+    def nodes_concerned(self) -> set[int]:
+        """Nodes that are touched, renamed or ended, by names before and after."""
+        return {*self.nodes, *self.names}
+
+    @property
+    def merged_into(self) -> dict[int, int]:
+        """Node that takes the rows of each node that ends or is renamed; -1 is none."""
+        return dict(zip(self.nodes, self.names, strict=True))
+
+    @property
+    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Parents and children of the entry in the lineage."""
+        return self.nodes, self.names
+
     def edit(self, tree: Tree) -> Tree:
-        """Change a tree."""
+        """Return the changed tree."""
         ids = tree.ids.copy()
         ids[tree.positions(self.nodes)] = self.names
         return Tree(ids, tree.depth, next_id=tree.next_id)
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(Record):
     """A leaf without rows ends."""
 
+    kind: ClassVar[str] = "prune"
     node: int
 
     @property
-    def touched(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated."""
-        return ()
+    def merged_into(self) -> dict[int, int]:
+        """Node that takes the rows of each node that ends or is renamed; -1 is none."""
+        return {self.node: -1}
+
+    @property
+    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Parents and children of the entry in the lineage."""
+        return (self.node,), ()
 
     def edit(self, tree: Tree) -> Tree:
-        """Change a tree."""
+        """Return the changed tree."""
         return tree.remove(self.node)
 
 
 @dataclass(frozen=True, slots=True)
-class Sort:
+class Sort(Record):
     """Siblings stand in the order in which their ids do here."""
 
     ids: Ints
 
-    @property
-    def touched(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated."""
-        return ()
-
     def edit(self, tree: Tree) -> Tree:
-        """Change a tree."""
+        """Return the changed tree."""
         rank = np.empty(len(tree), dtype=np.intp)
         rank[tree.positions(self.ids)] = np.arange(len(tree))
         return tree.sort_siblings(rank)
 
 
-Record = Birth | Merge | Attach | Reverse | Exchange | Remove | Sort
-
-
 def merged_into_of(records: Iterable[Record]) -> dict[int, int]:
-    """Who has the rows of nodes that ended or changed their names; -1 is nobody."""
+    """Return the node that takes the rows of each that ended or was renamed; or -1."""
     merged_into: dict[int, int] = {}
     for record in records:
-        if isinstance(record, Merge):
-            moved = {record.source: record.target}
-        elif isinstance(record, Remove):
-            moved = {record.node: -1}
-        elif isinstance(record, Exchange):
-            moved = dict(zip(record.nodes, record.names, strict=True))
-        else:
-            continue
+        moved = record.merged_into
         later = {one: moved.get(has, has) for one, has in merged_into.items()}
         merged_into = {**moved, **later}
     return merged_into
@@ -223,9 +337,7 @@ def replay(
     new = resized(state, tree)
     _inherit(new.history, state.history, state.tree, tree, merged_into)
     new = replace(new, masses=kept.masses)
-    moved = {birth.new for birth in births}
-    moved |= {one.node for one in records if isinstance(one, (Attach, Reverse))}
-    moved |= {one.parent for one in records if isinstance(one, Reverse)}
+    moved = {node for record in records for node in record.first}
     first = {merged_into.get(node, node) for node in moved} - {-1}
     new = update_own_nodes(new, kept, priors, np.array(sorted(first), dtype=np.intp))
     touched = {node for record in records for node in record.touched}

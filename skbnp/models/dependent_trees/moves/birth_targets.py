@@ -1,0 +1,77 @@
+"""Proposals of births after a pass: which nodes are tried, and what comes of them."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.trials import Rejections
+from skbnp.models.dependent_trees.local import Naturals
+from skbnp.models.dependent_trees.memory import EpochLearner
+from skbnp.models.dependent_trees.moves.births import (
+    LEAST_ROWS,
+    Proposed,
+    propose_birth,
+)
+from skbnp.models.dependent_trees.moves.partition import birth_units
+from skbnp.models.dependent_trees.moves.settings import NO_ROWS, EpochMoves
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["LEAST_BIRTHS", "draw_targets", "propose_births"]
+
+#: Fewest nodes that are tried as targets of births after a pass, of any number.
+LEAST_BIRTHS = 20
+#: Units of targets, whose births are proposed side by side.
+N_UNITS = 64
+
+
+def draw_targets(
+    posterior: Posterior, n_tries: int, rejections: Rejections, n_passes: int
+) -> NDArray[np.intp]:
+    """Draw at most `n_tries` targets in proportion to their rows, without replacement.
+
+    Targets whose last birth was rejected come last, and only up to `LEAST_BIRTHS`.
+    """
+    rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
+    masses, ids = posterior.global_stats.masses, posterior.state.tree.ids
+    able = np.flatnonzero(masses > LEAST_ROWS + NO_ROWS)
+    if len(able) == 0:
+        return np.empty(0, dtype=np.intp)
+    shares = masses[able] / masses[able].sum()
+    drawn = rng.choice(able, size=len(able), replace=False, p=shares)
+    waits = np.array(
+        [not rejections.is_over((node,), n_passes) for node in ids[drawn].tolist()]
+    )
+    n_tries = min(n_tries, max(int((~waits).sum()), LEAST_BIRTHS))
+    return ids[drawn[np.argsort(waits, kind="stable")[:n_tries]]]
+
+
+def propose_births(
+    learner: EpochLearner, targets: NDArray[np.intp], moves: EpochMoves
+) -> list[Proposed]:
+    """Propose a birth from the rows of each target, those with the largest gain first.
+
+    Targets of one unit share a task.
+    """
+    posterior, cache = learner.posterior, learner.cache
+    state, stats = posterior.state, posterior.global_stats
+    tree, priors = state.tree, posterior.model.priors
+    seed_entropy, n_steps = posterior.seed_entropy, posterior.n_steps
+    gathered = cache.gather(targets.tolist(), len(tree), n_steps, moves.birth_rows)
+    units = birth_units(tree, N_UNITS)[tree.positions(targets)]
+    naturals = Naturals.of(state, priors).by_position(tree)
+
+    def propose_of(unit: int) -> list[Proposed]:  # is sent to processes: no learner
+        proposals = []
+        for one in gathered:
+            if one.target % N_UNITS == unit:
+                rng = stream(seed_entropy, Purpose.MOVE, n_steps, one.target)
+                proposal = propose_birth(
+                    state, stats, priors, naturals, one, moves, rng
+                )
+                if proposal is not None:
+                    proposals.append(proposal)
+        return proposals
+
+    parts = cache.run(propose_of, np.unique(units).tolist())
+    proposed = [proposal for part in parts for proposal in part]
+    return sorted(proposed, key=lambda proposal: -proposal.gain)

@@ -1,0 +1,55 @@
+"""Products of directions, kept while the state that they are of is the present one."""
+
+from weakref import ref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.models.dependent_trees.moves.exchanges import past_gains
+from skbnp.models.dependent_trees.moves.products import Products
+from skbnp.models.dependent_trees.state import EpochState, TreePriors
+
+__all__ = ["CachedProducts"]
+
+Array = NDArray[np.float64]
+
+
+class CachedProducts:
+    """Products of all pairs of nodes, and gains by other pasts, of the last state."""
+
+    def __init__(self) -> None:
+        self._products: tuple[ref[EpochState], Products] | None = None
+        self._pasts: tuple[Array, Array] | None = None  # those, and their products
+        self._gains: tuple[Products, Array] | None = None  # by other pasts
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no products are kept."""
+        return self._products is None
+
+    def clear(self) -> None:
+        """Release what depends on the state; products of pasts stay in an epoch."""
+        self._products = self._gains = None
+
+    def of(self, state: EpochState, priors: TreePriors) -> Products:
+        """Return products of all pairs, those of the last call if it was the same."""
+        last = self._products
+        if last is not None and last[0]() is state:
+            return last[1]
+        products = Products.of(state, priors, None if last is None else last[1])
+        self._products = ref(state), products
+        return products
+
+    def past_gains(self, state: EpochState, priors: TreePriors) -> Array:
+        """Return the gains of directions by other pasts, likewise."""
+        products, last = self.of(state, priors), self._gains
+        if last is None or last[0] is not products:
+            gains = past_gains(state, products, self.of_pasts(state))
+            self._gains = last = products, gains
+        return last[1]
+
+    def of_pasts(self, state: EpochState) -> Array:
+        """Return products of previous directions, which are fixed in an epoch."""
+        if self._pasts is None or self._pasts[0] is not state.previous:
+            self._pasts = state.previous, state.previous @ state.previous.T
+        return self._pasts[1]

@@ -1,0 +1,200 @@
+"""Moves that gain too little by themselves, judged together with what they entail.
+
+A merge into the parent, or the best rejected birth, is judged with nodes near it below
+other parents and with learned priors, a birth with exchanges of pasts as well.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.inference.interrupts import commit
+from skbnp.inference.trials import Rejections
+from skbnp.models.dependent_trees.local import Memo
+from skbnp.models.dependent_trees.memory import EpochLearner
+from skbnp.models.dependent_trees.moves.attachments import (
+    propose_attachments,
+)
+from skbnp.models.dependent_trees.moves.births import (
+    Proposed,
+    join_rows,
+)
+from skbnp.models.dependent_trees.moves.cached_products import CachedProducts
+from skbnp.models.dependent_trees.moves.exchanges import (
+    past_gains,
+    propose_exchanges,
+)
+from skbnp.models.dependent_trees.moves.judging import (
+    NO_ASSIGNMENTS,
+    NO_ROW_NUMBERS,
+    ROUNDING,
+    Judge,
+    bound_of,
+    nodes_of,
+    replayed_with_priors,
+)
+from skbnp.models.dependent_trees.moves.merges import (
+    find_new,
+    n_compound,
+    propose_compound_merges,
+)
+from skbnp.models.dependent_trees.moves.products import Products
+from skbnp.models.dependent_trees.moves.records import (
+    Exchange,
+    Record,
+    replay,
+)
+from skbnp.models.dependent_trees.moves.settings import (
+    EpochMoves,
+)
+from skbnp.models.dependent_trees.state import EpochState
+
+__all__ = ["KINDS", "CompoundMoves"]
+
+Array = NDArray[np.float64]
+
+#: Times that moves of one kind are made after a pass.
+N_TURNS = 5
+#: Kinds of moves that wait where they gain nothing: targets, nodes and parents, nodes
+#: that would merge or exchange names, or all new roots. A fit may end while some wait.
+KINDS = ("attachment", "birth", "exchange", "merge", "reversal", "root")
+
+
+class CompoundMoves(Judge):
+    """Merges and births with attachments, exchanges and priors that follow.
+
+    Parameters
+    ----------
+    moves : EpochMoves
+    """
+
+    def __init__(self, moves: EpochMoves):
+        super().__init__()
+        self.moves = moves
+        self._rejections = {kind: Rejections() for kind in KINDS}
+        self._products = CachedProducts()
+        # The best birth that gains too little by itself, and the state when it did.
+        self._rejected: tuple[EpochState, Proposed] | None = None
+        # Passes since the last birth.
+        self._n_without_birth = 0
+
+    def _products_of(self, learner: EpochLearner) -> Products:
+        """Return products of all pairs of nodes of the present state."""
+        posterior = learner.posterior
+        return self._products.of(posterior.state, posterior.model.priors)
+
+    def _past_gains(self, learner: EpochLearner) -> Array:
+        """Return the gains of directions by other pasts in the present state."""
+        posterior = learner.posterior
+        return self._products.past_gains(posterior.state, posterior.model.priors)
+
+    def _merge_rejected(self, learner: EpochLearner) -> None:
+        """Judge merges that lose little by themselves with what follows.
+
+        Nodes next to them go below other parents, and what draws directions together
+        follows.
+        """
+        posterior, waits = learner.posterior, self._rejections["merge"]
+        state, stats = posterior.state, posterior.global_stats
+        n_at_most = n_compound(len(state.tree))
+        if self.moves.merge == "none" or not n_at_most or not find_new(state)[1:].any():
+            return
+        given = state, stats, posterior.model.priors, self._products_of(learner)
+        losses, n_passes = learner.cache.losses(), learner.n_passes
+        for one in propose_compound_merges(*given, losses, waits, n_passes):
+            if self._make_compound(learner, [one.merge], one.lost):
+                return
+            waits.add((one.merge.source, one.merge.target), n_passes)
+
+    def _retry_best_birth(self, learner: EpochLearner) -> None:
+        """Judge the best birth that gains too little by itself with what follows.
+
+        With exchanges of pasts by nodes near it, or without.
+        """
+        model, state = learner.posterior.model, learner.posterior.state
+        if self._rejected is None or self._rejected[0] is not state:
+            return
+        one, least = self._rejected[1], model.least_gain
+        rows = join_rows([one])
+        exchanges = self._exchanges_near(learner, one.birth)
+        is_made = self._make_compound(learner, [one.birth, *exchanges], least, *rows)
+        if exchanges and not is_made:  # by which the bound may fall
+            is_made = self._make_compound(learner, [one.birth], least, *rows)
+        if is_made:
+            self._rejections["birth"].forget((one.birth.target,))
+            self._n_without_birth = 0
+
+    def _make_compound(
+        self,
+        learner: EpochLearner,
+        records: Sequence[Record],
+        least: float,
+        rows: NDArray[np.intp] = NO_ROW_NUMBERS,
+        assignments: Memo = NO_ASSIGNMENTS,
+    ) -> bool:
+        """Make moves if the bound rises by `least` with them and with what follows.
+
+        Nodes near them go below other parents, and priors are learned; what these two
+        gain without the moves does not count.
+        """
+        before, near = self._bound(learner), nodes_of(records)
+        records = [*records, *self._attachments_near(learner, near, records)]
+        after = bound_of(*replayed_with_priors(learner, records)) - least
+        if after <= before + ROUNDING * abs(before):
+            return False
+        others = self._attachments_near(learner, near)
+        if after <= bound_of(*replayed_with_priors(learner, others)):
+            return False
+        # Once more, as another copy of the state would have been in memory till here.
+        model, state, stats = replayed_with_priors(learner, records)
+        with commit():
+            self._write(learner, records, state, stats, rows, assignments)
+            learner.posterior.model = model
+        self._refresh(learner)
+        return True
+
+    def _exchanges_near(self, learner: EpochLearner, record: Record) -> list[Exchange]:
+        """Propose exchanges of the pasts of nodes that a move touches, after it."""
+        posterior = learner.posterior
+        state, stats, priors = (
+            posterior.state,
+            posterior.global_stats,
+            posterior.model.priors,
+        )
+        if len(state.with_past) == 0:
+            return []
+        state, _ = replay(state, stats, priors, [record])
+        gains = past_gains(
+            state,
+            Products.of(state, priors, self._products_of(learner)),
+            self._products.of_pasts(state),
+        )
+        near, proposals = nodes_of([record]), propose_exchanges(state, gains)
+        return [one for one in proposals if not near.isdisjoint(nodes_of([one]))]
+
+    def _attachments_near(
+        self, learner: EpochLearner, near: set[int], records: Sequence[Record] = ()
+    ) -> list[Record]:
+        """Propose moves of or to some nodes, after records, while the bound rises."""
+        posterior, priors = learner.posterior, learner.posterior.model.priors
+        proposals: list[Record] = []
+        if not self.moves.reattach:
+            return proposals
+        state, stats = replay(posterior.state, posterior.global_stats, priors, records)
+        bound = bound_of(posterior.model, state, stats)
+        for _ in range(N_TURNS):
+            products = self._products_of(learner)
+            if state is not posterior.state:
+                products = Products.of(state, priors, products)
+            given = state, stats, priors, products, Rejections(), 0
+            more = [move for move, _ in propose_attachments(*given, near)]
+            del given, products  # they are as large as the state
+            if not more:
+                break
+            state, stats = replay(state, stats, priors, more)
+            before, bound = bound, bound_of(posterior.model, state, stats)
+            if bound <= before:
+                break
+            proposals += more
+        return proposals

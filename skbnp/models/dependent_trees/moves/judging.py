@@ -1,0 +1,168 @@
+"""Whether records change the tree of an epoch: by the bound of all rows.
+
+Records are replayed on the present state. If the bound of all rows rises by more than
+the least gain, the new globals, the cache of the rows and the lineage change in one
+commit; if not, nothing changes. Several moves are judged together, and in halves if the
+bound would fall.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.inference.interrupts import commit
+from skbnp.inference.protocols import Moves
+from skbnp.models.dependent_trees.epoch import EpochModel
+from skbnp.models.dependent_trees.local import Memo
+from skbnp.models.dependent_trees.memory import EpochLearner
+from skbnp.models.dependent_trees.moves.records import Exchange, Record, replay
+from skbnp.models.dependent_trees.state import EpochState, EpochStats
+from skbnp.models.dependent_trees.updates import update_sticks
+
+__all__ = ["Judge", "bound_of", "nodes_of", "replayed_with_priors"]
+
+#: Relative rounding errors of a bound.
+ROUNDING = 1e-12
+#: Of moves by which no row changes its nodes.
+NO_ROW_NUMBERS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+NO_ASSIGNMENTS = Memo.joined([])
+
+
+class Judge(Moves):
+    """Moves that are made if the bound of all rows rises."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []  # all so far
+        # The last state whose bound was computed, and that bound.
+        self._present: tuple[EpochModel, EpochState, EpochStats, float] | None = None
+
+    def _keep(
+        self,
+        learner: EpochLearner,
+        moves: Sequence[tuple[Record, ...]],
+        lost: Sequence[float],
+    ) -> bool:
+        """Make moves together, in halves where the bound would fall; whether any was.
+
+        `lost` is the entropy that rows may lose by each, or the least that it gains.
+        """
+        if not moves:
+            return False
+        if self._make_if_better(learner, _exchanges_first(moves), sum(lost)):
+            return True
+        if len(moves) == 1:
+            return False
+        half = len(moves) // 2
+        first = self._keep(learner, moves[:half], lost[:half])
+        tree = learner.posterior.state.tree
+        second = [
+            (move, loss)
+            for move, loss in zip(moves[half:], lost[half:], strict=True)
+            if all(record.is_possible(tree) for record in move)
+        ]
+        rest = self._keep(learner, [one for one, _ in second], [x for _, x in second])
+        return first or rest
+
+    def _make_if_better(
+        self,
+        learner: EpochLearner,
+        records: Sequence[Record],
+        lost: float,
+        rows: NDArray[np.intp] = NO_ROW_NUMBERS,
+        assignments: Memo = NO_ASSIGNMENTS,
+    ) -> bool:
+        """Make moves if the bound rises; `assignments` is what some rows say by births.
+
+        By more than `lost`, which is what it may fall yet, or the least that counts.
+        """
+        posterior = learner.posterior
+        model, before = posterior.model, self._bound(learner)
+        new, kept = replay(
+            posterior.state, posterior.global_stats, model.priors, records
+        )
+        after = bound_of(model, new, kept)
+        if after - lost <= before + ROUNDING * abs(before):
+            return False
+        self._write(learner, records, new, kept, rows, assignments)
+        self._present = posterior.model, posterior.state, posterior.global_stats, after
+        return True
+
+    def _bound(self, learner: EpochLearner) -> float:
+        """Return the bound of the present state: many proposals are judged by it."""
+        posterior = learner.posterior
+        seen = posterior.model, posterior.state, posterior.global_stats
+        last = self._present
+        if last is None or any(a is not b for a, b in zip(last, seen, strict=False)):
+            self._present = last = (*seen, bound_of(*seen))
+        return last[3]
+
+    def _gain(self, learner: EpochLearner, records: Sequence[Record]) -> float:
+        """Rise of the bound by moves that are not made."""
+        posterior = learner.posterior
+        model, state, stats = posterior.model, posterior.state, posterior.global_stats
+        after = bound_of(model, *replay(state, stats, model.priors, records))
+        return after - self._bound(learner)
+
+    def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
+        posterior = learner.posterior
+        proposals = replay(
+            posterior.state, posterior.global_stats, posterior.model.priors, records
+        )
+        self._write(learner, records, *proposals)
+
+    def _write(
+        self,
+        learner: EpochLearner,
+        records: Sequence[Record],
+        state: EpochState,
+        stats: EpochStats,
+        rows: NDArray[np.intp] = NO_ROW_NUMBERS,
+        assignments: Memo = NO_ASSIGNMENTS,
+    ) -> None:
+        """Change globals, cache and lineage by moves in one commit."""
+        posterior = learner.posterior
+        log = [record.entry(posterior.n_steps) for record in records]
+        with commit():
+            learner.cache.keep(posterior, records, rows, assignments)
+            posterior.replace_globals(state, stats)
+            posterior.lineage = [*posterior.lineage, *(one for one in log if one)]
+            self.records.extend(records)
+
+    def _refresh(self, learner: EpochLearner) -> None:
+        """Sum what rows say once more: merges end shares that they had in both."""
+        posterior = learner.posterior
+        global_stats = learner.cache.global_stats(posterior.state.tree)
+        posterior.replace_globals(
+            update_sticks(posterior.state, global_stats), global_stats
+        )
+
+
+def bound_of(model: EpochModel, state: EpochState, stats: EpochStats) -> float:
+    """Return the bound of all rows of the epoch, in nats."""
+    return sum(model.objective(state, stats).values())
+
+
+def replayed_with_priors(
+    learner: EpochLearner, records: Sequence[Record]
+) -> tuple[EpochModel, EpochState, EpochStats]:
+    """Return model, state and statistics after moves, with learned priors."""
+    posterior = learner.posterior
+    model, state, stats = posterior.model, posterior.state, posterior.global_stats
+    state, stats = replay(state, stats, model.priors, records)
+    model, state = model.learn_priors(state, stats)
+    return model, state, stats
+
+
+def nodes_of(records: Iterable[Record]) -> set[int]:
+    """Nodes that moves touch, rename or end, by their names before and after."""
+    return {node for record in records for node in record.nodes_concerned}
+
+
+def _exchanges_first(moves: Sequence[tuple[Record, ...]]) -> list[Record]:
+    """Order records so that exchanges are one turn and all else is another.
+
+    That changes nothing, as no node is in two of the moves.
+    """
+    records = [record for move in moves for record in move]
+    return sorted(records, key=lambda one: not isinstance(one, Exchange))
