@@ -18,7 +18,7 @@ from scipy.special import digamma, gammaln
 from sklearn.decomposition import LatentDirichletAllocation
 
 from skbnp import HDP
-from skbnp.components.statistics import WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior

@@ -16,7 +16,7 @@ from gensim.matutils import Sparse2Corpus
 from gensim.models import HdpModel, hdpmodel
 
 from skbnp import StickBreakingHDP
-from skbnp.components.statistics import Weighting
+from skbnp.components.word_topics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.models.hdp_sticks.local import TableStep

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.components.statistics import WordRows, WordTopics, remaining
+from skbnp.components.word_topics import WordRows, WordTopics, remaining
 
 __all__ = ["KnownWordTopics", "TopicPriors"]
 

@@ -15,13 +15,11 @@ from scipy.special import psi
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import (
     State,
-    Weighting,
-    WordRows,
     WordStats,
-    WordTopics,
     incremental_update,
     stochastic_update,
 )
+from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 

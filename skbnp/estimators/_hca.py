@@ -27,23 +27,17 @@ from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
+from skbnp.models.hca.bound import white_noise
 from skbnp.models.hca.cloud import directions_of_one_cloud
 from skbnp.models.hca.frame import FARTHEST, Frame
 from skbnp.models.hca.local import Memo, coordinates, log_density, update_local
 from skbnp.models.hca.memory import FramedAverage, RowCache, RowLocalStep
-from skbnp.models.hca.model import (
-    Model,
-    Paths,
-    State,
-    Stats,
-    equations,
-    mean_paths,
-    paths,
-    white_noise,
-)
+from skbnp.models.hca.model import Model
 from skbnp.models.hca.moves.online import RecentRows, StreamEdits
 from skbnp.models.hca.moves.structure import ComponentEdits
+from skbnp.models.hca.paths import Paths, mean_paths, paths
 from skbnp.models.hca.start import path_of_directions
+from skbnp.models.hca.state import State, Stats, equations
 from skbnp.trees import TreeView
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.random import Purpose, stream

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.components.statistics import WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.estimators._base import are_in_use
 from skbnp.estimators._hdp import HDP
 from skbnp.estimators._known_topics import DEFAULT_PRIOR

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.seen_words import SeenWords
-from skbnp.components.statistics import WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.estimators._base import (
     COMMON,
     CONSTRAINTS,

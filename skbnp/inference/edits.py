@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import remaining
+from skbnp.components.word_topics import remaining
 from skbnp.inference.interrupts import commit
 
 if TYPE_CHECKING:

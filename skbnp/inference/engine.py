@@ -9,7 +9,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Generic, Protocol, Self, TypeVar
 
-from skbnp.components.statistics import Weighting
+from skbnp.components.word_topics import Weighting
 from skbnp.inference.interrupts import commit
 from skbnp.inference.local import BlockHook
 from skbnp.inference.monitor import Monitor

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import StatsT, Weighting
+from skbnp.components.statistics import StatsT
+from skbnp.components.word_topics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.rows.batch import Batch

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import Stats, Weighting
+from skbnp.components.statistics import Stats
+from skbnp.components.word_topics import Weighting
 from skbnp.inference.local import BlockHook
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics, TopicPriors
 from skbnp.components.seen_words import SeenWords
-from skbnp.components.statistics import WordRows, WordTopics
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
+from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.memory import DocumentCache, DocumentStarts, RunningAverage
@@ -36,10 +36,11 @@ from skbnp.models.dependent_trees.moves import records
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.shard_tasks import Edit, Sight
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
-from skbnp.models.hca import model as hca
+from skbnp.models.hca import state as hca
 from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.local import Memo as ComponentMemo
 from skbnp.models.hca.memory import RowCache
+from skbnp.models.hca.model import Model as ComponentModel
 from skbnp.models.hca.moves.online import RecentRows
 from skbnp.models.hca.moves.proposals import Proposal as ComponentProposal
 from skbnp.models.hca.moves.structure import ComponentEdits, Rival
@@ -268,7 +269,7 @@ register(
 )
 register(
     "hca/1",
-    hca.Model,
+    ComponentModel,
     "n_levels concentration loading_variance frame noise_shape noise_rate "
     "centre_variance learn_loading_variance",
 )

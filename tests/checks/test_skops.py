@@ -147,7 +147,7 @@ def saved(tag, holds, **more):
     [
         saved("builtins.exec", ["raise SystemExit"]),
         saved("type", "subprocess.Popen"),
-        saved("skbnp.components.statistics.np.load", []),
+        saved("skbnp.components.word_topics.np.load", []),
         saved("skbnp.models.hdp.memory.DocumentWeights", [10**9]),
         saved("document-weights/1", [10**9]),
         saved("document-weights/1", {"n_docs": 10**9}),

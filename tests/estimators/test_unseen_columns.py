@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from skbnp import HDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
-from skbnp.components.statistics import WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge, _nested_crp
 

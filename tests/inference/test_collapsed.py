@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from checks.corpora import topic_counts
 from checks.states import assert_same, differences
 from skbnp import HDP
-from skbnp.components.statistics import WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor

@@ -12,7 +12,7 @@ from checks.estimators import mean_field_hdp
 from checks.long import daily
 from checks.states import assert_same, differences
 from reference import hdp_direct as reference
-from skbnp.components.statistics import Weighting, WordTopics
+from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.datasets import make_bars
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner

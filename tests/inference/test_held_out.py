@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.corpora import topic_counts
 from reference import held_out as reference
-from skbnp.components.statistics import WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import Corpus

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from checks.corpora import topic_counts
 from checks.estimators import mean_field_hdp
 from checks.states import assert_same
-from skbnp.components.statistics import WordRows
+from skbnp.components.word_topics import WordRows
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import DocumentLocalStep, LocalStop

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.special import psi
 
 from reference import hdp_direct as reference
-from skbnp.components.statistics import WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from skbnp import HDP
-from skbnp.components.statistics import WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp.collapsed_model import CollapsedHDP

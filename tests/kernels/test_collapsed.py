@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from reference import hdp_collapsed as reference
-from skbnp.components.statistics import Weighting, WordTopics
+from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.kernels._collapsed import (
     collapsed_sums,
     infer_collapsed,

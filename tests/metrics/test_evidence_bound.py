@@ -22,7 +22,7 @@ from models.test_hdp_surrogate import (
 )
 from reference import hdp_direct, hdp_surrogate
 from skbnp import HDP
-from skbnp.components.statistics import WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.datasets import make_bars
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop

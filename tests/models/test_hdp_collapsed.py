@@ -8,7 +8,7 @@ from scipy.special import psi
 
 from checks.states import assert_same
 from reference import hdp_collapsed as reference
-from skbnp.components.statistics import WordRows, WordTopics
+from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.posterior import Posterior

@@ -13,8 +13,8 @@ from checks.long import daily
 from reference import hdp_direct as reference
 from skbnp.components.known_topics import KnownWordTopics, TopicPriors
 from skbnp.components.seen_words import SeenWords
-from skbnp.components.statistics import Weighting, WordRows, WordTopics
 from skbnp.components.topics import log_marginal, update_topic_prior
+from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor

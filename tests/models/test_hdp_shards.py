@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.corpora import topic_counts
-from skbnp.components.statistics import Weighting, WordRows, WordTopics
+from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor

@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import betaln, gammaln, logsumexp, psi
 
 from reference import hdp_sticks as reference
-from skbnp.components.statistics import WordTopics, stochastic_update
+from skbnp.components.statistics import stochastic_update
+from skbnp.components.word_topics import WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import DocumentLocalStep, LocalStop

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from reference import nested_hdp as reference
-from skbnp.components.statistics import WordRows, WordTopics
+from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.kernels._nested import infer_nested
 from skbnp.models.nested_hdp import start
 from skbnp.models.nested_hdp.local import node_shares

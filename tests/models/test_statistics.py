@@ -10,15 +10,14 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import gammaln, psi
 
-from skbnp.components import statistics
-from skbnp.components.statistics import (
+from skbnp.components import word_topics
+from skbnp.components.statistics import incremental_update, stochastic_update
+from skbnp.components.word_topics import (
     SMALLEST_SCALE,
     Weighting,
     WordRows,
     WordTopics,
-    incremental_update,
     remaining,
-    stochastic_update,
 )
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.kernels._word_topics import growth, joint_growth
@@ -674,7 +673,7 @@ def test_weights_do_not_depend_on_the_parts_that_are_filled(monkeypatch):
     words = WordTopics(np.random.default_rng(0).gamma(0.3, 5.0, size=(N_WORDS, 11)))
     norm, some = np.log(words.total), np.array([3, 4, 9, 20])
     whole = words.weights(some, norm, 0.1, Weighting.EXPECTED_LOG)
-    monkeypatch.setattr(statistics, "ENTRIES_PER_PART", 1)
+    monkeypatch.setattr(word_topics, "ENTRIES_PER_PART", 1)
     np.testing.assert_array_equal(
         words.weights(some, norm, 0.1, Weighting.EXPECTED_LOG), whole
     )

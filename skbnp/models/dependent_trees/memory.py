@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.components.statistics import Weighting
+from skbnp.components.word_topics import Weighting
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Run
 from skbnp.inference.local import BlockHook

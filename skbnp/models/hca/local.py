@@ -13,7 +13,8 @@ from scipy.special import logsumexp
 
 from skbnp.inference.executor import Executor
 from skbnp.models.hca.frame import Frame, blocks
-from skbnp.models.hca.model import Paths, Stats, change_on_paths
+from skbnp.models.hca.paths import Paths
+from skbnp.models.hca.state import Stats, change_on_paths
 from skbnp.trees import Tree
 
 __all__ = ["Memo", "coordinates", "log_density", "sums", "update_local"]

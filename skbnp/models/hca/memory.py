@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import Weighting
+from skbnp.components.word_topics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import BlockHook
 from skbnp.inference.memory import RunningAverage, learn_priors
@@ -15,15 +15,10 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import StatisticsCache
 from skbnp.inference.schedules import Part, Round
 from skbnp.models.hca.local import Memo, sums, update_local
-from skbnp.models.hca.model import (
-    Model,
-    State,
-    Stats,
-    convert,
-    coordinate_ascent,
-    expand,
-    paths,
-)
+from skbnp.models.hca.model import Model
+from skbnp.models.hca.paths import paths
+from skbnp.models.hca.state import State, Stats
+from skbnp.models.hca.updates import convert, coordinate_ascent, expand
 from skbnp.trees import Tree
 
 __all__ = ["FramedAverage", "RowCache", "RowLocalStep", "RowResult"]

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.models.hca.model import Model, State
+from skbnp.models.hca.model import Model
+from skbnp.models.hca.state import State
 from skbnp.trees import Tree
 
 __all__ = [

@@ -39,8 +39,9 @@ from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import Weighting, WordsT, WordTopics
+from skbnp.components.statistics import WordsT
 from skbnp.components.topics import HIGHEST, LOWEST
+from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.model import SMALLEST_WEIGHT, HDPModel, HDPState, TopicStats
 

@@ -21,8 +21,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics
-from skbnp.components.statistics import Weighting, WordTopics
 from skbnp.components.topics import word_norm
+from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior

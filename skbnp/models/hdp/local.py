@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import Weighting, WordRows
+from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import BlockHook, Collected, LocalStop
 from skbnp.inference.posterior import Posterior

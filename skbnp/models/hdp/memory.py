@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordRows, WordStats, WordTopics, remaining
+from skbnp.components.statistics import WordStats
+from skbnp.components.word_topics import WordRows, WordTopics, remaining
 from skbnp.inference.interrupts import commit
 from skbnp.inference.local import Collected
 from skbnp.inference.memory import DocumentCache, Remembered

@@ -40,8 +40,9 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, psi, zeta
 
 from skbnp.components import topics
-from skbnp.components.statistics import WordsT, WordStats, WordTopics, remaining
+from skbnp.components.statistics import WordsT, WordStats
 from skbnp.components.topics import HIGHEST, LOWEST
+from skbnp.components.word_topics import WordTopics, remaining
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import Burstiness

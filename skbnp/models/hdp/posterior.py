@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.inference.edits import Lineage
 from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp.collapsed_model import CollapsedStats

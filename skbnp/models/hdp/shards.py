@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import Weighting, WordRows, WordTopics, remaining
+from skbnp.components.word_topics import Weighting, WordRows, WordTopics, remaining
 from skbnp.inference.executor import Executor, Run, S, T
 from skbnp.inference.local import (
     BlockHook,

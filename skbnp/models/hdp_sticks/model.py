@@ -37,14 +37,9 @@ from numpy.typing import NDArray
 from scipy.special import betaln, logsumexp, psi
 
 from skbnp.components import topics
-from skbnp.components.statistics import (
-    Weighting,
-    WordsT,
-    WordStats,
-    WordTopics,
-    remaining,
-)
+from skbnp.components.statistics import WordsT, WordStats
 from skbnp.components.topics import HIGHEST, LOWEST
+from skbnp.components.word_topics import Weighting, WordTopics, remaining
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
 from skbnp.kernels._tables import log_weights as fill_logs

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import Weighting
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
+from skbnp.components.word_topics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.local import BlockHook, LocalStop

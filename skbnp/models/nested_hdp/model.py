@@ -42,8 +42,9 @@ from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components.hyperparameters import GammaPrior
-from skbnp.components.statistics import WordsT, WordStats, WordTopics
+from skbnp.components.statistics import WordsT, WordStats
 from skbnp.components.topics import HIGHEST, LOWEST, WordTopicModel
+from skbnp.components.word_topics import WordTopics
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.trees import Tree

@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.components.statistics import WordTopics
 from skbnp.components.topic_evidence import TopicCounts
 from skbnp.components.topic_groups import group_topics
+from skbnp.components.word_topics import WordTopics
 from skbnp.models.nested_hdp.model import (
     MixedTree,
     NestedHDPModel,

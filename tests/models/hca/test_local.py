@@ -10,8 +10,11 @@ from skbnp.inference.executor import Executor
 from skbnp.models.hca import frame, local
 from skbnp.models.hca.frame import Frame, blocks
 from skbnp.models.hca.local import Memo, coordinates, sums, update_local
-from skbnp.models.hca.model import Model, State, Stats, coordinate_ascent, expand, paths
+from skbnp.models.hca.model import Model
+from skbnp.models.hca.paths import paths
 from skbnp.models.hca.start import path_of_directions
+from skbnp.models.hca.state import State, Stats
+from skbnp.models.hca.updates import coordinate_ascent, expand
 from skbnp.trees import Tree
 from skbnp.utils.blas import one_blas_thread
 

@@ -16,26 +16,23 @@ from reference.ncrp_topics import sticks_term
 from skbnp.components.tree_sticks import log_stub_priors, stick_parameters
 from skbnp.inference.executor import Executor
 from skbnp.models.hca import local
+from skbnp.models.hca.bound import elbo_terms
 from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.local import log_density, sums, update_local
-from skbnp.models.hca.model import (
-    Model,
-    State,
-    Stats,
+from skbnp.models.hca.model import Model
+from skbnp.models.hca.paths import mean_paths, paths
+from skbnp.models.hca.start import path_of_directions
+from skbnp.models.hca.state import State, Stats, equations
+from skbnp.models.hca.updates import (
     convert,
     coordinate_ascent,
-    elbo_terms,
-    equations,
     expand,
-    mean_paths,
-    paths,
     update_centres,
     update_masses,
     update_means,
     update_noise,
     update_variances,
 )
-from skbnp.models.hca.start import path_of_directions
 from skbnp.trees import Tree
 
 #: 0 above 1, 2, 3; 1 above 4, 5; 2 above 6; nothing below 3. Siblings 5, 4.

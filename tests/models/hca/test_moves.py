@@ -19,7 +19,7 @@ from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.local import sums, update_local
 from skbnp.models.hca.memory import RowCache, RowLocalStep
-from skbnp.models.hca.model import Model, State, Stats, paths
+from skbnp.models.hca.model import Model
 from skbnp.models.hca.moves.groups import propose_groups
 from skbnp.models.hca.moves.proposals import Context, kinds_of
 from skbnp.models.hca.moves.structure import (
@@ -28,7 +28,9 @@ from skbnp.models.hca.moves.structure import (
     context_of,
     stats_of_others,
 )
+from skbnp.models.hca.paths import paths
 from skbnp.models.hca.start import path_of_directions, principal_directions, some_rows
+from skbnp.models.hca.state import State, Stats
 from skbnp.utils.random import Purpose, stream
 
 SERIAL = Executor(1)

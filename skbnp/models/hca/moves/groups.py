@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.models.hca.model import Model, State
+from skbnp.models.hca.model import Model
 from skbnp.models.hca.moves.proposals import Context, Proposal
 from skbnp.models.hca.start import principal_directions, some_rows
+from skbnp.models.hca.state import State
 from skbnp.utils.clusters import cluster_rows
 
 __all__ = ["SIZES", "propose_groups"]

@@ -17,9 +17,10 @@ from skbnp.inference.protocols import Corpus, CountingMoves
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.trials import ROUNDING
 from skbnp.models.hca.memory import RowCache, RowLocalStep
-from skbnp.models.hca.model import Stats, coordinate_ascent
 from skbnp.models.hca.moves.structure import ComponentEdits, bound_of
 from skbnp.models.hca.start import path_of_directions, some_rows
+from skbnp.models.hca.state import Stats
+from skbnp.models.hca.updates import coordinate_ascent
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 

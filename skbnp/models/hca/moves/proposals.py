@@ -17,8 +17,9 @@ from skbnp.inference import trials
 from skbnp.inference.trials import Ids, Kind
 from skbnp.models.hca.local import Memo
 from skbnp.models.hca.memory import RowCache
-from skbnp.models.hca.model import Model, State, Stats
+from skbnp.models.hca.model import Model
 from skbnp.models.hca.start import principal_directions, some_rows
+from skbnp.models.hca.state import State, Stats
 from skbnp.trees import Tree
 
 __all__ = ["Context", "Proposal", "kinds_of"]

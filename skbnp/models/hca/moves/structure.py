@@ -26,11 +26,13 @@ from skbnp.inference.trials import (
     accept,
     follow,
 )
+from skbnp.models.hca.bound import white_noise
 from skbnp.models.hca.local import Memo
 from skbnp.models.hca.memory import RowCache, RowLocalStep
-from skbnp.models.hca.model import State, Stats, coordinate_ascent, expand, white_noise
 from skbnp.models.hca.moves.groups import SIZES, propose_groups
 from skbnp.models.hca.moves.proposals import Context, Proposal, kinds_of
+from skbnp.models.hca.state import State, Stats
+from skbnp.models.hca.updates import coordinate_ascent, expand
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["ComponentEdits", "bound_of", "context_of", "stats_of_others"]

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import BlockVisit

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from skbnp.components.statistics import WordRows, WordTopics
+from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.edits import Merge, Split, apply
 from skbnp.inference.engine import Learner
 from skbnp.inference.local import Collected

@@ -1,0 +1,485 @@
+"""Topic counts of words: of some documents, and of the whole vocabulary."""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Self
+from weakref import WeakSet
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.seen_words import SeenWords
+from skbnp.kernels._hdp_local import LANES, word_weights
+from skbnp.kernels._word_topics import add_rows, growth, joint_growth, mix_topics
+from skbnp.utils.parts import column_sums, row_parts
+
+__all__ = ["Weighting", "WordRows", "WordTopics", "remaining", "weight_table"]
+
+
+Array = NDArray[np.float64]
+#: The lazy scale is multiplied into the array before digits or range are lost.
+SMALLEST_SCALE = 1e-6
+#: Entries of a table that are filled at a time.
+ENTRIES_PER_PART = 1 << 17
+#: Columns and rows in reserve grow with their number, so that many splits and new words
+#: copy the table once; twice as many columns are given back.
+RESERVE = 0.125
+
+
+@dataclass(slots=True)
+class WordRows:
+    """Topic counts of some words of the vocabulary."""
+
+    words: NDArray[np.intp]  # (n_words,) increasing
+    values: sp.csr_array  # (n_words, n_topics)
+
+    @property
+    def total(self) -> Array:
+        """Counts by topic, (n_topics,)."""
+        columns, data = self.values.indices, self.values.data
+        return np.bincount(columns, data, self.values.shape[1]).astype(np.float64)
+
+    @property
+    def tokens(self) -> Array:
+        """The same: documents alone are counted here."""
+        return self.total
+
+    def plus(self, other: "WordRows") -> "WordRows":
+        """Return the counts of both, of the words of either."""
+        words = np.union1d(self.words, other.words)
+        values = _spread(self, words) + _spread(other, words)
+        return WordRows(words, sp.csr_array(values))
+
+
+def _spread(rows: WordRows, words: NDArray[np.intp]) -> sp.csr_array:
+    """Counts of more words, which hold nothing."""
+    n_stored, stored = np.zeros(len(words) + 1, np.int64), rows.values
+    n_stored[1 + np.searchsorted(words, rows.words)] = np.diff(stored.indptr)
+    shape = (len(words), stored.shape[1])
+    return sp.csr_array((stored.data, stored.indices, np.cumsum(n_stored)), shape)
+
+
+def remaining(n_topics: int, gone: Sequence[int]) -> NDArray[np.intp]:
+    """Columns that stay when some end, in their new order: the last fill the gaps."""
+    n_left = n_topics - len(gone)
+    order = np.arange(n_left)
+    is_gone = np.zeros(n_topics, dtype=bool)
+    is_gone[list(gone)] = True
+    order[is_gone[:n_left]] = n_left + np.flatnonzero(~is_gone[n_left:])
+    return order
+
+
+class Weighting(Enum):
+    """By what of q(phi_k) a topic weighs a word."""
+
+    EXPECTED_LOG = "expected log"  # exp E[log phi_kw]
+    MEAN = "mean"  # E[phi_kw]
+
+
+class WordTopics:
+    """Topic counts of the whole vocabulary, word by word, with a lazy scale.
+
+    One word is one contiguous row. `decay` multiplies one number, `add` touches the
+    entries it names: an online step costs the words of its minibatch, not the
+    vocabulary. Words have rows once something is added to them; all others share one
+    of zeros, behind the last. Changes of topics touch the columns concerned; some
+    are in reserve. A copy shares the table until either changes.
+
+    Parameters
+    ----------
+    values : (n_rows, n_topics)
+        Counts to start from; kept, not copied where the whole vocabulary is seen.
+    seen : SeenWords, default=None
+        Words of the rows; None for the whole vocabulary, in its order.
+
+    Attributes
+    ----------
+    total : (n_topics,)
+        Counts summed over the vocabulary.
+    """
+
+    _values: Array
+    seen: SeenWords
+    _scale: float
+    total: Array
+    #: Factors of the table, one after the other, before `scale`; of a copy.
+    _factors: tuple[float, ...] = ()
+    #: All that share the table, this one included; None if it is not shared.
+    _sharing: "WeakSet[WordTopics] | None" = None
+
+    def __init__(self, values: Array, seen: SeenWords | None = None):
+        self._values = np.ascontiguousarray(values)
+        self.seen = SeenWords.all(len(values)) if seen is None else seen
+        self._scale = 1.0
+        self.total = self._values.sum(axis=0)
+        self._make_room()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is saved: with a table of its own."""
+        is_own = not self._factors and not self._is_shared
+        own = object.__new__(type(self))
+        vars(own).update(vars(self))
+        vars(own).pop("_sharing", None)
+        if not is_own:
+            own._values, own._factors = self._own_table(), ()
+        return vars(own)
+
+    @property
+    def scale(self) -> float:
+        """What the array is multiplied by; with `total` it tells states apart."""
+        return self._scale
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Size of the vocabulary, number of topics."""
+        return self.seen.n_vocabulary, len(self.total)
+
+    @property
+    def tokens(self) -> Array:
+        """Counts of documents alone, summed over the vocabulary, (n_topics,)."""
+        return self.total
+
+    @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """Which topics are known before any document, (n_topics,)."""
+        return np.zeros(len(self.total), dtype=bool)
+
+    #: Which topics stay as they are, likewise.
+    is_fixed = is_known
+
+    @property
+    def _seen_rows(self) -> Array:
+        """Rows of the words that have one."""
+        return self._values[: len(self.seen)]
+
+    def rows(self, words: NDArray[np.intp] | slice) -> Array:
+        """Counts of the named words, (n_words, n_topics)."""
+        if isinstance(words, slice):
+            words = np.arange(self.shape[0])[words]
+        return self._scaled(self._values[self.seen.rows_of(words), : len(self.total)])
+
+    def seen_counts(self) -> Array:
+        """Counts of the words that have been seen, (n_seen, n_topics)."""
+        return self._scaled(self._seen_rows[:, : len(self.total)])
+
+    def parts(self, size: int = ENTRIES_PER_PART) -> Iterator[Array]:
+        """Yield the same, some words at a time; of others there is nothing."""
+        stored = self._seen_rows[:, : len(self.total)]
+        return (self._scaled(stored[rows]) for rows in row_parts(stored.shape, size))
+
+    def column(self, topic: int) -> Array:
+        """Counts of one topic, of the words that have been seen, (n_seen,)."""
+        return self._scaled(self._seen_rows[:, topic])
+
+    def mixed(
+        self, shares: Array, X: sp.csr_array, eta: float | Array, norm: Array
+    ) -> Array:
+        """Mix (eta_k + S_wk) / norm_k in the shares of documents, (n_docs, n_topics).
+
+        Returns a number for each stored entry (document, word) of `X`.
+        """
+        mixed = np.empty(X.nnz)
+        mix_topics(
+            self._values,
+            self._whole_scale,
+            np.broadcast_to(np.asarray(eta, np.float64), norm.shape).copy(),
+            norm,
+            shares,
+            X.indptr.astype(np.int64),
+            self.seen.rows_of(X.indices.astype(np.intp)),
+            mixed,
+        )
+        return mixed
+
+    @property
+    def _whole_scale(self) -> float:
+        """All that the table is to be multiplied by."""
+        return math.prod((*self._factors, self._scale))
+
+    def _scaled(self, values: Array) -> Array:
+        first, *others = (*self._factors, self._scale)
+        values = values * first
+        for factor in others:
+            values *= factor
+        return values
+
+    def growth(self, eta: float) -> tuple[Array, Array]:
+        """Sums of lnG(eta + S) - lnG(eta) and S psi(eta + S) by topic."""
+        self._settle()
+        growths, moments = np.zeros_like(self.total), np.zeros_like(self.total)
+        growth(self._seen_rows, self._scale, eta, growths, moments)
+        return growths, moments
+
+    def joint_growth(self, eta: float, one: int, other: int) -> float:
+        """By how much the former is larger for two topics together; visits both."""
+        self._settle()
+        return joint_growth(self._seen_rows, self._scale, eta, one, other)
+
+    def entries(self, rows: WordRows) -> Array:
+        """Counts where some rows hold something, (n,)."""
+        n_stored = np.diff(rows.values.indptr)
+        place = np.repeat(self.seen.rows_of(rows.words), n_stored)
+        return self._scaled(self._values[place, rows.values.indices])
+
+    def dense(self) -> Array:
+        """Counts of all words, (n_words, n_topics)."""
+        return self.rows(slice(None))
+
+    def weights(
+        self,
+        words: NDArray[np.intp],
+        norm: Array,
+        eta: float,
+        weighting: Weighting,
+        *,
+        run: Callable[..., Iterable[None]] = map,
+        fill_rows: Callable[..., None] = word_weights,
+        tops: Array | None = None,
+    ) -> NDArray[np.float32]:
+        """Table of the topics' weights for some words, as the kernel `fill_rows` says.
+
+        `run` maps over parts of them, where there are many. The largest means of the
+        words go to `tops`, (n_words,).
+        """
+        self._settle()
+        return self._weights(words, norm, eta, weighting, run, fill_rows, tops)
+
+    def mean_weights(
+        self, words: NDArray[np.intp], norm: Array, eta: float
+    ) -> tuple[NDArray[np.float32], Array]:
+        """Table of mean topics for some words, relative to the largest; and these."""
+        tops = np.empty(len(words))
+        given = words, norm, eta, Weighting.MEAN, map, word_weights, tops
+        return self._weights(*given), tops / norm.max(initial=1e-300)
+
+    def _weights(
+        self,
+        words: NDArray[np.intp],
+        norm: Array,
+        eta: float,
+        weighting: Weighting,
+        run: Callable[..., Iterable[None]],
+        fill_rows: Callable[..., None],
+        tops: Array | None,
+    ) -> NDArray[np.float32]:
+        table, scale = weight_table(len(words), len(self.total)), self._whole_scale
+        places = self.seen.rows_of(words)
+
+        def fill(part: slice) -> None:
+            more = () if tops is None else (tops[part],)
+            fill_rows(
+                self._values,
+                scale,
+                places[part],
+                norm,
+                eta,
+                weighting is Weighting.MEAN,
+                table[part],
+                *more,
+            )
+
+        step = max(1, ENTRIES_PER_PART // table.shape[1])
+        parts = [slice(begin, begin + step) for begin in range(0, len(words), step)]
+        deque(run(fill, parts), maxlen=0)
+        return table
+
+    def add(self, rows: WordRows, gain: float = 1.0) -> None:
+        """Add `gain` times the rows of some words."""
+        self._own()
+        self._add(rows, gain, -np.inf)
+
+    def incremental_update(self, old: WordRows, new: WordRows) -> None:
+        """Take the rows of some words away, and add others of the same words."""
+        self._own()
+        # What was added and taken away leaves rounding errors, of either sign.
+        change = sp.csr_array(new.values - old.values)
+        self._add(WordRows(new.words, change), 1.0, 0.0)
+
+    def _add(self, rows: WordRows, gain: float, lowest: float) -> None:
+        total, values = np.zeros_like(self.total), rows.values
+        self.seen = self.seen.with_words(rows.words)
+        self._make_room()
+        add_rows(
+            self._values,
+            self.seen.rows_of(rows.words),
+            values.indptr.astype(np.int32, copy=False),
+            values.indices.astype(np.int32, copy=False),
+            values.data,
+            gain / self._scale,
+            lowest,
+            total,
+        )
+        self.total += gain * total
+
+    def decay(self, keep: float) -> None:
+        """Multiply all counts by `keep`."""
+        self._scale *= keep
+        self.total = self.total * keep
+        if keep == 0.0:
+            self._own()
+            self._values.fill(0.0)
+            self.total.fill(0.0)
+            self._scale = 1.0
+        elif self._scale < SMALLEST_SCALE:
+            self.apply_scale()
+
+    def apply_scale(self) -> None:
+        """Multiply the scale into the array and sum the totals afresh."""
+        self._own()
+        self._values *= self._scale
+        self._scale = 1.0
+        self.total = self._values[:, : len(self.total)].sum(axis=0)
+
+    # -- changes of topics, in place --------------------------------------------------
+
+    def part(self, topic: int, first: Array, second: Array) -> None:
+        """Put two topics for one: in its place, and at the end; as of `column`."""
+        self._own()
+        n_topics = len(self.total)
+        if n_topics == self._values.shape[1]:
+            wide = n_topics + 1 + int(RESERVE * n_topics)
+            values = np.zeros((self._values.shape[0], wide))
+            values[:, :n_topics] = self._values
+            self._values = values
+        self._seen_rows[:, topic] = first / self._scale
+        self._seen_rows[:, n_topics] = second / self._scale
+        self.total = np.append(self.total, second.sum())
+        self.total[topic] = first.sum()
+
+    def merge(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Let targets hold the counts of their sources too, and drop these.
+
+        `pairs` are (source, target), disjoint.
+        """
+        self._own()
+        for source, target in pairs:
+            self._values[:, target] += self._values[:, source]
+            self.total[target] += self.total[source]
+        self.drop([source for source, _ in pairs])
+
+    def drop(self, gone: Sequence[int]) -> None:
+        """Drop topics; the order of the others is that of `remaining`."""
+        self._own()
+        order = remaining(len(self.total), gone)
+        for place, column in enumerate(order.tolist()):
+            if place != column:
+                self._values[:, place] = self._values[:, column]
+        self.total = self.total[order]
+        if self._values.shape[1] > (1.0 + 2.0 * RESERVE) * len(order):
+            self.trim()
+
+    # -- the table, and who reads it --------------------------------------------------
+
+    def _make_room(self) -> None:
+        """Have a row for each word that is seen, and one for all others."""
+        n_rows, n_columns = self._values.shape
+        needed = len(self.seen) + (self.seen.n_unseen > 0)
+        if n_rows < needed:
+            needed = min(needed + int(RESERVE * needed), self.seen.n_vocabulary)
+            values = np.zeros((needed, n_columns))
+            values[:n_rows] = self._values
+            self._values = values
+
+    def trim(self) -> None:
+        """Give columns in reserve back."""
+        n_topics = max(len(self.total), 1)
+        if n_topics < self._values.shape[1]:
+            self._own()  # which may be all that it takes
+        if n_topics < self._values.shape[1]:
+            self._narrow(n_topics)
+
+    def _narrow(self, n_columns: int) -> None:
+        """Keep the first columns, in the same memory if nobody else holds that."""
+        _move_to_front(self._values, n_columns)
+        shape = self._values.shape[0], n_columns
+        try:
+            self._values.resize(shape)
+        except ValueError:
+            flat = self._values.reshape(-1)[: shape[0] * n_columns]
+            self._values = flat.copy().reshape(shape)
+
+    def _settle(self) -> None:
+        """Let the scale be all that the table is multiplied by."""
+        if self._factors:
+            self._own()
+
+    @property
+    def _is_shared(self) -> bool:
+        return self._sharing is not None and len(self._sharing) > 1
+
+    def _own_table(self) -> Array:
+        """Return a table for itself alone, that `scale` is yet to multiply."""
+        values = self._values[:, : len(self.total)].copy()
+        for factor in self._factors:
+            values *= factor
+        return values
+
+    def _own(self) -> None:
+        """Make the table one's own, and writeable; memory maps are not."""
+        if self._is_shared or not self._values.flags.writeable:
+            self._values, self.total = self._own_table(), self.total.copy()
+        else:
+            for factor in self._factors:
+                self._values *= factor
+        if self._sharing is not None:
+            self._sharing.discard(self)
+        for name in ("_sharing", "_factors"):
+            vars(self).pop(name, None)
+
+    def copy(self) -> "WordTopics":
+        """Return an independent copy; the table is copied when either changes."""
+        other = self.frozen()
+        other.total = column_sums(other.parts(), len(self.total))
+        return other
+
+    def emptied(self) -> "WordTopics":
+        """Return one of the same words and topics that holds nothing."""
+        return WordTopics(np.zeros((len(self.seen), len(self.total))), self.seen)
+
+    def remade(
+        self, values: Array, seen: SeenWords, kept: NDArray[np.intp]
+    ) -> "WordTopics":
+        """Return others that begin with the topics of the columns `kept`."""
+        del kept
+        return WordTopics(values, seen)
+
+    def rebase(self, eta: float) -> None:
+        """Follow a new topic prior: counts do not depend on it."""
+
+    def widen(self, n_vocabulary: int) -> None:
+        """Let further words follow those of the vocabulary; no topic holds them."""
+        self._own()
+        self.seen = replace(self.seen, n_vocabulary=n_vocabulary)
+        self._make_room()
+
+    def frozen(self) -> Self:
+        """Return a copy-on-write view of the table; `total` is copied bit for bit."""
+        other = type(self).__new__(type(self))
+        other._values, other.seen, other._scale = self._values, self.seen, 1.0
+        other.total = self.total.copy()
+        other._factors = (*self._factors, self._scale)
+        if self._sharing is None:
+            self._sharing = WeakSet([self])
+        self._sharing.add(other)
+        other._sharing = self._sharing
+        return other
+
+
+def weight_table(n_words: int, n_topics: int) -> NDArray[np.float32]:
+    """Room for word weights, (n_words, stride); rows begin at whole vectors."""
+    stride = -(-n_topics // LANES) * LANES
+    room = np.empty(n_words * stride + 16, dtype=np.float32)
+    begin = -(room.ctypes.data // 4) % 16
+    return room[begin : begin + n_words * stride].reshape(n_words, stride)
+
+
+def _move_to_front(values: Array, n_columns: int) -> None:
+    """Move the first columns to where they stand in a table of no others."""
+    flat = values.reshape(-1)
+    for rows in row_parts(values.shape):
+        part = values[rows, :n_columns].copy()
+        flat[rows.start * n_columns : rows.stop * n_columns] = part.ravel()

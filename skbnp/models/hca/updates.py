@@ -1,0 +1,189 @@
+"""Exact coordinate steps: each maximises the bound over what it updates."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from skbnp.models.hca.bound import elbo_terms, residual_of, terms_of
+from skbnp.models.hca.state import (
+    LEAST_MASS,
+    Array,
+    Equations,
+    Priors,
+    State,
+    Stats,
+    equations,
+)
+from skbnp.trees import Tree
+
+__all__ = [
+    "convert",
+    "coordinate_ascent",
+    "expand",
+    "update_centres",
+    "update_masses",
+    "update_means",
+    "update_noise",
+    "update_variances",
+]
+
+
+#: Rounds over means, variances and noise in which the globals follow the statistics.
+N_ROUNDS = 3
+
+
+def update_means(model: Priors, state: State, sums: Equations) -> State:
+    """Means of all loadings and of mu, together.
+
+    Of node i alone, section 4.2 of [1] would have
+    m_i = s_i E tau (right_i - sum_j left_ij m_j): this solves all these at once.
+    """
+    left = state.precision * sums.left
+    left[np.diag_indices_from(left)] += 1.0 / model.loading_variance
+    means = _solved(left, state.precision * sums.right)
+    return replace(state, loadings=means[:-1], mean=means[-1].copy())
+
+
+def _solved(left: Array, right: Array) -> Array:
+    """Solve equations whose matrix is positive definite, but for rounding errors."""
+    scales = 1.0 / np.sqrt(np.diag(left))
+    left, right = left * scales * scales[:, None], right * scales[:, None]
+    try:
+        result = cho_solve(cho_factor(left, lower=True), right)
+    except LinAlgError:
+        result = np.linalg.lstsq(left, right, rcond=None)[0]
+    return np.ascontiguousarray(result * scales[:, None])
+
+
+def update_variances(model: Priors, state: State, sums: Equations) -> State:
+    """Variances of all loadings and of mu."""
+    precisions = state.precision * np.diag(sums.left)
+    variances = 1.0 / (1.0 / model.loading_variance + precisions)
+    return replace(
+        state, loading_variances=variances[:-1], mean_variance=float(variances[-1])
+    )
+
+
+def update_centres(model: Priors, state: State, sums: Equations) -> State:
+    """Centres of the coordinates on all nodes but the root."""
+    variances = 1.0 / (1.0 / model.centre_variance + sums.through)
+    variances[0] = 0.0
+    return replace(
+        state, centres=variances * sums.left[:-1, -1], centre_variances=variances
+    )
+
+
+def update_noise(model: Priors, state: State, stats: Stats, sums: Equations) -> State:
+    """Gamma posterior of tau."""
+    residual = residual_of(model, state, sums)
+    return replace(
+        state,
+        noise_shape=model.noise_shape + 0.5 * stats.n_rows * len(stats.total),
+        noise_rate=model.noise_rate + 0.5 * residual,
+    )
+
+
+def update_masses(state: State, stats: Stats) -> tuple[State, Stats]:
+    """Posterior of the sticks, siblings by decreasing mass.
+
+    For given masses no other order has a larger bound. State and statistics follow.
+    """
+    tree = state.tree
+    new = tree.sort_siblings(-tree.accumulate(stats.stub_masses))
+    stats = stats.follow(tree, new)
+    return replace(state.follow(new), stub_masses=stats.stub_masses), stats
+
+
+def coordinate_ascent(
+    model: Priors, state: State, stats: Stats, n_rounds: int = N_ROUNDS
+) -> tuple[State, Stats]:
+    """Let the globals follow the statistics, from where they are."""
+    state, stats = update_masses(state, stats)
+    sums = equations(state.tree, stats)
+    return _follow(model, state, stats, sums, n_rounds), stats
+
+
+def _follow(
+    model: Priors, state: State, stats: Stats, sums: Equations, n_rounds: int = N_ROUNDS
+) -> State:
+    for _ in range(n_rounds):
+        state = update_means(model, state, sums)
+        state = update_variances(model, state, sums)
+        state = update_centres(model, state, sums)
+        state = update_noise(model, state, stats, sums)
+    return state
+
+
+def expand(
+    model: Priors, state: State, stats: Stats, within: int | None = None
+) -> State:
+    """Globals for other coordinates of the rows that explain them as well, see [2].
+
+    Loadings and coordinates change each other slowly where w x can be said in other
+    ways: adding multiples of the loadings above to a loading, of the root's loading to
+    the mean, or scaling it is made up for by the coordinates. Those that are closest to
+    their prior have no correlation with any below them, and variance one about the
+    centre, which follows. If the bound
+    is higher with them, the globals follow them, and rows are to be visited: all rows,
+    or with `within`, the name of a node, those whose paths pass it.
+    """
+    sums = equations(state.tree, stats)
+    top = 0 if within is None else int(state.tree.positions([within])[0])
+    change = _decorrelation(state.tree, stats, sums.left, top, frees_mean=True)
+    left = change @ sums.left @ change.T
+    new = replace(sums, left=left, right=change @ sums.right)
+    gain = float(sums.through @ np.log(np.diag(change)[:-1]))
+    result = _follow(model, state, stats, new)
+    before = sum(terms_of(model, state, stats, sums).values())
+    after = sum(terms_of(model, result, stats, new).values()) + gain
+    return result if after > before else state
+
+
+def convert(model: Priors, state: State, stats: Stats) -> tuple[State, Stats, Array]:
+    """Globals and statistics for other coordinates, without a visit; and the change.
+
+    As `expand`, but the mean stays as it is: no sum of the rows of a stub is kept.
+    """
+    sums = equations(state.tree, stats)
+    change = _decorrelation(state.tree, stats, sums.left, 0, frees_mean=False)
+    changed = stats.changed(state.tree, change)
+    result = _follow(model, state, changed, equations(state.tree, changed))
+    before = sum(elbo_terms(model, state, stats).values())
+    if sum(elbo_terms(model, result, changed).values()) > before:
+        return result, changed, change
+    return state, stats, np.eye(len(change))
+
+
+def _decorrelation(
+    tree: Tree, stats: Stats, left: Array, top: int, *, frees_mean: bool
+) -> Array:
+    """Linear change of the coordinates of a node and all below it.
+
+    Those of a node are freed of what the nodes below it predict; the mean of what is
+    left is the centre, and of the root, which has none, part of the mean of all rows.
+    Rows that do not pass a node have no coordinate there.
+    """
+    n = len(tree)
+    change = np.eye(n + 1)
+    through = tree.accumulate(stats.stub_masses)
+    used = through > LEAST_MASS
+    for place in top + np.flatnonzero(used[top : top + tree.size[top]]):
+        below = np.arange(place + 1, place + tree.size[place])
+        below = below[used[below]]
+        has_mean = place > 0 or frees_mean
+        if has_mean:
+            below = np.append(below, n)
+        factors = np.zeros(0)
+        if len(below):
+            precisions = left[np.ix_(below, below)]
+            if has_mean:
+                precisions[-1, -1] = through[place]
+            factors = np.linalg.lstsq(precisions, left[below, place], rcond=None)[0]
+        rest = left[place, place] - factors @ left[below, place]
+        if rest > 1e-12 * left[place, place]:
+            if place > 0:
+                below, factors = below[:-1], factors[:-1]
+            change[place, below] = -factors
+            change[place] *= np.sqrt(through[place] / rest)
+    return change
