@@ -157,6 +157,11 @@ class KnownWordTopics(WordTopics):
         return ~self.is_known if self.known.is_whole else np.ones(self.shape[1], bool)
 
     @property
+    def table_prior(self) -> float | None:  # type: ignore[override]
+        """Topic prior that the counts depend on; None if they depend on none."""
+        return self.known.eta if self.known.is_whole else None
+
+    @property
     def tokens(self) -> Array:
         """Counts of documents alone, summed over the vocabulary, (n_topics,)."""
         known, tokens = self.known, self.total.copy()

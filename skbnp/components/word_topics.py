@@ -150,6 +150,8 @@ class WordTopics:
 
     #: Which topics stay as they are, likewise.
     is_fixed = is_known
+    #: Topic prior that the counts depend on; None if they depend on none.
+    table_prior: float | None = None
 
     @property
     def _seen_rows(self) -> Array:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Real
 from typing import NoReturn, Self
 
 import dask.array as da
@@ -15,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin, no_shares
 from skbnp.dask._checkpoints import Checkpoints, ShardRecord
-from skbnp.dask._inputs import is_lazy
+from skbnp.dask._inputs import is_frame, is_lazy
 from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session
 from skbnp.estimators import HDP as LocalHDP
@@ -38,7 +37,7 @@ from skbnp.models.hdp.shards import (
     n_blocks,
 )
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import check_documents, check_is_fitted
+from skbnp.utils.validation import check_documents, check_is_fitted, feature_names_of
 
 __all__ = ["HDP"]
 
@@ -351,17 +350,15 @@ class HDP(ShardedMixin, LocalHDP):
                 'SplitMerge(criterion="bound") needs the memory of all documents, '
                 'which shards do not have: use criterion="held_out", or skbnp.HDP.'
             )
-        if not isinstance(self.topic_word_prior, Real):
-            raise ValueError(
-                "topic_word_prior must be a number on a cluster: known topics and seed "
-                "words are for skbnp.HDP."
-            )
         return super()._make_model()
 
     def _read(  # type: ignore[override]
         self, X, *, reset: bool, method: str
     ) -> Documents:
         session = self._open(X, None, read_counts)
+        if reset:
+            names = feature_names_of(X._meta) if is_frame(X) else None
+            self._known_topics(session.n_features, names, may_come=False)
         self._check_features(session, X, reset=reset)
         survey = Survey.of(_shards(session, map))
         self._warn_of(survey.counts, survey.words, in_fit=True)

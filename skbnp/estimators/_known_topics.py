@@ -6,7 +6,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from skbnp.components import known_topics
@@ -234,30 +233,27 @@ class Resolved:
             np.zeros((2, n)),
         )
 
-    def document(self, X: sp.csr_array, words: NDArray[np.intp]) -> Array:
+    def document(self, corpus: Any, words: NDArray[np.intp]) -> Array:
         """Counts of some words in what each known topic starts from, (n_words, G).
 
         As others do from a document: a topic of seed words from those of the documents
         where these are densest, and from these words, half of each; others as a
         document of the mean length.
         """
-        n_docs = max(X.shape[0], 1)
+        n_docs, counts = max(corpus.n_docs, 1), corpus.word_counts()
         if self.is_whole:
             own = self.values[np.searchsorted(self.words, words)] + 1e-300
-            return own * (X.sum() / n_docs / own.sum(axis=0))
-        seeds = np.zeros((X.shape[1], self.n_topics))
+            return own * (corpus.n_tokens / n_docs / own.sum(axis=0))
+        seeds = np.zeros((corpus.n_features, self.n_topics))
         seeds[self.words] = self.values
-        length = np.sqrt(np.maximum(np.asarray(X.sum(axis=1)).ravel(), 1.0))
-        density = (X @ seeds) / length[:, None]
         own = np.empty((len(words), self.n_topics))
-        for topic in range(self.n_topics):
-            best = np.argsort(-density[:, topic], kind="stable")[:N_DENSEST]
-            best = best[density[best, topic] > 0.0]
-            counts = X[best] if len(best) else X
-            own[:, topic] = np.asarray(counts.sum(axis=0)).ravel()[words]
-            own[:, topic] /= max(len(best), 1)
+        for topic, rows in enumerate(corpus.densest(seeds, N_DENSEST)):
+            of = counts
+            if len(rows):
+                of = np.asarray(corpus.fetch(rows).sum(axis=0)).ravel()
+            own[:, topic] = of[words] / max(len(rows), 1)
         # As many tokens again of the seed words alone, in proportion to the corpus.
-        pull = seeds[words] * np.asarray(X.sum(axis=0)).ravel()[words][:, None]
+        pull = seeds[words] * counts[words][:, None]
         return own + pull * (own.sum(axis=0) / np.maximum(pull.sum(axis=0), 1e-300))
 
 

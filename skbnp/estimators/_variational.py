@@ -698,7 +698,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         else:
             topics = self._start_topics(corpus, seen.words, n_components, rng)
             if known is not None:
-                documents = known.document(corpus.X, seen.words)
+                documents = known.document(corpus, seen.words)
                 started = self._mix_with_corpus(
                     documents, corpus.word_counts()[seen.words], rng
                 )

@@ -14,6 +14,7 @@ from skbnp.inference.local import BlockHook
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
+from skbnp.rows.word_sums import densest
 
 __all__ = [
     "NO_MOVES",
@@ -96,6 +97,15 @@ class Corpus:
     def fetch(self, numbers: NDArray[np.intp]) -> sp.csr_array:
         """Return some documents, by their numbers from 0."""
         return self.X[numbers]
+
+    def densest(
+        self, words: NDArray[np.float64], n_docs: int
+    ) -> list[NDArray[np.intp]]:
+        """Numbers of the documents in which sets of words, (n_words, n_sets), are densest.
+
+        At most `n_docs` for each set, the densest first.
+        """
+        return [rows for _, rows in densest(self.X, words, n_docs)]
 
     def documents(self, part: Part) -> sp.csr_array:
         """Rows of a part; dense ones that stand together, and all, are not copied."""

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["joined", "joined_limits", "rows_of", "stacked", "sum_ranges"]
+__all__ = ["densest", "joined", "joined_limits", "rows_of", "stacked", "sum_ranges"]
 
 T = TypeVar("T")
 
@@ -20,6 +20,32 @@ RANGES_PER_BATCH = 8
 def rows_of(limits: NDArray) -> NDArray[np.intp]:
     """Row of each entry, given the limits of rows."""
     return np.repeat(np.arange(len(limits) - 1), np.diff(limits))
+
+
+def densest(
+    X: sp.csr_array, words: NDArray[np.float64], n_rows: int
+) -> list[tuple[NDArray[np.float64], NDArray[np.intp]]]:
+    """Find the documents in which sets of words are densest.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_docs, n_words)
+    words : (n_words, n_sets)
+        Weights of the words of each set.
+    n_rows : int
+        Documents for each set, at most.
+
+    Returns
+    -------
+    found : list of (densities, rows)
+        For each set: decreasing tokens per square root of the length, and the rows;
+        those without a word of the set are left out.
+    """
+    length = np.sqrt(np.maximum(np.asarray(X.sum(axis=1)).ravel(), 1.0))
+    density = (X @ words) / length[:, None]
+    best = np.argsort(-density, axis=0, kind="stable")[:n_rows]
+    columns = zip(density.T, best.T, strict=True)
+    return [(of[rows][of[rows] > 0.0], rows[of[rows] > 0.0]) for of, rows in columns]
 
 
 def joined_limits(parts: list[NDArray]) -> NDArray[np.intp]:

@@ -10,7 +10,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -226,7 +226,18 @@ def text_of(value: object) -> str:
     """Tell values apart by texts, but not random generators."""
     if isinstance(value, np.random.RandomState):
         return "a generator"
-    return rows_digest(value) if isinstance(value, np.ndarray) else repr(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        pairs = [(one.name, getattr(value, one.name)) for one in fields(value)]
+        inner = ", ".join(f"{name}={text_of(of)}" for name, of in pairs)
+        return f"{type(value).__qualname__}({inner})"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key!r}: {text_of(value[key])}' for key in value)}}}"
+    if hasattr(value, "columns") and hasattr(value, "to_numpy"):
+        return f"{list(value.columns)} {text_of(value.to_numpy())}"
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        return repr(value.tolist())
+    is_array = isinstance(value, np.ndarray) or sp.issparse(value)
+    return rows_digest(value) if is_array else repr(value)
 
 
 # Members of a file --------------------------------------------------------------------

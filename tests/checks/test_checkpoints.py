@@ -28,13 +28,13 @@ from checks.estimators import (
 )
 from checks.long import daily
 from checks.states import assert_same, learned
-from skbnp import HDP, DependentTrees, GibbsHDP, StickBreakingHDP
+from skbnp import HDP, DependentTrees, GibbsHDP, KnownTopics, StickBreakingHDP
 from skbnp.callbacks import Checkpoint
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
 from skbnp.models.forms import to_plain
 from skbnp.utils import plain
-from skbnp.utils.archive import write_archive
+from skbnp.utils.archive import text_of, write_archive
 
 RUNNER = Path(__file__).with_name("kill_runner.py")
 N_PASSES = 6
@@ -240,6 +240,27 @@ def test_another_fit_is_refused_and_the_file_stays(name, is_loaded, tmp_path):
         skbnp.load(path) if is_loaded else clone(hdp).set_callbacks(Checkpoint(path))
     )
     assert other.set_params(n_jobs=2, verbose=0).fit(sp_frame(X)).n_iter_ > 2
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda values: values,
+        sp.csr_array,
+        pd.DataFrame,
+        lambda values: KnownTopics(values, frozen=True),
+        lambda values: {"a": values[0]},
+        lambda values: {"a": values[0].astype(object)},
+    ],
+    ids=["array", "sparse", "frame", "known", "mapping", "objects"],
+)
+def test_parameters_with_arrays_differ_where_one_entry_does(made):
+    """Their texts leave out the middle of a large array."""
+    values = np.ones((3, 2000))
+    other = values.copy()
+    other[0, 1000] = 2.0
+    assert text_of(made(values)) == text_of(made(values.copy()))
+    assert text_of(made(values)) != text_of(made(other))
 
 
 def sp_frame(X):

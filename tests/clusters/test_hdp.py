@@ -23,6 +23,7 @@ from checks.worker_pools import (
     numbers_of_calls,
     scripted_workers,
 )
+from skbnp import KnownTopics
 from skbnp.dask import HDP
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.datasets import make_bars
@@ -146,10 +147,53 @@ def test_rounds_of_some_shards_are_other_rounds(fit, undisturbed, family):
     assert_same_fit(fit(shards_per_round=9, **family), undisturbed)
 
 
-def test_a_batch_of_one_pass_is_that_of_the_local_estimator(counts, family):
+KNOWN = {
+    "number": 0.05,
+    "seed words": KnownTopics({"row": [0, 1], "column": [2, 6, 10]}, weight=0.5),
+    "prior": 0.01 + 5.0 * make_bars(2, n_words=16, random_state=1).topic_word_distr[:2],
+    "frozen": KnownTopics(
+        100.0 * make_bars(2, n_words=16).topic_word_distr[:2], frozen=True
+    ),
+}
+
+
+@pytest.mark.parametrize("known", list(KNOWN)[1:])
+def test_known_topics_do_not_depend_on_workers(known, fit, family):
+    settings = {"topic_word_prior": KNOWN[known], "learn_priors": True, **family}
+    alone = fit(**settings)
+    with scripted_workers(ScriptedPool(2)) as client:
+        result = fit(**settings, client=client)
+    assert_same_fit(result, alone)
+    assert_array_equal(result.component_ids_[:2], [0, 1])
+    if known == "frozen":
+        assert_array_equal(result.components_[:2], KNOWN[known].topics)
+    if known == "seed words":
+        names = result.get_feature_names_out()
+        assert names[:2].tolist() == ["row", "column"]
+
+
+def test_seed_words_of_a_frame_are_its_columns():
+    X = BARS.toarray()
+    names = [f"w{column}" for column in range(X.shape[1])]
+    frame = dd.from_pandas(pd.DataFrame(X, columns=names), npartitions=3)
+    settings = {"n_components": 6, "max_iter": 2, "random_state": 0}
+    hdp = HDP(**settings, topic_word_prior={"a": ["w3", "w2"]}).fit(frame)
+    by_number = HDP(**settings, topic_word_prior={"a": [2, 3]}).fit(
+        frame.to_dask_array()
+    )
+    assert_array_equal(hdp.components_, by_number.components_)
+    hdp = HDP(**settings, topic_word_prior={"a": ["cheese"]})
+    with pytest.raises(ValueError, match="none of the seed words of 'a'"):
+        hdp.fit(frame)
+    assert not hasattr(hdp, "n_features_in_")
+
+
+@pytest.mark.parametrize("known", KNOWN)
+def test_a_batch_of_one_pass_is_that_of_the_local_estimator(known, counts, family):
     """Sums by shard differ by rounding."""
     settings = {"learning_method": "batch", "split_merge": False, "max_iter": 1}
     settings |= {"n_components": 5, "init": "random", "random_state": 0, **family}
+    settings |= {"topic_word_prior": KNOWN[known]}
     ours = HDP(**settings).fit(blocks_of(counts))
     local = skbnp.HDP(**settings).fit(counts)
     assert_allclose(ours.components_, local.components_, rtol=1e-6)
@@ -188,12 +232,6 @@ def test_what_needs_the_memory_of_documents_is_refused(counts):
     with pytest.raises(ValueError, match=r"shards.*held_out"):
         HDP(variational_family="mean_field", split_merge=bound).fit(counts)
     assert not hasattr(HDP(), "partial_fit")
-
-
-@pytest.mark.parametrize("known", [{"a": [0, 1]}, np.ones((1, 5))])
-def test_known_topics_are_refused(known, counts):
-    with pytest.raises(ValueError, match=r"number on a cluster.*skbnp\.HDP"):
-        HDP(topic_word_prior=known).fit(counts)
 
 
 def test_a_warm_start_goes_on(counts, family):

@@ -35,6 +35,7 @@ from skbnp.models.hdp.memory import DocumentWeights
 from skbnp.models.hdp.model import HDPModel, HDPState
 from skbnp.rows.batch import Batch
 from skbnp.rows.survey import CountSurvey
+from skbnp.rows.word_sums import densest
 from skbnp.utils.random import Purpose, stream
 
 __all__ = [
@@ -172,6 +173,28 @@ def find_candidates(
     lengths = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()[order]
     n_kept = n_judges(lengths)
     return Candidates(keys[order[:n_kept]], order[:n_kept], lengths[:n_kept])
+
+
+class SeedSets(NamedTuple):
+    """Sets of words, and documents that are left out, by shard."""
+
+    words: Array  # (n_features, n_sets)
+    n_docs: int
+    left_out: tuple[Rows, ...]
+
+
+def find_densest(
+    shard: Shard, broadcast: Broadcast, argument: None
+) -> list[tuple[Array, Rows]]:
+    """Find the documents of a shard in which sets of words are densest.
+
+    Rows are those without the documents left out.
+    """
+    sets: SeedSets = broadcast.content
+    X = documents(shard)
+    is_kept = np.ones(X.shape[0], bool)
+    is_kept[sets.left_out[shard.number]] = False
+    return densest(X[is_kept], sets.words, sets.n_docs)
 
 
 def draw(shard: Shard, broadcast: Broadcast, rows: dict[int, Rows]) -> Drawn:
@@ -361,6 +384,7 @@ class LastBroadcast(NamedTuple):
     broadcast: str
     shards: set[int]
     words: WordTopics
+    table_prior: float | None
     ids: NDArray[np.intp]
     rows: WordRows
     keep: float
@@ -370,6 +394,8 @@ class LastBroadcast(NamedTuple):
         """Return what has changed since; None if that is not known, or not there."""
         words, old, new = posterior.global_stats.topic_words, self.ids, posterior.ids
         if words is not self.words or not shards <= self.shards:
+            return None
+        if words.table_prior != self.table_prior:
             return None
         gone = np.flatnonzero(~np.isin(old, new)).tolist()
         if not np.array_equal(old[remaining(len(old), gone)], new):
@@ -449,6 +475,22 @@ class ShardCorpus:
         back = np.empty(len(numbers), np.intp)
         back[order] = np.arange(len(numbers))
         return self._draw(wanted).counts[back]
+
+    def densest(self, words: Array, n_docs: int) -> list[Rows]:
+        """Numbers of the documents in which sets of words are densest, see `Corpus`."""
+        numbers, sets = range(len(self.sizes)), SeedSets(words, n_docs, self.left_out)
+        replies = self.shards.map(find_densest, numbers, Broadcast(sets))
+        sizes = self.sizes.sum(axis=1)
+        before = np.cumsum(sizes) - sizes
+        result = list[Rows]()
+        for one in range(words.shape[1]):
+            density = np.concatenate([reply[one][0] for reply in replies])
+            found = [
+                n + reply[one][1] for n, reply in zip(before, replies, strict=True)
+            ]
+            order = np.argsort(-density, kind="stable")[:n_docs]
+            result.append(np.concatenate(found)[order])
+        return result
 
     def _draw(self, wanted: dict[int, Rows]) -> Drawn:
         """Return documents of shards, and how many are of each block of each."""
@@ -538,6 +580,7 @@ class ShardCorpus:
                 broadcast.name,
                 set(orders),
                 words,
+                words.table_prior,
                 posterior.ids.copy(),
                 local_stats.stats.topic_words,
                 1.0 - round.step,
