@@ -101,9 +101,9 @@ class Corpus:
     def densest(
         self, words: NDArray[np.float64], n_docs: int
     ) -> list[NDArray[np.intp]]:
-        """Numbers of the documents in which sets of words, (n_words, n_sets), are densest.
+        """Numbers of the documents in which sets of words are densest, for each set.
 
-        At most `n_docs` for each set, the densest first.
+        `words` are weights, (n_words, n_sets); at most `n_docs`, the densest first.
         """
         return [rows for _, rows in densest(self.X, words, n_docs)]
 

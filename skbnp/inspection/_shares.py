@@ -1,38 +1,29 @@
 """Shares of topics in groups of documents, with intervals."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
-import scipy.sparse.csgraph  # noqa: F401
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from skbnp.inference.executor import Executor
+from skbnp.inspection._copies import copies, members_of
 from skbnp.inspection._over_time import _pandas
 from skbnp.inspection._terms import (
-    NOT_BURSTY,
-    doc_counts,
-    doc_prior,
     fitted,
     fitted_model,
-    in_memory,
     model_rows,
     top_terms,
     topic_numbers,
     weights_of,
 )
-from skbnp.models.hdp.prediction import MixturePredictor
-from skbnp.utils.fitted import distributions, topic_names
+from skbnp.inspection._uses import shares_of_tokens, uses_of
+from skbnp.utils.fitted import topic_names
 from skbnp.utils.validation import (
-    SMALLEST_PRIOR,
     Interval,
     StrOptions,
-    check_counts,
     validate_params,
 )
 from skbnp.utils.warnings import warn_caller
@@ -44,14 +35,10 @@ __all__ = ["SHARES", "TopicShares", "topic_shares"]
 
 Array = NDArray[np.float64]
 
-#: Kept samples of a chain that are used, evenly spaced, at most.
-SAMPLES = 20
-#: Cosine from which a topic of another sample is one of those of the estimator.
-SIMILAR = 0.7
 #: Days of a year, the unit of slopes over dates.
 YEAR = 365.25
-#: Groups whose documents have a mean of their own, and updates of these means.
-GROUPS, MEANS = 50, 2
+#: Groups whose documents have a mean of their own.
+GROUPS = 50
 #: Weights of documents in draws that are made together.
 WEIGHTS = 1 << 22
 SHARES: dict[str, list] = {
@@ -208,7 +195,9 @@ def topic_shares(
         Draws that intervals are made of, 20 or more.
     merge_similarity : float, default=0.9
         Flat topics whose cosine is at least this are copies of one, among which its
-        share is divided at will; they count as one. 1 keeps all apart.
+        share is divided at will; they count as one. So do those whose cosine is at
+        least 0.7 if the evidence of `X` is larger for one topic than for two. 1 keeps
+        all apart.
     epochs : array-like of shape (n_samples,) or scalar, default=None
         Labels of the epochs of rows, for an estimator whose `transform` takes them.
     random_state : int, RandomState instance or None, default=0
@@ -243,6 +232,11 @@ def topic_shares(
     groups in order, where there are more); not where documents repeat words, in trees,
     and in samples.
 
+    Fits to few documents may have a topic twice, in shapes that differ by accidents of
+    their documents. The evidence of one topic is that of a Dirichlet prior for its
+    words and for the topics of documents, tokens assigned as they are now; a model
+    needs a `topic_word_prior_` for it.
+
     Draws are Bayesian bootstrap samples of documents [1]_, which are taken as
     independent draws of their group; those of samplers go over all kept samples too (20
     at most), whose topics are put to the most similar one of the best sample. Of other
@@ -266,13 +260,11 @@ def topic_shares(
     rng = check_random_state(random_state)
     model, rows = fitted_model(estimator), model_rows(estimator, X)
     terms = top_terms(estimator, feature_names, 5)
-    onto = _copies(estimator, merge_similarity)
     groups, codes = _groups(by, rows.shape[0] if hasattr(rows, "shape") else len(rows))
     parts = _coarse(groups, codes)
-    uses = [
-        _shares_of_tokens(of @ onto)
-        for of in _uses(estimator, model, rows, epochs, parts)
-    ]
+    found = uses_of(estimator, model, rows, epochs, parts)
+    onto = copies(estimator, merge_similarity, found)
+    uses = [shares_of_tokens(of @ onto) for of in found.samples]
     # Documents that no sample knows nothing of.
     is_used = np.all([totals > 0.0 for _, totals in uses], axis=0)
     if not is_used.any():
@@ -319,7 +311,7 @@ def topic_shares(
     topics = topic_numbers(estimator, onto.shape[0])
     if hasattr(model, "epochs_"):
         topics = model.component_ids_
-    members = _members(onto, np.asarray(weights_of(estimator, model.components_)))
+    members = members_of(onto, np.asarray(weights_of(estimator, model.components_)))
     first = [of[0] for of in members]
     given = topic_names(estimator, onto.shape[0])
     return TopicShares(
@@ -382,25 +374,6 @@ def _numbers(groups: NDArray) -> Array | None:
     return None
 
 
-def _copies(estimator: Any, merge_similarity: float) -> sp.csr_array:
-    """Return which topics count as one, (n_components, n_topics) of ones."""
-    model = fitted_model(estimator)
-    n = len(model.components_)
-    of = np.arange(n)
-    if merge_similarity < 1.0 and not hasattr(model, "tree_"):
-        similar = _unit(distributions(estimator))
-        similar = sp.csr_array(similar @ similar.T >= merge_similarity)
-        _, of = sp.csgraph.connected_components(similar, directed=False)
-    return sp.csr_array((np.ones(n), (np.arange(n), of)))
-
-
-def _members(onto: sp.csr_array, weights: Array) -> list[NDArray[np.intp]]:
-    """Return the topics that count as one, the heaviest first."""
-    order = np.argsort(-weights, kind="stable")
-    of = onto.indices[order]
-    return [order[of == k] for k in range(onto.shape[1])]
-
-
 def _coarse(groups: NDArray, codes: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return groups of documents that have a mean of their own, `GROUPS` at most."""
     if len(groups) <= GROUPS:
@@ -409,84 +382,6 @@ def _coarse(groups: NDArray, codes: NDArray[np.intp]) -> NDArray[np.intp]:
         return np.zeros_like(codes)
     ranks = np.argsort(np.argsort(codes, kind="stable"), kind="stable")
     return ranks * GROUPS // len(codes)
-
-
-def _uses(
-    estimator: Any, model: Any, rows: Any, epochs: Any, parts: NDArray[np.intp]
-) -> Iterator[sp.csr_array | Array]:
-    """Yield the expected tokens, or first uses, of topics in documents."""
-    is_here = not hasattr(model, "_row_totals")
-    if (
-        is_here
-        and len(getattr(model, "samples_", ())) > 1
-        and hasattr(model, "_sample_uses")
-    ):
-        counts = check_counts(rows, whom="topic_shares")
-        components = model.components_
-        topics = _unit(components - components.min(axis=1, keepdims=True))
-        for values, depth, uses in model._sample_uses(counts, SAMPLES):
-            similar = topics @ _unit(values).T
-            if depth is not None:
-                similar[model.tree_.depth[:, None] != depth] = 0.0
-            best = similar.argmax(axis=0)
-            is_one = similar[best, np.arange(len(best))] >= SIMILAR
-            onto = sp.csr_array(
-                (np.ones(is_one.sum()), (np.flatnonzero(is_one), best[is_one])),
-                shape=(len(best), len(topics)),
-            )
-            yield sp.csr_array(uses) @ onto
-        return
-    if is_here and hasattr(model, "_expected_uses"):
-        counts = check_counts(rows, whom="topic_shares")
-        if getattr(model, "word_concentration_", np.inf) < NOT_BURSTY:
-            yield model._expected_uses(counts)[0]
-        else:
-            yield _uses_by_group(estimator, counts, parts)
-        return
-    given = {} if epochs is None else {"epochs": epochs}
-    shares = in_memory(model.transform(rows, **given)).astype(np.float64, copy=False)
-    if (shares < 0.0).any() or (shares.sum(axis=1) > 1.0 + 1e-3).any():
-        raise TypeError(
-            f"estimator must be a topic model: `transform` of {type(model).__name__} "
-            "does not return shares of topics."
-        )
-    yield doc_counts(model, rows, shares)[0]
-
-
-def _uses_by_group(
-    estimator: Any, counts: sp.csr_array, parts: NDArray[np.intp]
-) -> Array:
-    """Infer expected tokens of topics, documents drawn towards means of their group."""
-    distr = distributions(estimator)
-    prior = np.maximum(doc_prior(fitted_model(estimator), len(distr)), SMALLEST_PRIOR)
-    uses = np.zeros((counts.shape[0], len(distr)))
-    with Executor(None) as executor:
-        for own in (np.flatnonzero(parts == part) for part in np.unique(parts)):
-            of_group = prior
-            for _ in range(1 + MEANS):
-                predictor = MixturePredictor.of_topics(distr, of_group)
-                tokens = predictor.infer_counts(
-                    predictor.samples[0], counts[own], executor
-                )
-                shares, totals = _shares_of_tokens(tokens)
-                if not totals.any():
-                    break
-                mean = shares[totals > 0.0].mean(axis=0)
-                of_group = np.maximum(prior.sum() * mean, SMALLEST_PRIOR)
-            uses[own] = tokens.toarray()
-    return uses
-
-
-def _unit(values: Array) -> Array:
-    values = np.asarray(in_memory(values), dtype=np.float64)
-    return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-300)
-
-
-def _shares_of_tokens(uses: sp.csr_array | Array) -> tuple[Array, Array]:
-    """Return shares of topics in documents, and their tokens."""
-    uses = np.asarray(in_memory(uses), dtype=np.float64)
-    totals = uses.sum(axis=1)
-    return uses / np.maximum(totals, 1e-300)[:, None], totals
 
 
 def _drawn(values, lengths, n_draws, rng, function) -> Array:

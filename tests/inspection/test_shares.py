@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import gammaln, xlogy
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
@@ -15,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from checks.corpora import topic_counts
 from checks.estimators import FIRST, fresh, gives_proportions, rows_of
 from skbnp import HDP, GibbsHDP, HierarchicalComponentAnalysis
-from skbnp.inspection import TopicSharesDisplay, topic_shares
+from skbnp.inspection import TopicSharesDisplay, _copies, topic_shares
 
 SLOPE = 0.03
 
@@ -63,10 +64,10 @@ def test_slopes_of_shuffled_labels_are_not():
 
 
 @pytest.mark.long
-def test_three_of_four_intervals_hold_the_planted_slope():
-    """Those of the documents' own shares have 89 of 100; topics are taken as given."""
+def test_intervals_hold_the_planted_slope():
+    """Expected 89 and 86 of 100; 82 and 77 if a topic in two shapes is two."""
     result = np.array([inside(seed) for seed in range(100)])
-    assert (result.sum(axis=0) >= 75).all()
+    assert (result.sum(axis=0) >= 82).all()
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +163,67 @@ def test_copies_of_a_topic_count_as_one(two_groups):
         assert whole.topics[k] == of[0]
         sums = parts.mean[:, [place[number] for number in of]].sum(axis=1)
         assert_allclose(whole.mean[:, k], sums)
+
+
+def two_shapes(is_one, seed=0):
+    """Documents of one topic, or of two that are as similar, and topics of each half.
+
+    Half of the documents have the one shape in the fit, half the other.
+    """
+    rng = np.random.default_rng(seed)
+    base = rng.dirichlet(np.ones(80))
+    # Topics as a fit to some documents each would give, with cosines around 0.8.
+    shapes = np.array([base * rng.gamma(2.0, 0.5, 80) for _ in range(2)])
+    shapes /= shapes.sum(axis=1, keepdims=True)
+    half = np.repeat([0, 1], 60)
+    of_docs = np.tile(shapes.mean(axis=0), (120, 1)) if is_one else shapes[half]
+    X = np.array([rng.multinomial(40, topic) for topic in of_docs])
+    model = LatentDirichletAllocation(2, max_iter=1, random_state=0).fit(X)
+    model.components_ = 2000.0 * shapes
+    model.exp_dirichlet_component_ = shapes
+    return model, X, half
+
+
+def test_a_topic_in_two_shapes_is_one_if_documents_say_so():
+    for is_one in (True, False):
+        model, X, half = two_shapes(is_one)
+        one, other = model.components_
+        cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+        assert 0.7 < cosine < 0.9
+        shares = topic_shares(model, X, half)
+        assert len(shares.topics) == (1 if is_one else 2)
+        apart = topic_shares(model, X, half, merge_similarity=1.0)
+        assert len(apart.topics) == 2
+
+
+def test_gain_of_one_topic_is_that_of_the_whole_objective(monkeypatch):
+    """Against plain sums over all topics, words and documents."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(9, 0.5), 4)
+    X, prior, eta = rng.poisson(1.0, (7, 9)), rng.gamma(1.0, 1.0, 4), 0.3
+    uses = rng.gamma(1.0, 2.0, (7, 4))
+    q = (prior + uses)[:, :, None] * topics
+    tokens = X[:, None] * q / q.sum(axis=1, keepdims=True)
+
+    def objective(tokens, prior):
+        words, docs = tokens.sum(axis=0), tokens.sum(axis=2)
+        total = gammaln(eta + words).sum() - gammaln(9 * eta + words.sum(axis=1)).sum()
+        total += len(words) * (gammaln(9 * eta) - 9 * gammaln(eta))
+        total += (gammaln(prior + docs) - gammaln(prior)).sum()
+        return total - xlogy(tokens, tokens / np.maximum(X, 1)[:, None]).sum()
+
+    pairs = np.array([[0, 2], [1, 3]])
+    monkeypatch.setattr(_copies, "DOCS", 3)
+    gains = _copies.evidence_of_one(
+        topics, prior, eta, sp.csr_array(X.astype(float)), uses, pairs
+    )
+    for gain, (one, other) in zip(gains, pairs, strict=True):
+        joint = np.delete(tokens, other, axis=1)
+        joint[:, one] += tokens[:, other]
+        both = np.delete(prior, other)
+        both[one] += prior[other]
+        wanted = objective(joint, both) - objective(tokens, prior)
+        assert_allclose(gain, wanted, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,147 @@
+"""Topics that are copies of one: near copies, and one topic in two shapes.
+
+A fit to few documents may give a topic twice, each part with the accidents of its own
+documents. Their cosine is below that of near copies, but the documents are more
+probable if all these tokens have one topic.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.csgraph  # noqa: F401
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from skbnp.distributions.dirichlet import log_growth
+from skbnp.inspection._terms import doc_prior, fitted_model, in_memory
+from skbnp.inspection._uses import SIMILAR, Uses, unit
+from skbnp.models.hdp.fold_in import mix
+from skbnp.rows.word_sums import rows_of
+from skbnp.utils.fitted import distributions
+from skbnp.utils.validation import SMALLEST_PRIOR
+
+__all__ = ["copies", "evidence_of_one", "members_of"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+#: Documents of a block.
+DOCS = 512
+
+
+def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
+    """Return which topics count as one, (n_components, n_topics) of ones.
+
+    Parameters
+    ----------
+    estimator : fitted topic model
+    merge_similarity : float
+        Cosine from which two flat topics are copies; those from `SIMILAR` on are if
+        the evidence of the documents is larger for one topic. 1 keeps all apart.
+    uses : Uses
+        Tokens of topics in the documents.
+    """
+    model = fitted_model(estimator)
+    n = len(model.components_)
+    of = np.arange(n)
+    if merge_similarity < 1.0 and not hasattr(model, "tree_"):
+        topics = distributions(estimator)
+        cosines = np.triu(unit(topics) @ unit(topics).T, 1)
+        is_one = cosines >= merge_similarity
+        pairs = np.argwhere((cosines >= SIMILAR) & ~is_one)
+        eta = _topic_prior(model)
+        if len(pairs) and eta is not None and uses.words is not None:
+            mean = sum(map(in_memory, uses.samples)) / len(uses.samples)
+            prior = np.maximum(doc_prior(model, n), SMALLEST_PRIOR)
+            gains = evidence_of_one(topics, prior, eta, uses.words, mean, pairs)
+            is_one[tuple(pairs[gains > 0.0].T)] = True
+        _, of = sp.csgraph.connected_components(sp.csr_array(is_one), directed=False)
+    return sp.csr_array((np.ones(n), (np.arange(n), of)))
+
+
+def _topic_prior(model: Any) -> float | None:
+    """Dirichlet parameter of topics over words; None if a model has none."""
+    posterior = getattr(model, "_posterior", None)
+    state = getattr(posterior, "state", None)
+    prior = getattr(state, "topic_word_prior", getattr(model, "topic_word_prior_", 0.0))
+    return float(np.median(prior)) or None
+
+
+def evidence_of_one(
+    topics: Array,
+    prior: Array,
+    eta: float,
+    words: sp.csr_array,
+    uses: Array,
+    pairs: Ints,
+) -> Array:
+    """By how much evidence is larger if two topics are one, in nats.
+
+    Of each pair, the change of
+
+        sum_k log DirMult(S_k | eta) + sum_jk [lnG(a_k + N_jk) - lnG(a_k)] + H[q],
+
+    a the prior of documents. Tokens of word w in document j are of topic k by
+    q ~ (a_k + n_jk) phi_kw; S_kw and N_jk are their sums. A joint topic has the tokens
+    and the prior of both.
+
+    Parameters
+    ----------
+    topics : (n_topics, n_features)
+    prior : (n_topics,)
+        Dirichlet parameters of the topics of a document.
+    eta : float
+        Dirichlet parameter of the topics over words.
+    words : csr_array of shape (n_docs, n_features)
+        Tokens of the documents.
+    uses : (n_docs, n_topics)
+        Expected tokens n_jk.
+    pairs : (n_pairs, 2)
+
+    Returns
+    -------
+    gains : (n_pairs,)
+    """
+    used = np.unique(pairs)
+    of_words = np.zeros((len(used), topics.shape[1]))
+    places = np.searchsorted(used, pairs)
+    gains, by_word = np.zeros(len(pairs)), np.ascontiguousarray(topics.T)
+    for begin in range(0, words.shape[0], DOCS):
+        X = words[begin : begin + DOCS]
+        shares = prior + uses[begin : begin + DOCS]
+        rows = rows_of(X.indptr)
+        # Tokens of each topic, of all others that `pairs` does not name too.
+        norm = X.data / np.maximum(mix(shares, by_word, X), 1e-300)
+        tokens = shares[rows][:, used] * by_word[X.indices][:, used] * norm[:, None]
+        sums = sp.csr_array(
+            (np.ones(X.nnz), (X.indices, np.arange(X.nnz))), (X.shape[1], X.nnz)
+        )
+        of_words += (sums @ tokens).T
+        by_doc = sp.csr_array((np.ones(X.nnz), np.arange(X.nnz), X.indptr)) @ tokens
+        for pair, (one, other) in enumerate(places.tolist()):
+            alpha, beta = prior[used[one]], prior[used[other]]
+            a, b = by_doc[:, one], by_doc[:, other]
+            gain = log_growth(alpha + beta, a + b)
+            gains[pair] += (gain - log_growth(alpha, a) - log_growth(beta, b)).sum()
+            a, b = tokens[:, one], tokens[:, other]
+            gains[pair] += (xlogy(a, a) + xlogy(b, b) - xlogy(a + b, a + b)).sum()
+    for pair, (one, other) in enumerate(places.tolist()):
+        first, second = of_words[one], of_words[other]
+        gains[pair] += _log_evidence(first + second, eta)
+        gains[pair] -= _log_evidence(first, eta) + _log_evidence(second, eta)
+    return gains
+
+
+def _log_evidence(counts: Array, eta: float) -> float:
+    """Log probability of tokens of a topic with a Dirichlet prior, words in order."""
+    return float(
+        log_growth(eta, counts).sum() - log_growth(len(counts) * eta, counts.sum())
+    )
+
+
+def members_of(onto: sp.csr_array, weights: Array) -> list[Ints]:
+    """Return the topics that count as one, the heaviest first."""
+    order = np.argsort(-weights, kind="stable")
+    of = onto.indices[order]
+    return [order[of == k] for k in range(onto.shape[1])]
