@@ -28,6 +28,10 @@ from skbnp import HDP, GibbsHDP, NestedCRP
 from skbnp.callbacks import Checkpoint
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.datasets import make_bars, make_tree
+from skbnp.models.hdp import cross_fit
+
+# Trials take passes, amid which a kill may come, not one that tries all numbers.
+cross_fit.FEWEST_DOCS = 10_000
 
 BARS = make_bars(300, side=4, random_state=0).data
 TREE = make_tree(60, random_state=0).data

@@ -71,6 +71,7 @@ MOVING = {
     "memoized": HDP(
         12, split_merge=BOUND, learning_method="memoized", random_state=0, **MEAN_FIELD
     ),
+    "all splits": HDP(40, random_state=0),
     "no-trials": HDP(40, split_merge=False, max_iter=20, random_state=0),
     "online": HDP(12, split_merge=BOUND, random_state=0, **MEAN_FIELD),
     "paper": HDP(12, split_merge=SplitMerge.paper(), random_state=0, **MEAN_FIELD),
@@ -78,7 +79,9 @@ MOVING = {
 
 
 @pytest.mark.parametrize("name", daily(1, MOVING))
-def test_moves_and_trials_go_on(name, tmp_path):
+def test_moves_and_trials_go_on(name, tmp_path, monkeypatch):
+    if name == "all splits":
+        monkeypatch.undo()
     estimator = MOVING[name]
     X, path = make_bars(150, side=4, random_state=1).data, tmp_path / "fit"
     whole = clone(estimator).fit(X)
