@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from skbnp.utils.validation import check_settings, repr_settings
+from skbnp.utils.settings import check_settings, repr_settings
 
 __all__ = ["TreeMoves"]
 

@@ -28,8 +28,9 @@ from skbnp.dask._inputs import (
 from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.utils.archive import text_of
+from skbnp.utils.containers import row_totals
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, row_totals, validate_data
+from skbnp.utils.validation import Interval, validate_data
 
 __all__ = ["CLUSTER_PARAMETERS", "ShardedMixin", "no_shares"]
 

@@ -16,9 +16,9 @@ from dask.base import is_dask_collection
 from dask.delayed import Delayed, delayed
 
 from skbnp.dask._labels import Labels, labels_by_block
+from skbnp.utils.containers import check_container
 from skbnp.utils.epochs import Label, Order
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import check_container
 
 __all__ = [
     "Block",

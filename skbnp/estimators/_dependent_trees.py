@@ -31,10 +31,10 @@ from skbnp.estimators._saved import (
     check_signed,
 )
 from skbnp.estimators._variational import VariationalEstimator
-from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import per_token
 from skbnp.inference.protocols import NO_MOVES
@@ -48,7 +48,7 @@ from skbnp.models.dependent_trees.epoch import (
     close_epoch,
 )
 from skbnp.models.dependent_trees.gains import merged
-from skbnp.models.dependent_trees.local import NodeTable, update_local
+from skbnp.models.dependent_trees.local import update_local
 from skbnp.models.dependent_trees.memory import (
     EpochCache,
     EpochLearner,
@@ -57,6 +57,7 @@ from skbnp.models.dependent_trees.memory import (
 )
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.moves.structure import TreeEdits
+from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.start import (
     n_clusters_for,
     spherical_kmeans,
@@ -69,12 +70,7 @@ from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import warn_if_y_is_labels
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import (
-    Interval,
-    StrOptions,
-    check_directions,
-    fit_context,
-)
+from skbnp.utils.validation import Interval, StrOptions, check_directions, fit_context
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["DependentTrees", "EpochMoves", "EpochRecord"]

@@ -15,7 +15,8 @@ from skbnp.estimators._narrow_nodes import warn_of_narrow_nodes
 from skbnp.estimators._saved import LARGE, check_array, check_number
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, rows_by_epoch
-from skbnp.models.dependent_trees.local import Memo, NodeTable, log_gain, update_local
+from skbnp.models.dependent_trees.local import Memo, log_gain, update_local
+from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView

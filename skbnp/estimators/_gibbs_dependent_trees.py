@@ -39,7 +39,8 @@ from skbnp.models.dependent_slices.chain import (
 from skbnp.models.dependent_slices.model import Rows
 from skbnp.models.dependent_slices.sample import TreeSample
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
-from skbnp.models.dependent_trees.local import NodeTable, log_gain, update_local
+from skbnp.models.dependent_trees.local import log_gain, update_local
+from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.start import (
     n_clusters_for,
     spherical_kmeans,
@@ -51,12 +52,7 @@ from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import warn_if_y_is_labels
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import (
-    Interval,
-    StrOptions,
-    check_directions,
-    fit_context,
-)
+from skbnp.utils.validation import Interval, StrOptions, check_directions, fit_context
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["GibbsDependentTrees"]

@@ -38,8 +38,8 @@ from skbnp.estimators._saved import (
     check_number,
 )
 from skbnp.inference.chains import end_entries
-from skbnp.inference.edits import Lineage, renamed
 from skbnp.inference.executor import Executor
+from skbnp.inference.lineage import Lineage, renamed
 from skbnp.models.hdp_franchise.chain import (
     COLUMNS,
     FranchiseChain,
@@ -58,13 +58,13 @@ from skbnp.models.hdp_franchise.repeats import DISCOUNTS, NONE
 from skbnp.models.hdp_franchise.start import draw_topics
 from skbnp.utils.ordering import names_by_weight, rows_by_id
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
     Options,
     StrOptions,
-    check_gamma_prior,
     check_is_fitted,
 )
 

@@ -20,9 +20,9 @@ from skbnp.estimators._saved import (
 )
 from skbnp.estimators._trees import MOST_LEVELS, is_bare_path
 from skbnp.estimators._variational import MinibatchEstimator
-from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus

@@ -22,10 +22,10 @@ from skbnp.estimators._saved import (
 )
 from skbnp.estimators._trees import MOST_LEVELS
 from skbnp.estimators._variational import CountModel
-from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner, StreamLearner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.local import DocumentLocalStep
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import discarding
@@ -45,13 +45,13 @@ from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
 from skbnp.models.nested_hdp.prediction import NestedPredictor
 from skbnp.models.nested_hdp.start import grouped_start
 from skbnp.trees import Tree, TreeView
+from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
     Options,
     StrOptions,
-    check_gamma_prior,
     check_is_fitted,
 )
 

@@ -16,8 +16,9 @@ from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.rows.word_sums import rows_of
 from skbnp.trees import TreeView
+from skbnp.utils.settings import check_per_level
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import check_is_fitted, check_per_level
+from skbnp.utils.validation import check_is_fitted
 
 __all__ = ["MOST_LEVELS", "TopicTreeMixin", "check_tree", "is_bare_path"]
 

@@ -43,10 +43,11 @@ from skbnp.estimators._saved import (
     check_posterior,
     check_seen_words,
 )
-from skbnp.inference.edits import Lineage, Merge, Remove, apply
+from skbnp.inference.edits import Merge, Remove, apply
 from skbnp.inference.engine import StreamLearner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history, shown
@@ -61,13 +62,13 @@ from skbnp.rows.batch import Batch
 from skbnp.utils.ordering import names_by_weight
 from skbnp.utils.parts import row_parts
 from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
+from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
     StrOptions,
     Vocabulary,
-    check_gamma_prior,
     check_is_fitted,
     feature_names_of,
     fit_context,

@@ -11,9 +11,9 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor, RunTasks, run_in_turn
 from skbnp.inference.interrupts import commit
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import Reporter
 from skbnp.utils.random import Purpose, stream
 

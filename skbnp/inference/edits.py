@@ -1,45 +1,21 @@
 """Changes of structure, as small records that speak of component ids.
 
-No new component has the id of one before; columns may move. The log of edits tells
-where each component came from: parents of a record are alive before it, children after
-it, and one that has ended comes back by a "revive" alone.
+No new component has the id of one before; columns may move. Each edit adds entries to
+the lineage.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.word_topics import remaining
 from skbnp.inference.interrupts import commit
+from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Posterior
 
-if TYPE_CHECKING:
-    from skbnp.inference.posterior import Posterior
-
-__all__ = ["Lineage", "Merge", "Remove", "Split", "apply", "renamed", "sparing"]
-
-
-class Lineage(NamedTuple):
-    """One entry of the log, as users read it."""
-
-    step: int  # updates made before
-    # "init", "birth", "split", "merge", "prune", "reattach", "exchange" or "revive"
-    kind: str
-    parents: tuple[int, ...]  # ids that it changed or ended
-    children: tuple[int, ...]  # ids that live on, or begin
-
-
-def renamed(lineage: Sequence[Lineage], names: NDArray[np.intp]) -> list[Lineage]:
-    """Give ids other names, one each: the log of the same edits."""
-    return [
-        entry._replace(
-            parents=tuple(names[list(entry.parents)].tolist()),
-            children=tuple(names[list(entry.children)].tolist()),
-        )
-        for entry in lineage
-    ]
+__all__ = ["Merge", "Remove", "Split", "apply", "sparing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +46,7 @@ Edit = Merge | Remove | Split
 
 
 @commit()  # words change in place
-def apply(edit: Edit, posterior: "Posterior") -> None:
+def apply(edit: Edit, posterior: Posterior) -> None:
     """Change state, totals, ids and log of a posterior, all at once or not at all."""
     columns, ids = posterior.columns, posterior.ids
     model, state, global_stats = (

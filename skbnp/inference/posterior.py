@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import StateT, StatsT, WordStats
-from skbnp.inference.edits import Lineage, renamed
+from skbnp.inference.lineage import Lineage, renamed
 from skbnp.inference.monitor import Monitor
 from skbnp.utils.ordering import rows_by_id
 

@@ -15,7 +15,7 @@ from skbnp.inspection._displays import (
     shortened,
 )
 from skbnp.inspection._epoch_lines import EpochLines, contrasted_terms
-from skbnp.inspection._lineage import extent, widths
+from skbnp.inspection._lanes import extent, widths
 from skbnp.inspection._terms import POSITIVE, column_names, fitted, fitted_model
 from skbnp.utils.validation import Interval, StrOptions, validate_params
 

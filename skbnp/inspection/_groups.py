@@ -40,12 +40,7 @@ from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.ordering import largest
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import (
-    Interval,
-    check_array,
-    check_counts,
-    validate_params,
-)
+from skbnp.utils.validation import Interval, check_array, check_counts, validate_params
 
 Array = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from skbnp.inspection._displays import (
     _pyplot,
 )
 from skbnp.inspection._groups import LINES, topic_groups
-from skbnp.inspection._lineage import extent, widths
+from skbnp.inspection._lanes import extent, widths
 from skbnp.inspection._outline import WIDTH, fold, heading, left_out, rest_of
 from skbnp.utils.validation import validate_params
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from skbnp.inspection._chains import best_sample, is_sampler
 from skbnp.inspection._displays import BLUE, FONT, GREY, _pyplot, round_ticks, shades
-from skbnp.inspection._lineage import extent
+from skbnp.inspection._lanes import extent
 from skbnp.inspection._terms import (
     POSITIVE,
     column_names,

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from skbnp.utils.containers import row_totals
 from skbnp.utils.fitted import (
     are_directions,
     column_names,
@@ -23,12 +24,7 @@ from skbnp.utils.fitted import (
     weights_of,
 )
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import (
-    Interval,
-    StrOptions,
-    row_totals,
-    validate_params,
-)
+from skbnp.utils.validation import Interval, StrOptions, validate_params
 
 __all__ = [
     "POSITIVE",

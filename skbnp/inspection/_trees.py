@@ -15,7 +15,7 @@ from skbnp.inspection._displays import (
     _pyplot,
     shortened,
 )
-from skbnp.inspection._lineage import extent, widths
+from skbnp.inspection._lanes import extent, widths
 from skbnp.inspection._terms import (
     POSITIVE,
     column_names,

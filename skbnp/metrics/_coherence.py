@@ -17,12 +17,7 @@ from skbnp.utils.fitted import (
     leading_columns,
     model_rows,
 )
-from skbnp.utils.validation import (
-    Interval,
-    StrOptions,
-    check_counts,
-    validate_params,
-)
+from skbnp.utils.validation import Interval, StrOptions, check_counts, validate_params
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["topic_coherence"]

@@ -17,8 +17,8 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.components.word_topics import WordRows, WordTopics
-from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.memory import DocumentCache, DocumentStarts, RunningAverage
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
@@ -30,10 +30,11 @@ from skbnp.models.dependent_slices.chain import TreeChainState
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.sample import TreeSample
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, EpochModel, EpochPosterior
-from skbnp.models.dependent_trees.local import Drift, Memo, Naturals, NodeTable
+from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.memory import LastBroadcast
 from skbnp.models.dependent_trees.moves import records
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.node_table import Drift, Naturals, NodeTable
 from skbnp.models.dependent_trees.shard_tasks import Edit, Sight
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.hca import state as hca

@@ -4,9 +4,8 @@ The names below that scikit-learn keeps private are used by many estimators outs
 but may move; they are imported here and nowhere else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from numbers import Integral, Real
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -31,12 +30,20 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from skbnp.utils.containers import (
+    _COUNTS,
+    MOST_TOKENS,
+    are_texts,
+    as_counts,
+    check_before_conversion,
+    check_container,
+    check_dtypes,
+    check_structure,
+)
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.warnings import warn_caller
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     Method = TypeVar("Method", bound=Callable)
 
     def fit_context(
@@ -54,39 +61,27 @@ else:
     from sklearn.utils._param_validation import validate_params
 
 __all__ = [
-    "SMALLEST_PRIOR",
     "HasMethods",
     "Interval",
     "Options",
     "StrOptions",
     "Vocabulary",
-    "as_counts",
-    "check_container",
     "check_coordinates",
     "check_copies",
     "check_counts",
     "check_directions",
     "check_documents",
-    "check_gamma_prior",
     "check_is_fitted",
-    "check_per_level",
     "check_rows",
     "check_sample_weight",
-    "check_settings",
     "feature_names_of",
     "fit_context",
-    "repr_settings",
-    "row_totals",
     "validate_data",
     "validate_params",
     "vocabulary_of",
     "whole_counts",
 ]
 
-#: Units that are not counts, and that NumPy would turn into numbers without a word.
-_TIMES = frozenset("mM")
-#: Beyond this, products of counts and probabilities leave the range of a float.
-MOST_TOKENS = 1e100
 #: What samplers take, in one document and in all.
 MOST_DOC_TOKENS, MOST_ALL_TOKENS = 10**8, 2**31 - 1
 #: Copies of rows that weights may ask for.
@@ -95,17 +90,6 @@ MOST_COPIES = 2**31 - 1
 LEAST_LEFT = 0.1
 #: Beyond this, sums of squares leave the range of a float.
 LARGEST_VALUE = 1e100
-#: Range of concentrations and Dirichlet parameters.
-SMALLEST_PRIOR, LARGEST_PRIOR = 1e-100, 1e10
-#: Largest shape and rate of a Gamma prior: its width is the rounding of a number.
-MOST_CERTAIN = 1e20
-#: Smaller counts are none: their ratios overflow.
-LEAST_COUNT = 1e-305
-#: What scikit-learn checks and converts.
-_COUNTS: dict[str, Any] = {
-    "accept_sparse": "csr",
-    "dtype": [np.float64, np.float32],
-}
 
 
 def check_documents(
@@ -294,14 +278,14 @@ def check_rows(
             "mean they would not be sparse. X.toarray() makes it dense."
         )
     check_container(X, "X")
-    if _are_texts(X):
+    if are_texts(X):
         raise ValueError(
             f"X must hold dense rows of numbers, got texts or tokens: {whom} learns "
             "from measurements. sklearn.feature_extraction.text.TfidfVectorizer with "
             "sklearn.decomposition.TruncatedSVD makes such rows of texts; NestedCRP "
             "learns a tree from the counts of CountVectorizer."
         )
-    _check_dtypes(X, "X", "numbers")
+    check_dtypes(X, "X", "numbers")
     how: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     rows = _checked(estimator, X, reset, **how)
     largest = max(float(rows.max()), -float(rows.min()))
@@ -333,8 +317,8 @@ def check_coordinates(
     coordinates : ndarray or sparse CSR of shape (n_samples, n_columns)
         float32 if `X` was float32, otherwise float64. May share memory with `X`.
     """
-    _check_structure(X, "X")
-    _check_dtypes(X, "X", "numbers")
+    check_structure(X, "X")
+    check_dtypes(X, "X", "numbers")
     checked = check_array(X, estimator=estimator, input_name="X", **_COUNTS)
     if checked.shape[1] != n_columns:
         raise ValueError(
@@ -447,21 +431,6 @@ def check_counts(X: MatrixLike, *, name: str = "X", whom: str) -> sp.csr_array:
     return _check_total(as_counts(checked), name)
 
 
-def row_totals(X: MatrixLike) -> NDArray[np.float64]:
-    """Sum the magnitudes of each row of what an estimator takes, (n_rows,)."""
-    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
-    return np.asarray(abs(X).sum(axis=1), dtype=np.float64).ravel()
-
-
-def check_before_conversion(X: MatrixLike, name: str = "X") -> MatrixLike:
-    """Refuse what a conversion to CSR counts would crash on, or silently accept."""
-    _check_structure(X, name)
-    _check_kind(X, name)
-    if sp.issparse(X) and X.format == "coo" and X.dtype.kind in "biu":
-        return X.astype(np.float64)  # duplicates are summed before they are converted
-    return X
-
-
 def _check_sign(checked: np.ndarray | sp.csr_array, whom: str) -> None:
     """Refuse negative counts, and name what takes numbers of either sign."""
     try:
@@ -482,248 +451,3 @@ def _check_total(counts: sp.csr_array, name: str) -> sp.csr_array:
             f"{name} must hold fewer than {MOST_TOKENS:g} tokens, got {total:g}."
         )
     return counts
-
-
-def _check_kind(X: MatrixLike, name: str) -> None:
-    if _are_texts(X):
-        raise ValueError(
-            f"{name} must hold counts, got texts, tokens or bags of words. "
-            "sklearn.feature_extraction.text.CountVectorizer counts the words of texts "
-            "(with analyzer=list, of lists of tokens), and "
-            "gensim.matutils.corpus2csc(bags).T those of bags of words."
-        )
-    _check_dtypes(X, name, "counts")
-
-
-def _check_dtypes(X: MatrixLike, name: str, what: str) -> None:
-    """Refuse what is no number, and NumPy would turn into one."""
-    if isinstance(X, (list, tuple)):
-        X = np.asarray(X, dtype=object)
-    dtypes: Any = getattr(X, "dtypes", getattr(X, "dtype", None))
-    for dtype in dtypes if hasattr(dtypes, "__iter__") else [dtypes]:
-        kind = getattr(dtype, "kind", None)
-        if kind in _TIMES or getattr(dtype, "is_temporal", bool)():
-            raise TypeError(f"{name} must hold {what}, got dates or times ({dtype}).")
-        if kind == "V":
-            raise TypeError(f"{name} must hold {what}, got records ({dtype}).")
-    if isinstance(X, np.ndarray) and X.dtype == object:
-        for value in X.flat:
-            if isinstance(value, (np.datetime64, np.timedelta64)):
-                raise TypeError(
-                    f"{name} must hold {what}, got dates or times ({value!r})."
-                )
-            if isinstance(value, int) and abs(value) >= MOST_TOKENS:
-                raise ValueError(f"{name} holds a value too large for a float.")
-
-
-def _are_texts(X: MatrixLike) -> bool:
-    """Tell texts, lists of tokens and bags of (number, count) pairs from counts."""
-    if isinstance(X, str):
-        return True
-    if sp.issparse(X) or getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):
-        return False
-    rows = (row for row in X if not (isinstance(row, (list, tuple)) and not row))
-    first = next(rows, None)
-    if isinstance(first, (list, tuple)):
-        return isinstance(first[0], (str, tuple))
-    return isinstance(first, str)
-
-
-def _check_structure(X: MatrixLike, name: str) -> None:
-    """Refuse other containers, and sparse matrices with indices outside of them."""
-    check_container(X, name)
-    if not sp.issparse(X) or X.ndim != 2 or X.format == "dok":
-        return
-    if X.format == "dia" and len(X.offsets) != len(X.data):
-        raise ValueError(
-            f"{name} has {len(X.offsets)} offsets for {len(X.data)} diagonals."
-        )
-    if X.format == "lil":
-        for row, (columns, values) in enumerate(zip(X.rows, X.data, strict=False)):
-            if len(columns) != len(values):
-                raise ValueError(
-                    f"{name}: row {row} has {len(columns)} column indices for "
-                    f"{len(values)} values."
-                )
-            _check_index(np.array(columns, np.intp), X.shape[1], name, "column")
-    if X.format in ("dia", "lil"):
-        return
-    if X.format == "coo":
-        for axis, index in enumerate(X.coords):
-            _check_index(index, X.shape[axis], name, ("row", "column")[axis])
-        return
-    axis = 1 if X.format == "csc" else 0
-    kind = ("row", "column")[axis]
-    block = X.blocksize if X.format == "bsr" else (1, 1)
-    indptr, n_major = X.indptr, X.shape[axis] // block[axis]
-    if indptr.ndim != 1 or indptr.dtype.kind not in "iu":
-        raise ValueError(f"{name}.indptr must hold integers, got {indptr.dtype}.")
-    if len(indptr) != n_major + 1:
-        raise ValueError(
-            f"{name}.indptr must have {n_major + 1} entries, got {len(indptr)}."
-        )
-    if indptr[0] != 0:
-        raise ValueError(f"{name}.indptr must start at 0, got {indptr[0]}.")
-    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
-    if len(falls):
-        raise ValueError(f"{name}.indptr decreases at {kind} {falls[0]}.")
-    if indptr[-1] > min(len(X.indices), len(X.data)):
-        raise ValueError(
-            f"{name}.indptr ends at {indptr[-1]}, beyond the "
-            f"{min(len(X.indices), len(X.data))} stored entries."
-        )
-    minor = ("column", "row")[axis]
-    _check_index(
-        X.indices[: indptr[-1]], X.shape[1 - axis] // block[1 - axis], name, minor
-    )
-
-
-def check_container(X: MatrixLike, name: str) -> None:
-    """Refuse containers that hold a matrix, or compute it, and would be misread.
-
-    Raises
-    ------
-    TypeError
-        If `X` is an annotated matrix (as of anndata), or a collection of Dask that
-        NumPy does not turn into numbers: a frame, or an array of sparse chunks.
-    """
-    is_annotated = all(hasattr(X, part) for part in ("X", "obs", "var"))
-    if is_annotated and not hasattr(X, "columns"):  # a frame may have such columns
-        raise TypeError(
-            f"{name} must be a matrix, got {type(X).__name__}: give the matrix in it, "
-            'adata.X, or the layer with the counts, such as adata.layers["counts"].'
-        )
-    is_dense = isinstance(getattr(X, "_meta", None), np.ndarray)
-    if hasattr(X, "__dask_graph__") and not is_dense:
-        raise TypeError(
-            f"{name} is a lazy {type(X).__name__} of Dask: give an array, "
-            f"{name}.compute(), or fit the estimators of skbnp.dask, whose rows stay "
-            "where they are."
-        )
-
-
-def _check_index(index: np.ndarray, size: int, name: str, kind: str) -> None:
-    if index.dtype.kind not in "iu":
-        raise ValueError(f"{name}: {kind} indices must be integers, got {index.dtype}.")
-    if len(index) and not 0 <= index.min() <= index.max() < size:
-        bad = index[(index < 0) | (index >= size)][0]
-        raise ValueError(
-            f"{name}: {kind} index {bad} is out of range for {size} {kind}s."
-        )
-
-
-def as_counts(X: MatrixLike) -> sp.csr_array:
-    """Canonical float64 CSR of a checked matrix; the caller's matrix is not changed."""
-    if sp.issparse(X):
-        # A new container around the caller's buffers: even flags and dtypes of index
-        # arrays stay as they were.
-        counts = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
-    else:
-        counts = sp.csr_array(X)
-    if not counts.has_canonical_format:
-        counts = counts.astype(np.float64)
-        counts.sum_duplicates()
-    counts = counts.astype(np.float64, copy=False)
-    is_nothing = np.abs(counts.data) < LEAST_COUNT
-    if is_nothing.any():
-        counts = counts.copy()
-        counts.data[is_nothing] = 0.0
-        counts.eliminate_zeros()
-    return counts
-
-
-def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
-    """Check the (shape, rate) pair of a Gamma prior."""
-    try:
-        shape, rate = (float(x) if isinstance(x, Real) else -1.0 for x in value)
-    except (TypeError, ValueError):
-        shape = rate = -1.0
-    if not all(SMALLEST_PRIOR <= x <= MOST_CERTAIN for x in (shape, rate)):
-        raise ValueError(
-            f"{name} must be a (shape, rate) pair of two positive numbers, in "
-            f"[{SMALLEST_PRIOR:g}, {MOST_CERTAIN:g}], got {value!r}."
-        )
-    return shape, rate
-
-
-def check_settings(
-    settings: "DataclassInstance",
-    choices: Mapping[str, Sequence[str]],
-    least: Mapping[str, int],
-) -> None:
-    """Check the fields of a record that users make, by their choices or defaults.
-
-    Parameters
-    ----------
-    settings : dataclass instance
-    choices : dict
-        Texts that fields may be.
-    least : dict
-        The least of whole numbers, by default 0; also of flags that may be numbers.
-
-    Raises
-    ------
-    ValueError
-        If a field is something else.
-    """
-    for item in fields(settings):
-        name, value, default = item.name, getattr(settings, item.name), item.default
-        if name in choices:
-            needed = f"one of {', '.join(map(repr, choices[name]))}"
-            is_right = value in choices[name]
-        elif isinstance(default, bool) and name not in least:
-            needed, is_right = "a bool", isinstance(value, bool)
-        elif isinstance(default, float):
-            needed = "a number >= 0"
-            is_right = isinstance(value, (int, float)) and 0 <= value < np.inf
-        else:
-            needed = f"an integer >= {least.get(name, 0)}"
-            is_right = isinstance(value, Integral) and int(value) >= least.get(name, 0)
-            is_right = is_right or value is default is None
-        if not is_right:
-            raise ValueError(f"{name} must be {needed}, got {value!r}.")
-
-
-def repr_settings(settings: "DataclassInstance", preset: Callable[[], object]) -> str:
-    """Return how a record that users make is made, by a preset or what it changes.
-
-    Parameters
-    ----------
-    settings : dataclass instance
-    preset : callable
-        A class method that makes one of its settings.
-
-    Returns
-    -------
-    text : str
-        Python code that makes an equal one.
-    """
-    name = type(settings).__name__
-    if settings == preset():
-        return f"{name}.{preset.__name__}()"
-    values = [(item, getattr(settings, item.name)) for item in fields(settings)]
-    changed = [
-        f"{item.name}={value!r}" for item, value in values if value != item.default
-    ]
-    return f"{name}({', '.join(changed)})"
-
-
-def check_per_level(name: str, value: Any, max_depth: int) -> NDArray[np.float64]:
-    """Check a prior, a number for all levels of a tree or a sequence of one for each.
-
-    Returns one for each level.
-    """
-    values = np.asarray(value, dtype=object)
-    values = np.full(max_depth, value) if values.ndim == 0 else values
-    if len(values) != max_depth:
-        raise ValueError(
-            f"{name} must be a number, or have one for each of max_depth={max_depth} "
-            f"levels, got {len(values)}."
-        )
-    numbers = [float(x) if isinstance(x, Real) else np.nan for x in values]
-    if not all(SMALLEST_PRIOR <= x <= LARGEST_PRIOR for x in numbers):
-        raise ValueError(
-            f"{name} must be in [{SMALLEST_PRIOR:g}, {LARGEST_PRIOR:g}] at each level, "
-            f"got {value!r}."
-        )
-    return np.array(numbers)

@@ -41,7 +41,7 @@ from checks.estimators import (
 )
 from skbnp import HDP
 from skbnp.utils import validation
-from skbnp.utils.validation import check_before_conversion
+from skbnp.utils.containers import check_before_conversion
 
 #: Functions that check the rows of an estimator.
 CHECKS = [

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from skbnp.dask._checkpoints import Checkpoints
-from skbnp.inference.edits import Lineage
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.shards import Broadcast
 from skbnp.models.dependent_trees.state import EpochStats
 from skbnp.models.forms import to_plain

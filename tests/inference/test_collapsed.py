@@ -12,9 +12,9 @@ from checks.corpora import topic_counts
 from checks.states import assert_same, differences
 from skbnp import HDP
 from skbnp.components.word_topics import WordTopics
-from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history

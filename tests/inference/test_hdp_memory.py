@@ -14,9 +14,9 @@ from checks.states import assert_same, differences
 from reference import hdp_direct as reference
 from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.datasets import make_bars
-from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.monitor import Monitor, discarding, new_history
 from skbnp.inference.protocols import NO_MOVES, Corpus

@@ -12,8 +12,8 @@ from scipy.special import psi
 from reference import hdp_direct as reference
 from skbnp.components.word_topics import WordTopics
 from skbnp.distributions.dirichlet import log_growth
-from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Executor
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import DocumentStep

@@ -19,10 +19,10 @@ from skbnp import HDP, GibbsHDP
 from skbnp.callbacks import TopicTermsMonitor
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
-from skbnp.inference.edits import Lineage
+from skbnp.inference.lineage import Lineage
 from skbnp.inspection import LineageDisplay, top_terms
 from skbnp.inspection._displays import BLUE, GREY, VERMILION
-from skbnp.inspection._lineage import (
+from skbnp.inspection._lanes import (
     ancestors,
     arranged,
     descendants,

@@ -12,7 +12,7 @@ from checks.estimators import criterion, each_family
 from skbnp import HDP, GibbsHDP
 from skbnp.datasets import make_bars
 from skbnp.inspection import summary
-from skbnp.inspection._summary import quantiles
+from skbnp.inspection._summary_facts import quantiles
 from skbnp.metrics import document_completion_score
 
 ACCOUNT = """\

@@ -14,7 +14,7 @@ from reference import dependent_trees as trees
 from reference import tree_births as reference
 from skbnp.kernels._interrupts import end_with
 from skbnp.models.dependent_trees.directions import natural_lengths
-from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
+from skbnp.models.dependent_trees.local import Memo, sum_rows
 from skbnp.models.dependent_trees.moves import births
 from skbnp.models.dependent_trees.moves.births import (
     LEAST_ROWS,
@@ -25,6 +25,7 @@ from skbnp.models.dependent_trees.moves.births import (
     propose_birth,
 )
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import natural_of
 

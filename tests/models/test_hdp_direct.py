@@ -15,9 +15,9 @@ from skbnp.components.known_topics import KnownWordTopics, TopicPriors
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.topics import log_marginal, update_topic_prior
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
-from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.monitor import discarding
 from skbnp.inference.protocols import Corpus

@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.corpora import topic_counts
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
-from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import NOTHING, RunningAverage
 from skbnp.inference.monitor import discarding

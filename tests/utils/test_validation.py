@@ -11,7 +11,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from skbnp import HDP, DependentTrees, HierarchicalComponentAnalysis
-from skbnp.utils.validation import as_counts, check_counts, check_gamma_prior
+from skbnp.utils.containers import as_counts
+from skbnp.utils.settings import check_gamma_prior
+from skbnp.utils.validation import check_counts
 
 DENSE = np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 0.0], [4.0, 0.0, 0.5]])
 

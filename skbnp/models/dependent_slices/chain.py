@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from skbnp.components.seen_words import SeenWords
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.chains import ChainStart, ChainState, birth_entries, end_entries
-from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import RunTasks, run_in_turn
+from skbnp.inference.lineage import Lineage
 from skbnp.kernels._tree_directions import prior_products
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.joint import LogJoint, log_joint_of
@@ -33,7 +33,8 @@ from skbnp.models.dependent_slices.sample import (
     with_sorted_siblings,
 )
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
-from skbnp.models.dependent_trees.local import NodeTable, update_local
+from skbnp.models.dependent_trees.local import update_local
+from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.state import (
     EpochState,
     TreePriors,

@@ -33,11 +33,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import expansion
-from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import Run
+from skbnp.inference.lineage import Lineage
 from skbnp.kernels import _assignments as kernels
 from skbnp.models.dependent_trees.epoch import EpochModel, coordinate_ascent
-from skbnp.models.dependent_trees.local import Memo, Naturals, NodeTable, update_local
+from skbnp.models.dependent_trees.local import Memo, update_local
 from skbnp.models.dependent_trees.moves.births import (
     LEAST_ROWS,
     Collected,
@@ -55,6 +55,7 @@ from skbnp.models.dependent_trees.moves.records import (
     resized,
 )
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS, EpochMoves
+from skbnp.models.dependent_trees.node_table import Naturals, NodeTable
 from skbnp.models.dependent_trees.start import node_sums
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import natural_of

@@ -22,10 +22,11 @@ from skbnp.inference.protocols import Corpus, StatisticsCache
 from skbnp.inference.schedules import Part, Round
 from skbnp.inference.shards import Broadcast, Shards, SumT, Task, first_rows
 from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
-from skbnp.models.dependent_trees.local import Drift, Memo, NodeTable
+from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves.births import Collected, shared_out
 from skbnp.models.dependent_trees.moves.merges import PairLosses
 from skbnp.models.dependent_trees.moves.records import Record, followed, merged_into_of
+from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.shard_tasks import (
     Edit,
     RowSample,

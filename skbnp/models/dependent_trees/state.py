@@ -73,6 +73,11 @@ class EpochState(NodeState):
         """V."""
         return self.width + self.n_unseen
 
+    @property
+    def n_columns(self) -> int:
+        """Columns that scores distinguish: one for all that are unseen."""
+        return self.width + (self.n_unseen > 0)
+
     def with_columns(self, width: int) -> "EpochState":
         """Store columns of zeros behind the others, `width` in all."""
         return replace(

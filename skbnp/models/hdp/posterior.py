@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.word_topics import WordTopics
-from skbnp.inference.edits import Lineage
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats

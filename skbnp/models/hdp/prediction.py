@@ -23,7 +23,7 @@ from skbnp.models.hdp.fold_in import (
 )
 from skbnp.models.hdp_franchise.model import FixedTopics, FranchiseSample
 from skbnp.rows.word_sums import rows_of
-from skbnp.utils.validation import SMALLEST_PRIOR
+from skbnp.utils.settings import SMALLEST_PRIOR
 
 __all__ = ["MixturePredictor", "doc_prior_of"]
 

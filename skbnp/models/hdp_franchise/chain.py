@@ -14,8 +14,8 @@ from skbnp.inference.chains import (
     pieces_of,
     rename,
 )
-from skbnp.inference.edits import Lineage
 from skbnp.inference.executor import RunTasks, run_in_turn
+from skbnp.inference.lineage import Lineage
 from skbnp.kernels._franchise import sweep
 from skbnp.models.hdp_franchise.model import (
     Concentrations,

@@ -7,9 +7,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
-from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import SILENT, Reporter, discarding
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES

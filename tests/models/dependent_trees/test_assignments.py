@@ -13,9 +13,10 @@ from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees import assignments, epoch
 from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
 from skbnp.models.dependent_trees.epoch import EpochModel, close_epoch
-from skbnp.models.dependent_trees.local import NodeTable, sum_rows, update_local
+from skbnp.models.dependent_trees.local import sum_rows, update_local
 from skbnp.models.dependent_trees.moves.records import Remove
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.start import (
     node_sums,
     spherical_kmeans,

@@ -22,7 +22,8 @@ from skbnp.models.dependent_trees.directions import (
     optimal_length,
     row_gains,
 )
-from skbnp.models.dependent_trees.local import Naturals, NodeTable, update_local
+from skbnp.models.dependent_trees.local import update_local
+from skbnp.models.dependent_trees.node_table import Naturals, NodeTable
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,

@@ -20,7 +20,7 @@ from skbnp.models.dependent_trees.epoch import (
     close_epoch,
 )
 from skbnp.models.dependent_trees.gains import merge_gain
-from skbnp.models.dependent_trees.local import NodeTable, sum_rows, update_local
+from skbnp.models.dependent_trees.local import sum_rows, update_local
 from skbnp.models.dependent_trees.moves import compound, merges, structure
 from skbnp.models.dependent_trees.moves.exchanges import (
     past_gains,
@@ -42,6 +42,7 @@ from skbnp.models.dependent_trees.moves.settings import (
     LEAST_EVIDENCE,
     PAUSE_ROWS,
 )
+from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,

@@ -27,13 +27,12 @@ from skbnp.models.dependent_trees.directions import optimal_length
 from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.gains import merge_gain, merged
 from skbnp.models.dependent_trees.local import (
-    Drift,
     Memo,
-    NodeTable,
     log_predictive,
     sum_rows,
     update_local,
 )
+from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,

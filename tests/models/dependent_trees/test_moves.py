@@ -15,9 +15,9 @@ from checks.long import daily
 from reference import dependent_trees as reference
 from skbnp import DependentTrees
 from skbnp.datasets import load_docstrings, make_dependent_trees
-from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
@@ -31,13 +31,7 @@ from skbnp.models.dependent_trees.epoch import (
     coordinate_ascent,
 )
 from skbnp.models.dependent_trees.gains import MergeGain, merge_gain
-from skbnp.models.dependent_trees.local import (
-    Memo,
-    Naturals,
-    NodeTable,
-    sum_rows,
-    update_local,
-)
+from skbnp.models.dependent_trees.local import Memo, sum_rows, update_local
 from skbnp.models.dependent_trees.memory import (
     EpochCache,
     EpochLearner,
@@ -75,6 +69,7 @@ from skbnp.models.dependent_trees.moves.records import (
 )
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.moves.structure import TreeEdits
+from skbnp.models.dependent_trees.node_table import Naturals, NodeTable
 from skbnp.models.dependent_trees.shard_tasks import Edit, remembered
 from skbnp.models.dependent_trees.start import spherical_kmeans, start_tree
 from skbnp.models.dependent_trees.state import EpochStats, TreePriors

@@ -13,7 +13,8 @@ from skbnp.models.dependent_trees import start as start_module
 from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.bound import objective
 from skbnp.models.dependent_trees.gains import merge_gain, merged
-from skbnp.models.dependent_trees.local import NodeTable, update_local
+from skbnp.models.dependent_trees.local import update_local
+from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.start import (
     _draw_centres,
     nearest_centres,

@@ -9,9 +9,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.datasets import make_subspace_tree
-from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner, learn
 from skbnp.inference.executor import Executor
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus

@@ -5,7 +5,6 @@ from numpy.typing import NDArray
 
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.trials import Rejections
-from skbnp.models.dependent_trees.local import Naturals
 from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.moves.births import (
     LEAST_ROWS,
@@ -14,6 +13,7 @@ from skbnp.models.dependent_trees.moves.births import (
 )
 from skbnp.models.dependent_trees.moves.partition import birth_units
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS, EpochMoves
+from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["LEAST_BIRTHS", "draw_targets", "propose_births"]

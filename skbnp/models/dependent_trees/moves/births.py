@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.kernels._births import find_birth
-from skbnp.models.dependent_trees.local import Memo, Naturals, sum_rows
+from skbnp.models.dependent_trees.local import Memo, sum_rows
 from skbnp.models.dependent_trees.moves.records import Birth
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
+from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import natural_of
 from skbnp.trees import Tree

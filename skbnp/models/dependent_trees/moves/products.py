@@ -17,7 +17,7 @@ from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.bound import prior_concentrations
 from skbnp.models.dependent_trees.directions import conjugate, log_normaliser_gain
-from skbnp.models.dependent_trees.local import Naturals
+from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
 
@@ -92,7 +92,7 @@ class Products:
 
     @property
     def shares(self) -> Array:
-        """Shares s of natural parameters that count, see `local.Naturals`."""
+        """Shares s of natural parameters that count, see `node_table.Naturals`."""
         return self.naturals.shares
 
     @property

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from skbnp.utils.validation import check_settings, repr_settings
+from skbnp.utils.settings import check_settings, repr_settings
 
 __all__ = ["LEAST_EVIDENCE", "NO_ROWS", "PAUSE_ROWS", "EpochMoves"]
 

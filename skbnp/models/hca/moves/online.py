@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
-from skbnp.inference.edits import Lineage
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
+from skbnp.inference.lineage import Lineage
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Posterior

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from skbnp.inference.edits import Remove, apply, sparing
 from skbnp.inference.posterior import Posterior
-from skbnp.utils.validation import check_settings, repr_settings
+from skbnp.utils.settings import check_settings, repr_settings
 
 __all__ = ["SplitMerge", "end_unused"]
 

@@ -1,0 +1,158 @@
+"""Lanes of components: from when to when each was alive, and what came of it."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skbnp.inspection._chains import best_sample
+from skbnp.inspection._terms import (
+    fitted,
+    fitted_model,
+)
+
+__all__ = [
+    "ancestors",
+    "arranged",
+    "check_ids",
+    "descendants",
+    "extent",
+    "history_of",
+    "lanes_of",
+    "recorded",
+    "widths",
+]
+
+
+@dataclass
+class Lane:
+    """The life of one component id."""
+
+    id: int
+    begin: int
+    end: int | None = None  # None: lives
+    origin: list[int] = field(default_factory=list)  # ids it was split from
+    target: list[int] = field(default_factory=list)  # ids it was merged into
+    is_born: bool = False  # after the start, split from no other
+    pauses: list[tuple[int, int]] = field(default_factory=list)  # end and return
+    sources: list[int] = field(default_factory=list)  # whose rows it has returned to
+
+
+def lanes_of(lineage):
+    """Read the life of every id from the log, whatever its kinds of edits."""
+    lanes = {}
+    for number, (step, kind, parents, children) in enumerate(lineage):
+        for name in children:
+            if name not in lanes:
+                lanes[name] = Lane(name, step, origin=list(parents))
+                # In a tree a node is born below another.
+                lanes[name].is_born = number > 0 and (kind == "birth" or not parents)
+            elif (lane := lanes[name]).end is not None:  # it comes back
+                lane.pauses.append((lane.end, step))
+                lane.sources.append(parents[children.index(name)])
+                lane.end, lane.target = None, []
+        for name in set(parents) - set(children):
+            target = list(children)
+            if kind in ("exchange", "revive"):  # its rows have one of the names
+                target = [children[parents.index(name)]]
+            lanes[name].end, lanes[name].target = step, target
+    return lanes
+
+
+def ancestors(lineage, ids):
+    """Return the ids with all that they came from."""
+    result = set(ids)
+    for entry in reversed(lineage):
+        if result.intersection(entry.children):
+            result.update(entry.parents)
+    return result
+
+
+def descendants(lineage, ids):
+    """Return the ids with all that came of them."""
+    result = set(ids)
+    for entry in lineage:
+        if result.intersection(entry.parents):
+            result.update(entry.children)
+    return result
+
+
+def arranged(lanes):
+    """Order lanes so that few connectors cross.
+
+    A child stands below what it was split from, the later the nearer: the connectors
+    pass where the later ones do not live yet. What was merged and is nobody's child
+    stands above its target, the earlier the nearer.
+    """
+    parent = {}
+    for name, lane in lanes.items():
+        parent[name] = next((other for other in lane.origin if other in lanes), None)
+    for name, lane in lanes.items():
+        target = next((other for other in lane.target if other in lanes), None)
+        if parent[name] is None and target is not None:
+            root = target
+            while parent[root] is not None:
+                root = parent[root]
+            if root != name:
+                parent[name] = target
+
+    def around(name):
+        own = [lanes[other] for other in lanes if parent[other] == name]
+        above = [lane for lane in own if name not in lane.origin]
+        below = [lane for lane in own if name in lane.origin]
+        above.sort(key=lambda lane: (-lane.end, lane.id))
+        below.sort(key=lambda lane: (-lane.begin, -lane.id))
+        yield from (other for lane in above for other in around(lane.id))
+        yield name
+        yield from (other for lane in below for other in around(lane.id))
+
+    roots = sorted(name for name in lanes if parent[name] is None)
+    return [lanes[name] for root in roots for name in around(root)]
+
+
+def history_of(estimator):
+    """Read the log, the step of the topics that are shown, and their chain."""
+    model, lineage = fitted_model(estimator), fitted(estimator, "lineage_")
+    best = best_sample(model)
+    if best is None:
+        steps = fitted(estimator, "history_")["step"]
+        return lineage, max([*steps, lineage[-1].step]), 0
+    return lineage, max(best.step, lineage[-1].step), best.chain
+
+
+def recorded(monitor, names, n_terms, chain):
+    """Read a monitor: for each id of a chain, steps and terms."""
+    records: dict[int, list] = {}
+    history = monitor.history_
+    columns = ("step", "chain", "component_ids", "terms")
+    for step, of, ids, terms in zip(*(history[k] for k in columns), strict=True):
+        for name, best in zip(ids.tolist(), terms, strict=True):
+            if of == chain:
+                records.setdefault(name, []).append((step, list(names[best[:n_terms]])))
+    return records
+
+
+def check_ids(ids, lineage):
+    """Check ids that a user asks for."""
+    known = {name for entry in lineage for name in entry.children}
+    asked = np.asarray(ids)
+    if asked.ndim != 1 or asked.dtype.kind not in "iu" or len(asked) == 0:
+        raise ValueError(f"ids must be one or more integers, got {ids!r}.")
+    if unknown := sorted(set(asked.tolist()) - known):
+        raise ValueError(f"ids must be among those of lineage_, unknown: {unknown}.")
+    return asked.tolist()
+
+
+def extent(ax):
+    """Width and height of axes in points."""
+    return ax.get_window_extent().size * 72 / ax.figure.dpi
+
+
+def widths(ax, texts, size):
+    """Widths of texts in points, and 0."""
+    probe = ax.figure.text(0, 0, "", size=size, parse_math=False)
+    result = [0.0]
+    for text in texts:
+        probe.set_text(text)
+        result.append(probe.get_window_extent().width * 72 / ax.figure.dpi)
+    probe.remove()
+    return result

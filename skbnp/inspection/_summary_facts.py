@@ -1,0 +1,246 @@
+"""Sentences of a summary: what a model has seen, how it was learned, how sure it is."""
+
+import math
+from numbers import Real
+
+import numpy as np
+from scipy.special import gammaln
+
+from skbnp.inspection._chains import best_sample
+from skbnp.inspection._terms import (
+    fitted_model,
+    in_memory,
+    model_rows,
+    noun_of,
+    unit_of,
+)
+from skbnp.metrics import document_completion_score
+from skbnp.utils.mixing import has_mixed, mixing
+from skbnp.utils.validation import check_counts
+
+__all__ = [
+    "chains_of",
+    "components_of",
+    "counted",
+    "course_of",
+    "repeats_of",
+    "score_of",
+    "seen_of",
+    "settings_of",
+]
+
+#: Tokens of a document for which repeats are counted.
+SAMPLE_LENGTH = 100
+
+
+OF_CERTAINTY = {
+    *(
+        "one topic",
+        "as good",
+        "fit",
+        "moves",
+        "bound",
+        "log probability",
+        "log joint",
+        "R-hat",
+    ),
+    *("bulk ESS", "chains agree", "documents scored", "score"),
+}
+#: What a variational fit is followed by: its attribute, name and unit.
+CRITERIA = {
+    "elbo_": ("bound", "nats per {}"),
+    "log_predictive_": (
+        "log probability",
+        "nats per training {}, each given all others",
+    ),
+}
+
+
+def _has_shares(model):
+    """Whether `transform` tells what documents are of."""
+    return unit_of(model) == "token" and hasattr(model, "transform")
+
+
+def counted(number, noun, plural="s"):
+    return f"{number:,} {noun}" + ("" if number == 1 else plural)
+
+
+def seen_of(model, unit):
+    """Tell of documents that are too few for what is learned of them."""
+    n_seen = getattr(model, "n_samples_seen_", None)
+    if n_seen is None or n_seen >= getattr(model, "_n_enough_docs", 0):
+        return {}
+    what = f"too few to judge the number of {noun_of(model)}s"
+    return {"rows" if unit == "row" else "documents": f"{n_seen:,} so far: {what}"}
+
+
+def components_of(model, n_active, n_components):
+    """Tell how many topics there are; of a sampler, in all draws and in one."""
+    has_idle, noun = n_active != n_components, noun_of(model)
+    posterior = getattr(model, "n_components_posterior_", None)
+    if not posterior:
+        result = f"{n_active:,} in use of {n_components:,} represented"
+        result = result if has_idle else f"{n_components:,}"
+        return {f"{noun}s": result, **certainty_of(model, n_components)}
+    low, median, high = quantiles(posterior, (0.05, 0.5, 0.95))
+    interval = f"median {median:,}, 90 % interval {low:,} to {high:,}"
+    if len(posterior) == 1:
+        interval = f"{median:,} in every sweep after burn-in"
+    best = best_sample(model)
+    result = counted(n_components, noun) + f", {n_active:,} in use" * has_idle
+    result += f"; sweep {best.step:,}"
+    if len(set(model.history_.get("chain", []))) > 1:
+        result += f" of chain {best.chain}"
+    return {f"{noun}s": interval, "sample shown": result}
+
+
+def certainty_of(model, n_components):
+    """Tell which other numbers of topics predict as well."""
+    low, high = getattr(model, "n_components_range_", None) or (0, 0)
+    facts = {}
+    if n_components == low == 1:
+        facts["one topic"] = "words alone predict held-out documents as well"
+    if low < high:
+        facts["as good"] = f"{low:,} to {high:,}, within one standard error"
+    return facts
+
+
+def quantiles(posterior, levels):
+    """Smallest values that hold these shares of a posterior {value: share}."""
+    values = np.array(sorted(posterior))
+    masses = np.cumsum([posterior[value] for value in values])
+    # Sums of shares are off by some roundings.
+    at = np.searchsorted(masses, np.asarray(levels) * masses[-1] * (1.0 - 1e-12))
+    return values[at].tolist()
+
+
+def course_of(model, unit):
+    """Tell how the fit went: passes, seconds, moves, bound."""
+    history, facts, parts = getattr(model, "history_", {}), {}, []
+    if hasattr(model, "n_iter_"):
+        parts.append(counted(model.n_iter_, "pass", "es"))
+    if hasattr(model, "converged_"):
+        parts.append("converged" if model.converged_ else "not converged")
+    if history.get("seconds"):
+        parts.append(f"{history['seconds'][-1]:,.1f} seconds")
+    if parts:
+        facts["fit"] = ", ".join(parts)
+    moves = {
+        kind: int(history[f"n_{kind}s"][-1])
+        for kind in ("birth", "split", "merge")
+        if history.get(f"n_{kind}s")
+    }
+    if any(moves.values()):
+        counts = (counted(number, kind) for kind, number in moves.items())
+        facts["moves"] = ", ".join(counts) + " accepted"
+    for attribute, (name, measure) in CRITERIA.items():
+        value = getattr(model, attribute, math.nan)
+        if math.isfinite(value):
+            facts[name] = f"{value:.4f} {measure.format(unit)}"
+    return facts
+
+
+def chains_of(model, unit):
+    """Tell how sampling went: sweeps, seconds, moves, log joint, mixing."""
+    history, samples = model.history_, getattr(model, "samples_", [])
+    chains = np.array(history["chain"])
+    numbers = np.unique(chains).tolist()
+    parts = [counted(len(set(history["step"])), "sweep")]
+    if len(numbers) > 1:
+        parts.append(counted(len(numbers), "chain"))
+    parts.append(counted(len(samples), "sample"))
+    if numbers:
+        parts.append(f"{history['seconds'][-1]:,.1f} seconds")
+    facts = {"fit": ", ".join(parts)}
+    moves = {
+        kind: sum(max(np.array(history[f"n_{kind}s"])[chains == k]) for k in numbers)
+        for kind in ("split", "merge")
+        if f"n_{kind}s" in history
+    }
+    if any(moves.values()):
+        counts = (counted(number, kind) for kind, number in moves.items())
+        facts["moves"] = ", ".join(counts) + " accepted"
+    best = best_sample(model)
+    log_joint = model.log_joint_ if best is None else best.log_joint
+    if math.isfinite(log_joint):
+        facts["log joint"] = f"{log_joint:.4f} nats per {unit}"
+    agreement = getattr(model, "chain_agreement_", ())
+    if len(agreement):
+        levels = (f"{value:.2f} (level {i + 2})" for i, value in enumerate(agreement))
+        facts["chains agree"] = ", ".join(levels)
+    return facts | _mixing(model)
+
+
+def _mixing(model):
+    """Tell whether the chains agree, with themselves and each other."""
+    r_hats, sizes = [], []
+    topics = f"{noun_of(model)}s"
+    for name, what in (("n_components", topics), ("log_joint", "log joint")):
+        traces = has_mixed(model, name)
+        if traces is None:
+            return {}
+        n_sweeps = traces.size
+        r_hat, size = mixing(traces)
+        if not math.isnan(r_hat):
+            r_hats.append(f"{r_hat:.2f} ({what})")
+            sizes.append(f"{size:,.0f} ({what})")
+    if not r_hats:
+        return {}
+    sweeps = counted(n_sweeps, "sweep")
+    return {
+        "R-hat": ", ".join(r_hats),
+        "bulk ESS": f"{', '.join(sizes)} of {sweeps} after burn-in",
+    }
+
+
+def repeats_of(model):
+    """Tell how many tokens of a document repeat its own words."""
+    if getattr(model, "burstiness", False) is False:
+        return {}
+    n = repeated(SAMPLE_LENGTH, model.word_discount_, model.word_concentration_)
+    result = "none beyond what topics explain"
+    if n >= 0.5:
+        result = f"{n:.0f} of the first {SAMPLE_LENGTH} tokens, beyond its topics"
+    return {"a document repeats": result}
+
+
+def repeated(n_tokens, discount, concentration):
+    """Tokens of a restaurant that are not the first of their table, expected."""
+    d, c = max(discount, 1e-9), concentration
+    if math.isinf(c):
+        return 0.0
+    growth = gammaln(c + d + n_tokens) - gammaln(c + d)
+    growth -= gammaln(c + n_tokens) - gammaln(c)
+    return n_tokens - float(c / d * np.expm1(growth))
+
+
+def settings_of(model):
+    """Collect concentrations and priors in force, learned or given."""
+    values = {
+        name[:-1]: getattr(model, name, None)
+        for name in dir(model)
+        if name.endswith(("concentration_", "prior_", "variance_", "past_weight_"))
+        and name[0] != "_"
+        and name != "word_concentration_"
+    }
+    return {k: f"{value:.4g}" for k, value in values.items() if isinstance(value, Real)}
+
+
+def score_of(estimator, X, unit):
+    model, X = fitted_model(estimator), model_rows(estimator, X)
+    if unit == "row":
+        return {"score": f"{in_memory(model.score(X)):.4f} nats per row of X"}
+    if hasattr(model, "_row_totals"):  # on a cluster
+        tokens, score = in_memory(model._row_totals(X)), in_memory(model.score(X))
+    else:
+        counts = check_counts(X, whom="summary")
+        tokens, score = counts.sum(axis=1), document_completion_score(model, counts)
+    n_docs = int((tokens > 0.0).sum())
+    n_empty = len(tokens) - n_docs
+    empty = f"; {counted(n_empty, 'document')} without" * (n_empty > 0)
+    return {
+        "documents scored": f"{counted(n_docs, 'document')}, "
+        f"{tokens.sum():,.0f} tokens{empty}",
+        "score": f"{score:.4f} nats per held-out token "
+        f"(perplexity {math.exp(-score):,.1f})",
+    }

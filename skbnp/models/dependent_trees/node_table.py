@@ -1,0 +1,217 @@
+"""Scores of nodes that rows read, and their rise since a local step."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skbnp.kernels._sphere import TILE
+from skbnp.models.dependent_trees.bound import lengths_and_spreads
+from skbnp.models.dependent_trees.directions import (
+    bessel_slope,
+    natural_lengths,
+    row_gains,
+)
+from skbnp.models.dependent_trees.state import (
+    EpochState,
+    TreePriors,
+)
+from skbnp.trees import Tree
+
+__all__ = ["Array", "Drift", "Naturals", "NodeTable"]
+
+
+Array = NDArray[np.float64]
+#: Relative rounding error of single precision.
+UNIT = 2.0**-24
+#: A score of which nothing is known.
+ANYTHING = float(np.finfo(np.float32).max)
+#: Tables since which it is known how far scores may have risen.
+N_KEPT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Naturals:
+    """Natural parameters of nodes along their means; columns go by id.
+
+    Where a node has children, a row moves its mean less: the natural parameter that
+    counts is a share of what priors and rows say.
+    """
+
+    lengths: Array  # (n_nodes,) |n|, the share aside
+    mean_lengths: Array  # (n_nodes,) |E|
+    shares: Array  # (n_nodes,)
+    spreads: Array  # (n_nodes,) v
+    slopes: Array  # (n_nodes,) g
+    dimension: int
+
+    @classmethod
+    def of(cls, state: EpochState, priors: TreePriors) -> "Naturals":
+        """Read them off the means."""
+        dimension = state.dimension
+        lengths, spreads = lengths_and_spreads(state, priors)
+        y = natural_lengths(lengths, spreads, dimension)
+        slopes = bessel_slope(y * y + spreads, dimension)
+        pull = state.prior_concentration * priors.parent_weight
+        weights = np.bincount(
+            state.tree.parent[1:], pull**2 * slopes[1:], len(state.tree)
+        )
+        shares = 1.0 / (1.0 + weights * slopes)
+        places = cls(y / shares, lengths, shares, spreads, slopes, dimension)
+        return places.taken(np.argsort(state.tree.ids))
+
+    def taken(self, order: NDArray[np.intp]) -> "Naturals":
+        """Return them in another order."""
+        return Naturals(
+            self.lengths[order],
+            self.mean_lengths[order],
+            self.shares[order],
+            self.spreads[order],
+            self.slopes[order],
+            self.dimension,
+        )
+
+    def by_position(self, tree: Tree) -> "Naturals":
+        """Return them by position in the tree."""
+        return self.taken(np.searchsorted(np.sort(tree.ids), tree.ids))
+
+    def bonus(self, concentration: float) -> Array:
+        """What variance of theta adds to the score of any row, about."""
+        return 0.5 * concentration**2 * self.shares * self.slopes
+
+    def gains(
+        self, columns: NDArray[np.intp], products: Array, own: Array, beta: float
+    ) -> Array:
+        """H of the natural parameter with a row less h without it.
+
+        Of rows with these products with means, and shares `own` at the nodes.
+        """
+        length = self.lengths[columns]
+        scale = length / np.maximum(self.mean_lengths[columns], 1e-300)
+        return row_gains(
+            length**2,
+            scale * products,
+            own,
+            beta,
+            self.shares[columns],
+            self.spreads[columns],
+            self.dimension,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTable:
+    """What rows see of an epoch; columns go by id, so that new nodes are the last."""
+
+    tree: Tree
+    ids: NDArray[np.intp]  # (n_nodes,) of columns, increasing
+    directions: NDArray[np.float32]  # (n_tiles, n_columns, TILE) E
+    log_weights: Array  # (n_tiles * TILE,) E log pi, -inf behind the last
+    concentration: float  # beta
+    naturals: "Naturals | None" = None  # for collapsed visits
+
+    @classmethod
+    def collapsed(cls, state: EpochState, priors: TreePriors) -> "NodeTable":
+        """Return what rows see of an epoch in a collapsed visit."""
+        table = cls.of(state, priors)
+        return replace(table, naturals=Naturals.of(state, priors))
+
+    @classmethod
+    def of(cls, state: EpochState, priors: TreePriors) -> "NodeTable":
+        """Copy the means, rounded to single precision.
+
+        Columns that are unseen share one more, of zeros.
+        """
+        n_nodes, n_columns = len(state.tree), state.n_columns
+        places = np.argsort(state.tree.ids)
+        n_tiles = -(-n_nodes // TILE)
+        table = np.zeros((n_tiles, n_columns, TILE), dtype=np.float32)
+        for tile in range(n_tiles):
+            part = places[tile * TILE : (tile + 1) * TILE]
+            table[tile, : state.width, : len(part)] = state.means[part].T
+        log_weights = np.full(n_tiles * TILE, -np.inf)
+        log_weights[:n_nodes] = state.log_weights(priors)[places]
+        ids = state.tree.ids[places]
+        return cls(state.tree, ids, table, log_weights, state.concentration)
+
+    def columns(self, ids: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Columns of nodes, -1 for those that are not there."""
+        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        return np.where(self.ids[at] == ids, at, -1)
+
+    def rises(self, old: "NodeTable") -> Array:
+        """By how much scores of each node may have risen since an older table.
+
+        |beta E - beta' E'| plus the rise of E log pi, for rows of length one, by
+        column; without limit for nodes that were not there. What single precision may
+        take off the length is put on it.
+        """
+        n_nodes, n_features = len(self.ids), self.directions.shape[1]
+        rises, at_old = np.full(n_nodes, np.inf), old.columns(self.ids)
+        beta, was_beta = np.float32(self.concentration), np.float32(old.concentration)
+        relative = 1.0 + UNIT * n_features
+        absolute = 4.0 * UNIT * float(max(beta, was_beta))
+        for tile in range(len(self.directions)):
+            part = slice(tile * TILE, min((tile + 1) * TILE, n_nodes))
+            columns = part.start + np.flatnonzero(at_old[part] >= 0)
+            was, lanes = at_old[columns], columns - part.start
+            if len(was) and np.array_equal(was, columns):  # as they are stored
+                now, then = self.directions[tile], old.directions[tile]
+            else:
+                now = self.directions[tile][:, lanes]
+                then = old.directions[was // TILE, :, was % TILE].T
+                lanes = np.arange(len(was))
+            step = beta * now
+            step -= was_beta * then
+            squares = np.einsum("ij,ij->j", step, step)[lanes].astype(np.float64)
+            weights = self.log_weights[columns] - old.log_weights[was]
+            rises[columns] = relative * np.sqrt(squares) + absolute
+            rises[columns] += np.maximum(weights, 0.0)
+        return rises
+
+    def by_tile(self, rises: Array) -> Array:
+        """Return the largest of each tile, (n_tiles,)."""
+        padded = np.full(len(self.log_weights), -np.inf)
+        padded[: len(rises)] = rises
+        return np.asarray(padded.reshape(-1, TILE).max(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How far scores may have risen from table to table; the newest is known as `step`.
+
+    Sums by node begin with the first table that has it, or has it again. Those of the
+    latest `N_KEPT` tables are kept.
+    """
+
+    step: int = -1
+    sums: tuple[tuple[NDArray[np.intp], Array], ...] = ()  # ids, rises; newest last
+
+    def followed_by(self, table: NodeTable, last: NodeTable | None) -> "Drift":
+        """Return it with one table more."""
+        total, sums = np.zeros(len(table.ids)), self.sums
+        if last is not None:
+            rises, at_last = table.rises(last), last.columns(table.ids)
+            known = at_last >= 0
+            total[known] = sums[-1][1][at_last[known]] + rises[known]
+            new = table.ids[~known]  # of one that comes back nothing is known
+            sums = tuple(
+                (ids, np.where(np.isin(ids, new), -np.inf, was)) for ids, was in sums
+            )
+        return Drift(self.step + 1, (*sums, (table.ids, total))[-N_KEPT:])
+
+    def latest(self, n_tables: int) -> "Drift":
+        """Return it with sums of the latest tables alone."""
+        return Drift(self.step, self.sums[-n_tables:])
+
+    def since(self, step: int, table: NodeTable) -> Array | None:
+        """By how much scores of tiles may have risen; None if that is not known.
+
+        `table` is the newest.
+        """
+        back = self.step - step
+        if not 0 <= back < len(self.sums):
+            return None
+        (then, was), (ids, now) = self.sums[-1 - back], self.sums[-1]
+        at = np.minimum(np.searchsorted(then, ids), len(then) - 1)
+        return table.by_tile(np.where(then[at] == ids, now - was[at], np.inf))
