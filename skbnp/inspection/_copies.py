@@ -19,7 +19,7 @@ from skbnp.inspection._uses import SIMILAR, Uses, unit
 from skbnp.models.hdp.fold_in import mix
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.fitted import distributions
-from skbnp.utils.validation import SMALLEST_PRIOR
+from skbnp.utils.settings import SMALLEST_PRIOR
 
 __all__ = ["copies", "evidence_of_one", "members_of"]
 

@@ -16,7 +16,8 @@ from skbnp.inspection._terms import (
 )
 from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.utils.fitted import distributions
-from skbnp.utils.validation import SMALLEST_PRIOR, check_counts
+from skbnp.utils.settings import SMALLEST_PRIOR
+from skbnp.utils.validation import check_counts
 
 __all__ = ["SIMILAR", "Uses", "shares_of_tokens", "unit", "uses_of"]
 
