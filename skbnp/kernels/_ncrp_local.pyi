@@ -17,9 +17,8 @@ def infer_paths(
     tol: float,
     prune: float = 20.0,
     factorised: bool = False,
-    starts: (
-        tuple[NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64]] | None
-    ) = None,
+    starts: tuple[NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64]]
+    | None = None,
     enter: float = ...,
 ) -> tuple[
     NDArray[int32],
