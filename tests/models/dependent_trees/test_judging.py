@@ -1,0 +1,86 @@
+"""Moves are made if the bound of all rows rises enough, or they change nothing."""
+
+import pickle
+
+import pytest
+
+from models.dependent_trees.test_moves import bound, settled
+from skbnp.models.dependent_trees.moves.judging import Judge
+from skbnp.models.dependent_trees.moves.records import (
+    Attach,
+    Exchange,
+    Merge,
+    Reverse,
+    replay,
+)
+
+
+def moves_of(tree):
+    """A move of each kind that keeps the rows of each node together."""
+    depth, ids = tree.depth.tolist(), tree.ids.tolist()
+    low = next(node for node, level in zip(ids, depth, strict=True) if level == 2)
+    above = tree.parent_of(low)
+    one, other = (node for node in tree.children_of(0).tolist()[:2])
+    return {
+        "merge": Merge(low, above),
+        "attach": Attach(low, above, 0),
+        "reverse": Reverse(low, above),
+        "exchange": Exchange((one, other), (other, one)),
+    }
+
+
+def bits(learner, judge):
+    """Globals, lineage, and what rows and records are, as bytes."""
+    cache = learner.cache
+    return pickle.dumps((learner.posterior, cache.visits, cache.others, judge.records))
+
+
+@pytest.fixture
+def learner(seed):
+    return settled(seed, past=True)
+
+
+KINDS = ("merge", "attach", "reverse", "exchange")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gain_is_the_difference_of_two_full_objectives(kind, learner):
+    posterior, judge = learner.posterior, Judge()
+    move = moves_of(posterior.state.tree)[kind]
+    before, gain = bound(learner), judge._gain(learner, [move])
+    priors = posterior.model.priors
+    posterior.replace_globals(
+        *replay(posterior.state, posterior.global_stats, priors, [move])
+    )
+    assert bound(learner) - before == pytest.approx(gain, abs=1e-6)
+    assert abs(gain) > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rejected_move_leaves_every_bit(kind, learner):
+    """And is accepted where a little less is asked of it."""
+    judge, before = Judge(), bound(learner)
+    move = moves_of(learner.posterior.state.tree)[kind]
+    gain = judge._gain(learner, [move])
+    kept = bits(learner, judge)
+    assert not judge._keep(learner, [(move,)], [gain + 1e-3])
+    assert bits(learner, judge) == kept
+    assert judge._keep(learner, [(move,)], [gain - 1e-3])
+    assert bits(learner, judge) != kept
+    assert judge.records == [move]
+    assert bound(learner) - before == pytest.approx(gain, abs=1e-6)
+    assert learner.posterior.lineage[-1].kind == move.entry(0).kind
+
+
+def test_a_move_that_gains_is_made_without_one_that_loses(seed):
+    """Of two that are judged together; as if the other had not been proposed."""
+    one, other = settled(seed, past=True), settled(seed, past=True)
+    moves = moves_of(one.posterior.state.tree)
+    good, bad = moves["attach"], moves["exchange"]
+    both, alone = Judge(), Judge()
+    gain = alone._gain(other, [good])
+    assert both._keep(one, [(bad,), (good,)], [1e9, gain - 1e-3])
+    assert alone._keep(other, [(good,)], [gain - 1e-3])
+    assert both.records == alone.records == [good]
+    assert (one.posterior.state.means == other.posterior.state.means).all()
+    assert one.posterior.state.tree == other.posterior.state.tree
