@@ -23,6 +23,7 @@ from skbnp.estimators._known_topics import (
     names_of,
     new_boosts,
     resolve,
+    warn_of_heavy,
 )
 from skbnp.estimators._samplers import (
     TokenCorpus,
@@ -556,9 +557,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         samples, chains = attributes["samples_"], attributes["_chains"]
         best, known = best_of(samples), getattr(self, "_known", None)
         n_named = max(state.next_id for state in chains)
-        n_fixed = len(names_of(self.topic_word_prior))  # known ones keep their numbers
+        n_fixed = 0  # known ones keep their numbers
         if known is not None:
-            n_fixed = max(n_fixed, int(known.columns.max()) + 1)
+            n_fixed = int(known.columns.max()) + 1
         ids = best.component_ids
         names = names_by_weight(ids, best.n_tokens, n_named, n_fixed)
         made = {
@@ -628,6 +629,15 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             best = self._best()
             prior = self._prior_of(best, rows_by_id(best.component_ids))
             self.topic_word_prior_ = prior
+
+    def _warn_of_components(self) -> None:
+        known = getattr(self, "_known", None)
+        if known is not None and not known.is_whole:
+            shape = len(known.columns), self.n_features_in_
+            boosts = np.asarray(self._whole(known, shape).sum(axis=1)).ravel()
+            place = {name: row for row, name in enumerate(self.component_ids_.tolist())}
+            rows = [place[name] for name in known.columns.tolist()]
+            warn_of_heavy(self.topic_word_prior, boosts, self._topic_tokens[rows])
 
     def _names_of_known(self, best: FranchiseSample) -> dict[str, Any]:
         """Return the names that seed words have given to topics."""

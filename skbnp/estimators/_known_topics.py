@@ -21,6 +21,7 @@ __all__ = [
     "names_of",
     "new_boosts",
     "resolve",
+    "warn_of_heavy",
 ]
 
 Array = NDArray[np.float64]
@@ -28,6 +29,8 @@ Array = NDArray[np.float64]
 SMALLEST, LARGEST = 1e-100, 1e10
 #: Prior of topics that are not known.
 DEFAULT_PRIOR = 0.05
+#: A prior of so many times the tokens of documents leaves these no say in a topic.
+OUTWEIGHS = 2.0
 #: Documents that a topic of seed words starts from.
 N_DENSEST = 3
 
@@ -341,6 +344,35 @@ def _refuse_missing(
             f"{shown}{more}.",
             UserWarning,
         )
+
+
+def warn_of_heavy(prior: Any, boosts: Array, tokens: Array) -> None:
+    """Warn if priors of seed words outweigh what documents give their topics: twice.
+
+    Parameters
+    ----------
+    prior : mapping, array-like or KnownTopics
+        What `topic_word_prior` is; arrays are as strong as they are meant to be.
+    boosts, tokens : (n_known,)
+        Tokens of the priors, and of documents.
+    """
+    known, names = _as_known(prior), names_of(prior)
+    heavy = np.flatnonzero(boosts > OUTWEIGHS * tokens)
+    if known is None or len(names) != len(boosts) or len(heavy) == 0:
+        return
+    shown = ", ".join(
+        f"{names[k]!r} ({boosts[k]:.0f} of the prior, {tokens[k]:.0f} of documents)"
+        for k in heavy[:3]
+    )
+    more = f" and {len(heavy) - 3} more" if len(heavy) > 3 else ""
+    warn_caller(
+        f"topic_word_prior: the prior of seed words has more than {OUTWEIGHS:g} times "
+        f"the tokens that documents gave the topic: {shown}{more}. Such a topic keeps "
+        "the seed words alone, and the rest of it is in other topics. Use a smaller "
+        f"weight than {known.weight:g} (KnownTopics(seeds, weight=...)), more of the "
+        "words of each topic, or fewer that belong to others too.",
+        UserWarning,
+    )
 
 
 def _as_rows(known: KnownTopics, n_features: int, names: Sequence | None) -> Array:

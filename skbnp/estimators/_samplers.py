@@ -274,6 +274,7 @@ class Sampler(
                 tasks.attributes = lambda: fitted
         record.end()
         self._warn_if_chains_disagree()
+        self._warn_of_components()
         tasks.end()
         return self
 
@@ -335,6 +336,9 @@ class Sampler(
         save_chunk(self, n_iter)
         tasks.end()
         return self
+
+    def _warn_of_components(self) -> None:
+        """Warn of components that are not to be trusted."""
 
     def _warn_if_chains_disagree(self) -> None:
         """Warn where the last sweeps are no draws from one posterior."""

@@ -31,7 +31,13 @@ from skbnp.estimators._base import (
 )
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
 from skbnp.estimators._given_topics import check_names, given_topics, n_given
-from skbnp.estimators._known_topics import Resolved, names_of, new_boosts, resolve
+from skbnp.estimators._known_topics import (
+    Resolved,
+    names_of,
+    new_boosts,
+    resolve,
+    warn_of_heavy,
+)
 from skbnp.estimators._saved import (
     LARGE,
     check_array,
@@ -284,6 +290,7 @@ class VariationalEstimator(
             self._set_fitted(posterior, history, monitor.n_passes, converged)
         record.end()
         self._warn_if_not_converged(monitor)
+        self._warn_of_components()
         tasks.end()
         return self
 
@@ -399,6 +406,9 @@ class VariationalEstimator(
             cause = self._why_not_converged()
             reason = f"max_iter={self.max_iter} {cause} Increase max_iter."
         warn_caller(reason, ConvergenceWarning)
+
+    def _warn_of_components(self) -> None:
+        """Warn of components that are not to be trusted."""
 
     # -- loading ----------------------------------------------------------------------
 
@@ -805,7 +815,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         words, n_named = posterior.global_stats.topic_words, posterior.n_named
         tokens = words.tokens
         known = posterior.ids[words.is_known].max(initial=-1) + 1
-        n_fixed = max(n_fixed, len(names_of(self.topic_word_prior)), int(known))
+        n_fixed = max(n_fixed, int(known))
         names = names_by_weight(posterior.ids, tokens, n_named, n_fixed)
         with commit():
             posterior.rename(names)
@@ -840,6 +850,13 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         if not (names and is_known):
             return {}
         return {"topic_names_": names | getattr(self, "topic_names_", {})}
+
+    def _warn_of_components(self) -> None:
+        words = self._posterior.global_stats.topic_words
+        if isinstance(words, KnownWordTopics) and not words.known.is_whole:
+            known = words.known
+            boosts, tokens = known.boosts.sum(axis=0), words.tokens[known.columns]
+            warn_of_heavy(self.topic_word_prior, boosts, tokens)
 
     def _check_size(self, where: str) -> None:
         """Refuse another number of components than the fit began with."""

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -157,6 +158,20 @@ def test_seed_words_find_the_whole_topic(random_state, monkeypatch):
     monkeypatch.setattr(KnownWordTopics, "merge_candidates", lambda self: ([], []))
     hdp = HDP(20, topic_word_prior=heavy, random_state=random_state).fit(X)
     assert hdp.topic_weights_[0] < 0.5 / hdp.n_components_
+
+
+@pytest.mark.parametrize("name", ["HDP-online", "StickBreakingHDP", "GibbsHDP"])
+def test_a_prior_that_outweighs_documents_is_named(name):
+    X = make_bars(120, side=5, random_state=0).data
+    seeds = {"first row": [0, 1], "last column": [4, 9, 14]}
+    fit = FITS[name](topic_word_prior=KnownTopics(seeds, weight=30.0))
+    with pytest.warns(UserWarning, match=r"2 times the tokens.*'first row'.*smaller"):
+        fit.set_params(max_iter=20).fit(X)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="topic_word_prior")
+        fit.set_params(topic_word_prior=KnownTopics(seeds, weight=0.02)).fit(X)
+        array = KnownTopics(1e6 * (0.01 + np.eye(2, 25)))  # as strong as it is meant
+        fit.set_params(topic_word_prior=array).fit(X)
 
 
 def test_an_array_is_the_prior_of_its_topics():
