@@ -16,6 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 from checks.corpora import topic_counts
+from skbnp.models.hdp import cross_fit
 from skbnp.rows import batch
 
 # Small corpora stand for large ones: they too are cut into several blocks.
@@ -35,6 +36,16 @@ def _seeds():
 def seed(request):
     """0, or each seed of the sweep that SKBNP_TEST_SEEDS asks for."""
     return request.param
+
+
+@pytest.fixture
+def one_split(monkeypatch):
+    """Let one split of few documents judge numbers of topics, not each of five or ten.
+
+    HDP with passes enough for trials, and the flat fit that a nested HDP starts from,
+    take a tenth of the time; `monkeypatch.undo()` has all splits again.
+    """
+    monkeypatch.setattr(cross_fit, "FEWEST_DOCS", 10_000)
 
 
 @pytest.fixture

@@ -7,19 +7,13 @@ from sklearn.base import clone
 
 from checks.corpora import topic_counts
 from checks.estimators import rows_of
-from skbnp.models.hdp import cross_fit
 
 _FITTED = {}
 
 
 @pytest.fixture(autouse=True)
-def one_split(monkeypatch):
-    """Let one split of few documents judge numbers of topics, not ten.
-
-    What a nested HDP starts from, and HDP with passes enough for trials, take a tenth of
-    the time. `tests/inference/test_cross_fit.py` tests all splits.
-    """
-    monkeypatch.setattr(cross_fit, "FEWEST_DOCS", 10_000)
+def soon_started(one_split):
+    """All checks, but for what `checks` start as processes of their own."""
 
 
 @pytest.fixture

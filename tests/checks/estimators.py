@@ -108,8 +108,8 @@ _STILL_TREE = _TREE | {"structure_moves": False}
 INSTANCES = {
     "HDP-online": HDP(4, learning_method="online", **_SMALL),
     "HDP-collapsed-memoized": HDP(4, learning_method="memoized", **_SMALL),
-    "HDP-mean-field-online": mean_field_hdp(4, **_SMALL),
     "HDP-memoized": mean_field_hdp(4, learning_method="memoized", **_SMALL),
+    "HDP-mean-field-online": mean_field_hdp(4, **_SMALL),
     "HDP-batch": mean_field_hdp(
         4, learning_method="batch", split_merge=False, **_SMALL
     ),
@@ -194,8 +194,9 @@ for _name, _estimator in FIRST.items():
     ]:
         DOORS[_name] = _estimator
 
-#: Those that every check of kinds sees each day: of each sort of rows, and of samplers.
-FEW = (*DOORS, "GibbsHDP")
+#: Those that every check of kinds sees each day: of counts in minibatches, of signed
+#: rows, and of samplers.
+FEW = ("HDP-online", "DependentTrees", "GibbsHDP")
 
 #: What learns from data.
 LEARNING = ("fit", "partial_fit")

@@ -87,18 +87,14 @@ def check_asks_first(estimator, method):
 
 @pytest.mark.parametrize(
     ("estimator", "method"),
-    [
-        instance(name, e, method)
-        for name, e in INSTANCES.items()
-        for method in readers(e)
-    ],
+    [instance(name, e, method) for name, e in FIRST.items() for method in readers(e)],
     indirect=["estimator"],
 )
 def test_every_public_method_asks_at_the_door(fitted, method):
     check_asks_first(fitted, method)
 
 
-@every_method(*LEARNING)
+@every_method(*LEARNING, among=FIRST)
 def test_the_first_call_asks_at_the_door(estimator, method):
     check_asks_first(estimator, method)
     assert not estimator.__sklearn_is_fitted__()

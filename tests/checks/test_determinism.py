@@ -101,7 +101,7 @@ def test_any_number_of_jobs_gives_the_same_bits(estimator, n_jobs, many, small_b
     check_jobs_do_not_matter(estimator, lambda e: learned(e.fit(many)), n_jobs)
 
 
-@every_method(*EVALUATIONS, daily=FEW)
+@every_method(*EVALUATIONS, among=FIRST, daily=FEW)
 def test_evaluation_does_not_depend_on_the_number_of_jobs(fitted, method, small_blocks):
     X = rows_of(fitted, topic_counts(120, 24))
     one = getattr(fitted, method)(X)

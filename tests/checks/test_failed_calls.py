@@ -10,6 +10,7 @@ from checks.bad_input import CORRUPT, KINDS, VALUES, bad_matrix
 from checks.estimators import (
     DOORS,
     FEW,
+    FIRST,
     INSTANCES,
     LEARNING,
     criterion,
@@ -116,12 +117,12 @@ def test_refused_later_call_leaves_no_trace(fitted, method, bad, counts):
     check_failure_leaves(fitted, method, SOME_BAD[bad].spoil(counts))
 
 
-@every_method(*LEARNING, "fit_transform")
+@every_method(*LEARNING, "fit_transform", among=FIRST)
 def test_every_refused_first_call_leaves_no_trace(estimator, method, counts):
     check_failure_leaves(estimator, method, bad_matrix(estimator, counts)[0])
 
 
-@every_method(*LEARNING, "transform", "score", "elbo")
+@every_method(*LEARNING, "transform", "score", "elbo", among=FIRST)
 def test_every_refused_later_call_leaves_no_trace(fitted, method, counts):
     check_failure_leaves(fitted, method, bad_matrix(fitted, counts)[0])
 
@@ -132,17 +133,17 @@ def test_refused_warm_start_leaves_no_trace(fitted, rows):
     check_failure_leaves(fitted, "fit", rows[:, :5])
 
 
-@every_method("partial_fit", "transform")
+@every_method("partial_fit", "transform", among=FIRST)
 def test_call_with_another_vocabulary_leaves_no_trace(fitted, method, rows):
     check_failure_leaves(fitted, method, rows[:, :5])
 
 
-@every_method(*LEARNING)
+@every_method(*LEARNING, among=FIRST)
 def test_first_call_without_jobs_leaves_no_trace(estimator, method, rows):
     check_failure_leaves(estimator.set_params(n_jobs=0), method, rows)
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_later_chunk_without_jobs_leaves_no_trace(fitted, rows):
     check_failure_leaves(fitted.set_params(n_jobs=0), "partial_fit", rows)
 
@@ -202,8 +203,14 @@ def test_stream_goes_on_after_a_failure_as_if_the_chunk_had_ended_there(fitted, 
     assert_same(learned(other), learned(fitted.partial_fit(rows[15:])))
 
 
-@every_estimator()
-@pytest.mark.parametrize("error", [Failure, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    ("estimator", "error"),
+    [
+        instance(name, e, (Failure, KeyboardInterrupt)[at % 2])
+        for at, (name, e) in enumerate(INSTANCES.items())
+    ],
+    indirect=["estimator"],
+)
 def test_failure_in_fit_leaves_the_complete_updates(estimator, error, rows):
     other = fit_updates(fresh(still(estimator)), rows, 2)
     with failing_visit(3, error), pytest.raises(error):

@@ -48,8 +48,12 @@ def check_interrupt(seen, case=None):
 
 #: Interrupted each day.
 TWO = ["HDP-online", "GibbsHDP"]
-#: One of each other kind, with memory, and with several chains.
-OTHERS = [*(n for n in FIRST if n not in TWO), "HDP-memoized", "GibbsHDP-chains"]
+#: One of each other kind, online, and with several chains.
+OTHERS = [
+    *(name for name in FIRST if name not in TWO),
+    "HDP-mean-field-online",
+    "GibbsHDP-chains",
+]
 
 
 @pytest.mark.parametrize("names", daily(1, [TWO, OTHERS]))

@@ -203,13 +203,13 @@ ONE_VALUE = [
 ]
 
 
-@every_method(*LEARNING)
+@every_method(*LEARNING, among=FIRST)
 def test_every_learning_method_asks(estimator, method, rows):
     check_asks(estimator, method, rows)
     assert not estimator.__sklearn_is_fitted__()
 
 
-@every_method(*LEARNING)
+@every_method(*LEARNING, among=FIRST)
 def test_every_learning_method_asks_again(fitted, method, rows):
     check_asks(fitted, method, rows)
 

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from checks.estimators import (
     FEW,
+    FIRST,
     INSTANCES,
     evaluate,
     every_estimator,
@@ -118,14 +119,14 @@ def test_version_is_saved_but_is_no_attribute(fitted):
     assert not hasattr(pickle.loads(pickle.dumps(fitted)), "_skbnp_version")
 
 
-@every_estimator()
+@every_estimator(among=FIRST, daily=FEW)
 def test_memory_mapped_estimator_evaluates_with_the_same_bits(fitted, rows, tmp_path):
     joblib.dump(fitted, tmp_path / "model")
     mapped = joblib.load(tmp_path / "model", mmap_mode="r")
     assert_same(evaluate(fitted, rows), evaluate(mapped, rows))
 
 
-@every_estimator()
+@every_estimator(daily=FEW)
 def test_memory_mapped_estimator_learns_with_the_same_bits(fitted, rows, tmp_path):
     joblib.dump(fitted, tmp_path / "model")
     mapped = joblib.load(tmp_path / "model", mmap_mode="r")

@@ -8,6 +8,7 @@ import pytest
 from checks.corpora import topic_counts
 from checks.estimators import (
     EVALUATIONS,
+    FIRST,
     criterion,
     dense,
     evaluate,
@@ -69,7 +70,7 @@ def check_rows_are_independent(estimator, X, seed=0):
         assert_same_rows(estimator, whole[chosen], estimator.transform(X[chosen]))
 
 
-@every_method(*EVALUATIONS)
+@every_method(*EVALUATIONS, among=FIRST)
 def test_evaluation_leaves_the_estimator_as_it_is(fitted, method, rows):
     check_evaluation_changes_nothing(fitted, method, rows)
 
@@ -82,7 +83,7 @@ def test_evaluation_by_several_jobs_leaves_the_estimator_as_it_is(fitted, rows):
             check_evaluation_changes_nothing(fitted, method, rows)
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 @pytest.mark.parametrize("random_state", [None, 0, np.random.RandomState(0)])
 def test_evaluation_draws_no_random_numbers(fitted, random_state, rows):
     fitted.set_params(random_state=copy.deepcopy(random_state))
@@ -91,19 +92,19 @@ def test_evaluation_draws_no_random_numbers(fitted, random_state, rows):
     assert_same(before, fitted.random_state)
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_evaluation_twice_gives_the_same_bits(fitted, rows):
     assert_same(evaluate(fitted, rows), evaluate(fitted, rows))
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_evaluation_does_not_depend_on_what_was_evaluated_before(fitted, rows):
     other = copy.deepcopy(fitted)
     evaluate(other, rows[:7])
     assert_same(evaluate(fitted, rows), evaluate(other, rows))
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 @pytest.mark.parametrize("kind", ["as taken", "dense"])
 def test_row_does_not_depend_on_neighbours_or_position(rich, kind, seed):
     X = rows_of(rich, topic_counts(60, 24, seed=seed))

@@ -376,7 +376,7 @@ def test_every_learning_method_takes_the_sums_of_repeated_entries(
     check_same_answers(estimator, rows, _raw(_doubled(rows), "csr"), method)
 
 
-@every_method(*EVALUATIONS, wanted=takes_sparse)
+@every_method(*EVALUATIONS, wanted=takes_sparse, among=FIRST, daily=FEW)
 def test_every_evaluation_takes_the_sums_of_repeated_entries(fitted, method, rows):
     evaluate = getattr(fitted, method)
     assert_same(evaluate(rows), evaluate(_raw(_doubled(rows), "csc")))
@@ -564,7 +564,7 @@ def test_no_method_changes_the_matrix_of_the_caller(fitted, method, kind, rows):
     check_leaves_matrix(getattr(fitted, method), _given(kind, rows))
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_fitted_estimator_does_not_share_memory_with_the_data(estimator, rows):
     estimator.fit(rows)
     before = estimator.components_, estimator.transform(rows[:5])
@@ -573,14 +573,14 @@ def test_fitted_estimator_does_not_share_memory_with_the_data(estimator, rows):
     assert_same(before, (estimator.components_, estimator.transform(kept)))
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_result_of_transform_is_the_callers_own(fitted, rows):
     before = fitted.transform(rows)
     fitted.transform(rows)[:] = -1.0
     assert_same(before, fitted.transform(rows))
 
 
-@every_estimator(lambda e: hasattr(type(e), "topic_word_distr_"))
+@every_estimator(lambda e: hasattr(type(e), "topic_word_distr_"), among=FIRST)
 def test_attributes_made_at_access_are_the_callers_own(fitted):
     before = fitted.components_
     fitted.components_[:] = -1.0

@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
+from checks.long import daily
 from checks.states import TIMES, assert_same, learned, snapshot
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
@@ -184,7 +185,7 @@ def test_limits_and_fixed_values_hold(drawn):
     assert trees.prior_concentration_ == 30.0
 
 
-@pytest.mark.parametrize("weight", [1.0, 4.0])
+@pytest.mark.parametrize("weight", daily(1, [4.0, 1.0]))
 def test_past_weight_is_learned(weight):
     """From one in the second epoch; a number that is given stays."""
     corpus = make_dependent_trees(

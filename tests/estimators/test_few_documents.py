@@ -80,18 +80,32 @@ def test_a_topic_for_each_document_is_no_finding():
         HDP(random_state=0).fit(make_bars(120, random_state=0).data)
 
 
-def test_sticks_that_hold_their_start_say_so():
-    """Twenty small steps leave a fifth of it, and 150 topics in use for one text."""
+def check_says_whether_sticks_hold_their_start(n_topics):
+    """Raise unless a fit says so after twenty small steps, and not after two hundred.
+
+    Return the numbers of topics in use after these.
+    """
     X = np.tile(topic_counts(1, 12, length=100.0).toarray(), (120, 1))
-    hdp = StickBreakingHDP(random_state=0)
+    hdp = StickBreakingHDP(n_topics, random_state=0)
     with pytest.warns(ConvergenceWarning, match="After 20 updates 21% of .* start"):
         hdp.fit(X)
-    assert hdp.n_active_components_ == 150
+    n_active = [hdp.n_active_components_]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "X has few documents")
         hdp.set_params(max_iter=200).fit(X)
-    assert hdp.n_active_components_ < 20
+    return [*n_active, hdp.n_active_components_]
+
+
+def test_sticks_that_hold_their_start_say_so():
+    check_says_whether_sticks_hold_their_start(10)
+
+
+@pytest.mark.long
+def test_sticks_that_hold_their_start_have_topics_of_no_text():
+    first, last = check_says_whether_sticks_hold_their_start(150)
+    assert first == 150
+    assert last < 20
 
 
 MODELS = [HDP(3, max_iter=2, random_state=0), GibbsHDP(3, max_iter=2, random_state=0)]

@@ -16,6 +16,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from checks.failures import Failure, failing_visit
 from checks.lineages import check_lineage
+from checks.long import each_pair
 from checks.states import assert_same, learned
 from skbnp import HDP, GibbsNestedCRP, NestedCRP
 from skbnp.callbacks import HeldOutMonitor
@@ -26,9 +27,10 @@ from skbnp.metrics import document_completion_score, fold_in_score
 from skbnp.models.nested_crp_walks import chain as nested_chain
 from skbnp.trees import TreeView
 
-#: Priors of the corpus, nearly; and a chain whose sweeps do not depend on their number.
+#: Priors of the corpus, nearly; and a chain whose sweeps do not depend on their number,
+#: from a start that takes no time.
 PRIORS = {"level_prior": 4.0, "topic_word_prior": 0.1, "learn_priors": False}
-CHAIN = {"burn_in": 4, "thin": 2, "random_state": 0, **PRIORS}
+CHAIN = {"init": "sequential", "burn_in": 4, "thin": 2, "random_state": 0, **PRIORS}
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +98,7 @@ def test_score_is_document_completion(model, X_test):
 
 
 def test_larger_concentration_makes_more_branches(docs):
+    docs = docs[:40]
     n_leaves = [
         GibbsNestedCRP(child_concentration=gamma, max_iter=10, random_state=0, **PRIORS)
         .fit(docs)
@@ -107,7 +110,7 @@ def test_larger_concentration_makes_more_branches(docs):
 
 @pytest.mark.parametrize("learn", [False, "concentrations", True])
 def test_hyperparameters_are_learned_as_asked(learn, docs):
-    crp = GibbsNestedCRP(learn_priors=learn, max_iter=6, random_state=0).fit(docs)
+    crp = GibbsNestedCRP(learn_priors=learn, max_iter=6, random_state=0).fit(docs[:60])
     moved = {
         name: len(set(crp.history_[name])) > 1
         for name in ("child_concentration", "topic_word_prior")
@@ -128,15 +131,14 @@ def test_priors_by_level_are_those_of_their_level(docs):
     np.testing.assert_allclose(crp.components_.min(axis=1)[1:], own[1:])
     same = GibbsNestedCRP(topic_word_prior=[0.5] * 3, max_iter=3, random_state=0)
     one = GibbsNestedCRP(topic_word_prior=0.5, max_iter=3, random_state=0)
-    assert_same(learned(same.fit(docs)), learned(one.fit(docs)))
+    assert_same(learned(same.fit(docs[:40])), learned(one.fit(docs[:40])))
     assert same.topic_word_prior_ == 0.5
 
 
 # -- shapes of trees -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("max_depth", [1, 2, 3, 50])
-@pytest.mark.parametrize("learn", [False, True])
+@each_pair(("max_depth", "learn"), [1, 2, 3, 50], [True, False])
 def test_trees_of_any_depth(max_depth, learn, docs, X_test):
     crp = GibbsNestedCRP(
         max_depth, level_prior=1.0, learn_priors=learn, max_iter=4, random_state=0
@@ -174,7 +176,7 @@ def test_documents_of_a_single_token():
 
 
 def test_empty_documents_change_nothing(docs):
-    empty = sp.csr_array((3, 80))
+    empty, docs = sp.csr_array((3, 80)), docs[:60]
     X = sp.vstack([empty, docs[:50], empty, docs[50:], empty], format="csr")
     one, two = (GibbsNestedCRP(max_iter=3, random_state=0).fit(x) for x in (docs, X))
     assert_same(learned(one), learned(two))
@@ -207,7 +209,8 @@ def test_samples_are_kept_after_burn_in_and_thinned(model):
 
 
 def test_without_a_kept_sweep_the_present_states_are_the_samples(docs):
-    crp = GibbsNestedCRP(max_iter=3, thin=50, n_chains=2, random_state=0).fit(docs)
+    crp = GibbsNestedCRP(max_iter=3, thin=50, n_chains=2, random_state=0)
+    crp.fit(docs[:40])
     assert [(s.step, s.chain) for s in crp.samples_] == [(3, 0), (3, 1)]
 
 
@@ -332,7 +335,7 @@ def test_agreement_of_chains_is_that_of_their_last_states(model, docs):
     np.testing.assert_allclose(model.chain_agreement_, expected)
     line = f"{expected[0]:.2f} (level 2), {expected[1]:.2f} (level 3)"
     assert f"chains agree         {line}" in summary(model)
-    alone = GibbsNestedCRP(max_iter=2, random_state=0, **PRIORS).fit(docs)
+    alone = GibbsNestedCRP(max_iter=2, random_state=0, **PRIORS).fit(docs[:20])
     assert len(alone.chain_agreement_) == 0
     assert "chains agree" not in summary(alone)
 
@@ -428,6 +431,7 @@ def test_burn_in_stays_what_it_was_unless_it_is_set(docs):
 
 
 def test_warm_start_with_other_chains_or_levels_is_refused(docs):
+    docs = docs[:20]
     crp = GibbsNestedCRP(max_iter=2, warm_start=True, level_prior=1.0).fit(docs)
     with pytest.raises(ValueError, match=r"n_chains=2 with warm_start=True"):
         crp.set_params(n_chains=2).fit(docs)
@@ -511,7 +515,7 @@ def test_failure_in_a_chunk_leaves_the_complete_sweeps(n_sweeps, docs, model):
 def test_failure_in_the_first_chunk_leaves_nothing(docs):
     crp = GibbsNestedCRP(max_iter=3)
     with failing_visit(1), pytest.raises(Failure):
-        crp.partial_fit(docs)
+        crp.partial_fit(docs[:20])
     assert learned(crp) == {}
 
 
@@ -585,6 +589,7 @@ def test_start_takes_each_path_that_is_told(docs):
 
 
 def test_start_must_be_fitted_a_tree_and_of_the_same_vocabulary(docs):
+    docs = docs[:20]
     with pytest.raises(NotFittedError):
         GibbsNestedCRP(init=GibbsNestedCRP()).fit(docs)
     with pytest.raises(ValueError, match="init"):
@@ -601,6 +606,7 @@ def test_start_must_be_fitted_a_tree_and_of_the_same_vocabulary(docs):
 
 
 def test_fractions_are_rounded_with_one_warning(docs):
+    docs = docs[:20]
     X = docs.toarray() + 0.2
     with pytest.warns(DataConversionWarning, match="rounded") as caught:
         crp = GibbsNestedCRP(max_iter=3, random_state=0).fit(X)
@@ -629,8 +635,7 @@ def test_too_many_tokens_are_refused_by_row():
     assert np.isfinite(crp.log_joint_)
 
 
-@pytest.mark.parametrize("size", [1e-100, 1e-40, 1e-5, 1e5, 1e10])
-@pytest.mark.parametrize("learn", [False, True])
+@each_pair(("size", "learn"), [1e-100, 1e-40, 1e-5, 1e5, 1e10], [False, True])
 def test_extreme_hyperparameters_give_finite_numbers(size, learn, docs):
     for name in ("child_concentration", "level_prior", "topic_word_prior"):
         crp = GibbsNestedCRP(max_iter=4, learn_priors=learn, random_state=0)
@@ -663,6 +668,7 @@ def test_memory_of_a_chain_is_small_in_a_pickle(docs):
 
 
 def test_indices_of_64_bits_give_the_same_bits(docs):
+    docs = docs[:40]
     wide = sp.csr_array(docs)
     wide.indices, wide.indptr = (
         wide.indices.astype(np.int64),
@@ -676,7 +682,7 @@ def test_indices_of_64_bits_give_the_same_bits(docs):
 def test_documents_without_tokens_go_on_from_a_tree(model, docs):
     nothing = sp.csr_array((5, docs.shape[1]))
     gone_on = copy_of(model).set_params(warm_start=True, max_iter=5).fit(nothing)
-    started = GibbsNestedCRP(max_iter=5, init=model, **CHAIN).fit(nothing)
+    started = GibbsNestedCRP(max_iter=5, **(CHAIN | {"init": model})).fit(nothing)
     for crp in (gone_on, started):
         assert crp.n_components_ == 1
         np.testing.assert_array_equal(crp.transform(docs), 1.0)
