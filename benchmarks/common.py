@@ -15,16 +15,19 @@ for _name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 
 from skbnp.estimators._samplers import TokenCorpus
+from skbnp.estimators._trees import TopicTreeMixin
 from skbnp.inference.executor import Executor
+from skbnp.inference.local import LocalStop
 from skbnp.metrics import (
     document_completion_score,
     held_out_log_likelihood,
     split_tokens,
 )
 from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import draw_seed_entropy
 
@@ -211,6 +214,22 @@ def sample_score(samples, parts):
     with Executor(None) as executor:
         total = MixturePredictor(samples).log_likelihood(*parts, executor)
     return float(total / parts[1].sum())
+
+
+class TreeSamples(TopicTreeMixin, TransformerMixin, BaseEstimator):
+    """States of a sampler, any sampler's, as an estimator that can be scored."""
+
+    def __init__(self, samples, n_jobs=None):
+        self.samples, self.n_jobs = samples, n_jobs
+        self.n_features_in_ = samples[0].topic_word_counts.shape[1]
+        self.tree_ = samples[-1].tree
+
+    def fit(self, X, y=None):
+        return self
+
+    def _predictor(self):
+        trees = [sample.reading() for sample in reversed(self.samples)]
+        return PathPredictor(trees, LocalStop(100, 1e-3))
 
 
 def time_to(score, points):

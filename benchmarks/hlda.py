@@ -2,11 +2,37 @@
 
 import numpy as np
 import tomotopy
-from peers import Tomotopy
 
 from skbnp.models.nested_crp_walks.model import Paths, Walks
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.rows.tokens import Tokens
+
+
+class Tomotopy:
+    """A model of tomotopy; a step is a few sweeps, or one of a large corpus."""
+
+    def __init__(self, train, model):
+        self.model, self.n_words = model, train.shape[1]
+        self.n_sweeps = 5 if train.sum() < 1e6 else 1
+        names = np.array([str(word) for word in range(self.n_words)])
+        for row in range(train.shape[0]):
+            part = slice(train.indptr[row], train.indptr[row + 1])
+            counts = train.data[part].astype(np.int64)
+            model.add_doc(np.repeat(names[train.indices[part]], counts).tolist())
+
+    def step(self):
+        self.model.train(self.n_sweeps, workers=1)
+
+    def alive(self):
+        return range(self.model.k)
+
+    def topic_words(self):
+        """Topics with words in the order of the columns."""
+        columns = [int(name) for name in self.model.used_vocabs]
+        topics = np.zeros((len(self.alive()), self.n_words))
+        for row, topic in enumerate(self.alive()):
+            topics[row, columns] = self.model.get_topic_word_dist(topic)
+        return topics
 
 
 class HLDA(Tomotopy):

@@ -1,61 +1,54 @@
-"""The nested HDP beside a flat HDP: completion, time, agreement of seeds, coherence.
+"""`NestedHDP` beside a flat HDP and tomotopy's HLDA: prediction, seeds, coherence.
 
-Each corpus is split into 80 % of its documents to learn from and 20 % to predict, once.
-The flat fit has burstiness=False, all else are defaults. Per seed:
+    SKBNP_DATA=... python benchmarks/nested_hdp.py [CORPUS ...] [--seeds N] [--sweeps N]
 
-- completion: `score` of the unseen documents by topics alone, nats per token;
-- CPU seconds of the fit;
-- NPMI of the 10 top terms in the training documents, mean over the leaves, and over all
-  topics of the flat fit;
-- agreement: adjusted Rand index of `apply` on training documents, of which 60 % are in
-  the main branch under both seeds.
-
-    SKBNP_DATA=... python -m benchmarks.nested_hdp arxiv2000 kos
-
-Corpora are files `<name>.npz` of `SKBNP_DATA`; "docstrings" is `load_docstrings`.
+A run of all corpora and three seeds writes the table, any other shows its rows.
+tomotopy must be installed; "docstrings" is `load_docstrings`, all other corpora are
+files `<name>.npz` of `SKBNP_DATA`.
 """
 
 import argparse
-import os
-import time
 from itertools import combinations
-from pathlib import Path
 
+import common  # before NumPy: it pins the threads
 import numpy as np
-import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer
+from corpora import docstring_counts
 from sklearn.metrics import adjusted_rand_score
 
 from skbnp import HDP, NestedHDP
-from skbnp.datasets import load_docstrings
+from skbnp.components.tree_sticks import LevelPriors
 from skbnp.metrics import topic_coherence
 
+READING = """
+`NestedHDP` and `HDP(burstiness=False)`, else with their defaults, and tomotopy's HLDA:
+three levels, alpha = {alpha}, gamma = {gamma}, eta of {etas}, {sweeps} sweeps, the last
+state. They learn from a random 80 % of the documents; the others are predicted.
+
+- "HLDA", "flat", "nested": `score` of the unseen documents, nats per token, by topics
+  alone; of HLDA that of the best eta, by the paths and levels of `GibbsNestedCRP`;
+  "40 nodes" is `NestedHDP(max_components=40)`.
+- "s": processor time, one thread; that of HLDA is of one eta.
+- NPMI of the 10 top terms in the training documents: mean over all topics of the flat
+  fit, over leaves of the tree, and over its 40 heaviest leaves.
+- "agreement": adjusted Rand index of `apply` on training documents that have {clear} %
+  of their tokens in the main branch under this seed and the next one; "clear" is their
+  share.
+
+Settings were chosen on `arxiv2000` and docstrings. Medians of the seeds come first.
+"""
+CORPORA = ("arxiv2000", "docstrings", "nips_abstracts", "jacm", "kos")
 #: Share of a document that its main branch has, where branches are compared.
 CLEAR = 0.6
+ETAS, ALPHA, GAMMA = (0.1, 0.3, 1.0), 1.0, 1.0
 
 
 def load(name):
     """Return counts, those to learn from and those to predict."""
-    if name == "docstrings":
-        texts = load_docstrings(remove=("code", "references")).data
-        words = CountVectorizer(
-            stop_words="english", min_df=5, max_df=0.3, token_pattern=r"\b[a-z]{3,}\b"
-        )
-        X = sp.csr_array(words.fit_transform(texts), dtype=float)
-    else:
-        path = Path(os.environ["SKBNP_DATA"]) / f"{name}.npz"
-        X = sp.csr_array(sp.load_npz(path), dtype=float)
+    X = docstring_counts() if name == "docstrings" else common.load_corpus(name)
     order = np.random.default_rng(0).permutation(X.shape[0])
     n_test = X.shape[0] // 5
     train = X[np.sort(order[n_test:])]
     return train[np.diff(train.indptr) > 0], X[np.sort(order[:n_test])]
-
-
-def fit(estimator, X):
-    """Fit; return the CPU seconds that it took."""
-    start = time.process_time()
-    estimator.fit(X)
-    return time.process_time() - start
 
 
 def main_branches(nested, X):
@@ -69,60 +62,93 @@ def main_branches(nested, X):
     return main, share >= CLEAR
 
 
-def measure(name, seeds):
-    """Print a row of figures for each seed, and medians."""
+def agreements(branches):
+    """Adjusted Rand index of clear documents, and their share, by pairs of seeds."""
+    for (one, clear), (other, too) in combinations(branches, 2):
+        both = clear & too
+        yield float(adjusted_rand_score(one[both], other[both])), float(both.mean())
+
+
+def hlda(train, test, seed, n_sweeps):
+    """Best score over etas, and the processor time of one of them."""
+    from hlda import HLDA
+
+    results = []
+    for eta in ETAS:
+        priors = LevelPriors(GAMMA, np.full(3, ALPHA), np.full(3, eta))
+        peer = HLDA(train, priors, seed)
+        _, seconds = common.cpu_seconds(
+            lambda peer=peer: peer.model.train(n_sweeps, workers=1)
+        )
+        score = common.TreeSamples([peer.sample()]).score(test)
+        results.append((float(score), eta, seconds))
+    return max(results)
+
+
+def measure(name, seeds, n_sweeps):
+    """Yield a row of figures for each seed."""
     train, test = load(name)
     rows, branches = [], []
     for seed in seeds:
-        flat, nested = (
-            HDP(random_state=seed, burstiness=False),
-            NestedHDP(random_state=seed),
-        )
-        flat_seconds, seconds = fit(flat, train), fit(nested, train)
-        tree = nested.tree_
-        topics = nested.components_[tree.leaves]
-        upper = nested.components_[tree.depth == 2]
-        rows.append(
-            [
-                flat.score(test, repeats=False),
-                nested.score(test, repeats=False),
-                flat_seconds,
-                seconds,
-                flat.n_components_,
-                tree.n_nodes,
-                (tree.depth == 1).sum(),
-                (tree.depth == 2).sum(),
-                np.nanmean(topic_coherence(flat.components_, train)),
-                np.nanmean(topic_coherence(topics, train)),
-                np.nanmean(topic_coherence(upper, train)) if len(upper) else np.nan,
-            ]
-        )
+        flat = HDP(random_state=seed, burstiness=False)
+        nested = NestedHDP(random_state=seed)
+        small = NestedHDP(max_components=40, random_state=seed)
+        peer, eta, peer_seconds = hlda(train, test, seed, n_sweeps)
+        flat_seconds = common.cpu_seconds(lambda flat=flat: flat.fit(train))[1]
+        seconds = common.cpu_seconds(lambda nested=nested: nested.fit(train))[1]
+        tree, weights = nested.tree_, nested.topic_weights_
+        leaves = tree.leaves[np.argsort(-weights[tree.leaves], kind="stable")]
+        coherence = topic_coherence(nested.components_[leaves], train)
+        of_flat = topic_coherence(flat.components_, train)
+        row = {
+            "corpus": name,
+            "seed": seed,
+            "HLDA": peer,
+            "eta": eta,
+            "flat": flat.score(test, repeats=False),
+            "nested": nested.score(test, repeats=False),
+            "40 nodes": small.fit(train).score(test, repeats=False),
+            "HLDA s": peer_seconds,
+            "flat s": flat_seconds,
+            "nested s": seconds,
+            "topics": flat.n_components_,
+            "nodes": tree.n_nodes,
+            "themes": len(tree.children(0)),
+            "NPMI flat": float(np.nanmean(of_flat)),
+            "leaves": float(np.nanmean(coherence)),
+            "heaviest": float(np.nanmean(coherence[:40])),
+        }
+        print(row, flush=True)
+        rows.append(row)
         branches.append(main_branches(nested, train))
-    agreement = [
-        adjusted_rand_score(one[both], other[both])
-        for (one, clear), (other, too) in combinations(branches, 2)
-        for both in [clear & too]
-    ]
-    shares = [clear.mean() for _, clear in branches]
-    median = np.median(rows, axis=0)
-    figures = [*median, np.median(agreement), np.median(shares)]
-    print(f"| {name} | " + " | ".join(f"{value:.4g}" for value in figures) + " |")
+    for row, (agreement, clear) in zip(rows, agreements(branches), strict=False):
+        row |= {"agreement": agreement, "clear": clear}
+    return rows
 
 
 def main():
     """Measure the corpora that are named."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("corpora", nargs="+")
+    parser.add_argument("corpora", nargs="*", default=CORPORA)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--sweeps", type=int, default=300)
     given = parser.parse_args()
-    columns = (
-        "corpus | flat | nested | flat, s | nested, s | topics | nodes | themes | "
-        "depth 2 | NPMI flat | leaves | depth 2 | agreement | clear"
-    )
-    print(f"| {columns} |")
-    print("|---" * (columns.count("|") + 1) + "|")
+    rows = []
     for name in given.corpora:
-        measure(name, range(given.seeds))
+        rows += measure(name, range(given.seeds), given.sweeps)
+    rows = common.medians(rows, ("corpus",)) + rows
+    reading = READING.format(
+        alpha=ALPHA,
+        gamma=GAMMA,
+        etas=ETAS,
+        sweeps=given.sweeps,
+        clear=round(100 * CLEAR),
+    )
+    if tuple(given.corpora) == CORPORA and given.seeds == 3:
+        common.save("nested_hdp", rows, list(rows[-1]), reading, ("tomotopy",))
+    else:
+        for row in rows:
+            print(row)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,13 @@ import matplotlib
 import numpy as np
 from common import (  # pins the threads
     RESULTS,
+    TreeSamples,
     cpu_seconds,
     data_folder,
     load_corpus,
     medians,
     save,
 )
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 
 from skbnp import (
@@ -36,12 +36,9 @@ from skbnp import (
 )
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.estimators import TreeMoves
-from skbnp.estimators._trees import TopicTreeMixin
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
 from skbnp.inspection import TopicTreeDisplay, top_terms
 from skbnp.metrics import document_completion_score, fold_in_score, split_tokens
-from skbnp.models.nested_crp.prediction import PathPredictor
 
 matplotlib.use("Agg")
 
@@ -112,22 +109,6 @@ def corpus_of(name):
     return counts[:, np.asarray((counts > 0).sum(axis=0)).ravel() >= LEAST_DOCS]
 
 
-class Samples(TopicTreeMixin, TransformerMixin, BaseEstimator):
-    """States of a sampler, any sampler's, as an estimator that can be scored."""
-
-    def __init__(self, samples, n_jobs=None):
-        self.samples, self.n_jobs = samples, n_jobs
-        self.n_features_in_ = samples[0].topic_word_counts.shape[1]
-        self.tree_ = samples[-1].tree
-
-    def fit(self, X, y=None):
-        return self
-
-    def _predictor(self):
-        trees = [sample.reading() for sample in reversed(self.samples)]
-        return PathPredictor(trees, LocalStop(100, 1e-3))
-
-
 def scores(model, train, test):
     """All that is asked about a tree."""
     passed = np.asarray(model.decision_path(train).sum(axis=0)).ravel() > 0
@@ -183,7 +164,7 @@ def gibbs(train, test, seed, n_sweeps):
     last = max(crp.samples_, key=lambda sample: sample.step)
     rows = {
         "GibbsNestedCRP": (crp, np.mean([s.log_joint for s in crp.samples_])),
-        "GibbsNestedCRP, last": (Samples([last]), last.log_joint),
+        "GibbsNestedCRP, last": (TreeSamples([last]), last.log_joint),
     }
     return crp, {
         name: scores(model, train, test) | {"log joint": float(joint), "CPU s": seconds}
@@ -207,7 +188,7 @@ def hlda(train, test, seed, n_sweeps):
         samples.append(peer.sample())
     rows = {"HLDAModel": samples[-1:], "HLDAModel, averaged": samples}
     return {
-        name: scores(Samples(some), train, test)
+        name: scores(TreeSamples(some), train, test)
         | {"log joint": float(np.mean([s.log_joint for s in some])), "CPU s": seconds}
         for name, some in rows.items()
     }

@@ -43,6 +43,7 @@ from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights
 from skbnp.models.nested_hdp.local import NestedStep
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
 from skbnp.models.nested_hdp.prediction import NestedPredictor
+from skbnp.models.nested_hdp.prune import prune
 from skbnp.models.nested_hdp.start import grouped_start
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.settings import check_gamma_prior
@@ -282,7 +283,7 @@ class NestedHDP(CountModel):
 
     def __init__(
         self,
-        max_depth=4,
+        max_depth=3,
         *,
         n_themes=None,
         max_components=None,
@@ -491,6 +492,7 @@ class NestedHDP(CountModel):
         result = super()._learn_all(
             posterior, rows, executor, monitor, tasks, goes_on, record
         )
+        _prune(posterior)
         self._learn_burstiness(posterior, rows, executor)
         return result
 
@@ -679,6 +681,19 @@ class NestedHDP(CountModel):
             return np.zeros(len(shares), dtype=np.intp)
         through = tree.accumulate(np.ascontiguousarray(shares.T))
         return branches[through[branches].argmax(axis=0)]
+
+
+def _prune(posterior: Posterior) -> None:
+    """End leaves that at most one document needs."""
+    state, stats, pairs = prune(
+        posterior.model, posterior.state, posterior.global_stats
+    )
+    if not pairs:
+        return
+    log = [Lineage(posterior.n_steps, "merge", (to, leaf), (to,)) for leaf, to in pairs]
+    with commit():
+        posterior.replace_globals(state, stats)
+        posterior.lineage = [*posterior.lineage, *log]
 
 
 def _check_flat(init: Any, n_features: int) -> None:
