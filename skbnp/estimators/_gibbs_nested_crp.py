@@ -417,6 +417,10 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
                 "max_iter, or trust only the levels that agree (chain_agreement_).",
                 ConvergenceWarning,
             )
+        best = self._best()
+        n_docs, n_tokens = float(best.doc_counts[0]), float(best.n_tokens.sum())
+        if self.max_depth > 1 and len(self.tree_.leaves) == 1 and n_docs > 1.5:
+            self._warn_of_one_path(n_docs, n_tokens)
 
     # -- evaluation: reads samples, writes nothing, draws nothing ----------------------
 

@@ -56,7 +56,6 @@ from skbnp.trees import Tree, TreeView
 from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import HasMethods, Interval, StrOptions, check_is_fitted
-from skbnp.utils.warnings import warn_caller
 
 __all__ = ["NestedCRP", "TreeMoves"]
 
@@ -466,18 +465,10 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
     def _warn_if_not_converged(self, monitor) -> None:
         super()._warn_if_not_converged(monitor)
-        posterior = self._posterior
-        n_docs = max(posterior.global_stats.stub_masses.sum(), 1e-300)
-        n_tokens = posterior.global_stats.n_tokens / n_docs  # of a document
-        prior = float(posterior.model.priors.level_prior.sum())
-        is_given = not posterior.model.learn_concentration
-        if is_bare_path(self) and is_given and 0.0 < n_tokens < prior:
-            warn_caller(
-                "The tree is a single path. level_prior counts like "
-                f"{prior:.3g} words of a document, and documents have {n_tokens:.3g}: "
-                "smaller values, and a smaller topic_word_prior, leave room for "
-                "branches."
-            )
+        stats, room = self._posterior.global_stats, self._limit() > self.max_depth
+        n_docs = stats.stub_masses.sum()
+        if is_bare_path(self) and room and n_docs > 1.5 and stats.n_tokens > 0.0:
+            self._warn_of_one_path(n_docs, stats.n_tokens)
 
     def _needs_start(self, posterior) -> bool:
         return posterior.n_steps == 0

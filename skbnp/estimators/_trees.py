@@ -19,6 +19,7 @@ from skbnp.trees import TreeView
 from skbnp.utils.settings import check_per_level
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted
+from skbnp.utils.warnings import warn_caller
 
 __all__ = ["MOST_LEVELS", "TopicTreeMixin", "check_tree", "is_bare_path"]
 
@@ -38,6 +39,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
 
     max_depth: int
     child_concentration: float
+    learn_priors: bool | str
 
     # Fitted
     tree_: TreeView
@@ -73,6 +75,27 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
                 f"max_depth={self.max_depth}, but the tree that goes on has {n_levels} "
                 "levels."
             )
+
+    def _warn_of_one_path(self, n_docs: float, n_tokens: float) -> None:
+        """Say that all documents take one path, and what may make branches."""
+        length = n_tokens / max(n_docs, 1e-300)
+        prior = float(np.sum(self.level_prior_))
+        eta = float(np.mean(self.topic_word_prior_))
+        cure = (
+            "Documents may share their topics; if not, a smaller topic_word_prior than "
+            f"{eta:.3g} makes branches cheaper, and more documents pay for more."
+        )
+        if self.learn_priors is False and 0.0 < length < prior:
+            cure = (
+                f"level_prior counts like {prior:.3g} words of a document, and "
+                f"documents have {length:.3g}: smaller values, and a smaller "
+                "topic_word_prior, leave room for branches."
+            )
+        warn_caller(
+            "The tree is a single path: apply gives one node for all documents. No "
+            f"branch is worth its topics for {n_docs:.0f} documents of {length:.3g} "
+            f"words. {cure}"
+        )
 
     # -- evaluation: reads the model, writes nothing, draws nothing --------------------
 

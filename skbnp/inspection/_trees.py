@@ -23,6 +23,7 @@ from skbnp.inspection._terms import (
     fitted_model,
     terms_of,
 )
+from skbnp.trees.view import chains_of, named
 from skbnp.utils.fitted import topic_names
 from skbnp.utils.layout import DEEPEST, tidy
 from skbnp.utils.validation import Interval, validate_params
@@ -39,8 +40,6 @@ LEADING, APART, PAD, GAP = 1.25, 0.6, 0.35, 3.2
 DISC, DOT, KEY, KEY_WIDTH = 1.7, 0.3, 2.5, 18.0
 #: How often type is made smaller until it fits given axes.
 SHRINKS = 4
-#: Nodes of a chain that are named.
-LONGEST = 3
 DRAWN = {
     "min_weight": [Interval(Real, 0, None, closed="left")],
     "max_depth": [Interval(Integral, 0, None, closed="left"), None],
@@ -208,12 +207,11 @@ class TopicTreeDisplay:
             This object.
         """
         plt = _pyplot()
-        nodes, hidden = self._select(min_weight, max_depth, max_leaves)
+        nodes, hidden = self.tree.select(min_weight, max_depth, max_leaves)
         used = zip(self.terms, self.tree.in_use, strict=True)
         terms = [words if is_used else [] for words, is_used in used]
         parent = np.searchsorted(nodes, self.tree.parent[nodes])
-        is_whole = np.asarray(hidden) == 0
-        chains, parent = _folded(parent, is_whole & fold_chains)
+        chains, parent = chains_of(parent, (hidden == 0) & fold_chains)
         n_hidden = [int(hidden[chain].sum()) for chain in chains]
         rows = [nodes[chain].tolist() for chain in chains]
         self.nodes_ = np.array([row[0] for row in rows])
@@ -249,21 +247,6 @@ class TopicTreeDisplay:
         self.figure_ = cast("Figure", self.ax_.figure)
         self._draw(plan, parent, depth)
         return self
-
-    def _select(self, min_weight, max_depth, max_leaves):
-        """Choose nodes with no more leaves than asked, the heaviest."""
-        weights = np.unique(self.tree.weight[self.tree.weight > min_weight])
-        least = [min_weight, *np.nextafter(weights, np.inf).tolist()]
-        low, high = 0, len(least) - 1
-        while low < high:  # the first that leaves few enough
-            middle = (low + high) // 2
-            nodes, _ = self.tree.select(least[middle], max_depth)
-            above = np.isin(nodes, self.tree.parent[nodes])
-            if max_leaves is None or (~above).sum() <= max_leaves:
-                high = middle
-            else:
-                low = middle + 1
-        return self.tree.select(least[low], max_depth)
 
     def _choose(self, planned, room):
         """Break terms into the fewest lines that fit the room, or fit it best."""
@@ -403,26 +386,6 @@ def broken(terms, n_lines):
     return ",\n".join(", ".join(line) for line in lines)
 
 
-def _folded(parent, may_fold):
-    """Let only children be one with their parents: chains of nodes, and their parents.
-
-    Parents stand before children, the root first; `may_fold`, (n,), says which parents
-    take their child in.
-    """
-    n_children = np.bincount(parent[1:], minlength=len(parent))
-    chain_of, above = np.zeros(len(parent), dtype=int), []
-    chains: list[list[int]] = []
-    for node, up in enumerate(parent.tolist()):
-        if node > 0 and n_children[up] == 1 and may_fold[up]:
-            chain_of[node] = chain_of[up]
-            chains[chain_of[up]].append(node)
-            continue
-        chain_of[node] = len(chains)
-        above.append(chain_of[up] if node > 0 else 0)
-        chains.append([node])
-    return chains, np.array(above)
-
-
 def _depths(parent):
     """Depth of each node, given parents that stand before."""
     depth = np.zeros(len(parent), dtype=int)
@@ -433,9 +396,7 @@ def _depths(parent):
 
 def _text_of(chain, called, terms, n_lines):
     """Write rows and terms of a node, and of those that are one with it."""
-    chain = [i for i in chain if terms[i]] or chain[:1]
-    if len(chain) > LONGEST:
-        chain = [*chain[: LONGEST - 1], chain[-1]]
+    chain = named([i for i in chain if terms[i]] or chain[:1])
     each = [-(-len(terms[i]) // len(chain)) for i in chain]
     lines = max(n_lines // len(chain), 1)
     parts = [

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from networkx import DiGraph
     from pandas import DataFrame
 
-__all__ = ["TreeView"]
+__all__ = ["TreeView", "chains_of", "named"]
+
+#: Nodes of a chain that are named.
+LONGEST = 3
 
 Labels = Sequence[str] | Sequence[Sequence[str]]
 
@@ -58,8 +61,7 @@ class TreeView:
     array([0, 1, 2])
     >>> print(tree.to_text(["the, of", "sun, sea", "sand, sun", "oil, gas"]))
     0 (100.0 %) the, of
-    |--- 1 (62.5 %) sun, sea
-    |   |--- 2 (50.0 %) sand, sun
+    |--- 1 > 2 (62.5 %) sun, sea > sand, sun
     |--- 3 (25.0 %) oil, gas
     """
 
@@ -139,7 +141,10 @@ class TreeView:
         return path
 
     def select(
-        self, min_weight: float = 0.0, max_depth: int | None = None
+        self,
+        min_weight: float = 0.0,
+        max_depth: int | None = None,
+        max_leaves: int | None = None,
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Choose nodes in use to look at, and all nodes above them.
 
@@ -149,6 +154,9 @@ class TreeView:
             Least weight of a node.
         max_depth : int, default=None
             Largest depth; `None` has no limit.
+        max_leaves : int, default=None
+            Ends of branches at the most: lighter nodes are left out until there are so
+            few. `None` has no limit.
 
         Returns
         -------
@@ -157,6 +165,22 @@ class TreeView:
         n_hidden : ndarray of int of shape (n_chosen,)
             How many nodes in use below each are left out, up to the next chosen one.
         """
+        weights = np.unique(self.weight[self.weight > min_weight])
+        least = [min_weight, *np.nextafter(weights, np.inf).tolist()]
+        low, high = 0, 0 if max_leaves is None else len(least) - 1
+        while low < high:  # the first that leaves few enough
+            middle = (low + high) // 2
+            nodes, _ = self._heavier(least[middle], max_depth)
+            above = np.isin(nodes, self.parent[nodes])
+            if (~above).sum() <= max_leaves:
+                high = middle
+            else:
+                low = middle + 1
+        return self._heavier(least[low], max_depth)
+
+    def _heavier(
+        self, min_weight: float, max_depth: int | None
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         chosen = self.in_use & (self.weight >= min_weight)
         if max_depth is not None:
             chosen &= self.depth <= max_depth
@@ -175,6 +199,8 @@ class TreeView:
         *,
         min_weight: float = 0.0,
         max_depth: int | None = None,
+        max_leaves: int | None = 50,
+        fold_chains: bool = True,
         decimals: int = 1,
     ) -> str:
         """Write the tree, a line for each node.
@@ -188,6 +214,11 @@ class TreeView:
             Least weight of a node that is written; nodes above it are too.
         max_depth : int, default=None
             Largest depth of a node that is written; `None` has no limit.
+        max_leaves : int, default=50
+            Ends of branches that are written: lighter nodes are left out until there
+            are so few. `None` has no limit.
+        fold_chains : bool, default=True
+            Whether a node and its only child share a line.
         decimals : int, default=1
             Digits after the point of weights, which are in per cent.
 
@@ -198,24 +229,29 @@ class TreeView:
             nodes that are left out.
         """
         texts = self._labels(labels)
-        nodes, n_hidden = self.select(min_weight, max_depth)
-        hidden = dict(zip(nodes.tolist(), n_hidden.tolist(), strict=True))
-        below: dict[int, list[int]] = {i: [] for i in hidden}
-        for i in reversed(list(hidden)[1:]):
-            below[int(self.parent[i])].append(i)  # the last child comes first
-        lines, stack = [], [0]  # type: list[str], list[int | str]
+        nodes, hidden = self.select(min_weight, max_depth, max_leaves)
+        parent = np.searchsorted(nodes, self.parent[nodes])
+        chains, above = chains_of(parent, (hidden == 0) & fold_chains)
+        below: list[list[int]] = [[] for _ in chains]
+        for i in range(len(chains) - 1, 0, -1):
+            below[above[i]].append(i)  # the last child comes first
+        lines: list[str] = []
+        stack: list[tuple[int | str, int]] = [(0, 0)]
         while stack:
-            item = stack.pop()
+            item, depth = stack.pop()
+            start = "|   " * (depth - 1) + ("|--- " if depth else "")
             if isinstance(item, str):
-                lines.append(item)
+                lines.append(f"{start}{item}")
                 continue
-            bars = "|   " * int(self.depth[item])
-            text = texts[item] if self.in_use[item] else ""
-            line = f"{item} ({100 * self.weight[item]:.{decimals}f} %) {text}"
-            lines.append(f"{bars[:-4]}{'|--- ' if bars else ''}{line}".rstrip())
-            if hidden[item]:
-                stack.append(f"{bars}|--- ... {hidden[item]} more")
-            stack.extend(below[item])
+            rows = nodes[chains[item]].tolist()
+            weight = f"({100 * self.weight[rows[0]]:.{decimals}f} %)"
+            rows = named([i for i in rows if self.in_use[i]] or rows[:1])
+            names = " > ".join(map(str, rows))
+            called = [texts[i] for i in rows if texts[i] and self.in_use[i]]
+            lines.append(f"{start}{names} {weight} {' > '.join(called)}".rstrip())
+            if n := int(hidden[chains[item]].sum()):
+                stack.append((f"... {n} more", depth + 1))
+            stack.extend((child, depth + 1) for child in below[item])
         return "\n".join(lines)
 
     def to_dict(self, labels: Labels | None = None) -> dict:
@@ -351,6 +387,33 @@ class TreeView:
             for record, label in zip(records, self._labels(labels), strict=True):
                 record["label"] = label
         return records
+
+
+def named(chain: list[int]) -> list[int]:
+    """Choose the nodes of a chain that are named: the first ones and the last."""
+    return chain if len(chain) <= LONGEST else [*chain[: LONGEST - 1], chain[-1]]
+
+
+def chains_of(
+    parent: NDArray[np.intp], may_fold: NDArray[np.bool_]
+) -> tuple[list[list[int]], NDArray[np.intp]]:
+    """Let only children be one with their parents: chains of nodes, and their parents.
+
+    Parents stand before children, the root first; `may_fold`, (n,), says which parents
+    take their child in.
+    """
+    n_children = np.bincount(parent[1:], minlength=len(parent))
+    chain_of, above = np.zeros(len(parent), dtype=int), []
+    chains: list[list[int]] = []
+    for node, up in enumerate(parent.tolist()):
+        if node > 0 and n_children[up] == 1 and may_fold[up]:
+            chain_of[node] = chain_of[up]
+            chains[chain_of[up]].append(node)
+            continue
+        chain_of[node] = len(chains)
+        above.append(chain_of[up] if node > 0 else 0)
+        chains.append([node])
+    return chains, np.array(above)
 
 
 def _missing(method: str, library: str) -> ImportError:

@@ -132,7 +132,7 @@ def test_what_is_above_a_chosen_node_is_chosen():
 
 
 def test_text_has_an_indented_line_for_each_node_depth_first(view):
-    assert view.to_text(LABELS).split("\n") == [
+    assert view.to_text(LABELS, fold_chains=False).split("\n") == [
         "0 (100.0 %) all",
         "|--- 1 (50.0 %) one",
         "|   |--- 4 (35.0 %) four",
@@ -141,6 +141,27 @@ def test_text_has_an_indented_line_for_each_node_depth_first(view):
         "|--- 2 (30.0 %) two",
         "|--- 3 (20.0 %) three",
     ]
+
+
+def test_a_node_and_its_only_child_share_a_line(view):
+    assert view.to_text(LABELS).split("\n")[1:4] == [
+        "|--- 1 (50.0 %) one",
+        "|   |--- 4 > 6 (35.0 %) four > six",
+        "|   |--- 5 (5.0 %) five",
+    ]
+    assert chain(50).to_text() == "0 > 1 > 50 (100.0 %)"
+
+
+@pytest.mark.parametrize("most", [1, 3, 60])
+def test_the_heaviest_leaves_are_written(most):
+    weight = np.r_[1.0, np.random.default_rng(0).dirichlet(np.ones(60))]
+    view = TreeView([-1, *[0] * 60], weight)
+    nodes, n_hidden = view.select(max_leaves=most)
+    assert set(nodes[1:]) == set(1 + np.argsort(-weight[1:])[:most])
+    assert n_hidden[0] == 60 - most
+    lines = view.to_text(max_leaves=most, fold_chains=False).split("\n")
+    assert len(lines) == 1 + most + (most < 60)
+    assert len(view.to_text().split("\n")) == 52
 
 
 def test_text_counts_what_it_leaves_out(view):
@@ -215,7 +236,7 @@ def test_a_missing_library_says_what_to_install(view, method, library, monkeypat
 def test_depth_50_works():
     view = chain(50)
     assert view.path(50).tolist() == list(range(51))
-    assert len(view.to_text().split("\n")) == 51
+    assert len(view.to_text(fold_chains=False).split("\n")) == 51
     root = view.to_dict()
     for depth in range(51):
         assert root["node"] == depth
@@ -226,7 +247,7 @@ def test_depth_50_works():
 
 def test_no_method_goes_down_by_recursion():
     view = chain(3_000)
-    assert len(view.to_text().split("\n")) == 3_001
+    assert len(view.to_text(fold_chains=False).split("\n")) == 3_001
     assert view.to_dict()["children"][0]["node"] == 1
     assert pickle.loads(pickle.dumps(view)) == view
 
@@ -255,8 +276,12 @@ def test_nodes_without_tokens_are_left_out_and_not_counted(idle):
 
 
 def test_text_has_no_terms_where_no_tokens_are(idle):
-    text = idle.to_text(["a", "b", "c", "d", "e"], decimals=0)
+    text = idle.to_text(["a", "b", "c", "d", "e"], decimals=0, fold_chains=False)
     assert text == "0 (100 %) a\n|--- 1 (60 %)\n|   |--- 2 (60 %) c"
+
+
+def test_folded_nodes_without_tokens_are_not_named(idle):
+    assert idle.to_text(["a", "b", "c", "d", "e"], decimals=0) == "0 > 2 (100 %) a > c"
 
 
 def test_what_is_in_use_survives_pickling_and_tells_trees_apart(idle):
