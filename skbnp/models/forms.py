@@ -477,13 +477,16 @@ register(
 )
 register("held-out-topics/1", MeanTopics, "counts eta norm")
 register(
-    "held-out-trials/3",
+    "held-out-trials/4",
     HeldOutTrials,
     "posterior held_out moves folds_words prior_limit length passes_left finish "
     "n_tokens n_trials n_accepted final is_complete n_final n_final_passes model "
-    "run best learn_burstiness uses_burstiness tries_tables alike",
+    "run best learn_burstiness uses_burstiness tries_tables alike is_halving",
     checked=False,
-    older={"held-out-trials/2": {"alike": []}},
+    older={
+        "held-out-trials/2": {"alike": [], "is_halving": False},
+        "held-out-trials/3": {"is_halving": False},
+    },
 )
 register(
     "cross-fitted-trials/1",

@@ -170,6 +170,7 @@ class HeldOutTrials:
     knows_repeats: bool
     tries_tables: bool
     alike: list[int]
+    is_halving: bool
     #: Whether nobody reads the posterior between trials.
     is_unseen = False
 
@@ -208,6 +209,7 @@ class HeldOutTrials:
         self.model = self.run = self._new_run("start", learner, 0)
         self.best = self.model.logs  # of the reductions
         self.alike = list[int]()  # numbers that predict as well as the model
+        self.is_halving = False  # whether a reduction of more topics was rejected
 
     @cached_property
     def folds(self) -> list[WordFold]:
@@ -401,7 +403,8 @@ class HeldOutTrials:
                 self.model, self.n_accepted = run, self.n_accepted + 1
             if gain.mean > 0.0:
                 self.best = run.logs
-            most = None if accepted else run.n_changes // 2
+            self.is_halving |= not accepted
+            most = run.n_changes // 2 if self.is_halving else None
             n_next = run.n_changes if most is None else most
             is_near = self.knows_repeats and gain.mean > -NEAR * self._cost(run, gain)
             is_last = not (accepted or is_near) or n_next < FEW * run.n_before
