@@ -414,9 +414,9 @@ class HeldOutTrials:
                 self._adopted(run, monitor)
             more = self._after_births() if accepted else self._first_reduction()
         elif run.kind == "tables":
-            more = None
             if accepted:
                 self.model, self.n_accepted = run, self.n_accepted + 1
+            more = self._first_reduction()
         else:  # one topic is as a start with one: the others predicted nothing more
             more = self._births(self._adopted(run, monitor)) if accepted else None
             if run.kind == "births":
@@ -494,6 +494,9 @@ class HeldOutTrials:
         self._record(run, result)
 
     def _first_reduction(self) -> Trial | None:
+        tables = self._tables()
+        if tables is not None:
+            return tables
         self.best = self.model.logs
         return self._reduction(self.model)
 
@@ -510,7 +513,6 @@ class HeldOutTrials:
 
     def _begin(self, candidate: Trial | None, monitor: Monitor) -> None:
         """Begin a trial if it can be completed, or go over to learning from all."""
-        candidate = candidate or self._tables()
         enough = self.passes_left >= self.length + self.n_final_passes
         if candidate is not None and enough:
             self.run = candidate
