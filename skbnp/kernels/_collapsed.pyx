@@ -142,6 +142,10 @@ cdef struct Document "skbnp_document":
     float* low                  # (n,) eta / unit_w: no weight is less, times inverse
     float* taken                # (n,) tokens taken out of those of fixed topics
     float* scales               # (n,) of responsibilities
+    double* units               # (n,) scale of the weights, if there are tables
+    float* each                 # (n,) `own` of one table
+    int32_t* again              # (n_again,) words of more than a token, likewise
+    Py_ssize_t n_again
     double n_tokens
     double n_tables             # T, of the iteration before
     double seen                 # scale of the prior
@@ -297,8 +301,7 @@ cdef inline double base_probability(
     `mass` is sum_k (prior_k + N_k - ..) b_wk.
     """
     cdef double others = fmax(d.n_tables - tables_of(d, i), 0.0)
-    mass *= m.tops[d.words[i]] / m.heaviest / d.seen
-    return (mass + m.rest) / (others + m.whole)
+    return (mass * d.units[i] + m.rest) / (others + m.whole)
 
 
 cdef inline void seat(
@@ -306,33 +309,36 @@ cdef inline void seat(
 ) noexcept nogil:
     """Expected tables of a word, `mass` as in `base_probability`."""
     cdef const Restaurant* r = &m.restaurant
-    cdef double opens = fmax(d.n_tables - tables_of(d, i), 0.0)
+    cdef double opens = fmax(d.n_tables - <double>d.counts[i], 0.0)
     opens = r.concentration + r.discount * opens
     opens *= base_probability(m, d, i, mass)
     d.counts[i] = expected_tables(r, <float>d.exact[i], <float>opens)
 
 
-cdef inline void seat_learned_chunk(
-    const Topics* m, const Document* d, Py_ssize_t begin, const float* sums
+cdef inline Py_ssize_t seat_learned_chunk(
+    const Topics* m, const Document* d, Py_ssize_t begin, const float* sums,
+    Py_ssize_t at,
 ) noexcept nogil:
-    """Expected tables of the words of a chunk that a document repeats."""
+    """Expected tables of words of a chunk, from place `at` of `again`; the next one."""
     cdef Py_ssize_t i
-    cdef float before
-    for i in range(begin, min(begin + CHUNK, d.n)):
-        if d.exact[i] > 1.0:
-            before = d.counts[i]
-            seat(m, d, i, sums[i - begin])
-            d.own[i] *= d.counts[i] / before
+    while at < d.n_again and d.again[at] < begin + CHUNK:
+        i = d.again[at]
+        seat(m, d, i, sums[i - begin])
+        d.own[i] = d.each[i] * d.counts[i]
+        at += 1
+    return at
 
 
-cdef inline void seat_fixed_chunk(
-    const Topics* m, const Document* d, Py_ssize_t begin
+cdef inline Py_ssize_t seat_fixed_chunk(
+    const Topics* m, const Document* d, Py_ssize_t begin, Py_ssize_t at
 ) noexcept nogil:
-    """Expected tables of the words of a chunk that a document repeats."""
+    """Expected tables of words of a chunk, from place `at` of `again`; the next one."""
     cdef Py_ssize_t i
-    for i in range(begin, min(begin + CHUNK, d.n)):
-        if d.exact[i] > 1.0:
-            seat(m, d, i, 1.0 / d.scales[i])
+    while at < d.n_again and d.again[at] < begin + CHUNK:
+        i = d.again[at]
+        seat(m, d, i, 1.0 / d.scales[i])
+        at += 1
+    return at
 
 
 cdef inline void count_tables(Document* d) noexcept nogil:
@@ -351,20 +357,19 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
     rate_k N_k + prior_k is the geometric mean of prior_k + n for a Poisson number n,
     zero treated apart.
     """
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, at
     cdef float[CHUNK] sums
     start(m, d, s, doc_topic, topics, n_used)
     for _ in range(m.max_iter):
         set_rates(n_used, s.prior, s.tokens, d.scale, s.rates)
         memset(s.lanes, 0, n_used * LANES * sizeof(float))
-        i = 0
+        i = at = 0
         while i < s.wide:
             update_chunk(
                 n_used, s.wide, d.counts + i, d.own + i, d.low + i, s.prior, s.inverse,
                 s.tokens, s.rates, s.tile + i, s.shares + i, sums,
             )
-            if d.repeats:
-                seat_learned_chunk(m, d, i, sums)
+            at = seat_learned_chunk(m, d, i, sums, at)
             normalise(n_used, s.wide, d.counts + i, sums, s.shares + i, s.lanes)
             count_work(CHUNK * n_used, m.done)
             i += CHUNK
@@ -381,20 +386,19 @@ cdef Py_ssize_t _iterate_fixed "skbnp_iterate_fixed"(
     int32_t* topics, Py_ssize_t n_used,
 ) except -1 nogil:
     """Tokens of topics that are held fixed, to zero order; how many stay in use."""
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, at
     start(m, d, s, doc_topic, topics, n_used)
     for i in range(s.wide):
         d.scales[i] = 1.0
     for _ in range(m.max_iter):
         memset(s.lanes, 0, n_used * LANES * sizeof(float))
-        i = 0
+        i = at = 0
         while i < s.wide:
             update_fixed_chunk(
                 n_used, s.wide, d.taken + i, s.prior, s.tokens, s.tile + i,
                 s.shares + i, d.scales + i,
             )
-            if d.repeats:
-                seat_fixed_chunk(m, d, i)
+            at = seat_fixed_chunk(m, d, i, at)
             sum_fixed_chunk(
                 n_used, s.wide, d.counts + i, s.shares + i, d.scales + i, s.lanes
             )
@@ -472,8 +476,13 @@ cdef Py_ssize_t _finish "skbnp_finish"(
         m, d, s, topics, n_used, lengths, places, sums, tokens
     )
     cdef float[LANES] masses
-    cdef double total = 0.0
+    cdef const Restaurant* r = &m.restaurant
+    cdef double total = 0.0, others = fmax(d.n_tables - 1.0, 0.0), p, once, product
+    cdef double scale = 1.0 / (others + m.whole) if r.n_rows else 0.0
     cdef Py_ssize_t i = 0, j, a
+    # Words of one token differ by p alone.
+    once = r.concentration + r.discount * others if r.n_rows else 0.0
+    once /= (r.concentration if r.n_rows else 1.0) + fmax(d.n_tokens - 1.0, 0.0)
     for a in range(n_used):
         s.tokens[a] = <float>(tokens[a] * <double>d.scale)
     while i < d.n:
@@ -481,12 +490,19 @@ cdef Py_ssize_t _finish "skbnp_finish"(
             n_used, s.wide, d.counts + i, d.own + i, d.low + i, s.tokens, m.prior,
             m.inverse, topics, s.tile + i, s.shares + i, masses,
         )
+        product = 1.0
         for j in range(min(<Py_ssize_t>LANES, d.n - i)):
-            if m.restaurant.n_rows:
+            if r.n_rows and d.exact[i + j] == 1.0:
+                p = (masses[j] * d.units[i + j] + m.rest) * scale
+                base[i + j] = p
+                product *= fmax(once * p, 1e-36)
+            elif r.n_rows:
                 base[i + j] = base_probability(m, d, i + j, masses[j])
                 total += d.exact[i + j] * log_repeating(m, d, i + j, base[i + j])
             else:
                 total += d.exact[i + j] * fast_log(<double>masses[j])
+        if r.n_rows:
+            total += fast_log(product)
         count_work(LANES * n_used, m.done)
         i += LANES
     log_predictive[0] = total
@@ -499,7 +515,9 @@ cdef inline void open_restaurant(
     """Begin with one table of each word, or less where it has less than a token."""
     cdef Py_ssize_t i, k
     for i in range(d.n):
-        d.counts[i] = fmin(d.counts[i], <float>1.0)
+        if d.exact[i] > 1.0:
+            d.counts[i], d.again[d.n_again] = 1.0, <int32_t>i
+            d.n_again += 1
     count_tables(d)
     for k in range(m.n_topics):
         doc_topic[k] = <float>(d.n_tables * m.share[k])
@@ -530,7 +548,9 @@ cdef void _open(
         d.counts[i] = 0.0
     d.scale, d.n_tables = <float>d.seen, d.n_tokens
     # Counts beyond single precision are taken as they are.
-    d.repeats = m.restaurant.n_rows > 0 and scale == 1.0
+    d.repeats, d.n_again = m.restaurant.n_rows > 0 and scale == 1.0, 0
+    for i in range(n if m.restaurant.n_rows else 0):
+        d.units[i] = m.tops[words[i]] / m.heaviest / d.seen
     if d.repeats:
         open_restaurant(m, d, doc_topic)
     d.tol = <float>(m.tol * d.n_tokens * scale)
@@ -550,6 +570,8 @@ cdef void _set_own(
         d.own[i] = <float>0.0
         if held > 0.0:
             d.own[i] = _lane(held * tables_of(d, i) / unit)
+        if d.repeats:  # begins with a table
+            d.each[i] = d.own[i]
     for i in range(d.n, d.n + CHUNK):
         d.own[i] = d.low[i] = 0.0
 
@@ -695,8 +717,10 @@ def infer_collapsed(
     # Priors and inverse norms by lane, the counts of topics, and what a start needs;
     # counts of words, and what to take out of their weights.
     cdef float[::1] space = np.empty(
-        5 * stride + 3 * (longest + CHUNK), dtype=np.float32
+        5 * stride + 4 * (longest + CHUNK), dtype=np.float32
     )
+    cdef double[::1] units = np.empty(longest)
+    cdef int32_t[::1] again = np.empty(longest, dtype=np.int32)
     m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
     m.max_iter, m.tol, m.eta, m.active, m.done = max_iter, tol, eta, ACTIVE, &done
     m.exact, m.share = &prior[0], &share[0]
@@ -707,6 +731,8 @@ def infer_collapsed(
     d.counts = work + 2 * stride
     d.own = d.counts + longest + CHUNK
     d.low = d.own + longest + CHUNK
+    d.each = d.low + longest + CHUNK
+    d.units, d.again = &units[0], &again[0]
     s.tile, s.room = NULL, 0
     m.heaviest, m.whole = 0.0, rest
     m.tops, m.rest = &tops[0], rest / n_features
@@ -839,6 +865,8 @@ def infer_zero_order(
     cdef float[::1] space = np.ones(
         5 * stride + 3 * (longest + CHUNK), dtype=np.float32
     )
+    cdef double[::1] units = np.empty(longest)
+    cdef int32_t[::1] again = np.empty(longest, dtype=np.int32)
     m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
     m.max_iter, m.tol, m.active, m.done = max_iter, tol, active, &done
     m.exact, m.share = &prior[0], &share[0]
@@ -849,6 +877,7 @@ def infer_zero_order(
     d.counts = work + 2 * stride
     d.taken = d.counts + longest + CHUNK
     d.scales = d.taken + longest + CHUNK
+    d.units, d.again = &units[0], &again[0]
     s.tile, s.room = NULL, 0
     try:
         with nogil:
