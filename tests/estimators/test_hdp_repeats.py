@@ -1,5 +1,7 @@
 """`HDP` of documents that repeat words for reasons of their own, and of others."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +11,8 @@ from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp.fold_in import MeanTopics, first_uses, fold_in_tables
+from skbnp.models.hdp.held_out_trials import HeldOutTrials
+from skbnp.models.hdp.moves import held_out as held_out_moves
 
 
 def draw_bursty(n_docs, n_topics, n_words, length, concentration, seed):
@@ -59,3 +63,51 @@ def test_few_documents_that_repeat_no_word_have_no_burstiness(seed):
     hdp = HDP(random_state=seed).fit(make_bars(120, random_state=0).data)
     assert (hdp.word_discount_, hdp.word_concentration_) == (0.0, np.inf)
     assert 18 <= hdp.n_components_ <= 24
+
+
+@pytest.fixture
+def reductions(monkeypatch):
+    """Whether topics explain tables, limit and changes of each reduction of fits."""
+    made, reduce = [], held_out_moves.reduce
+
+    def spy(posterior, results, budget, limit=None):
+        by_tables = posterior.state.by_tables
+        n_changes = reduce(posterior, results, budget, limit)
+        made.append((by_tables, limit, n_changes))
+        return n_changes
+
+    monkeypatch.setattr(held_out_moves, "reduce", spy)
+    return made
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_reductions_judge_topics_of_tables(reductions, seed):
+    """What ends is not missed by the topics that the fit will have."""
+    X = draw_bursty(300, 6, 120, 80, 20.0, seed)
+    hdp = HDP(random_state=seed).fit(X)
+    assert hdp._posterior.state.by_tables
+    assert reductions
+    assert all(by_tables for by_tables, _, _ in reductions)
+    reductions.clear()
+    HDP(burstiness=False, random_state=seed).fit(X)
+    assert not any(by_tables for by_tables, _, _ in reductions)
+
+
+def test_reductions_halve_once_one_was_rejected(reductions, monkeypatch):
+    """Whether accepted or not: what was too much is not tried again."""
+    answers = iter([True, False, True, False, True, True, True, True, True])
+    is_accepted = HeldOutTrials._is_accepted
+
+    def judge(trials, run, gain):
+        if run.kind != "reduction":
+            return is_accepted(trials, run, gain)
+        return next(answers, False)
+
+    monkeypatch.setattr(HeldOutTrials, "_is_accepted", judge)
+    monkeypatch.setattr(HeldOutTrials, "_cost", lambda trials, run, gain: 10.0)
+    HDP(random_state=0).fit(draw_bursty(300, 6, 120, 80, 20.0, 0))
+    limits = [limit for _, limit, _ in reductions]
+    assert limits[:2] == [None, None]
+    for (_, _, n_before), (_, limit, _) in pairwise(reductions[1:]):
+        assert limit == n_before // 2
+    assert len(reductions) >= 4
