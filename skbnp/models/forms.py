@@ -481,11 +481,12 @@ register(
     HeldOutTrials,
     "posterior held_out moves folds_words prior_limit length passes_left finish "
     "n_tokens n_trials n_accepted final is_complete n_final n_final_passes model "
-    "run best learn_burstiness uses_burstiness tries_tables alike is_halving",
+    "run best learn_burstiness uses_burstiness tries_tables alike is_halving "
+    "may_reduce",
     checked=False,
     older={
-        "held-out-trials/2": {"alike": [], "is_halving": False},
-        "held-out-trials/3": {"is_halving": False},
+        "held-out-trials/2": {"alike": [], "is_halving": False, "may_reduce": True},
+        "held-out-trials/3": {"is_halving": False, "may_reduce": True},
     },
 )
 register(

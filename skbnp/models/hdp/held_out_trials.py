@@ -4,8 +4,9 @@ Topics are learned from all documents but a few that are held out. Then a candid
 three times as many topics learns as long, beside the model, and replaces it if it
 predicts these documents better; and so on while nearly all topics find documents. The
 model goes on learning as long as it then predicts better: which topics are needed shows
-when they have formed. Then those that prediction does not miss are merged or end, some
-at a time, as long as what is left predicts alike. In the end everything is learned
+when they have formed. Then topics explain tables alone, if that predicts no worse, and
+those that prediction does not miss are merged or end, some at a time, as long as what
+is left predicts alike. In the end everything is learned
 from, the held-out documents, too, with steps as from a start: beside the model, until
 that is as good. The topic prior, if it is learned, is the one under which words of
 these documents are predicted best from their other words.
@@ -171,6 +172,7 @@ class HeldOutTrials:
     tries_tables: bool
     alike: list[int]
     is_halving: bool
+    may_reduce: bool
     #: Whether nobody reads the posterior between trials.
     is_unseen = False
 
@@ -210,6 +212,7 @@ class HeldOutTrials:
         self.best = self.model.logs  # of the reductions
         self.alike = list[int]()  # numbers that predict as well as the model
         self.is_halving = False  # whether a reduction of more topics was rejected
+        self.may_reduce = True
 
     @cached_property
     def folds(self) -> list[WordFold]:
@@ -296,13 +299,14 @@ class HeldOutTrials:
 
     def end_model(self) -> None:
         """Keep the number of topics of the model; what follows, follows."""
-        model, length = self.model, self.length
+        model, length, self.may_reduce = self.model, self.length, False
         self.knows_repeats = self.learns_burstiness
         model.n_passes = length
         learner = model.learner
         executor = learner.local_step.executor
         self._record(model, self.held_out.predict(learner.posterior, executor))
-        self._begin(None, discarding(self.posterior.model.criterion))
+        beside = discarding(self.posterior.model.criterion)
+        self._begin(self._first_reduction(), beside)
         self.run_to_end()
 
     def take_over(self, posterior: HDPPosterior, monitor: Monitor) -> None:
@@ -494,14 +498,15 @@ class HeldOutTrials:
         self._record(run, result)
 
     def _first_reduction(self) -> Trial | None:
+        """Begin reductions, after tables: the topics that will be used judge them."""
         tables = self._tables()
         if tables is not None:
             return tables
         self.best = self.model.logs
-        return self._reduction(self.model)
+        return self._reduction(self.model) if self.may_reduce else None
 
     def _tables(self) -> Trial | None:
-        """Let topics explain the tables of words alone, once their number stands."""
+        """Let topics explain the tables of words alone, once no more are born."""
         learner = self.model.learner
         if not self.tries_tables or learner.posterior.state.burstiness is None:
             return None
