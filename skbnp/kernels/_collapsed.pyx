@@ -64,29 +64,29 @@ cdef extern from "src/collapsed.h" nogil:
     )
     float fold_sums(Py_ssize_t n_used, const float* lanes, float* tokens)
     void start_chunk(
-        Py_ssize_t n_used, Py_ssize_t wide, const float* prior, const float* tokens,
+        Py_ssize_t n_used, const float* prior, const float* tokens,
         const float* tile, float* shares, float* sums,
     )
     void normalise(
-        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* sums,
+        Py_ssize_t n_used, const float* counts, const float* sums,
         float* shares, float* lanes,
     )
     void update_chunk(
-        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* own,
+        Py_ssize_t n_used, const float* counts, const float* own,
         const float* low, const float* prior, const float* inverse,
         const float* tokens, const float* rates, const float* tile, float* shares,
         float* sums,
     )
     void update_fixed_chunk(
-        Py_ssize_t n_used, Py_ssize_t wide, const float* taken, const float* prior,
+        Py_ssize_t n_used, const float* taken, const float* prior,
         const float* tokens, const float* tile, float* shares, float* scales,
     )
     void sum_fixed_chunk(
-        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* shares,
+        Py_ssize_t n_used, const float* counts, const float* shares,
         const float* scales, float* lanes,
     )
     void predict_words(
-        Py_ssize_t n_used, Py_ssize_t wide, const float* counts, const float* own,
+        Py_ssize_t n_used, const float* counts, const float* own,
         const float* low, const float* held, const float* prior, const float* inverse,
         const int32_t* topics, const float* tile, const float* shares, float* masses,
     )
@@ -154,9 +154,9 @@ cdef struct Document "skbnp_document":
     float tol, active, idle     # in tokens
 
 
-# Topics in use of a document: rows of the tile and of responsibilities, and by topic.
+# Topics in use of a document: its words in chunks, each by topic; and by topic.
 cdef struct Space "skbnp_space":
-    Py_ssize_t wide             # words of a row, a multiple of CHUNK
+    Py_ssize_t wide             # words, a multiple of CHUNK
     Py_ssize_t room             # floats of `tile` and what follows; memory grows
     float* tile
     float* shares               # r_wk
@@ -175,6 +175,11 @@ cdef float _lane(double value) noexcept nogil:
 cdef Py_ssize_t _tile(Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
     """Floats of a tile of n words."""
     return (n + CHUNK - 1) // CHUNK * CHUNK * n_used
+
+
+cdef inline Py_ssize_t _place(Py_ssize_t i, Py_ssize_t n_used) noexcept nogil:
+    """Where word i has its first topic; that of the next is CHUNK further."""
+    return i // CHUNK * CHUNK * n_used + i % CHUNK
 
 
 cdef Py_ssize_t _work(Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
@@ -232,6 +237,7 @@ cdef inline int fill_tile(
 ) except -1 nogil:
     """Word weights of the topics in use; those behind the last word are not counted."""
     cdef const float* rows[CHUNK]
+    cdef float* tile = s.tile
     cdef Py_ssize_t i = 0, j, a
     while i < s.wide:
         for j in range(CHUNK):
@@ -239,7 +245,8 @@ cdef inline int fill_tile(
             rows[j] = m.weights + a * m.stride
         for a in range(n_used):
             for j in range(CHUNK):
-                s.tile[a * s.wide + i + j] = rows[j][topics[a]]
+                tile[j] = rows[j][topics[a]]
+            tile += CHUNK
         count_work(CHUNK * n_used, m.done)
         i += CHUNK
     return 0
@@ -249,20 +256,24 @@ cdef inline Py_ssize_t drop_idle(
     Space* s, float idle, int32_t* topics, Py_ssize_t n_used
 ) noexcept nogil:
     """Drop topics of fewer tokens, once these are many; returns how many stay."""
-    cdef Py_ssize_t left = count_active(n_used, s.tokens, idle), put = 0, a
-    cdef size_t size = s.wide * sizeof(float)
+    cdef Py_ssize_t left = count_active(n_used, s.tokens, idle), i = 0, put, a
+    cdef int32_t* kept = <int32_t*>s.rates  # which are set before their use
+    cdef size_t size = CHUNK * sizeof(float)
     if left == 0 or left > n_used - n_used // DROP - 1:
         return n_used
-    for a in range(n_used):
-        if s.tokens[a] < idle:
-            continue
-        if a != put:
-            s.tokens[put], s.prior[put] = s.tokens[a], s.prior[a]
-            s.inverse[put], topics[put] = s.inverse[a], topics[a]
-            memcpy(s.tile + put * s.wide, s.tile + a * s.wide, size)
-            memcpy(s.shares + put * s.wide, s.shares + a * s.wide, size)
-        put += 1
-    return put
+    choose(n_used, s.tokens, idle, kept)
+    while i < s.wide:
+        for put in range(left):
+            a = i * n_used + kept[put] * CHUNK
+            if a > i * left + put * CHUNK:
+                memcpy(s.tile + i * left + put * CHUNK, s.tile + a, size)
+                memcpy(s.shares + i * left + put * CHUNK, s.shares + a, size)
+        i += CHUNK
+    for put in range(left):
+        a = kept[put]
+        s.tokens[put], s.prior[put] = s.tokens[a], s.prior[a]
+        s.inverse[put], topics[put] = s.inverse[a], topics[a]
+    return left
 
 
 cdef inline int start(
@@ -270,7 +281,7 @@ cdef inline int start(
     const int32_t* topics, Py_ssize_t n_used,
 ) except -1 nogil:
     """First responsibilities of the topics in use, nothing taken out."""
-    cdef Py_ssize_t i = 0, a
+    cdef Py_ssize_t i = 0, at, a
     cdef float[CHUNK] sums
     for a in range(n_used):
         s.tokens[a] = doc_topic[topics[a]]
@@ -278,10 +289,9 @@ cdef inline int start(
     fill_tile(m, d, s, topics, n_used)
     memset(s.lanes, 0, n_used * LANES * sizeof(float))
     while i < s.wide:
-        start_chunk(
-            n_used, s.wide, s.prior, s.tokens, s.tile + i, s.shares + i, sums
-        )
-        normalise(n_used, s.wide, d.counts + i, sums, s.shares + i, s.lanes)
+        at = i * n_used
+        start_chunk(n_used, s.prior, s.tokens, s.tile + at, s.shares + at, sums)
+        normalise(n_used, d.counts + i, sums, s.shares + at, s.lanes)
         count_work(CHUNK * n_used, m.done)
         i += CHUNK
     fold_sums(n_used, s.lanes, s.tokens)
@@ -357,20 +367,21 @@ cdef Py_ssize_t _iterate "skbnp_iterate"(
     rate_k N_k + prior_k is the geometric mean of prior_k + n for a Poisson number n,
     zero treated apart.
     """
-    cdef Py_ssize_t i, at
+    cdef Py_ssize_t i, at, again
     cdef float[CHUNK] sums
     start(m, d, s, doc_topic, topics, n_used)
     for _ in range(m.max_iter):
         set_rates(n_used, s.prior, s.tokens, d.scale, s.rates)
         memset(s.lanes, 0, n_used * LANES * sizeof(float))
-        i = at = 0
+        i = again = 0
         while i < s.wide:
+            at = i * n_used
             update_chunk(
-                n_used, s.wide, d.counts + i, d.own + i, d.low + i, s.prior, s.inverse,
-                s.tokens, s.rates, s.tile + i, s.shares + i, sums,
+                n_used, d.counts + i, d.own + i, d.low + i, s.prior, s.inverse,
+                s.tokens, s.rates, s.tile + at, s.shares + at, sums,
             )
-            at = seat_learned_chunk(m, d, i, sums, at)
-            normalise(n_used, s.wide, d.counts + i, sums, s.shares + i, s.lanes)
+            again = seat_learned_chunk(m, d, i, sums, again)
+            normalise(n_used, d.counts + i, sums, s.shares + at, s.lanes)
             count_work(CHUNK * n_used, m.done)
             i += CHUNK
         if d.repeats:
@@ -386,21 +397,22 @@ cdef Py_ssize_t _iterate_fixed "skbnp_iterate_fixed"(
     int32_t* topics, Py_ssize_t n_used,
 ) except -1 nogil:
     """Tokens of topics that are held fixed, to zero order; how many stay in use."""
-    cdef Py_ssize_t i, at
+    cdef Py_ssize_t i, at, again
     start(m, d, s, doc_topic, topics, n_used)
     for i in range(s.wide):
         d.scales[i] = 1.0
     for _ in range(m.max_iter):
         memset(s.lanes, 0, n_used * LANES * sizeof(float))
-        i = at = 0
+        i = again = 0
         while i < s.wide:
+            at = i * n_used
             update_fixed_chunk(
-                n_used, s.wide, d.taken + i, s.prior, s.tokens, s.tile + i,
-                s.shares + i, d.scales + i,
+                n_used, d.taken + i, s.prior, s.tokens, s.tile + at, s.shares + at,
+                d.scales + i,
             )
-            at = seat_fixed_chunk(m, d, i, at)
+            again = seat_fixed_chunk(m, d, i, again)
             sum_fixed_chunk(
-                n_used, s.wide, d.counts + i, s.shares + i, d.scales + i, s.lanes
+                n_used, d.counts + i, s.shares + at, d.scales + i, s.lanes
             )
             count_work(CHUNK * n_used, m.done)
             i += CHUNK
@@ -433,6 +445,7 @@ cdef inline Py_ssize_t keep_shares(
 ) except -1 nogil:
     """Put n_w r_wk, word by word, where r_wk is not tiny; they sum to n_w."""
     cdef Py_ssize_t put = 0, begin, i, a
+    cdef const float* shares
     cdef double total
     cdef float share, least = SMALLEST_SHARE
     # As many topics as there are may share a word evenly.
@@ -441,9 +454,9 @@ cdef inline Py_ssize_t keep_shares(
     for a in range(n_used):
         tokens[a] = 0.0
     for i in range(d.n):
-        begin, total = put, 0.0
+        begin, total, shares = put, 0.0, s.shares + _place(i, n_used)
         for a in range(n_used):
-            share = s.shares[a * s.wide + i]
+            share = shares[a * CHUNK]
             places[put] = <int32_t>a
             sums[put] = <double>share
             put += share >= least
@@ -479,16 +492,17 @@ cdef Py_ssize_t _finish "skbnp_finish"(
     cdef const Restaurant* r = &m.restaurant
     cdef double total = 0.0, others = fmax(d.n_tables - 1.0, 0.0), p, once, product
     cdef double scale = 1.0 / (others + m.whole) if r.n_rows else 0.0
-    cdef Py_ssize_t i = 0, j, a
+    cdef Py_ssize_t i = 0, j, at, a
     # Words of one token differ by p alone.
     once = r.concentration + r.discount * others if r.n_rows else 0.0
     once /= (r.concentration if r.n_rows else 1.0) + fmax(d.n_tokens - 1.0, 0.0)
     for a in range(n_used):
         s.tokens[a] = <float>(tokens[a] * <double>d.scale)
     while i < d.n:
+        at = _place(i, n_used)
         predict_words(
-            n_used, s.wide, d.counts + i, d.own + i, d.low + i, s.tokens, m.prior,
-            m.inverse, topics, s.tile + i, s.shares + i, masses,
+            n_used, d.counts + i, d.own + i, d.low + i, s.tokens, m.prior, m.inverse,
+            topics, s.tile + at, s.shares + at, masses,
         )
         product = 1.0
         for j in range(min(<Py_ssize_t>LANES, d.n - i)):

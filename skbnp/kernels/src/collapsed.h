@@ -12,7 +12,8 @@
 #define SMALLEST_WORD_WEIGHT 1e-20f
 /* Tokens of a topic less rounding: where one word holds them all, none must be left. */
 #define CERTAIN (1.0f - 4e-7f)
-/* Words at a time in a tile. */
+/* Words at a time. A tile holds chunk by chunk, and topic by topic in each: what one
+   pass reads is in one place. */
 #define CHUNK (4 * LANES)
 
 /* (G - a) / N, with G the geometric mean of a + n for n ~ Poisson(N), taking n for its
@@ -26,6 +27,11 @@ SKBNP_INLINE float growth_rate(float a, float mean)
     x = some * log_ratio;
     rise = x < 0.03f ? x * (1.0f + x * (0.5f + x * (1.0f / 6.0f))) : fast_expf(x) - 1.0f;
     return a * rise / mean;
+}
+
+SKBNP_INLINE float at_least(float least, float x)
+{
+    return x > least ? x : least;
 }
 
 /* Of topics whose counts are scaled; those of no tokens have the limit. */
@@ -55,7 +61,7 @@ SKBNP_INLINE float fold_sums(ptrdiff_t n_used, const float *lanes, float *tokens
 }
 
 /* Make the responsibilities of a chunk sum to one, and add n_w r_wk to the topics. */
-SKBNP_INLINE void normalise(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
+SKBNP_INLINE void normalise(ptrdiff_t n_used, const float *counts,
                             const float *norms, float *shares, float *lanes)
 {
     Lanes inverse[4], n[4];
@@ -64,7 +70,7 @@ SKBNP_INLINE void normalise(ptrdiff_t n_used, ptrdiff_t wide, const float *count
         n[j] = lanes_load(counts + j * LANES);
     }
     for (ptrdiff_t a = 0; a < n_used; a++) {
-        float *r = shares + a * wide;
+        float *r = shares + a * CHUNK;
         Lanes sum = lanes_load(lanes + a * LANES);
         for (int j = 0; j < 4; j++) {
             Lanes share = lanes_mul(lanes_load(r + j * LANES), inverse[j]);
@@ -83,7 +89,7 @@ SKBNP_INLINE Lanes word_weight(Lanes b, Lanes own, Lanes low, Lanes inverse, Lan
 }
 
 /* (prior_k + N_k) b_wk for a chunk of words, and the sums over topics. */
-SKBNP_INLINE void start_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *prior,
+SKBNP_INLINE void start_chunk(ptrdiff_t n_used, const float *prior,
                               const float *tokens, const float *tile, float *shares,
                               float *sums)
 {
@@ -92,7 +98,7 @@ SKBNP_INLINE void start_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *pri
         float e = prior[a] + tokens[a];
         Lanes held = lanes_of(e < SMALLEST_FLOAT_WEIGHT ? SMALLEST_FLOAT_WEIGHT : e);
         for (int j = 0; j < 4; j++) {
-            ptrdiff_t at = a * wide + j * LANES;
+            ptrdiff_t at = a * CHUNK + j * LANES;
             Lanes share = lanes_mul(held, lanes_load(tile + at));
             lanes_store(shares + at, share);
             norms[j] = lanes_add(norms[j], share);
@@ -104,7 +110,7 @@ SKBNP_INLINE void start_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *pri
 
 /* (prior_k + rate_k [N_k - n_w r_wk]_+) max(b_wk - own_w inverse_k r_wk, ..), and the
    sums over topics. */
-SKBNP_INLINE void update_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
+SKBNP_INLINE void update_chunk(ptrdiff_t n_used, const float *counts,
                                const float *own, const float *low, const float *prior,
                                const float *inverse, const float *all_tokens,
                                const float *rates, const float *tile, float *shares,
@@ -119,14 +125,14 @@ SKBNP_INLINE void update_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *co
     }
     for (ptrdiff_t a = 0; a < n_used; a++) {
         Lanes tokens = lanes_of(CERTAIN * all_tokens[a]), rate = lanes_of(rates[a]);
-        Lanes start = lanes_of(prior[a]), factor = lanes_of(inverse[a]);
+        Lanes start = lanes_of(at_least(SMALLEST_FLOAT_WEIGHT, prior[a]));
+        Lanes factor = lanes_of(inverse[a]);
         for (int j = 0; j < 4; j++) {
-            ptrdiff_t at = a * wide + j * LANES;
+            ptrdiff_t at = a * CHUNK + j * LANES;
             Lanes share = lanes_load(shares + at), others, weight;
             others = lanes_sub(tokens, lanes_mul(count[j], share));
             others = lanes_max(others, lanes_of(0.0f));
             others = lanes_add(lanes_mul(others, rate), start);
-            others = lanes_max(others, lanes_of(SMALLEST_FLOAT_WEIGHT));
             weight = word_weight(lanes_load(tile + at), mine[j], least[j], factor, share);
             share = lanes_mul(others, weight);
             lanes_store(shares + at, share);
@@ -139,7 +145,7 @@ SKBNP_INLINE void update_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *co
 
 /* r_wk ~ (prior_k + [N_k - taken_w r_wk]_+) b_wk for fixed topics, where r_wk is
    scale_w shares_wk: 1 / scale_w is the sum. */
-SKBNP_INLINE void update_fixed_chunk(ptrdiff_t n_used, ptrdiff_t wide,
+SKBNP_INLINE void update_fixed_chunk(ptrdiff_t n_used,
                                      const float *taken, const float *prior,
                                      const float *all_tokens, const float *tile,
                                      float *shares, float *scales)
@@ -151,14 +157,14 @@ SKBNP_INLINE void update_fixed_chunk(ptrdiff_t n_used, ptrdiff_t wide,
         n[j] = lanes_load(taken + j * LANES);
     }
     for (ptrdiff_t a = 0; a < n_used; a++) {
-        Lanes tokens = lanes_of(CERTAIN * all_tokens[a]), start = lanes_of(prior[a]);
+        Lanes tokens = lanes_of(CERTAIN * all_tokens[a]);
+        Lanes start = lanes_of(at_least(SMALLEST_FLOAT_WEIGHT, prior[a]));
         for (int j = 0; j < 4; j++) {
-            ptrdiff_t at = a * wide + j * LANES;
+            ptrdiff_t at = a * CHUNK + j * LANES;
             Lanes share = lanes_load(shares + at), weight = lanes_load(tile + at);
             share = lanes_mul(n[j], lanes_mul(scale[j], share));
             share = lanes_sub(tokens, share);
             share = lanes_add(lanes_max(share, lanes_of(0.0f)), start);
-            share = lanes_max(share, lanes_of(SMALLEST_FLOAT_WEIGHT));
             share = lanes_mul(share, weight);
             lanes_store(shares + at, share);
             norms[j] = lanes_add(norms[j], share);
@@ -169,7 +175,7 @@ SKBNP_INLINE void update_fixed_chunk(ptrdiff_t n_used, ptrdiff_t wide,
 }
 
 /* Add n_w r_wk of a chunk to the topics. */
-SKBNP_INLINE void sum_fixed_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
+SKBNP_INLINE void sum_fixed_chunk(ptrdiff_t n_used, const float *counts,
                                   const float *shares, const float *scales,
                                   float *lanes)
 {
@@ -181,7 +187,7 @@ SKBNP_INLINE void sum_fixed_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float 
     for (ptrdiff_t a = 0; a < n_used; a++) {
         Lanes sum = lanes_load(lanes + a * LANES);
         for (int j = 0; j < 4; j++) {
-            Lanes share = lanes_load(shares + a * wide + j * LANES);
+            Lanes share = lanes_load(shares + a * CHUNK + j * LANES);
             sum = lanes_add(sum, lanes_mul(n[j], lanes_mul(scale[j], share)));
         }
         lanes_store(lanes + a * LANES, sum);
@@ -189,7 +195,7 @@ SKBNP_INLINE void sum_fixed_chunk(ptrdiff_t n_used, ptrdiff_t wide, const float 
 }
 
 /* sum_k (prior_k + N_k - n_w r_wk) max(b_wk - .., ..) for eight words. */
-SKBNP_INLINE void predict_words(ptrdiff_t n_used, ptrdiff_t wide, const float *counts,
+SKBNP_INLINE void predict_words(ptrdiff_t n_used, const float *counts,
                                 const float *own, const float *low, const float *held,
                                 const float *prior, const float *inverse,
                                 const int32_t *topics, const float *tile,
@@ -198,7 +204,7 @@ SKBNP_INLINE void predict_words(ptrdiff_t n_used, ptrdiff_t wide, const float *c
     Lanes n_here = lanes_load(counts), mine = lanes_load(own), least = lanes_load(low);
     Lanes sum = lanes_of(0.0f);
     for (ptrdiff_t a = 0; a < n_used; a++) {
-        ptrdiff_t at = a * wide;
+        ptrdiff_t at = a * CHUNK;
         Lanes share = lanes_load(shares + at);
         Lanes others = lanes_of(CERTAIN * held[a]), weight;
         others = lanes_sub(others, lanes_mul(n_here, share));
