@@ -15,6 +15,7 @@ from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round
 from skbnp.rows.word_sums import densest
+from skbnp.utils.sparse import take_rows
 
 __all__ = [
     "NO_MOVES",
@@ -108,13 +109,13 @@ class Corpus:
         return [rows for _, rows in densest(self.X, words, n_docs)]
 
     def documents(self, part: Part) -> sp.csr_array:
-        """Rows of a part; dense ones that stand together, and all, are not copied."""
+        """Rows of a part; those that stand together, and all, share the memory."""
         rows = part.rows
         if len(rows) == 0 or not (np.diff(rows) == 1).all():
-            return self.X[rows]
+            return take_rows(self.X, rows)
         if len(rows) == self.n_docs:
             return self.X
-        return self.X[rows[0] : rows[-1] + 1]
+        return take_rows(self.X, slice(rows[0], rows[-1] + 1))
 
     def update_local(
         self,

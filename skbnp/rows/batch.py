@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.rows.word_sums import joined, rows_of
+from skbnp.utils.sparse import csr
 
 __all__ = ["Batch", "Block"]
 
@@ -59,8 +60,10 @@ class Batch:
         work = indptr + np.arange(n_docs + 1)
         even = max(-(-work[-1] // BLOCKS_PER_BATCH), LEAST_WORK // n_topics)
         size = min(BLOCK_SIZE, BLOCK_WORK // n_topics, even)
-        edges = np.searchsorted(work, np.arange(size, work[-1], max(size, 1)))
-        edges = np.unique(np.concatenate([[0], edges, [n_docs]]))
+        edges = np.arange(min(n_docs, 1) + 1) * n_docs  # one block, if there is any
+        if work[-1] > size:
+            edges = np.searchsorted(work, np.arange(size, work[-1], max(size, 1)))
+            edges = np.unique(np.concatenate([[0], edges, [n_docs]]))
         blocks = []
         for begin, end in pairwise(edges):
             first, last = indptr[begin], indptr[end]
@@ -112,7 +115,7 @@ class Batch:
         """Position of each stored count, word by word: (n_docs, n_words)."""
         shape = (self.n_docs, len(self.words))
         places = np.arange(len(self.indices))
-        return sp.csr_array((places, self.indices, self.indptr), shape).tocsc()
+        return csr(places, self.indices, self.indptr, shape).tocsc()
 
 
 def _compact(numbers: NDArray, size: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
@@ -128,4 +131,5 @@ def _compact(numbers: NDArray, size: int) -> tuple[NDArray[np.intp], NDArray[np.
 def _row_sums(
     counts: NDArray[np.float64], indptr: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    return np.bincount(rows_of(indptr), counts, len(indptr) - 1).astype(np.float64)
+    sums = np.bincount(rows_of(indptr), counts, len(indptr) - 1)
+    return sums.astype(np.float64, copy=False)  # integers where there is nothing

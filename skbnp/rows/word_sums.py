@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.utils.sparse import csr
+
 __all__ = ["densest", "joined", "joined_limits", "rows_of", "stacked", "sum_ranges"]
 
 T = TypeVar("T")
@@ -19,7 +21,7 @@ RANGES_PER_BATCH = 8
 
 def rows_of(limits: NDArray) -> NDArray[np.intp]:
     """Row of each entry, given the limits of rows."""
-    return np.repeat(np.arange(len(limits) - 1), np.diff(limits))
+    return np.arange(len(limits) - 1).repeat(limits[1:] - limits[:-1])
 
 
 def densest(
@@ -50,6 +52,8 @@ def densest(
 
 def joined_limits(parts: list[NDArray]) -> NDArray[np.intp]:
     """Limits of what blocks hold, put together: each begins where the last one ends."""
+    if len(parts) == 1:
+        return parts[0].astype(np.intp)
     before = np.cumsum([0, *(part[-1] for part in parts)])
     moved = [part[1:] + n for part, n in zip(parts, before[:-1], strict=True)]
     return np.concatenate([np.zeros(1, np.intp), *moved])
@@ -72,10 +76,12 @@ def sum_ranges(
 
     It is given the range, `columns`, which delimits the counts of words, and all else.
     """
+    task = partial(_on_range, function, (columns, *arguments))
+    if n_blocks == 1 and len(columns) > 1:
+        return list(run(task, [(0, len(columns) - 1)]))
     edges = np.linspace(0, columns[-1], min(n_blocks, RANGES_PER_BATCH) + 1)
     # The last words may have no counts.
     edges = np.unique([*np.searchsorted(columns, edges), len(columns) - 1])
-    task = partial(_on_range, function, (columns, *arguments))
     return list(run(task, pairwise(edges.tolist())))
 
 
@@ -90,4 +96,4 @@ def stacked(parts: Sequence[Sequence[NDArray]], shape: tuple[int, int]) -> sp.cs
     n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in parts)])
     topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
     sums = np.concatenate([np.zeros(0), *(part[2] for part in parts)])
-    return sp.csr_array((sums, topics, np.cumsum(n_used, dtype=np.int32)), shape)
+    return csr(sums, topics, n_used.cumsum(dtype=np.int32), shape)

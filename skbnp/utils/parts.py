@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
 __all__ = ["column_sums", "row_parts"]
 
@@ -16,7 +15,9 @@ def row_parts(shape: tuple[int, int], size: int = SIZE) -> Iterator[slice]:
     """Cut the rows of an array into consecutive parts of about `size` entries."""
     n_rows, n_columns = shape
     if n_rows > 0:
-        yield from gen_batches(n_rows, max(1, size // max(1, n_columns)))
+        step = max(1, size // max(1, n_columns))
+        for begin in range(0, n_rows, step):
+            yield slice(begin, min(begin + step, n_rows))
 
 
 def column_sums(

@@ -16,6 +16,7 @@ from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Batch, Block
 from skbnp.rows.word_sums import joined, joined_limits, stacked, sum_ranges
+from skbnp.utils.sparse import csr
 
 __all__ = [
     "CollapsedStep",
@@ -192,7 +193,7 @@ def doc_topic_matrix(
     """Expected counts N of the documents of some blocks, (n_docs, K)."""
     limits = joined_limits([block.limits for block in result])
     tokens, topics = joined(result, "tokens"), joined(result, "topics", np.int32)
-    return sp.csr_array((tokens, topics, limits), shape)
+    return csr(tokens, topics, limits, shape)
 
 
 def collect_blocks(

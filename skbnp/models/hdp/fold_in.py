@@ -38,6 +38,7 @@ from skbnp.models.hdp.collapsed_local import (
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch, Block
 from skbnp.rows.word_sums import rows_of
+from skbnp.utils.sparse import csr
 
 __all__ = [
     "PART_SIZE",
@@ -117,7 +118,7 @@ class MeanTopics:
     def mixture(self, weights: Array, words: NDArray[np.integer]) -> Array:
         """sum_k weight_k phi_kw of some words, (n_words,)."""
         limits, shape = np.array([0, len(words)]), (1, self.shape[0])
-        once = sp.csr_array((np.ones(len(words)), words, limits), shape)
+        once = csr(np.ones(len(words)), words, limits, shape)
         return self.mixed(weights[None], once)
 
     def parts(self, size: int) -> Iterator[Array]:

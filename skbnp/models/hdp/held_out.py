@@ -41,6 +41,7 @@ from skbnp.models.hdp.fold_in import (
 from skbnp.models.hdp.model import HDPState
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.parts import column_sums, row_parts
+from skbnp.utils.sparse import take_rows
 
 __all__ = [
     "OTHERS",
@@ -165,7 +166,8 @@ class HeldOut:
 
     def whole(self, rows: NDArray[np.intp]) -> sp.csr_array:
         """All counts of the documents of some rows."""
-        return sp.csr_array(self.observed[rows] + self.held_out[rows])
+        observed = take_rows(self.observed, rows)
+        return sp.csr_array(observed + take_rows(self.held_out, rows))
 
     def sample(self) -> "HeldOut":
         """Return one part of each document, if that is enough to choose parameters."""
@@ -197,7 +199,7 @@ class HeldOut:
             word_topic, prior, rest, burstiness, executor
         )
         sums = [
-            (tokens[rows].toarray() + prior).sum(axis=1)
+            (take_rows(tokens, rows).toarray() + prior).sum(axis=1)
             for rows in row_parts(tokens.shape, PART_SIZE)
         ]
         total = np.concatenate([np.zeros(0), *sums]) + rest

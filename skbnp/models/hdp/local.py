@@ -16,6 +16,7 @@ from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
 from skbnp.rows.batch import Batch, Block
 from skbnp.rows.word_sums import joined, joined_limits, rows_of, stacked, sum_ranges
+from skbnp.utils.sparse import csr
 
 __all__ = [
     "BlockVisit",
@@ -60,7 +61,7 @@ class Documents:
     def matrix(self, values: Array, n_topics: int) -> sp.csr_array:
         """Values of the support as a matrix, (n_docs, n_topics)."""
         shape = (len(self.limits) - 1, n_topics)
-        return sp.csr_array((values, self.topics, self.limits), shape)
+        return csr(values, self.topics, self.limits, shape)
 
 
 @dataclass(slots=True)
