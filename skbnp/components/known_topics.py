@@ -9,7 +9,7 @@ them.
 
 The words phi_k of a fixed topic are given: eta plus its column is `EXACT` phi_k always,
 which is as good as exact. For the bound, the tokens that documents assign to it, and
-their log probability, are summed up beside the table; its divergence is zero.
+their log probability, are summed apart from the table; its divergence is zero.
 """
 
 from collections.abc import Sequence
@@ -184,9 +184,9 @@ class KnownWordTopics(WordTopics):
 
     def _posterior(self, topic: int) -> Array:
         """Dirichlet parameters of a topic, (n_words,)."""
-        held = np.full(self.shape[0], self.known.eta)
-        held[self.seen.words] += self.column(topic)
-        return np.maximum(held, SMALLEST_SHARE**2 * self.known.eta)
+        parameters = np.full(self.shape[0], self.known.eta)
+        parameters[self.seen.words] += self.column(topic)
+        return np.maximum(parameters, SMALLEST_SHARE**2 * self.known.eta)
 
     def priors(self) -> Array:
         """Dirichlet parameters of the priors of all topics, (n_words, n_topics)."""
@@ -233,7 +233,7 @@ class KnownWordTopics(WordTopics):
         return result
 
     def joint_growth(self, eta: float, one: int, other: int) -> float:
-        """By how much growth is larger for two topics together; visits both."""
+        """Rise of the growth if two topics are one; reads the columns of both."""
         if not self.is_known[[one, other]].any():
             return super().joint_growth(eta, one, other)
         first, second = self._posterior(one), self._posterior(other)
@@ -285,7 +285,7 @@ class KnownWordTopics(WordTopics):
             self._values[rows, columns[fixed]] = exact / self._scale
 
     def decay(self, keep: float) -> None:
-        """Multiply what documents have said by `keep`; boosts stay."""
+        """Multiply the counts of documents by `keep`; boosts stay."""
         super().decay(keep)
         self._own()
         boosts = self.known.boosts

@@ -41,7 +41,7 @@ class NodeStatistics:
         return self.blended(self, 0.0, gain)
 
     def plus(self, other: Self, gain: float = 1.0) -> Self:
-        """Add up, `other` so many times."""
+        """Add `gain` times `other`."""
         return self.blended(other, 1.0, gain)
 
     def blended(self, fresh: Self, keep: float, gain: float) -> Self:
@@ -71,7 +71,7 @@ class NodeStatistics:
 def ended_nodes(
     old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
 ) -> Iterator[tuple[int, int, bool]]:
-    """Yield where nodes stood that are gone, where what they had goes, if to an heir.
+    """Yield (old position, new position, whether merged) of each node that ended.
 
     Those without an heir in the new tree leave it to the last node above them that has
     stayed. Positions are those of the old tree, and of the new.

@@ -1,9 +1,9 @@
 """Additive statistics, and the operations that learning performs on them.
 
 A model declares its statistics as a dataclass whose fields are numbers, arrays with
-one entry per component, and one field with an entry per (component, word). What a visit
-of some documents gives, and the totals of a corpus, are two instances of the same
-dataclass; only the (component, word) field differs: `WordRows` for a visit,
+one entry per component, and one field with an entry per (component, word). Statistics
+of some documents and the totals of a corpus are two instances of the same
+dataclass; only the (component, word) field differs: `WordRows` of documents,
 `WordTopics` for the totals.
 """
 
@@ -54,7 +54,7 @@ StateT = TypeVar("StateT", bound=State)
 
 StatsT = TypeVar("StatsT", bound=Stats)
 
-WordsT = TypeVar("WordsT", WordRows, WordTopics)  # of a visit, of totals
+WordsT = TypeVar("WordsT", WordRows, WordTopics)  # of documents, of totals
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class WordStats(Generic[WordsT]):
         return replace(self, **columns)
 
     def plus(self, other: Self) -> Self:
-        """Return the statistics of the documents of two visits."""
+        """Return the statistics of the documents of both."""
         sums = {}
         for item in fields(self):
             first, second = getattr(self, item.name), getattr(other, item.name)

@@ -68,7 +68,7 @@ class Nodes:
 
 
 class _Tables(NamedTuple):
-    """What is kept of a group beside its tokens."""
+    """What is kept of a group, but for its tokens."""
 
     weight: float  # b_g
     table: Array  # (n_nodes,)
@@ -183,7 +183,7 @@ class Groups:
         self.members[g], self.weights[g] = [], 0.0
 
     def agglomerate(self, n_groups: int, *, blocks: NDArray | None = None) -> list:
-        """Merge the two groups that gain most, until there are so many.
+        """Merge the two groups that gain most, until `n_groups` are left.
 
         With `blocks`, a label of each place, only groups of one label merge. Returns
         (gain, place of the first, place of the other) of each merge; the first takes
@@ -283,12 +283,12 @@ class Grouping:
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether evidence pays for having chosen one partition of so many."""
+        """Whether evidence pays for the choice among all partitions."""
         return self.gain > self.cost
 
 
 def group_topics(counts: TopicCounts, n_groups: int | None = None) -> Grouping:
-    """Look for the partition of topics with the most evidence, of so many groups.
+    """Search for the partition into `n_groups` groups with the most evidence.
 
     Starts are cuts of the average-linkage tree by correlation of topics' presence in
     documents, P_jk; from each, single topics move, with new concentrations in between.
@@ -324,7 +324,7 @@ def _start(counts: TopicCounts, labels: NDArray, n_groups: int | None) -> Eviden
 def _follow(
     counts: TopicCounts, start: Evidence, tol: float, *, free: bool
 ) -> Evidence:
-    """Move topics while each round gains so many nats per document."""
+    """Move topics while each round gains enough nats per document."""
     best = start
     for _ in range(MAX_ROUNDS):
         groups = Groups(counts, best.outer, best.inner, best.labels)
@@ -371,7 +371,7 @@ def linkage(counts: TopicCounts, evidence: Evidence) -> tuple[Array, Array]:
     steps = within + groups.agglomerate(1)
     gains = np.array([gain for gain, *_ in steps])
     heights = np.maximum.accumulate(gains.max(initial=0.0) - gains)
-    if 0 < len(within) < len(steps):  # a cut between has so many groups
+    if 0 < len(within) < len(steps):  # a cut between has this number of groups
         separate = heights[len(within) - 1] * (1.0 + 1e-9) + 1e-9
         heights[len(within) :] = np.maximum(heights[len(within) :], separate)
     tree, names, sizes = np.zeros((n - 1, 4)), list(range(n)), np.ones(n)

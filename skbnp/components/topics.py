@@ -64,7 +64,7 @@ def word_norm(topic_words: WordTopics, eta: float, weighting: Weighting) -> Arra
 
 
 def log_marginal(topic_words: WordTopics, eta: float) -> Array:
-    """logB(eta + S_k) - logB(eta) of each topic, (K,), in nats; visits all words."""
+    """logB(eta + S_k) - logB(eta) of each topic, (K,), in nats; reads all words."""
     growth, _ = topic_words.growth(eta)
     result = growth - log_growth(topic_words.shape[0] * eta, topic_words.total)
     if isinstance(topic_words, KnownWordTopics):
@@ -73,7 +73,7 @@ def log_marginal(topic_words: WordTopics, eta: float) -> Array:
 
 
 def divergence(topic_words: WordTopics, eta: float) -> float:
-    """KL(q(phi) || p(phi)) of all topics, in nats; visits all words."""
+    """KL(q(phi) || p(phi)) of all topics, in nats; reads all words."""
     prior, total = topic_words.shape[0] * eta, topic_words.total
     growth, moment = topic_words.growth(eta)
     expected = moment - total * psi(prior + total)
@@ -107,7 +107,7 @@ def with_blended_concentrations(old: StateT, new: StateT, step: float) -> StateT
 def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
     """Raise the bound in the topic prior: one exact tangent step.
 
-    Known topics, whose prior is not eta alone, do not say what it is; it stays where
+    Known topics, whose prior is not eta alone, do not count; it stays where
     the bound would fall for them.
 
     With tangents at the present eta, n the (word, topic) pairs in use, the maximum is
@@ -175,7 +175,7 @@ class WordTopicModel(Generic[StateT, StatsT]):
         return self.update(state, global_stats), global_stats
 
     def learn_priors(self, state: StateT, global_stats: StatsT) -> tuple[Self, StateT]:
-        """Learn the topic prior, if it is learned; visits all words."""
+        """Learn the topic prior, if it is learned; reads all words."""
         if self.learn_topic_prior:
             eta = update_topic_prior(global_stats.topic_words, state.topic_word_prior)
             state = replace(state, topic_word_prior=eta)

@@ -217,7 +217,7 @@ class WordTopics:
         return growths, moments
 
     def joint_growth(self, eta: float, one: int, other: int) -> float:
-        """By how much the former is larger for two topics together; visits both."""
+        """Rise of the growth if two topics are one; reads the columns of both."""
         self._settle()
         return joint_growth(self._seen_rows, self._scale, eta, one, other)
 
@@ -242,7 +242,7 @@ class WordTopics:
         fill_rows: Callable[..., None] = word_weights,
         tops: Array | None = None,
     ) -> NDArray[np.float32]:
-        """Table of the topics' weights for some words, as the kernel `fill_rows` says.
+        """Table of the topics' weights for some words, filled by `fill_rows`.
 
         `run` maps over parts of them, where there are many. The largest means of the
         words go to `tops`, (n_words,).
@@ -374,7 +374,7 @@ class WordTopics:
         if self._values.shape[1] > (1.0 + 2.0 * RESERVE) * len(order):
             self.trim()
 
-    # -- the table, and who reads it --------------------------------------------------
+    # -- the table, and the copies that share it --------------------------------------
 
     def _make_room(self) -> None:
         """Have a row for each word that is seen, and one for all others."""
@@ -395,7 +395,7 @@ class WordTopics:
             self._narrow(n_topics)
 
     def _narrow(self, n_columns: int) -> None:
-        """Keep the first columns, in the same memory if nobody else holds that."""
+        """Keep the first columns, in the same memory if no other array uses it."""
         _move_to_front(self._values, n_columns)
         shape = self._values.shape[0], n_columns
         try:
@@ -405,7 +405,7 @@ class WordTopics:
             self._values = flat.copy().reshape(shape)
 
     def _settle(self) -> None:
-        """Let the scale be all that the table is multiplied by."""
+        """Multiply the factors of a copy into the table; only the scale is left."""
         if self._factors:
             self._own()
 
@@ -421,7 +421,7 @@ class WordTopics:
         return values
 
     def _own(self) -> None:
-        """Make the table one's own, and writeable; memory maps are not."""
+        """Copy the table if it is shared or read-only, as memory maps are."""
         if self._is_shared or not self._values.flags.writeable:
             self._values, self.total = self._own_table(), self.total.copy()
         else:

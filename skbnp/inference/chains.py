@@ -55,7 +55,7 @@ class Chain(Protocol):
         """Tell about the last complete sweep, by columns of the history."""
 
     def saved_state(self, run: RunTasks = run_in_turn) -> "ChainState":
-        """Return what an estimator keeps of the last complete sweep, to go on."""
+        """Return what an estimator keeps of the last complete sweep, to continue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,8 @@ class GibbsChain(ABC, Generic[State]):
     """A chain that sweeps over documents in a row and stages what comes out.
 
     Streams are named by the number of the chain and of the sweep, and a sweep depends
-    on nothing but the state before: a chain goes on alike from a copy of its state.
+    on nothing but the state before: a chain continues with the same bits from a copy
+    of its state.
     """
 
     seed_entropy: int  # of the fit
@@ -145,12 +146,12 @@ class GibbsChain(ABC, Generic[State]):
         }
 
     def saved_state(self, run: RunTasks = run_in_turn) -> State:
-        """Return what an estimator keeps of the last complete sweep, to go on."""
+        """Return what an estimator keeps of the last complete sweep, to continue."""
         return self.state
 
 
 def pieces_of(begin: NDArray[np.int64], n_tokens: int) -> list[tuple[int, int]]:
-    """Ranges of documents, given their limits, of about so many tokens each."""
+    """Ranges of documents, given their limits, of about `n_tokens` tokens each."""
     ends = np.searchsorted(begin, np.arange(n_tokens, begin[-1], n_tokens))
     limits = np.unique([0, *ends.tolist(), len(begin) - 1]).tolist()
     return list(pairwise(limits)) or [(0, 0)]
@@ -240,7 +241,7 @@ def run_chains(
     keep : callable
         Runs after each sweep, together with its record or not at all.
     end_sweep : callable
-        Runs then, and says whether to stop.
+        Runs then, and returns whether to stop.
     """
     try:
         with executor:

@@ -1,8 +1,8 @@
-"""The loop of all variational learning: visits, updates of the globals, moves.
+"""The loop of all variational learning: local steps, updates of the globals, moves.
 
-A round visits parts of a corpus under one set of globals, and then the globals follow:
-how the totals take in what the documents say is the memory's affair, when parts are
-visited the schedule's, and what may change the components that of the moves.
+A round updates the local parameters of parts of a corpus with the globals fixed, then
+the globals. The statistics cache decides how the totals take in the statistics of the
+documents, the schedule the order of parts, and the moves what changes components.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from skbnp.inference.schedules import Round, Schedule
 
 __all__ = ["Learner", "PassLearner", "StreamLearner", "learn"]
 
-#: Documents of a stream for each component before those that nobody uses end.
+#: Documents of a stream for each component before unused ones end.
 DOCS_PER_COMPONENT = 10
 
 PosteriorT = TypeVar("PosteriorT", bound=Posterior)
@@ -47,10 +47,10 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     schedule : Schedule
     local_step : Visitor
     cache : Memory
-        What parts are remembered by, and how the totals take in a visit.
+        Statistics kept of parts, and how the totals take in those of a round.
     moves : Moves
     warm_up : float
-        Documents, of all passes together, that are first visited with mean weights.
+        Documents, of all passes together, whose local step uses mean weights.
     """
 
     posterior: PosteriorT
@@ -97,12 +97,12 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
 
     @property
     def is_warming_up(self) -> bool:
-        """Whether documents are visited with mean weights."""
+        """Whether the local step uses mean weights."""
         return self.n_passes * self.corpus.n_docs < self.warm_up
 
     @property
     def has_seen_enough(self) -> bool:
-        """Whether a component without data is one that nobody uses."""
+        """Whether enough documents were seen to end components without data."""
         return True
 
     def one_pass(self, monitor: Monitor) -> bool:
@@ -122,9 +122,9 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
         return is_exact and has_stayed
 
     def learn_round(self, round: Round, monitor: Monitor) -> None:
-        """Visit parts of the corpus, absorb what they say, and let the globals follow.
+        """Update the local parameters of a round, then totals and globals.
 
-        Nothing is written before all have been visited, and then everything, but for
+        Nothing is written before all local steps have ended, then all but
         moves: each is written by itself.
         """
         posterior, weighting, block_hook = self.posterior, Weighting.EXPECTED_LOG, None
@@ -151,7 +151,7 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     def update_local(
         self, round: Round, weighting: Weighting, block_hook: BlockHook | None
     ) -> LocalResults:
-        """Return what the documents of a round say."""
+        """Return the statistics of the documents of a round."""
         return self.corpus.update_local(
             self.local_step,
             self.posterior,
@@ -162,7 +162,7 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
         )
 
     def _count(self, n_docs: int) -> None:
-        """Note visits of documents, which are known."""
+        """Count the documents of a round."""
 
     def _recount(self, n_logged: int, monitor: Monitor) -> None:
         """Correct the last entry of the trace if moves have logged anything since."""
@@ -175,12 +175,12 @@ class StreamLearner(Learner[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
 
     @property
     def is_warming_up(self) -> bool:
-        """Whether documents are visited with mean weights."""
+        """Whether the local step uses mean weights."""
         return self.posterior.n_seen < self.warm_up
 
     @property
     def has_seen_enough(self) -> bool:
-        """Whether a component without data is one that nobody uses."""
+        """Whether enough documents were seen to end components without data."""
         posterior = self.posterior
         return posterior.n_seen >= DOCS_PER_COMPONENT * posterior.state.n_components
 
@@ -216,7 +216,7 @@ def learn(
 ) -> bool:
     """Visit the documents `n_passes` times, or until the bound has settled.
 
-    `begin_pass` and `end_pass` are called around each pass; the latter may ask to stop.
+    `begin_pass` and `end_pass` are called around each pass; the latter may stop it.
     `save` is called last, with whether learning ends before its time, and whether
     because the bound has converged, which is returned.
     """

@@ -1,13 +1,13 @@
 """Who runs the blocks: this thread, a pool of threads, or a backend of joblib.
 
 joblib's `Parallel` polls: a call lasts at least 10 ms, as long as a whole minibatch,
-where a pool that lives for the whole fit answers in some 30 microseconds. So joblib
-says how many jobs there are and runs everything once the user has chosen a backend
+where a pool that is kept for the whole fit answers in some 30 microseconds. So joblib
+gives the number of jobs and runs everything once the user has chosen a backend
 (`joblib.parallel_config`); otherwise the work runs on one pool per fit.
 Results come back in the order of the items, whoever finishes first.
 
 An interrupt that arrives while the calling thread takes a lock of the pool leaves the
-lock taken, or another error comes out. So it is held back until the lock is free.
+lock taken, or another error comes out. So it is deferred until the lock is free.
 Long work looks for interrupts itself; that of a pool ends when its executor does.
 """
 
@@ -29,7 +29,7 @@ __all__ = ["Executor", "Run", "RunTasks", "Task", "run_in_turn"]
 
 #: Seconds that an interrupt may have to wait for the first result.
 PATIENCE = 0.05
-#: Items of each thread that are held, with their results, which may be large.
+#: Items of each thread in memory, with their results, which may be large.
 AHEAD = 2
 T = TypeVar("T")
 S = TypeVar("S")
@@ -104,7 +104,7 @@ class Executor:
     def run(self, tasks: Sequence[Task]) -> None:
         """Run tasks that write to memory of this process, and wait for all of them.
 
-        Each thread takes the next one that nobody has begun, which costs less than an
+        Each thread takes the next one that has not begun, which costs less than an
         item of `map`. Without threads, they run one after the other. After an error no
         other task begins; of several errors that of the first task is raised.
         """
@@ -132,7 +132,7 @@ class Executor:
         items: Iterable[S],
         most: int,
     ) -> Iterator[T]:
-        """Let this thread work too: on the last item that nobody has begun."""
+        """Let this thread work too: on the last item that has not begun."""
         waiting: deque[tuple[Future[T], S]] = deque()
         try:
             for item in items:

@@ -1,4 +1,4 @@
-"""Local steps: visits of documents by block, sums of their words by range."""
+"""Local steps: documents by block, sums of their words by range."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from skbnp.rows.batch import Batch
 
 __all__ = ["BlockHook", "Collected", "DocumentLocalStep", "LocalStop", "Step"]
 
-#: Looks at what a block says while its responsibilities are at hand, on its thread.
+#: Reads a block while its responsibilities are in memory, on the thread of the block.
 BlockHook = Callable[..., object]
 
 
@@ -30,7 +30,7 @@ class LocalStop:
 
 @dataclass(slots=True)
 class Collected(Generic[StatsT]):
-    """What the documents of a batch say under one set of globals."""
+    """Statistics of the documents of a batch, given the globals."""
 
     stats: StatsT  # with WordRows
     n_tokens: NDArray[np.float64]  # (n_docs,)
@@ -40,7 +40,7 @@ class Collected(Generic[StatsT]):
 
 
 class Step(Protocol):
-    """What every document of a visit sees, and when its iteration stops."""
+    """What the local step of each document reads, and when its iteration stops."""
 
     prepare: Callable[..., "Step"]  # for a batch, under the globals of a posterior
 

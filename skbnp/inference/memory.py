@@ -1,4 +1,4 @@
-"""How totals take in what documents say: as running averages, or with memory."""
+"""How totals take in statistics of documents: running averages, or memoized sums."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ class DocumentCache:
     """What documents are remembered by in running averages; as it stands, nothing."""
 
     def initial_local(self, part: Part) -> object:
-        """Return what a visit of a part starts from."""
+        """Return what the local step of a part starts from."""
         return None
 
     def keep(self, round: Round, results: Sequence[LocalResult]) -> None:
-        """Remember a visit."""
+        """Keep the local parameters of a part for its next local step."""
 
     def empty(self) -> "DocumentCache":
         """Return one that remembers nothing yet."""
@@ -55,11 +55,11 @@ class DocumentStarts(DocumentCache):
         self._starts = {}
 
     def initial_local(self, part: Part) -> object:
-        """Return what a visit of a part starts from."""
+        """Return what the local step of a part starts from."""
         return self._starts.get(part.number)
 
     def keep(self, round: Round, results: Sequence[LocalResult]) -> None:
-        """Remember a visit."""
+        """Keep the local parameters of a part for its next local step."""
         for part, result in zip(round.parts, results, strict=True):
             self._starts[part.number] = result.cache
 
@@ -69,13 +69,13 @@ class DocumentStarts(DocumentCache):
 
     def copy(self) -> "DocumentStarts":
         """Return an independent copy."""
-        other = DocumentStarts()  # what documents said is never changed
+        other = DocumentStarts()  # kept local parameters are never changed
         other._starts = dict(self._starts)
         return other
 
 
 class RunningAverage(StatisticsCache):
-    """Totals are running averages of what visits say (online learning).
+    """Totals are running averages of statistics of rounds (online learning).
 
     Parameters
     ----------
@@ -97,13 +97,13 @@ class RunningAverage(StatisticsCache):
         return RunningAverage(self.documents.copy())
 
     def initial_local(self, part: Part) -> object:
-        """Return what a visit of a part starts from."""
+        """Return what the local step of a part starts from."""
         return self.documents.initial_local(part)
 
     def stochastic_update(
         self, posterior: Posterior, round: Round, change: Sequence[LocalResult]
     ) -> None:
-        """Move totals and globals by a step towards what the round says."""
+        """Move totals and globals by a step towards the statistics of the round."""
         blend(posterior, round, change)
         self.documents.keep(round, change)
 
@@ -142,7 +142,7 @@ class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
 
     @abstractmethod
     def initial_local(self, part: Part) -> object:
-        """Return what a visit of a part starts from."""
+        """Return what the local step of a part starts from."""
 
     @abstractmethod
     def _memo(self, results: LocalResultT) -> MemoT:
@@ -155,7 +155,7 @@ class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
     def stochastic_update(
         self, posterior: Posterior, round: Round, change: Sequence[LocalResultT]
     ) -> None:
-        """Exchange what parts say, or move by a step where nothing is remembered."""
+        """Replace statistics of parts, or take a step where none are kept."""
         if not self.is_complete:
             blend(posterior, round, change)
         for part, result in zip(round.parts, change, strict=True):
@@ -190,7 +190,7 @@ def blend(posterior: Posterior, round: Round, results: Sequence[LocalResult]) ->
 
 
 def incremental_update(posterior: Posterior, old: object, new: object) -> None:
-    """Let documents say something else, and the globals follow."""
+    """Replace the statistics of some documents, then update the globals."""
     posterior.replace_globals(
         *posterior.model.incremental_update(
             posterior.state, posterior.global_stats, old, new

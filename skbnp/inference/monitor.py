@@ -21,10 +21,10 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 History = dict[str, list]
-#: What another object needs to go on alike, by name.
+#: State from which another object continues with the same bits, by name.
 Account = Mapping[str, Any]
 
-#: Seconds without a message after which long work says how far it is.
+#: Seconds without a message after which long work logs its progress.
 SILENCE = 2.0
 
 
@@ -52,7 +52,7 @@ class Reporter:
         self._last_message = time.perf_counter()
 
     def report(self, text: str) -> None:
-        """Show a message about what goes on inside a fit."""
+        """Show a message about the progress of a fit."""
         if self.verbose:
             logger.info(text)
             self._last_message = time.perf_counter()
@@ -63,7 +63,7 @@ class Reporter:
             self.report(text)
 
 
-#: For work that nobody follows.
+#: For work whose progress is not shown.
 SILENT = Reporter()
 
 
@@ -82,7 +82,7 @@ class Monitor(Reporter):
     criterion : str
         Column of the trace for the bound, or for what stands in its place.
     parts_name, unit : str
-        What messages call components, and what the bound is told for one of.
+        What messages call components, and the unit of data per which the bound is.
     size : float or None
         What changes of the bound are compared with, its own size by default.
     """
@@ -136,7 +136,7 @@ class Monitor(Reporter):
             self.history[name][-1] = value
 
     def account(self) -> dict[str, object]:
-        """Return what another monitor needs to go on alike."""
+        """Return what another monitor needs to continue alike."""
         return {
             "history": {name: list(values) for name, values in self.history.items()},
             "n_passes": self.n_passes,
@@ -162,7 +162,7 @@ class Monitor(Reporter):
     ) -> bool:
         """Note the criterion after the last update of a pass; whether it has converged.
 
-        `is_exact_pass` says that the pass was an exact one: one of a warm-up or a trial
+        `is_exact_pass`: the pass was an exact one: one of a warm-up or a trial
         neither converges nor serves as the value to compare with. `has_ended` says that
         the learner has nothing left to do, which converges unless `tol` is zero.
         """
@@ -190,7 +190,7 @@ class Monitor(Reporter):
 
 
 def discarding(criterion: str = "elbo", verbose: int = 0) -> Monitor:
-    """Return a monitor of updates that are not the model's: nobody reads its trace."""
+    """Return a monitor of updates that are not the model's; its trace is discarded."""
     return Monitor(new_history(criterion), verbose=verbose, criterion=criterion)
 
 

@@ -15,16 +15,16 @@ __all__ = ["Model", "Posterior", "per_token"]
 
 
 class Model(Protocol[StateT, StatsT]):
-    """A variational model: hyperparameters in force, and how its globals follow.
+    """A variational model: hyperparameters in force, and updates of its globals.
 
     A state holds the small globals; totals are the additive statistics of what the
     globals know, components' counts included. Totals may change in place.
     """
 
-    criterion: ClassVar[str]  # what a fit is followed by
+    criterion: ClassVar[str]  # monitored value of a fit
     has_bound: ClassVar[bool]  # whether that is a bound of the evidence
     parts_name: ClassVar[str]  # what messages call components
-    unit: ClassVar[str]  # of the data, for which the criterion is told
+    unit: ClassVar[str]  # of the data, per which the criterion is given
 
     def stochastic_update(
         self,
@@ -53,7 +53,7 @@ ModelT = TypeVar("ModelT", bound=Model)
 
 @dataclass(slots=True)
 class Posterior(Generic[ModelT, StateT, StatsT]):
-    """Global variational parameters, and the account of what they have seen."""
+    """Global variational parameters, and the record of their learning."""
 
     model: ModelT
     state: StateT
@@ -90,12 +90,12 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         self.ids = getattr(state, "ids", self.ids)
 
     def follow_prior(self) -> None:
-        """Let topics with a prior of their own follow that of all others."""
+        """Rebase topics with priors of their own on the present topic prior."""
         if isinstance(self.global_stats, WordStats):
             self.global_stats.topic_words.rebase(self.state.topic_word_prior)
 
     def rename(self, names: NDArray[np.intp]) -> None:
-        """Give each id, and so each component, another name."""
+        """Replace each id by another one, in the lineage too."""
         self.ids, self.lineage = names[self.ids], renamed(self.lineage, names)
 
     @property

@@ -1,4 +1,4 @@
-"""What the loop of learning asks of documents, models, memories and moves."""
+"""Protocols of the loop of learning: documents, models, caches and moves."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ __all__ = [
 ]
 
 LearnerT = TypeVar("LearnerT")
-#: What the parts of a round say, see `LocalResult`, as it is of a model.
+#: Statistics of the parts of a round, a `LocalResult` of the model.
 LocalResults = Sequence[Any]
 
 
 class Summed(Protocol):
-    """What documents say, as far as totals take it in."""
+    """Statistics of documents that totals take in."""
 
     @property
     def stats(self) -> Stats:
@@ -42,7 +42,7 @@ class Summed(Protocol):
 
 
 class LocalResult(Summed, Protocol):
-    """What the documents of a part say under one set of globals."""
+    """Statistics of the documents of a part, given the globals."""
 
     @property
     def cache(self) -> object:
@@ -63,8 +63,8 @@ class LocalStep(Protocol):
     ) -> LocalResult:
         """Return the statistics of documents under a posterior, see `LocalResult`.
 
-        `weighting` says by what components weigh words; `remembered` is what the memory
-        recalls, and `block_hook` sees blocks while responsibilities are at hand.
+        `weighting` is what components weigh words by; `remembered` is what the cache
+        returns, and `block_hook` reads blocks while responsibilities are in memory.
         """
 
 
@@ -127,9 +127,9 @@ class Corpus:
         remembered: Sequence[object],
         block_hook: BlockHook | None,
     ) -> LocalResults:
-        """Let a visitor visit the parts of a round, in their order.
+        """Run the local step on the parts of a round, in their order.
 
-        The learner asks for nothing else of documents, wherever they are.
+        The learner uses documents by this method alone, wherever they are.
         """
         return [
             local_step.update_local(
@@ -144,7 +144,7 @@ class Corpus:
 
 
 class StatisticsCache(ABC):
-    """What parts are remembered by, and how totals take in what they say."""
+    """Statistics kept of parts, and how totals take in those of a round."""
 
     holds_corpus: ClassVar[bool] = True  # complete totals count each document once
 
@@ -155,7 +155,7 @@ class StatisticsCache(ABC):
 
     @abstractmethod
     def initial_local(self, part: Part) -> object:
-        """Return what a visit of a part starts from."""
+        """Return what the local step of a part starts from."""
 
     def prepare(self, posterior: Posterior, round: Round, results: LocalResults) -> Any:
         """Return what `stochastic_update` needs of a round, by default all results."""
@@ -173,13 +173,13 @@ class StatisticsCache(ABC):
 
 
 class Moves(Generic[LearnerT]):
-    """What changes the components between visits; as it stands, nothing."""
+    """Changes of the components between local steps; by default none."""
 
     def begin_pass(self, learner: LearnerT) -> None:
         """Change components before a pass."""
 
     def block_hook(self, learner: LearnerT) -> BlockHook | None:
-        """Return what to look at while blocks are visited, if anything."""
+        """Return a hook that reads blocks during the local step, if any."""
         return None
 
     def end_local_step(

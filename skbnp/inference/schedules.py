@@ -1,6 +1,6 @@
-"""In which order documents are visited, and how much a visit counts for.
+"""Order of the documents in a pass, and the weight of each round.
 
-A round visits parts of a corpus under one set of globals and ends with
+A round updates parts of a corpus with the globals fixed and ends with
 
     totals = (1 - step) * totals + step * scale * statistics of the parts,
 
@@ -31,10 +31,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Documents that are visited, and remembered, together."""
+    """Documents of one local step, whose statistics are kept together."""
 
     number: int  # in a pass
-    # None: known by number, by which parts are told apart.
+    # None: parts are distinguished by number.
     rows: NDArray[np.intp] = field(
         default_factory=lambda: np.empty(0, np.intp), compare=False
     )
@@ -47,7 +47,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Parts visited under one set of globals, and what their statistics count for."""
+    """Parts updated with the same globals, and the weight of their statistics."""
 
     parts: tuple[Part, ...]
     step: float  # rho
@@ -77,7 +77,7 @@ class Schedule(ABC):
         """Yield the rounds of one pass over the data."""
 
     def n_updates(self, n_passes: int) -> int:
-        """Updates by which steps have decreased after so many passes."""
+        """Updates by which steps have decreased after `n_passes` passes."""
         return n_passes
 
     def reset(self) -> "Schedule":
@@ -126,7 +126,7 @@ class ShardSchedule(Schedule):
     Parameters
     ----------
     n_shards, shards_per_round : int
-        Shards, and how many are visited under the same globals at the most.
+        Shards, and at most how many are updated with the same globals.
     """
 
     n_shards: int
@@ -152,7 +152,7 @@ class OnlineSchedule(Schedule):
     Parameters
     ----------
     n_rows, batch_size : int
-        Documents at hand; documents of a minibatch at the most.
+        Number of documents, and at most how many are in a minibatch.
     offset, decay : float
         tau and kappa.
     seed_entropy : int or None
@@ -227,7 +227,7 @@ class OnlineSchedule(Schedule):
         return replace(self, first_step=max(n_more, self.first_step))
 
     def n_updates(self, n_passes: int) -> int:
-        """Updates by which steps have decreased after so many passes."""
+        """Updates by which steps have decreased after `n_passes` passes."""
         return self.first_step + n_passes * self.n_batches
 
     def reset(self) -> "OnlineSchedule":

@@ -1,9 +1,9 @@
 """Rows by shard, wherever they are, and tasks that read them there.
 
-What a task returns is a function of the rows of a shard, of a world and of an argument.
-So a shard that is lost with its process is loaded elsewhere, and asked again: what
+What a task returns is a function of the rows of a shard, a broadcast and an argument.
+So a shard that is lost with its process is loaded elsewhere and the task repeated: what
 processes keep besides rows are caches. Sums go along one binary tree over the places of
-shards in a call, so that their bits do not depend on who added what.
+shards in a call, so that their bits do not depend on where sums were made.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +72,7 @@ class ProcessCache:
         self._lock = Lock()
 
     def once(self, kind: str, broadcast: Broadcast, make: Callable[[], T]) -> T:
-        """Return what is made of a world, by the first shard that asks."""
+        """Return what is computed of a broadcast, once for all shards of a process."""
         with self._lock:
             if self._kept.get(kind, ("",))[0] != broadcast.name:
                 self._kept.pop(kind, None)  # not two of them at a time
@@ -85,9 +85,9 @@ class ProcessCache:
         broadcast: Broadcast,
         make: Callable[[str | None, T | None], T | None],
     ) -> T | None:
-        """Return what the first shard that asks makes of the value of another world.
+        """Return a value computed, once for all shards, from that of another broadcast.
 
-        `make` is given the name of that world, and the value, which it may change; it
+        `make` gets the name of that broadcast, and the value, which it may change; it
         returns None if it cannot use that.
         """
         with self._lock:
@@ -111,7 +111,7 @@ class Shard:
     process: ProcessCache = field(default_factory=ProcessCache)
 
 
-#: A function of a module: (shard, world or None, argument) -> reply.
+#: A function of a module: (shard, broadcast or None, argument) -> reply.
 Task = Callable[[Shard, Any, Any], T]
 
 
@@ -157,7 +157,7 @@ class LocalShards(Shards):
     run : callable
         Maps over the blocks of rows of a shard, in order.
     is_lasting : bool
-        Whether the learner can count on caches: not if it is to go on elsewhere.
+        Whether the learner can count on caches: not if it may continue elsewhere.
     """
 
     def __init__(

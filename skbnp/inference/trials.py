@@ -1,6 +1,7 @@
 """Trials of edits: a proposal is followed for some rounds, then kept or rejected.
 
-What it touches is visited under the edited components; all else keeps what it said. A
+Rows that it touches get a local step under the edited components; all others keep
+their statistics. A
 kind of move lists its candidates, best guesses first, as tuples of ids by which a
 rejected one is known again, and makes proposals of them.
 """
@@ -149,8 +150,8 @@ def follow(
     Parameters
     ----------
     rounds : iterator of (float, object)
-        The bound after each round, and what was found. As many rounds are made as are
-        asked for.
+        The bound after each round, and what was found. Rounds are made when
+        they are requested.
     bound, least : float
         The bound without the edit, and nats by which it must rise.
     n_rounds, n_at_most : int

@@ -1,4 +1,4 @@
-"""Rows that are visited together, cut into blocks of work.
+"""Rows of one local step, cut into blocks of work.
 
 Blocks depend on the data alone, never on the number of threads: their results are
 added in their order, so the sums have the same bits whoever computed them.
@@ -42,7 +42,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Documents that are visited under the same globals."""
+    """Documents whose local step reads the same globals."""
 
     n_docs: int
     words: NDArray[np.intp]  # (n_words,) increasing, columns of the matrix
@@ -53,7 +53,7 @@ class Batch:
 
     @classmethod
     def from_counts(cls, X: sp.csr_array, n_topics: int = 1) -> "Batch":
-        """Cut a canonical CSR matrix into blocks for a model of so many topics."""
+        """Cut a canonical CSR matrix into blocks for a model of `n_topics` topics."""
         n_docs, n_features = X.shape
         words, local = _compact(X.indices, n_features)
         indptr = X.indptr.astype(np.int64)
@@ -87,7 +87,7 @@ class Batch:
         return joined(self.blocks, "n_tokens")
 
     def parts(self, size: int) -> Iterator["Batch"]:
-        """Yield blocks that go together, of about so many stored counts."""
+        """Yield ranges of blocks, of about `size` stored counts each."""
         taken, n_counts = list[Block](), 0
         for block in self.blocks:
             taken.append(block)

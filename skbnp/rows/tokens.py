@@ -56,7 +56,7 @@ class Tokens:
         return starts, np.diff(starts, append=len(self))
 
     def check_after(self, n_before: int) -> None:
-        """Raise ValueError if counts overflow with so many from before.
+        """Raise ValueError if counts overflow when added to `n_before`.
 
         No document, and no table, is without a token: counts of tokens are largest.
         """

@@ -102,7 +102,7 @@ class Tree:
         return tree
 
     def check(self) -> None:
-        """Raise ValueError if the arrays do not tell a tree; the message says where."""
+        """Raise ValueError if the arrays are not those of a tree, with the position."""
         ids, depth = self.ids, self.depth
         if len(ids) != len(depth):
             raise ValueError(f"{len(ids)} ids do not go with {len(depth)} depths.")

@@ -39,7 +39,7 @@ T = TypeVar("T")
 KIND = "~"
 #: Version of the format.
 FORMAT = "checkpoint/2"
-#: Members of a file beside arrays: JSON, and the digest of all others.
+#: Members of a file other than arrays: JSON, and the digest of all others.
 TEXT, DIGEST = "text.json", "digest.txt"
 #: What JSON has as it is.
 ATOMS = {bool, float, int, str, type(None)}
@@ -131,7 +131,7 @@ def read_newest(
     Raises
     ------
     ValueError
-        If all are damaged; `cure` says what to do.
+        If all are damaged; `cure` is the advice in the message.
     """
     damaged: list[str] = []
     for path in paths:
@@ -162,7 +162,7 @@ def read_newest(
 
 
 class FitFile:
-    """One file of a fit that goes on, and the one before it until the fit has ended.
+    """The newest file of a fit, and the one before it until the fit has ended.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class FitFile:
     Attributes
     ----------
     is_loaded : bool
-        Whether the fit goes on that the file was loaded for, however it began.
+        Whether the fit continues from the file, however it began.
     """
 
     def __init__(self, path: str | os.PathLike, every: int):
@@ -181,7 +181,7 @@ class FitFile:
         self.previous = self.path.with_name(f"{self.path.name}.previous")
 
     def write(self, label: Mapping[str, str], content: object) -> None:
-        """Write a file; the one that was there stays beside it."""
+        """Write a file; the one before is kept."""
         write_archive(self.path, label, content, keep=self.previous)
 
     def write_last(self, label: Mapping[str, str], content: object) -> None:
@@ -281,7 +281,7 @@ def _bytes_of(array: np.ndarray) -> bytes:
 
 
 def _array_of(content: bytes) -> np.ndarray:
-    """Read an array; its size is that of the content, whatever the header says."""
+    """Read an array; its size is that of the content, whatever the header declares."""
     file = BytesIO(content)
     if npy.read_magic(file) != (1, 0):
         raise ValueError("an array is of another version")

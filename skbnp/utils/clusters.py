@@ -26,7 +26,7 @@ def kmeans(X: sp.csr_array, n_clusters: int, rng: np.random.Generator) -> NDArra
 def cluster_rows(
     rows: NDArray | sp.csr_matrix, n_clusters: int, rng: np.random.Generator
 ) -> NDArray:
-    """Label rows by k-means; there may be fewer clusters than asked."""
+    """Label rows by k-means; there may be fewer clusters than requested."""
     from sklearn.cluster import KMeans  # much to import, for a start of some models
 
     seed = int(rng.integers(2**31))

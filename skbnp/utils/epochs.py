@@ -38,7 +38,7 @@ Order = tuple[Label, ...] | None
 
 #: Rows below which epochs are too small: with three in each of 12 epochs two topics
 #: without a common word, four, and ten planted ones were taken for fewer in some draw;
-#: with four, two topics were told apart in all.
+#: with four, two topics were distinguished in all.
 LEAST_ROWS = 4
 #: Labels that a message lists at most.
 N_SHOWN = 5
@@ -348,7 +348,7 @@ def _warn_if_unclear(labels: Sequence[Label]) -> None:
         )
 
 
-# -- labels beside those that are known ------------------------------------------------
+# -- labels compared with those that are known -----------------------------------------
 
 
 def check_after(
@@ -446,7 +446,7 @@ def _without_order(label: Label, known: Sequence[Label]) -> ValueError:
 
 
 def warn_of_newest(known: Sequence[Label]) -> None:
-    """Warn where no label says which of several trees explains rows."""
+    """Warn if rows have no label and there are several trees."""
     if len(known) > 1:
         warn_caller(
             f"epochs is None: all rows are explained by the newest of {len(known)} "

@@ -1,4 +1,4 @@
-"""Whether values are what type hints say, as far as a file could have it wrong."""
+"""Whether values have the types of hints, as far as a file could break them."""
 
 from collections.abc import Mapping, Sequence, Set
 from numbers import Integral, Real

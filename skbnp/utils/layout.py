@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["DEEPEST", "tidy"]
 
-#: Levels of a tree that is drawn, at the most: nobody could read more.
+#: Levels of a tree that is drawn: more would be illegible.
 DEEPEST = 200
 
 

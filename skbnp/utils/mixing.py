@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 __all__ = ["FEWEST", "has_mixed", "mixing"]
 
-#: Sweeps below which nothing is said of mixing: halves of chains need four each.
+#: Sweeps below which mixing is not reported: halves of chains need four each.
 FEWEST = 8
 
 

@@ -3,7 +3,7 @@
 Objects are saved by the tag of their class, which has a version and no module, and by
 their fields. A file names no class of the package but that of the estimator, so that
 whoever loads it has one class to trust; the classes that it can make are those that
-`register` names, and no number of a file decides how much memory is asked for.
+`register` names, and no number of a file decides how much memory is allocated.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from skbnp.utils.hints import fits
 
 __all__ = ["from_plain", "register", "registered", "to_plain"]
 
-#: Key of a dict that stands for something else; its value says what.
+#: Key of a dict that stands for another object; its value is the tag.
 IS, HOLDS, NUMBER = "__is__", "__holds__", "__number__"
 #: What is never taken apart.
 ATOMS = (str, bytes, int, float, type(None))

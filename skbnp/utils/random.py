@@ -1,7 +1,8 @@
 """Random streams named by what they are for.
 
 A fit draws 128 bits of entropy once. Every later draw comes from a stream that is named
-by a purpose and the place of the work (step, block, chain), never by who does the work.
+by a purpose and the place of the work (step, block, chain), never by the thread or
+process that does it.
 So there is no stream state to carry, save or share, and the number of threads cannot
 change a draw.
 """

@@ -84,7 +84,7 @@ __all__ = [
 
 #: What samplers take, in one document and in all.
 MOST_DOC_TOKENS, MOST_ALL_TOKENS = 10**8, 2**31 - 1
-#: Copies of rows that weights may ask for.
+#: Largest number of copies of rows by weights.
 MOST_COPIES = 2**31 - 1
 #: Share of the tokens that rounding must leave.
 LEAST_LEFT = 0.1
@@ -106,7 +106,7 @@ def check_documents(
     Parameters
     ----------
     estimator : estimator instance
-        The estimator that asks. Its number and names of features are compared with
+        The calling estimator. Its number and names of features are compared with
         those of `X`, or are set, but only once `X` is known to be valid.
     X : {array-like, sparse matrix, sparse array, dataframe} of shape \
             (n_samples, n_features)
@@ -114,7 +114,7 @@ def check_documents(
     reset : bool
         Whether `X` defines the vocabulary.
     method : str
-        The public method that asks, for messages.
+        The public method that calls, for messages.
     accept : callable
         Refuses or converts valid counts, before they define the vocabulary.
     vocabulary : Vocabulary or None
@@ -224,8 +224,8 @@ def check_copies(sample_weight: ArrayLike, X: MatrixLike) -> NDArray[np.intp]:
     if len(broken):
         row = int(broken[0])
         raise ValueError(
-            "sample_weight must be whole numbers, for a row counts as so many copies "
-            f"of it, got {weights[row]:g} for row {row}. Multiply all by a common "
+            "sample_weight must be whole numbers, the copies that a row counts as, "
+            f"got {weights[row]:g} for row {row}. Multiply all by a common "
             "factor and round, or draw rows by weight: "
             "X[rng.choice(len(w), size, p=w / w.sum())]."
         )
@@ -256,14 +256,14 @@ def check_rows(
     Parameters
     ----------
     estimator : estimator instance
-        The estimator that asks. Its number and names of features are compared with
+        The calling estimator. Its number and names of features are compared with
         those of `X`, or are set, but only once `X` is known to be valid.
     X : {array-like, dataframe} of shape (n_samples, n_features)
         Rows of finite numbers. Never written to.
     reset : bool
         Whether `X` defines the features.
     method : str
-        The public method that asks, for messages.
+        The public method that calls, for messages.
 
     Returns
     -------
@@ -306,7 +306,7 @@ def check_coordinates(
     Parameters
     ----------
     estimator : estimator instance
-        The estimator that asks, for messages.
+        The calling estimator, for messages.
     X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_columns)
         Finite numbers. Never written to.
     n_columns : int
@@ -335,7 +335,7 @@ def check_directions(
     Parameters
     ----------
     estimator : estimator instance
-        The estimator that asks. Its number and names of features are compared with
+        The calling estimator. Its number and names of features are compared with
         those of `X`, or are set, but only once `X` is known to be valid.
     X : {array-like, sparse matrix, sparse array, dataframe} of shape \
             (n_samples, n_features)
@@ -343,7 +343,7 @@ def check_directions(
     reset : bool
         Whether `X` defines the features.
     method : str
-        The public method that asks, for messages.
+        The public method that calls, for messages.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What an issue should tell of the machine and the packages at hand."""
+"""Versions of the machine and the packages, for reports of faults."""
 
 import platform
 import sys

@@ -2,8 +2,8 @@
 
 With thousands of features a mean is so near to the rows that it is the mean of that
 none would leave, and where a soft assignment ends follows from where it begins. So
-before the visits by which the bound rises, rows choose their nodes by scores in which
-they have no part. First in some collapsed visits of all rows at once
+before the local steps by which the bound rises, rows choose their nodes by scores
+without their own part. First in some collapsed steps of all rows at once
 (`NodeTable.collapsed`), by which nodes follow their rows from the epoch before. Then
 one by one: given the nodes of all others, a row goes to the best node e by
 
@@ -12,14 +12,14 @@ one by one: given the nodes of all others, a row goes to the best node e by
 n_e being the natural parameter without the row, see `directions`; or to a new child of
 a node, of which n is kappa0 k1 E_e. The sampler of the model draws from this
 distribution, [1]; here its mode is taken, as Dhillon, Guan and Kogan (2002) let rows
-win and lose clusters of spherical k-means one by one. What a row says is left out of
-the means of the nodes above, too, and so of the priors of their children: else a row
-would find all nodes good that are near its own. After each pass over the rows tree and
+win and lose clusters of spherical k-means one by one. Statistics of a row are
+left out of the means of the nodes above, too, and so of the priors of their children:
+else all nodes near its own would have high scores. After each pass over the rows tree and
 globals follow.
 
 In an epoch with a past a new node must be better by the evidence that a birth needs.
 Where rows of a topic that begins join those of another, whose direction follows them,
-its own rows would leave it. So after the first visit, when they are at one node, births
+its own rows would leave it. So after the first step, when they are at one node, births
 are tried; rows then choose with them and without, and what has the higher bound stays.
 
 [1] Dubey, Ho, Williamson and Xing, "Dependent nonparametric trees for dynamic
@@ -64,10 +64,10 @@ from skbnp.trees import Tree
 __all__ = ["Assigned", "assign_rows"]
 
 Ints = NDArray[np.intp]
-#: Globals, statistics of rows that are not at hand, and nodes of those that are.
+#: Globals, statistics of rows of earlier calls, and nodes of the rows of this one.
 _Start = tuple[EpochModel, EpochState, EpochStats, Ints]
 
-#: Collapsed visits of all rows, and passes in which they choose nodes one by one.
+#: Collapsed steps of all rows, and passes in which they choose nodes one by one.
 N_VISITS, N_PASSES = 3, 4
 #: Turns of priors and directions after each.
 PRIOR_TURNS = 1
@@ -158,7 +158,7 @@ def _starts(
     run: Run,
 ) -> list[_Start]:
     """Visit rows; globals that follow, and others with births if some gain enough."""
-    first = _visit(model, state, others, X, run)
+    first = _score_all(model, state, others, X, run)
     starts = [(first.model, first.state, first.others, first.nodes)]
     if moves is not None and len(state.with_past):
         births = _propose_births(first, X, moves, rng, run)
@@ -169,8 +169,8 @@ def _starts(
 
 
 @dataclass(frozen=True, slots=True)
-class _Visited:
-    """What rows said in a visit, and globals that have followed it."""
+class _Scored:
+    """Assignments of rows in a collapsed step, and the globals after it."""
 
     memo: Memo
     model: EpochModel
@@ -184,15 +184,15 @@ class _Visited:
         return self.memo.nodes[:, 0].astype(np.intp)
 
 
-def _visit(
+def _score_all(
     model: EpochModel, state: EpochState, others: EpochStats, X: sp.csr_array, run: Run
-) -> _Visited:
+) -> _Scored:
     """Visit rows, their own parts left out."""
     memo, stats = update_local(NodeTable.collapsed(state, model.priors), X, run=run)
     tree = state.tree
     result = _followed(model, state, others.plus(stats), others)
     gone = np.setdiff1d(tree.ids, result[1].tree.ids).tolist()
-    return _Visited(replay_memo(memo, [Remove(node) for node in gone]), *result)
+    return _Scored(replay_memo(memo, [Remove(node) for node in gone]), *result)
 
 
 def _choose_nodes(
@@ -208,10 +208,10 @@ def _choose_nodes(
 ) -> Assigned:
     """Visit rows some more, then let them choose; new nodes are opened up to `most`."""
     for _ in range(1, N_VISITS):
-        visited = _visit(model, state, others, X, run)
-        model, state, others = visited.model, visited.state, visited.others
-        nodes = visited.nodes
-        del visited
+        scored = _score_all(model, state, others, X, run)
+        model, state, others = scored.model, scored.state, scored.others
+        nodes = scored.nodes
+        del scored
     stats = _sums(state.tree, others, X, nodes)
     for _ in range(N_PASSES):
         n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW)
@@ -229,15 +229,15 @@ def _choose_nodes(
 
 
 def _propose_births(
-    visited: _Visited,
+    scored: _Scored,
     X: sp.csr_array,
     moves: EpochMoves,
     rng: np.random.Generator,
     run: Run,
 ) -> list[Proposed]:
     """Propose new children of all nodes that have rows, those of most gain first."""
-    model, state, stats = visited.model, visited.state, visited.stats
-    tree, memo, priors = state.tree, visited.memo, visited.model.priors
+    model, state, stats = scored.model, scored.state, scored.stats
+    tree, memo, priors = state.tree, scored.memo, scored.model.priors
     targets = np.sort(tree.ids[stats.masses > LEAST_ROWS + NO_ROWS]).tolist()
     collected = collect_at_hand(X, memo, targets, len(tree), moves.birth_rows)
     naturals = Naturals.of(state, priors).by_position(tree)
@@ -252,15 +252,15 @@ def _propose_births(
     return sorted(gaining, key=lambda one: -one.gain)
 
 
-def _with_births(visited: _Visited, births: list[Proposed]) -> _Start:
+def _with_births(scored: _Scored, births: list[Proposed]) -> _Start:
     """Let rows be where births have them, and globals follow."""
-    model, state, nodes = visited.model, visited.state, visited.nodes
+    model, state, nodes = scored.model, scored.state, scored.nodes
     tree, births = state.tree, renumbered(births, state.tree)
     for one in births:
         nodes[one.rows] = one.memo.nodes[:, 0]
     records = [one.birth for one in births]
-    state, _ = replay(state, visited.stats, model.priors, records)
-    return model, state, followed(visited.others, tree, state.tree, {}), nodes
+    state, _ = replay(state, scored.stats, model.priors, records)
+    return model, state, followed(scored.others, tree, state.tree, {}), nodes
 
 
 def _followed(

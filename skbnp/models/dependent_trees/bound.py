@@ -22,7 +22,7 @@ all updates and the bound
 log C_V(rho) is convex in this product: its expectation is not below what is written
 here, and its tangent, from which the update of a parent comes, is not above. So every
 update ascends this function. It is a bound of the evidence but for what `directions`
-says of h*, some tenths of a nat for each node.
+has on h*, some tenths of a nat for each node.
 
 Departures from [1]: directions of a node and its parent are not independent under q;
 means are E theta, where the supplement has directions of length one, with which there
@@ -30,7 +30,7 @@ is no bound; the mean direction of the rows counts as one row, where [1] has it 
 parent of the root: there a tree without differences, kappa0 without limit, costs
 nothing; the pull of children on their parent through rho is
 -A_V(rho) kappa0 k1 k2 / rho, the slope of log C_V, where the supplement has
-3 (V/2 - 1) kappa0 k1 k2 / rho; beta is one for all nodes, as the model says, at its
+3 (V/2 - 1) kappa0 k1 k2 / rho; beta is one for all nodes, as in the model, at its
 exact maximum; kappa0 is learned, and not 100.
 """
 

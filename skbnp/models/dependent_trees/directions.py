@@ -21,7 +21,7 @@ and what directions add to the bound is
     sum_e n_e'E_e - h*(|E_e|; v_e) + log C_V(rho_e),
     h(y; v) = -log C_V(sqrt(y^2 + v)),    h*(e; v) = max_y y e - h(y; v),
 
-n_e being what priors and rows say in E_e. With v = 0 this is mean field, whose entropy
+n_e being the part of priors and rows in E_e. With v = 0 this is mean field, of entropy
 -log C_V(eta) - eta A_V(eta) is -h*(e; 0). -h* rises with v, and is concave in v and in
 e, hence concave in E_parent.
 
@@ -86,7 +86,7 @@ def conjugate(lengths: Array | float, spreads: Array | float, dimension: int) ->
 def optimal_length(
     natural: float, spread: float, lengths_below: Array, pull: float, dimension: int
 ) -> float:
-    """Return |E| of a node that maximises the bound, those of its children held fixed.
+    """Return |E| of a node that maximises the bound, with those of its children fixed.
 
     Of n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)), n being `natural`, v `spread`, and
     K `pull`.

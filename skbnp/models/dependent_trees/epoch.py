@@ -1,6 +1,6 @@
 """An epoch on the common loop: its model, and the epochs that are closed behind it.
 
-The bound of an epoch is given those before it, which are never visited again. Densities
+The bound of an epoch is given those before it, which are updated no more. Densities
 are with respect to the uniform one on the sphere, so that a bound, as a score, is what
 is gained over knowing nothing, and does not depend on how the sphere is measured.
 """
@@ -108,7 +108,7 @@ class EpochModel:
 
         A strong prior draws directions together, which makes it stronger: one turn for
         each pass would take a hundred passes. Directions are updated from the root down
-        in one turn and up again in the next, in so many turns at the most.
+        in one turn and up again in the next, in at most this number of turns.
         """
         learns_past_weight = self.learns_past_weight and len(state.with_past) > 0
         if not (self.learns_prior_concentration or learns_past_weight):
@@ -172,7 +172,7 @@ def without(global_stats: EpochStats, old: EpochStats) -> EpochStats:
 
 @dataclass(frozen=True, slots=True)
 class ClosedEpoch:
-    """An epoch that is never visited again, as prediction reads it."""
+    """An epoch that is not updated any more, as prediction reads it."""
 
     label: Label
     state: EpochState  # without its past

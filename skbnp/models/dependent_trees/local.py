@@ -3,18 +3,18 @@
     q(z = e) is proportional to exp(E log pi_e + beta E_e'x).
 
 With thousands of features E_e is so near to the rows of e that none of them would
-leave. So an epoch begins with collapsed visits, see `assignments`: the part that a row
+leave. So an epoch begins with collapsed steps, see `assignments`: the part that a row
 has in E_e is left out, and theta_e integrated out given the other rows,
 
     q(z = e) is proportional to exp(E log pi_e + h(|n_e + beta x|) - h(|n_e|)),
 
 n_e being the natural parameter without the row, see `directions`. The bound may fall in
-such visits.
+such steps.
 
 Of each row the eight best nodes are kept, as many as within 40 nats of the best: with
 hundreds of words the ninth is hundreds of nats below. They are rounded to single
 precision and made to add up to one before anything is summed over them, so that what a
-memo recalls has the bits of the visit that made it.
+memo returns has the bits of the step that made it.
 """
 
 from collections.abc import Callable, Sequence
@@ -85,7 +85,7 @@ class Memo:
         )
 
     def replaced(self, rows: NDArray[np.intp], new: "Memo") -> "Memo":
-        """Let some rows say something else; what they left out may be anything."""
+        """Replace assignments of some rows; the bound of nodes left out is dropped."""
         nodes, weights = self.nodes.copy(), self.weights.copy()
         scores, rest = self.scores.copy(), self.rest.copy()
         nodes[rows], weights[rows] = new.nodes, new.weights
@@ -155,7 +155,7 @@ def update_local(
 
 
 def sum_rows(tree: Tree, memo: Memo, X: sp.csr_array, *, run: Run = map) -> EpochStats:
-    """Sum over remembered rows, as the visit did that they are remembered from."""
+    """Sum the statistics of rows by their memo, with the bits of the local step."""
     n_rows = X.shape[0]
 
     def add_up(begin: int) -> EpochStats:
@@ -169,7 +169,7 @@ def sum_rows(tree: Tree, memo: Memo, X: sp.csr_array, *, run: Run = map) -> Epoc
 
 
 def _folded(X: sp.csr_array, n_columns: int) -> sp.csr_array:
-    """Return rows with so many columns; those behind are put to the last one."""
+    """Return rows with `n_columns` columns; further ones are added to the last."""
     columns = np.minimum(X.indices, n_columns - 1)
     return sp.csr_array((X.data, columns, X.indptr), (X.shape[0], n_columns))
 

@@ -1,4 +1,4 @@
-"""Rows by shard: who has them visited, and what is known of what they say."""
+"""Rows by shard: their local step, and the cache of their statistics."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ Ints = NDArray[np.intp]
 
 
 class ShardCorpus(Corpus):
-    """Rows that are visited where they are."""
+    """Rows whose local step runs where they are."""
 
     def __init__(self, shards: Shards):
         self.shards = shards
@@ -66,21 +66,21 @@ class ShardCorpus(Corpus):
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """What the rows of a round say, and what they said before."""
+    """Statistics of the rows of a round, and those before it."""
 
     stats: EpochStats
-    broadcast: Broadcast  # in which they were visited
+    broadcast: Broadcast  # of their local step
     before: EpochStats | None = None  # None where the round is all rows
 
 
 class RowLocalStep:
-    """Has shards visited.
+    """Runs the local step of shards.
 
     Parameters
     ----------
     shards : Shards
     n_rounds : int
-        Visits of other shards, at the most, before a shard is visited again.
+        At most this number of rounds are between two local steps of a shard.
     seen : SeenWords or None
         Columns of the state, if rows of the shards have others too.
     """
@@ -95,19 +95,19 @@ class RowLocalStep:
         numbers: Sequence[int],
         before: EpochStats | None = None,
     ) -> RowResult:
-        """Visit shards under the present globals of a posterior."""
+        """Run the local step of shards under the present globals."""
         broadcast = self.broadcast(posterior)
         stats = self.shards.total(update_rows, numbers, broadcast)
         return RowResult(stats, broadcast, before)
 
     def resume(self, cache: "EpochCache") -> None:
-        """Go on after the newest visit that a memory has."""
+        """Continue after the newest local step in a cache."""
         broadcasts = [sent.broadcast for sent in cache.visits]
         newest = max(broadcasts, key=lambda broadcast: broadcast.content.drift.step)
         self._last = None, newest
 
     def broadcast(self, posterior: Posterior) -> Broadcast:
-        """Return what rows see; equal states are one world."""
+        """Return what rows read; the same state is broadcast once."""
         state, last = posterior.state, self._last
         if last is None or last[0] is None or last[0]() is not state:
             before: Sight | None = None if last is None else last[1].content
@@ -122,23 +122,23 @@ class RowLocalStep:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LastBroadcast:
-    """When shards were visited, and which moves they have followed since."""
+    """Broadcast of the last local step of shards, and the moves since."""
 
     broadcast: Broadcast
     edits: tuple[Edit, ...] = ()
 
 
 class EpochCache(StatisticsCache):
-    """Totals hold each row once, with what it said at its last visit.
+    """Totals contain each row once, with its statistics at its last local step.
 
-    The first pass visits all rows under the globals of the start.
+    The first pass updates all rows under the globals of the start.
 
     Parameters
     ----------
     shards : Shards
         Rows of the epoch.
     others : EpochStats
-        What rows of the epoch said that are not at hand any more, by the present tree.
+        Statistics of rows of the epoch from earlier calls, by the present tree.
     run : callable
         Maps over work that needs no rows, in order.
     """
@@ -146,25 +146,25 @@ class EpochCache(StatisticsCache):
     def __init__(self, shards: Shards, others: EpochStats, run: Run = map):
         self.shards, self.others, self.run = shards, others, run
         self.visits: list[LastBroadcast] = []  # of each shard
-        self._is_fresh = False  # totals are the sum over all rows at their last visit
+        self._is_fresh = False  # totals are the sum over all rows at their last step
 
     @property
     def is_complete(self) -> bool:
-        """Whether every shard has been visited."""
+        """Whether every shard has had a local step."""
         return bool(self.visits)
 
     @property
     def has_others(self) -> bool:
-        """Whether there are rows that are not at hand."""
+        """Whether there are rows of earlier calls."""
         return bool(self.others.masses.any())
 
     def initial_local(self, part: Part) -> None:
-        """Return nothing: shards remember."""
+        """Return nothing: shards keep their own assignments."""
 
     def stochastic_update(
         self, posterior: Posterior, round: Round, change: Sequence[RowResult]
     ) -> None:
-        """Let rows say something else, and the globals follow."""
+        """Replace the statistics of rows, then update the globals."""
         model, state, (result,) = posterior.model, posterior.state, change
         numbers = [part.number for part in round.parts]
         broadcast = (
@@ -200,7 +200,7 @@ class EpochCache(StatisticsCache):
         rows: Ints,
         assignments: Memo,
     ) -> None:
-        """Follow moves, by which some rows say something else."""
+        """Apply moves, which change the assignments of some rows."""
         tree = posterior.state.tree
         new = tree
         for record in records:
@@ -215,7 +215,7 @@ class EpochCache(StatisticsCache):
             self.visits = [followed_by[sent] for sent in self.visits]
 
     def account(self) -> dict[str, object]:
-        """Return what another memory of the same rows needs to go on alike."""
+        """Return what another cache of the same rows needs to continue alike."""
         return {
             "visits": self.visits,
             "others": self.others,
@@ -223,18 +223,18 @@ class EpochCache(StatisticsCache):
         }
 
     def resume(self, account: Account) -> None:
-        """Go on where another memory was."""
+        """Continue where another cache was."""
         self.visits, self.others = account["visits"], account["others"]
         self._is_fresh = account["is_fresh"]
 
-    # What rows are asked --------------------------------------------------------------
+    # Sums over rows -------------------------------------------------------------------
 
     def global_stats(self, tree: Tree) -> EpochStats:
-        """Sum what all rows say."""
+        """Sum the statistics of all rows."""
         return self.others.plus(self.recalled(range(len(self.visits)), tree))
 
     def recalled(self, numbers: Iterable[int], tree: Tree) -> EpochStats:
-        """Sum what the rows of some shards say."""
+        """Sum the statistics of the rows of some shards."""
         return self._total(sum_shard_rows, numbers, tree)
 
     def losses(self) -> PairLosses:
@@ -285,7 +285,7 @@ class EpochCache(StatisticsCache):
         return reduce(lambda one, other: one.plus(other), parts)
 
     def _groups(self, numbers: Iterable[int]) -> dict[LastBroadcast, list[int]]:
-        """Shards by their last visit."""
+        """Shards by their last broadcast."""
         groups: dict[LastBroadcast, list[int]] = {}
         for number in numbers:
             groups.setdefault(self.visits[number], []).append(int(number))
@@ -301,7 +301,7 @@ class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochCache]):
     def update_local(
         self, round: Round, weighting: Weighting, block_hook: BlockHook | None
     ) -> list[RowResult]:
-        """Visit the shards of a round together."""
+        """Run the local step of the shards of a round together."""
         numbers, before = [part.number for part in round.parts], None
         if len(numbers) < len(self.cache.shards.n_rows):
             tree = self.posterior.state.tree

@@ -35,7 +35,7 @@ class Naturals:
     """Natural parameters of nodes along their means; columns go by id.
 
     Where a node has children, a row moves its mean less: the natural parameter that
-    counts is a share of what priors and rows say.
+    counts is a share of the natural parameter by priors and rows.
     """
 
     lengths: Array  # (n_nodes,) |n|, the share aside
@@ -47,7 +47,7 @@ class Naturals:
 
     @classmethod
     def of(cls, state: EpochState, priors: TreePriors) -> "Naturals":
-        """Read them off the means."""
+        """Compute natural parameters from the means of a state."""
         dimension = state.dimension
         lengths, spreads = lengths_and_spreads(state, priors)
         y = natural_lengths(lengths, spreads, dimension)
@@ -61,7 +61,7 @@ class Naturals:
         return places.taken(np.argsort(state.tree.ids))
 
     def taken(self, order: NDArray[np.intp]) -> "Naturals":
-        """Return them in another order."""
+        """Return the same nodes in another order."""
         return Naturals(
             self.lengths[order],
             self.mean_lengths[order],
@@ -108,11 +108,11 @@ class NodeTable:
     directions: NDArray[np.float32]  # (n_tiles, n_columns, TILE) E
     log_weights: Array  # (n_tiles * TILE,) E log pi, -inf behind the last
     concentration: float  # beta
-    naturals: "Naturals | None" = None  # for collapsed visits
+    naturals: "Naturals | None" = None  # for collapsed steps
 
     @classmethod
     def collapsed(cls, state: EpochState, priors: TreePriors) -> "NodeTable":
-        """Return what rows see of an epoch in a collapsed visit."""
+        """Return what rows read of an epoch in a collapsed step."""
         table = cls.of(state, priors)
         return replace(table, naturals=Naturals.of(state, priors))
 

@@ -1,8 +1,8 @@
-"""What shards of rows are asked in learning, and what they remember.
+"""Tasks of shards of rows in learning, and what shards keep.
 
-A shard remembers which nodes its rows were at when they were last visited, and follows
-the moves since. That is a function of its rows, of the world of that visit and of the
-moves: so a shard that has forgotten visits again, and says the same.
+A shard keeps the nodes of its rows at their last local step, and applies the moves
+since. That is a function of its rows, of the broadcast of that step and of moves: so
+a shard whose cache is lost repeats the step, with the same bits.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ Ints = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What rows see: the content of a world."""
+    """What rows read: the content of a broadcast."""
 
     table: NodeTable
     drift: Drift
@@ -54,7 +54,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Moves after a visit: some rows say something else, then nodes have heirs."""
+    """Moves after a local step: assignments of some rows change, then nodes merge."""
 
     records: tuple[Record, ...]
     rows: Ints  # numbers in the epoch, increasing
@@ -69,7 +69,7 @@ class Edit:
         return cls(ends, rows, assignments) if ends or len(rows) else None
 
     def made(self, memo: Memo, first_row: int) -> Memo:
-        """Let the rows of a shard follow."""
+        """Return the assignments of a shard after these moves."""
         begin, end = np.searchsorted(
             self.rows, [first_row, first_row + len(memo.nodes)]
         )
@@ -95,7 +95,7 @@ def _rows_of(shard: Shard, broadcast: Broadcast) -> sp.csr_array:
 def _visited(
     shard: Shard, broadcast: Broadcast, before: Memo | None = None
 ) -> tuple[Memo, EpochStats]:
-    """Visit rows; what they said before may spare some nodes, and changes nothing."""
+    """Run the local step; former assignments may save scores, and change no result."""
     sight: Sight = broadcast.content
     drift = None if before is None else sight.drift.since(before.step, sight.table)
     X = _rows_of(shard, broadcast)
@@ -104,7 +104,7 @@ def _visited(
 
 
 def remembered(shard: Shard, broadcast: Broadcast, edits: Edits) -> Memo:
-    """Return what rows say since their visit in a world."""
+    """Return the assignments of rows, of a broadcast and the moves since."""
     name, n_made, memo = shard.cache.get("memo", (None, 0, None))
     if name != broadcast.name or n_made > len(edits):
         n_made, (memo, _) = 0, _visited(shard, broadcast)
@@ -118,7 +118,7 @@ def remembered(shard: Shard, broadcast: Broadcast, edits: Edits) -> Memo:
 
 
 def update_rows(shard: Shard, broadcast: Broadcast, argument: None) -> EpochStats:
-    """Visit rows, and sum over them."""
+    """Run the local step of rows, and sum their statistics."""
     _, _, before = shard.cache.get("memo", (None, 0, None))
     memo, stats = _visited(shard, broadcast, before)
     shard.cache["memo"] = broadcast.name, 0, memo
@@ -128,7 +128,7 @@ def update_rows(shard: Shard, broadcast: Broadcast, argument: None) -> EpochStat
 def sum_shard_rows(
     shard: Shard, broadcast: Broadcast, argument: tuple[Edits, Tree]
 ) -> EpochStats:
-    """Sum what rows say, by a tree."""
+    """Sum the statistics of rows by the nodes of a tree."""
     edits, tree = argument
     memo = remembered(shard, broadcast, edits)
     return sum_rows(tree, memo, _rows_of(shard, broadcast), run=shard.run)
@@ -175,7 +175,7 @@ def collect_rows(
 
 @dataclass(frozen=True, slots=True)
 class RowSample:
-    """Some rows, in the order of their numbers, and what they say."""
+    """Some rows, in the order of their numbers, and their assignments."""
 
     X: sp.csr_array
     memo: Memo

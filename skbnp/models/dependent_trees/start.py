@@ -78,7 +78,7 @@ def spherical_kmeans(
     1 - cosine to the nearest so far, Arthur and Vassilvitskii (2007).
 
     Labels are 0 to the number of clusters found, less one, which may be fewer than
-    asked; rows without words have -1.
+    requested; rows without words have -1.
     """
     labels = np.full(X.shape[0], -1, dtype=np.intp)
     rows = np.flatnonzero(np.diff(X.indptr) > 0)

@@ -169,12 +169,12 @@ class EpochStats:
 
     @classmethod
     def zero(cls, n_nodes: int, width: int) -> "EpochStats":
-        """Of no rows."""
+        """Return the statistics of no rows."""
         empty = sp.csr_array((n_nodes, width), dtype=np.float64)
         return cls(np.zeros(n_nodes), empty, np.zeros(n_nodes))
 
     def plus(self, other: "EpochStats", gain: float = 1.0) -> "EpochStats":
-        """Add up, `other` so many times."""
+        """Add `gain` times `other`."""
         return EpochStats(
             self.masses + gain * other.masses,
             sp.csr_array(self.sums + gain * other.sums),
@@ -188,7 +188,7 @@ class EpochStats:
         return replace(self, sums=sp.csr_array(parts, (sums.shape[0], width)))
 
     def taken(self, places: NDArray[np.intp]) -> "EpochStats":
-        """Of other nodes, or in another order."""
+        """Take some nodes, or all in another order."""
         return EpochStats(
             self.masses[places], self.sums[places], self.entropies[places]
         )

@@ -35,7 +35,7 @@ class Sticks:
 
     @classmethod
     def given(cls, tree: Tree, masses: Array, stop: float, child: float) -> "Sticks":
-        """Parameters after so many rows at each node.
+        """Parameters given the number of rows at each node.
 
         `stop` and `child` are alpha and gamma.
         """

@@ -67,14 +67,14 @@ ENTRIES_OF_TASK = 1 << 19
 def blocks(
     rows: NDArray[np.intp], width: int, n_entries: int = ENTRIES
 ) -> Iterator[NDArray[np.intp]]:
-    """Cut nodes into blocks of so many entries."""
+    """Cut nodes into blocks of at most `n_entries` entries of their arrays."""
     size = max(n_entries // max(width, 1), 1)
     for begin in range(0, len(rows), size):
         yield rows[begin : begin + size]
 
 
 def update_sticks(state: EpochState, stats: EpochStats) -> EpochState:
-    """Let the sticks follow the masses, Eq. (3) and (4) of [1]."""
+    """Update the sticks by the masses, Eq. (3) and (4) of [1]."""
     return replace(state, masses=stats.masses)
 
 
@@ -92,7 +92,7 @@ def update_own_means(
     run: RunTasks = run_in_turn,
     order: Literal["down", "up", "both"] = "both",
 ) -> EpochState:
-    """Do as `update_means` in place: the arrays of the state are nobody else's.
+    """As `update_means`, in place: no other state shares the arrays.
 
     Nodes of one level do not depend on each other: tasks update some each. By `order`
     levels are updated from the root down, up from the deepest one, or both.
@@ -113,7 +113,7 @@ def update_nodes(
 def update_own_nodes(
     state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
 ) -> EpochState:
-    """Do as `update_nodes` in place: the arrays of the state are nobody else's."""
+    """As `update_nodes`, in place: no other state shares the arrays."""
     rows = np.flatnonzero(np.isin(state.tree.ids, ids))
     rows = rows[np.argsort(state.tree.depth[rows], kind="stable")]
     return update_rows(state, stats, priors, rows)
@@ -158,7 +158,7 @@ def update_rows(
 
 
 def known_to_kernels(state: EpochState, stats: EpochStats, priors: TreePriors) -> tuple:
-    """Return what kernels know of an epoch."""
+    """Return the arrays and constants of an epoch that kernels read."""
     tree, k0 = state.tree, state.prior_concentration
     children, limits = tree.child_lists
     return (
@@ -181,7 +181,7 @@ def known_to_kernels(state: EpochState, stats: EpochStats, priors: TreePriors) -
 def natural_of(
     state: EpochState, stats: EpochStats, priors: TreePriors, place: int
 ) -> Array:
-    """What priors, rows and children say in the direction of a node, (n_seen,)."""
+    """Natural parameter of a node by priors, rows and children, (n_seen,)."""
     result = np.empty(state.width)
     kernels.natural_parameter(place, result, *known_to_kernels(state, stats, priors))
     return result
@@ -207,8 +207,8 @@ def learn_prior_concentration(
     `inner` are the `inner_products` of all nodes, if they are known.
 
     Of a first epoch this is A_V(kappa0 k1) = mean of E theta_parent'theta_e over all
-    nodes but the root. A root without a past says nothing about kappa0: where it is
-    alone kappa0 stays.
+    nodes but the root. A root without a past has no term with kappa0: if it is
+    the only node, kappa0 stays.
     """
     if len(state.tree) == 1:
         return state

@@ -1,6 +1,6 @@
-"""Rows on the paths of a tree: what they are told, and what they say.
+"""Rows on the paths of a tree: what they read, and their statistics.
 
-Rows are visited in blocks that depend on the data alone, and sums are added in their
+Rows are updated in blocks that depend on the data alone, and sums are added in their
 order, so that results do not depend on threads. There is no loop over rows.
 """
 
@@ -28,15 +28,15 @@ PRUNE = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """What rows say: q(c) and the moments of q(x | c)."""
+    """Local parameters of rows: q(c) and the moments of q(x | c)."""
 
     limits: Ints  # (n_rows + 1,) of their supports
-    stubs: Ints  # (n_support,) by id, increasing by place in the tree of the visit
+    stubs: Ints  # (n_support,) by id, increasing by position in the tree of the step
     shares: Array  # (n_support,) q(c)
     means: Array  # (n_support, n_levels) m
     moments: Array  # (n_support, n_levels (n_levels + 1) / 2) E[xx'], one triangle
     entropies: Array  # (n_rows,) sum q (-log q + 1/2 log |C|) + L / 2
-    bounds: Array  # (n_rows,) of the rows, as they were visited
+    bounds: Array  # (n_rows,) of the rows, at their local step
 
     @property
     def n_rows(self) -> int:
@@ -85,7 +85,7 @@ class Memo:
         )
 
     def replaced(self, rows: Ints, new: "Memo") -> "Memo":
-        """Let some rows, in increasing order, say something else."""
+        """Replace the local parameters of some rows, in increasing order."""
         order = np.arange(self.n_rows)
         order[rows] = self.n_rows + np.arange(len(rows))
         return Memo.joined([self, new]).take(order)
@@ -190,7 +190,7 @@ def _means(products: Array, paths: Paths, row: Ints, stubs: Ints) -> Array:
 
 
 def sums(memo: Memo, X: NDArray, tree: Tree, frame: Frame, executor: Executor) -> Stats:
-    """Sum what rows say."""
+    """Sum the statistics of rows."""
     task = partial(_sums, memo=memo, X=X, tree=tree, frame=frame)
     n_levels = memo.means.shape[1]
     total = Stats.zero(len(tree), n_levels, X.shape[1])
@@ -243,7 +243,7 @@ def coordinates(
 ) -> tuple[Ints, Array]:
     """Best stubs of rows, and least-squares coordinates on them (n_rows, n_levels).
 
-    Zero on directions whose length is nothing beside the noise: they explain nothing.
+    Zero on directions of negligible length relative to noise: they explain nothing.
     """
     nodes = paths.stub_nodes
     gram = np.zeros((len(tree) + 1, len(tree) + 1))

@@ -1,4 +1,4 @@
-"""Rows by part, who visits them, and what they are remembered by."""
+"""Rows by part: their local step, and the cache of their statistics."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ __all__ = ["FramedAverage", "RowCache", "RowLocalStep", "RowResult"]
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """What the rows of a part say, and of which globals."""
+    """Statistics of the rows of a part, and the globals that they are of."""
 
     stats: Stats
     cache: Memo
@@ -61,14 +61,14 @@ class RowLocalStep:
         return RowResult(stats, memo, state)
 
     def update_rows(self, model: Model, state: State, X: NDArray) -> tuple[Memo, Stats]:
-        """Visit rows under given globals; return what they say, and its sums."""
+        """Run the local step of rows under given globals; return memo and sums."""
         memo = update_local(
             paths(model, state), state.tree, X, model.frame, self.executor
         )
         return memo, self.sums(memo, X, state.tree, model)
 
     def sums(self, memo: Memo, X: NDArray, tree: Tree, model: Model) -> Stats:
-        """Sum what rows said."""
+        """Sum the statistics of rows by their memo."""
         return sums(memo, X, tree, model.frame, self.executor)
 
 
@@ -94,14 +94,14 @@ class FramedAverage(RunningAverage):
 
 
 class RowCache(StatisticsCache):
-    """Totals hold each row once, with what it said at its last visit.
+    """Totals contain each row once, with its statistics at its last local step.
 
     Parameters
     ----------
     scale : float
         Rows behind each.
     others : Stats or None
-        What rows said that are not visited again, by the present tree.
+        Statistics of rows of earlier calls, by the present tree.
     """
 
     scale: float
@@ -112,20 +112,20 @@ class RowCache(StatisticsCache):
         self.scale, self.others, self.memo = scale, others, None
 
     def initial_local(self, part: Part) -> Memo | None:
-        """Return what all rows said, if there are no others."""
+        """Return the memo of all rows, if there are no others."""
         return self.memo if self.others is None else None
 
     def stochastic_update(
         self, posterior: Posterior, round: Round, change: Sequence[RowResult]
     ) -> None:
-        """Let the totals be what all rows say now."""
+        """Replace the totals by the present statistics of all rows."""
         (result,) = change
         stats = result.stats.times(self.scale)
         if self.others is not None:
             stats = stats.plus(self.others)
         model, memo = posterior.model, result.cache
         state, stats = coordinate_ascent(model, result.state, stats)
-        if self.others is not None:  # who cannot be visited with other coordinates
+        if self.others is not None:  # which cannot be updated with other coordinates
             others = self.others.follow(result.state.tree, state.tree)
             state, stats, flipped = convert(model, state, stats)
             self.others = others.changed(state.tree, flipped)

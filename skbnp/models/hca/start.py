@@ -29,7 +29,7 @@ def some_rows(
 def principal_directions(rest: Array, n_directions: int) -> Array:
     """Directions in which rows lie, times the root mean square along them.
 
-    Zero where there are fewer directions than asked for. Each has the sign that makes
+    Zero where there are fewer directions than requested. Each has the sign that makes
     its largest entry positive.
     """
     result = np.zeros((n_directions, rest.shape[1]))

@@ -90,7 +90,7 @@ class Stats(NodeStatistics):
     total: Array  # (n_features,) sum t
     square: float  # sum |t|^2
     n_rows: float
-    entropy: float  # sum q (-log q + 1/2 log |C|) + n L / 2, as rows were visited
+    entropy: float  # sum q (-log q + 1/2 log |C|) + n L / 2, at their last step
 
     per_node: ClassVar[tuple[str, ...]] = (
         "stub_masses",
@@ -152,8 +152,8 @@ class Stats(NodeStatistics):
     ) -> "Stats":
         """Speak of the stubs of another tree.
 
-        A stub that has gone leaves its rows to its heir, if there is one, otherwise to
-        the closest node above that has stayed; what they said of levels below it was
+        A stub that has ended leaves its rows to the target of its merge, if any, or to
+        the closest node above that has stayed; their statistics of levels below it were
         about loadings that are not in the tree any more.
         """
         moved = self.reindex(old, new)

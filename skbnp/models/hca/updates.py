@@ -98,7 +98,7 @@ def update_masses(state: State, stats: Stats) -> tuple[State, Stats]:
 def coordinate_ascent(
     model: Priors, state: State, stats: Stats, n_rounds: int = N_ROUNDS
 ) -> tuple[State, Stats]:
-    """Let the globals follow the statistics, from where they are."""
+    """Update the globals in turn, given the statistics."""
     state, stats = update_masses(state, stats)
     sums = equations(state.tree, stats)
     return _follow(model, state, stats, sums, n_rounds), stats
@@ -120,12 +120,12 @@ def expand(
 ) -> State:
     """Globals for other coordinates of the rows that explain them as well, see [2].
 
-    Loadings and coordinates change each other slowly where w x can be said in other
-    ways: adding multiples of the loadings above to a loading, of the root's loading to
+    Loadings and coordinates change each other slowly where w x has several
+    forms: adding multiples of the loadings above to a loading, of the root's loading to
     the mean, or scaling it is made up for by the coordinates. Those that are closest to
     their prior have no correlation with any below them, and variance one about the
     centre, which follows. If the bound
-    is higher with them, the globals follow them, and rows are to be visited: all rows,
+    is higher with them, the globals follow them, and rows need a local step: all rows,
     or with `within`, the name of a node, those whose paths pass it.
     """
     sums = equations(state.tree, stats)
@@ -141,7 +141,7 @@ def expand(
 
 
 def convert(model: Priors, state: State, stats: Stats) -> tuple[State, Stats, Array]:
-    """Globals and statistics for other coordinates, without a visit; and the change.
+    """Globals and statistics for other coordinates, without a local step.
 
     As `expand`, but the mean stays as it is: no sum of the rows of a stub is kept.
     """

@@ -3,7 +3,7 @@
 Of the rows of a target those with q(z = target) >= 1 / sqrt(n_nodes) are collected, a
 thousand at the most, by a hash of step, target and number of the row: which, does not
 depend on how rows are cut into parts. A new child of the target begins near one of
-them, a seed, and takes what it can; the target follows, all else is held fixed. The
+them, a seed, and takes what it can; the target follows, all else is fixed. The
 best of some seeds is born if the bound rises, in epochs with a past by log 1000. In it
 rows count once: what they said before leaves the statistics as they join it. Births as
 in section 3 of Hu et al. (2015) leave their rows counted twice until the next pass is

@@ -93,10 +93,10 @@ def propose_merges(
     have a few rows, and the place above another. `stays` are places of nodes that do
     not merge, into which none does that has a past.
 
-    With each comes the entropy that rows may lose by it; a lax test does not ask. Where
+    With each comes the entropy that rows may lose by it; a lax test ignores it. Where
     a topic ends by it that needs as much evidence as if one began. No node has a part
     in two of them. In a unit those of larger gain come first; `run` maps over units,
-    whose merges are independent but for sticks and for what a node says to its parent.
+    whose merges are independent but for sticks and for terms of a node and its parent.
     """
     tree = state.tree
     units = merge_units(tree, parity)
@@ -203,7 +203,7 @@ def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> floa
 class PairLosses:
     """Entropy that rows lose if two of their nodes are one, additive over rows.
 
-    Of rows at hand it is known, (a + b) log(a + b) - a log a - b log b each; of others
+    Of rows in memory it is (a + b) log(a + b) - a log a - b log b each; of others
     the bound holds that `merge_gain` has.
     """
 

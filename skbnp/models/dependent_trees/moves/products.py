@@ -1,6 +1,6 @@
 """Products of all pairs of nodes, from which moves are ranked.
 
-With n what priors, rows and children say in the direction of a node, this is worth
+With n the natural parameter of a node by priors, rows and children, this is worth
 h(|n|; v) + log C_V(rho): what two nodes, or a node and another parent, would be worth
 follows from inner products alone. In rankings, that the spread of children changes with
 the length of their parent's mean is seen to the first order; where children have a
@@ -36,7 +36,7 @@ MANY = 0.25
 class Products:
     """Inner products of means, and with the past and what is above the root.
 
-    The state, whose directions are large, is not held.
+    No reference to the state is kept: its directions are large.
     """
 
     tree: Tree
@@ -191,7 +191,7 @@ class Products:
         k1, k2 = k0 * self.priors.parent_weight, k0 * self.priors.past_weight
         up, E = self.parent[a], self.means
         own = np.diagonal(E)
-        # What a target says to a child that merges into it, and gets of it, ends.
+        # Terms between a target and a child that merges into it end.
         n_a, n_b = self.scale[a] - k1 * (up == b), self.scale[b]
         square = n_a**2 * own[a] + n_b**2 * own[b] + 2.0 * n_a * n_b * E[a, b]
         square += k1**2 * own[up]

@@ -1,6 +1,6 @@
 """Changes of the tree of an epoch, as records that any copy can replay.
 
-A record names nodes by id and holds what no copy could know otherwise. Replaying draws
+A record names nodes by id and contains all that replaying needs. Replaying draws
 nothing and judges nothing: the same records lead to the same tree, see `Tree.digest`.
 """
 
@@ -90,8 +90,8 @@ class Record:
 class Birth(Record):
     """A child of the target begins, behind its siblings, and takes rows from nodes.
 
-    Of each row that it takes, what it said before leaves the statistics in the same
-    moment, so that rows are never counted twice.
+    The former statistics of each row that it takes are subtracted in the same update,
+    so that rows are never counted twice.
     """
 
     kind: ClassVar[str] = "birth"
@@ -316,7 +316,7 @@ def replay(
     priors: TreePriors,
     records: Sequence[Record],
 ) -> tuple[EpochState, EpochStats]:
-    """Change tree and statistics as records say, one after the other.
+    """Apply records to tree and statistics, one after the other.
 
     Then sticks follow and directions are updated: first those of new nodes and of nodes
     that moved, then those of all that were touched, those above first. Nothing is drawn
@@ -364,7 +364,7 @@ def _in_turns(
 def _exchanged(state: EpochState, records: Sequence[Record]) -> EpochState:
     """Let nodes have the names and the pasts of others, or of some that have ended.
 
-    Those have no share of past rows: their heirs have those of this epoch.
+    Those have no past rows: the targets of their merges have those of this epoch.
     """
     tree = state.tree
     for record in records:
@@ -381,7 +381,7 @@ def _exchanged(state: EpochState, records: Sequence[Record]) -> EpochState:
 def followed(
     stats: EpochStats, old: Tree, new: Tree, merged_into: dict[int, int]
 ) -> EpochStats:
-    """Statistics by another tree; rows of nodes that have ended go to their heirs."""
+    """Statistics by another tree; rows of nodes that ended go to their targets."""
     names = np.array([merged_into.get(node, node) for node in old.ids.tolist()])
     rows = np.flatnonzero(names >= 0)
     places = new.positions(names[rows])
@@ -449,16 +449,16 @@ def resized(state: EpochState, tree: Tree) -> EpochState:
 def _inherit(
     new: Array, old: Array, before: Tree, tree: Tree, merged_into: dict[int, int]
 ) -> None:
-    """Add to values of heirs, in place, those of nodes that have ended."""
+    """Add the values of nodes that ended to their targets, in place."""
     for gone, target in merged_into.items():
         if target >= 0 and gone in before:
             new[tree.positions(target)] += old[before.positions(gone)]
 
 
 def replay_memo(memo: Memo, records: Sequence[Record]) -> Memo:
-    """Let rows be at the heirs of their nodes; what was at nobody's goes to the rest.
+    """Move rows to targets of their nodes; a node without one leaves them to the rest.
 
-    Rows that had a part in a node and in its heir have both in one entry.
+    A row with weights at a node and at its target has their sum in one entry.
     """
     merged_into = merged_into_of(records)
     gone = np.array(sorted(merged_into), dtype=np.int32)

@@ -75,7 +75,7 @@ Array = NDArray[np.float64]
 
 #: Relative change of the concentration below which moves begin.
 SETTLED = 0.05
-#: Relative rise of the bound by the moves after a pass, from which learning goes on.
+#: Relative rise of the bound by the moves after a pass, from which learning continues.
 SETTLED_GAIN = 4e-3
 #: Passes without a birth after which nodes of epochs before may merge, at the latest.
 SETTLED_BIRTHS = 3
@@ -161,7 +161,7 @@ class TreeEdits(CompoundMoves):
         return self._bound(learner) - before <= SETTLED_GAIN * abs(before)
 
     def account(self) -> dict[str, object]:
-        """Return what other moves need to go on alike."""
+        """Return what other moves need to continue alike."""
         return {
             "n_without_birth": self._n_without_birth,
             "concentration": self._concentration,
@@ -288,8 +288,8 @@ class TreeEdits(CompoundMoves):
         """Let nodes that have ended come back in the place of others that began.
 
         That one topic ended and another one began must gain as much as two births.
-        Directions alone are asked, as shares of past rows went to heirs; but the bound
-        does not fall below one that it had before the moves of a pass.
+        The gain is that of the directions alone, as past rows went to merge targets;
+        but the bound does not fall below its value before the moves of a pass.
         """
         state = learner.posterior.state
         if len(state.ended) == 0 or len(state.with_past) == len(state.tree):

@@ -24,9 +24,9 @@ FARTHEST = 30.0
 def propose_groups(context: Context, n_groups: int) -> Proposal | None:
     """Let the rows of a single path be groups by k-means, with a leaf each.
 
-    The directions above are those in which rows of a group differ, for beside the
+    The directions above are those in which rows of a group differ, for next to the
     principal directions of all rows no group could have another mean. The direction of
-    a leaf goes to the mean of its group, which is so many standard deviations away.
+    a leaf goes to the mean of its group, which is as many standard deviations away.
     """
     tree, model = context.tree, context.model
     if model.n_levels == 1 or len(tree) < model.n_levels:

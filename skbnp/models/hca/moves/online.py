@@ -1,4 +1,4 @@
-"""Moves of a tree of components that learns online, judged by the rows at hand."""
+"""Moves of a tree of components that learns online, judged by the last rows."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -70,10 +70,10 @@ def _most_rows(X: NDArray[Any]) -> int:
 
 
 class StreamEdits(CountingMoves):
-    """Moves of a stream, judged by its last rows and by what others said.
+    """Moves of a stream, judged by its last rows and the statistics of others.
 
     A row counts once at the most, for however many it stands in the totals: else the
-    first rows of a long stream would ask for a tree of their noise.
+    first rows of a long stream would make a tree of their noise.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class StreamEdits(CountingMoves):
         self.moves, self.tol, self.recent = moves, tol, recent
 
     def begin_pass(self, learner: StreamOfRows) -> None:
-        """Count the rows of the chunk beside the last ones."""
+        """Add the rows of the chunk to the last ones."""
         self.recent = self.recent.add(learner.corpus.X)
         self._held = self.recent.mass
 
@@ -146,7 +146,7 @@ class StreamEdits(CountingMoves):
         scale: float,
         others: Stats | None = None,
     ) -> Posterior:
-        """Let a tree learn from rows that are at hand, as `fit` does; return it."""
+        """Learn a tree from the given rows, as `fit` does; return its posterior."""
         rows, schedule = Corpus(X), BatchSchedule(len(X))
         cache = RowCache(scale, others)
         inner = Learner(posterior, rows, schedule, learner.local_step, cache, edits)

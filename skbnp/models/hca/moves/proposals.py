@@ -44,7 +44,7 @@ class Proposal:
     rows: Rows
     top: int | None = None  # a node; all rows whose paths pass it are among these
     merged_into: Mapping[int, int] | None = None
-    fresh: int | None = None  # a node that nobody has passed before
+    fresh: int | None = None  # a node that no row has passed before
     flip_sign: int | None = None  # a node whose coordinates have the other sign now
 
     @property
@@ -53,7 +53,7 @@ class Proposal:
         return self.state.tree
 
     def reindexed(self, stats: Stats, old: Tree) -> Stats:
-        """What rows have said of the old tree, in words of the new one."""
+        """Re-index statistics from the old tree's nodes to the new tree's."""
         if self.flip_sign is not None:
             stats = stats.flip_sign(old, self.flip_sign)
         return stats.follow(old, self.tree, self.merged_into)
@@ -78,12 +78,12 @@ class Context(trials.Context):
 
     @property
     def stats(self) -> Stats:
-        """What all rows have said."""
+        """Statistics of all rows."""
         return self.posterior.global_stats
 
     @property
     def memo(self) -> Memo:
-        """What rows are remembered by."""
+        """Path probabilities and coordinates of all rows."""
         assert self.cache.memo is not None
         return self.cache.memo
 
@@ -153,7 +153,7 @@ def _propose_split(context: Context, node: int) -> Proposal | None:
 
 
 def _fitted(context: Context, rows: Rows) -> Array:
-    """What the most probable paths of rows say of them."""
+    """Fitted values of rows on their most probable paths."""
     memo = context.memo.take(rows)
     best = memo.best
     nodes = stub_nodes(context.tree, context.model.n_levels)

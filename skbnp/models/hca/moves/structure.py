@@ -1,8 +1,8 @@
-"""Moves of a tree of components: what they touch is visited under the edited tree.
+"""Moves of a tree of components, judged by local steps under the edited tree.
 
-A row is counted once, with what it said when it was last visited, so that the bound is
-that of all rows. Moves are judged on the rows that they touch: these are visited under
-the edited tree, all others keep what they said, and the edit is kept if the bound
+A row counts once, with its statistics at its last local step, so that the bound is that
+of all rows. Moves are judged on the rows that they touch: these get local steps under
+the edited tree, all others keep their statistics, and the edit is kept if the bound
 rises. The tree grows past the size that it needs, then shrinks, in turns.
 """
 
@@ -39,10 +39,10 @@ __all__ = ["ComponentEdits", "bound_of", "context_of", "stats_of_others"]
 
 ComponentLearner = Learner[Posterior, Corpus, RowLocalStep, RowCache]
 Rows = NDArray[np.intp]
-#: Globals, statistics of all rows, and what the rows that a move touches say.
+#: Globals, statistics of all rows, and the memo of the rows that a move touches.
 Attempted = tuple[State, Stats, Memo]
 
-#: One that still makes up for more goes on for so many times its rounds.
+#: A trial that still gains makes at most this number of times its rounds.
 OVERTIME = 5
 #: Splits refused one after the other that end the growth.
 PATIENCE = 5
@@ -218,7 +218,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         self.grows = bool(kinds) and self.n_refused < PATIENCE
 
     def attempt(self, learner: ComponentLearner, proposal: Proposal) -> bool:
-        """Visit the rows that a move touches; keep it if the bound rises."""
+        """Run local steps of the rows of a move; keep it if the bound rises."""
         gain, proposals = self._tried(learner, proposal)
         if gain > 0.0:
             _keep(learner, proposal, proposals)
@@ -227,7 +227,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
     def _tried(
         self, learner: ComponentLearner, proposal: Proposal
     ) -> tuple[float, Attempted]:
-        """By how much a move raises the bound above what it must, and what it finds."""
+        """Rise of the bound by a move, less the rise that it needs; and the result."""
         posterior = learner.posterior
         bound, nats = bound_of(posterior), nats_of(posterior)
         least, n_rounds = -ROUNDING * (abs(bound) + nats), self.moves.max_rounds
@@ -242,7 +242,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
 
 
 def _keep(learner: ComponentLearner, proposal: Proposal, results: Attempted) -> None:
-    """Let an edit be part of what is learned."""
+    """Write an edit into globals, cache and lineage."""
     state, stats, memo = results
     cache, old = learner.cache, learner.posterior.state.tree
     assert cache.memo is not None
@@ -259,17 +259,17 @@ def _keep(learner: ComponentLearner, proposal: Proposal, results: Attempted) -> 
 def _update_touched(
     learner: ComponentLearner, proposal: Proposal
 ) -> Iterator[tuple[float, Attempted]]:
-    """Visit the rows that a move touches, under the edited tree.
+    """Yield the bound and the result after each local step of the rows of a move.
 
-    The globals follow after each visit; the bound, and what was found. What is kept in
-    the end is what rows have said last, so that coordinates change between visits.
+    The globals are updated after each step. The statistics that are kept in the end are
+    those of the last step, so that coordinates change between steps.
     """
     cache, rows, state = learner.cache, proposal.rows, proposal.state
     model, X = learner.posterior.model, learner.corpus.X[proposal.rows]
     rest = proposal.reindexed(
         stats_of_others(learner, rows, X), learner.posterior.state.tree
     )
-    # Others cannot say what they would with other coordinates.
+    # Rows of earlier calls cannot be updated with other coordinates.
     top, tree = proposal.top if cache.others is None else proposal.fresh, state.tree
     while True:
         memo, stats = learner.local_step.update_rows(model, state, X)
@@ -281,7 +281,7 @@ def _update_touched(
 
 
 def bound_of(posterior: Posterior) -> float:
-    """Bound of all rows."""
+    """Bound of all rows, in nats."""
     return posterior.model.bound(posterior.state, posterior.global_stats)
 
 
@@ -297,7 +297,7 @@ def context_of(learner: ComponentLearner, rng: np.random.Generator) -> Context:
 
 
 def stats_of_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
-    """What all other rows said."""
+    """Statistics of all other rows."""
     posterior, cache = learner.posterior, learner.cache
     model, tree, memo = posterior.model, posterior.state.tree, cache.memo
     assert memo is not None
