@@ -14,8 +14,8 @@ a node, of which n is kappa0 k1 E_e. The sampler of the model draws from this
 distribution, [1]; here its mode is taken, as Dhillon, Guan and Kogan (2002) let rows
 win and lose clusters of spherical k-means one by one. Statistics of a row are
 left out of the means of the nodes above, too, and so of the priors of their children:
-else all nodes near its own would have high scores. After each pass over the rows tree and
-globals follow.
+else all nodes near its own would have high scores. Tree and globals are updated after
+each pass over the rows.
 
 In an epoch with a past a new node must be better by the evidence that a birth needs.
 Where rows of a topic that begins join those of another, whose direction follows them,
