@@ -202,13 +202,13 @@ NO_MOVES: Moves = Moves()
 class CountingMoves(Moves[LearnerT]):
     """Moves that know for how many documents those of a pass stand in the totals."""
 
-    _held: float
+    _n_counted: float
 
     def begin_pass(self, learner: LearnerT) -> None:
         """Count documents afresh."""
-        self._held = 0.0
+        self._n_counted = 0.0
 
     def end_round(self, learner: LearnerT, round: Round, results: LocalResults) -> None:
         """Count as the totals take documents in."""
         keep, gain = 1.0 - round.step, round.step * round.scale
-        self._held = keep * self._held + gain * round.n_docs
+        self._n_counted = keep * self._n_counted + gain * round.n_docs

@@ -102,7 +102,7 @@ class RowLocalStep:
 
     def resume(self, cache: "EpochCache") -> None:
         """Continue after the newest local step in a cache."""
-        broadcasts = [sent.broadcast for sent in cache.visits]
+        broadcasts = [sent.broadcast for sent in cache.last_broadcasts]
         newest = max(broadcasts, key=lambda broadcast: broadcast.content.drift.step)
         self._last = None, newest
 
@@ -145,13 +145,13 @@ class EpochCache(StatisticsCache):
 
     def __init__(self, shards: Shards, others: EpochStats, run: Run = map):
         self.shards, self.others, self.run = shards, others, run
-        self.visits: list[LastBroadcast] = []  # of each shard
+        self.last_broadcasts: list[LastBroadcast] = []  # of each shard
         self._is_fresh = False  # totals are the sum over all rows at their last step
 
     @property
     def is_complete(self) -> bool:
         """Whether every shard has had a local step."""
-        return bool(self.visits)
+        return bool(self.last_broadcasts)
 
     @property
     def has_others(self) -> bool:
@@ -173,14 +173,14 @@ class EpochCache(StatisticsCache):
         sent = LastBroadcast(broadcast)
         if result.before is None:
             new = coordinate_ascent(model, state, self.others.plus(result.stats))
-            self.visits = [sent] * len(numbers)
+            self.last_broadcasts = [sent] * len(numbers)
         else:
             global_stats = posterior.global_stats
             new = model.incremental_update(
                 state, global_stats, result.before, result.stats
             )
             for number in numbers:
-                self.visits[number] = sent
+                self.last_broadcasts[number] = sent
         self._is_fresh = result.before is None
         self._follow(state.tree, new[0].tree)
         posterior.replace_globals(*new)
@@ -210,28 +210,28 @@ class EpochCache(StatisticsCache):
         if edit is not None:
             followed_by = {
                 sent: replace(sent, edits=(*sent.edits, edit))
-                for sent in self._groups(range(len(self.visits)))
+                for sent in self._groups(range(len(self.last_broadcasts)))
             }
-            self.visits = [followed_by[sent] for sent in self.visits]
+            self.last_broadcasts = [followed_by[sent] for sent in self.last_broadcasts]
 
     def account(self) -> dict[str, object]:
         """Return what another cache of the same rows needs to continue alike."""
         return {
-            "visits": self.visits,
+            "visits": self.last_broadcasts,
             "others": self.others,
             "is_fresh": self._is_fresh,
         }
 
     def resume(self, account: Account) -> None:
         """Continue where another cache was."""
-        self.visits, self.others = account["visits"], account["others"]
+        self.last_broadcasts, self.others = account["visits"], account["others"]
         self._is_fresh = account["is_fresh"]
 
     # Sums over rows -------------------------------------------------------------------
 
     def global_stats(self, tree: Tree) -> EpochStats:
         """Sum the statistics of all rows."""
-        return self.others.plus(self.recalled(range(len(self.visits)), tree))
+        return self.others.plus(self.recalled(range(len(self.last_broadcasts)), tree))
 
     def recalled(self, numbers: Iterable[int], tree: Tree) -> EpochStats:
         """Sum the statistics of the rows of some shards."""
@@ -239,7 +239,7 @@ class EpochCache(StatisticsCache):
 
     def losses(self) -> PairLosses:
         """Entropy that rows lose if two of their nodes are one."""
-        losses = self._total(sum_losses, range(len(self.visits)))
+        losses = self._total(sum_losses, range(len(self.last_broadcasts)))
         return replace(losses, has_others=self.has_others)
 
     def gather(
@@ -248,7 +248,7 @@ class EpochCache(StatisticsCache):
         """Collect rows of targets; one that several want is that of the first."""
         if not targets:
             return []
-        numbers = range(len(self.visits))
+        numbers = range(len(self.last_broadcasts))
         result = self._total(collect_rows, numbers, targets, n_nodes, step, most)
         n_rows = int(self.shards.n_rows.sum())
         lists = shared_out([rows for rows, _ in result.result], n_rows)
@@ -288,7 +288,7 @@ class EpochCache(StatisticsCache):
         """Shards by their last broadcast."""
         groups: dict[LastBroadcast, list[int]] = {}
         for number in numbers:
-            groups.setdefault(self.visits[number], []).append(int(number))
+            groups.setdefault(self.last_broadcasts[number], []).append(int(number))
         return groups
 
     def _follow(self, old: Tree, new: Tree, merged_into: dict[int, int] | None = None):

@@ -32,7 +32,9 @@ def moves_of(tree):
 def bits(learner, judge):
     """Globals, lineage, and what rows and records are, as bytes."""
     cache = learner.cache
-    return pickle.dumps((learner.posterior, cache.visits, cache.others, judge.records))
+    return pickle.dumps(
+        (learner.posterior, cache.last_broadcasts, cache.others, judge.records)
+    )
 
 
 @pytest.fixture

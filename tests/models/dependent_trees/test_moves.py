@@ -146,7 +146,7 @@ def memos_of(cache):
         cache.shards.map(
             remembered, [number], update_local.broadcast, update_local.edits
         )[0]
-        for number, update_local in enumerate(cache.visits)
+        for number, update_local in enumerate(cache.last_broadcasts)
     ]
 
 
@@ -232,7 +232,7 @@ def test_memoized_totals_are_those_of_a_fresh_visit(seed):
     learner = passes(learner_of(X, 12, n_parts=4, seed=seed), 4)
     posterior, cache = learner.posterior, learner.cache
     result = learner.local_step.update_local(posterior, range(4))
-    cache.visits = [LastBroadcast(result.broadcast)] * 4
+    cache.last_broadcasts = [LastBroadcast(result.broadcast)] * 4
     global_stats = cache.global_stats(posterior.state.tree)
     _, fresh = update_local(NodeTable.of(posterior.state, PRIORS), X)
     assert_allclose(global_stats.masses, fresh.masses, rtol=1e-10, atol=1e-10)
@@ -240,7 +240,7 @@ def test_memoized_totals_are_those_of_a_fresh_visit(seed):
     assert_allclose(global_stats.sums.toarray(), fresh.sums.toarray(), atol=1e-10)
     assignments = memos_of(cache)[1].taken([5, 5, 5])
     edit = Edit.of([], 100 + np.arange(3), assignments)
-    cache.visits = [LastBroadcast(result.broadcast, (edit,))] * 4
+    cache.last_broadcasts = [LastBroadcast(result.broadcast, (edit,))] * 4
     wrong = cache.global_stats(posterior.state.tree)
     assert not np.allclose(wrong.masses, fresh.masses, atol=1e-6)
 

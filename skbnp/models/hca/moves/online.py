@@ -95,22 +95,24 @@ class StreamEdits(CountingMoves):
     def begin_pass(self, learner: StreamOfRows) -> None:
         """Add the rows of the chunk to the last ones."""
         self.recent = self.recent.add(learner.corpus.X)
-        self._held = self.recent.mass
+        self._n_counted = self.recent.mass
 
     def end_pass(self, learner: StreamOfRows, monitor: Monitor) -> bool:
         """Change the tree; whether it has stayed."""
         posterior = learner.posterior
-        self.recent = replace(self.recent, mass=self._held)
+        self.recent = replace(self.recent, mass=self._n_counted)
         if not self.recent.is_due:
             return True
         X, is_first = self.recent.rows, self.recent.n_last == 0
         before, mass = len(posterior.lineage), posterior.global_stats.n_rows
         rng = stream(posterior.seed_entropy, Purpose.SOME_DOCS, posterior.n_steps)
         X = X[some_rows(np.arange(len(X)), rng)]
-        precisions, others = self._held / len(X), None
+        precisions, others = self._n_counted / len(X), None
         share = min(1.0, 1.0 / precisions)  # by which all count where moves are judged
-        if self._held < (1.0 - ROUNDING) * mass:
-            others = posterior.global_stats.times(share * (1.0 - self._held / mass))
+        if self._n_counted < (1.0 - ROUNDING) * mass:
+            others = posterior.global_stats.times(
+                share * (1.0 - self._n_counted / mass)
+            )
         start, edits = replace(posterior), self._edits()
         proposals = self._learn(learner, start, edits, X, share * precisions, others)
         if others is None and not is_first and len(proposals.state.tree.leaves) > 1:

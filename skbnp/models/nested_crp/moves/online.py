@@ -50,7 +50,7 @@ class OnlineTreeEdits(CountingMoves):
     moves: TreeMoves
 
     def __init__(self, moves: TreeMoves):
-        self.moves, self._held = moves, 0.0
+        self.moves, self._n_counted = moves, 0.0
 
     def end_pass(self, learner: OnlineTreeLearner, monitor: Monitor) -> bool:
         """Change the tree when its turn has come; whether it has stayed."""
@@ -58,7 +58,7 @@ class OnlineTreeEdits(CountingMoves):
         n_logged = len(posterior.lineage)
         if learner.n_passes & (learner.n_passes - 1) == 0:
             X, local_step = learner.corpus.X, learner.local_step
-            restructure(posterior, X, local_step, self.moves, monitor, self._held)
+            restructure(posterior, X, local_step, self.moves, monitor, self._n_counted)
         return len(posterior.lineage) == n_logged
 
 
