@@ -73,7 +73,7 @@ def ended_nodes(
 ) -> Iterator[tuple[int, int, bool]]:
     """Yield (old position, new position, whether merged) of each node that ended.
 
-    Those without an heir in the new tree leave it to the last node above them that has
+    Those without a target in the new tree leave it to the last node above them that has
     stayed. Positions are those of the old tree, and of the new.
     """
     for place in np.flatnonzero(~np.isin(old.ids, new.ids)).tolist():

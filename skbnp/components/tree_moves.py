@@ -56,7 +56,7 @@ class TreeMoves:
         """Return the moves of section 3.2 of Wang and Blei (2009) [1]_, as printed.
 
         For `NestedCRP` with ``init="sequential"``, ``local_family="factorised"`` and
-        ``learning_method="batch"``. After each pass, whatever the bound says,
+        ``learning_method="batch"``. After each pass, whatever the bound is,
 
         - prune: a leaf ends if sum_n q(c_n = leaf) < 1e-6;
         - merge: of any two paths i and j to leaves whose vectors P_i = (q(c_n = i))_n

@@ -42,7 +42,7 @@ CLUSTER_PARAMETERS: dict[str, list] = {
     "shards_per_round": [Interval(Integral, 1, None, closed="left"), None],
     "timeout": [Interval(Real, 0, None, closed="neither")],
 }
-#: What a fit may go on with that began with another value.
+#: Parameters that may change between checkpoint and resumption of a fit.
 FREE = {"client", "checkpoint_dir", "resume", "timeout", "n_jobs", "verbose"}
 
 
@@ -53,7 +53,7 @@ Evaluation = Callable[..., Any]
 class ShardedMixin(BaseEstimator):
     """Parameters and habits of estimators on a cluster; the first base of a class.
 
-    The class itself says which local estimator evaluates blocks (`_local_class`).
+    `_local_class` is the local estimator that evaluates blocks.
     """
 
     _local_class: type[BaseEstimator]

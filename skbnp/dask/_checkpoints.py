@@ -23,7 +23,7 @@ class Checkpoints:
     folder : path-like
         Made if it is not there.
     origin : dict
-        What a fit must agree in that goes on from a checkpoint: names of what it
+        What a fit that resumes from a checkpoint must agree in: names of what it
         depends on, with texts that tell values apart.
     """
 
@@ -38,7 +38,7 @@ class Checkpoints:
         self._tidy()
 
     def write(self, number: int, account: object) -> None:
-        """Write what has been learned after so many passes."""
+        """Write what has been learned after `n_passes` passes."""
         path = self.folder / f"pass-{number:06d}.npz"
         write_archive(path, self.origin, to_plain(account))
         for old in self._paths()[:-N_KEPT]:
@@ -81,7 +81,7 @@ class Checkpoints:
 
 
 class ShardRecord:
-    """Where a fit is written after each pass, if anywhere, and what it goes on from."""
+    """Where a fit is written after each pass, if anywhere, and what it resumes from."""
 
     estimator = None
 
@@ -91,7 +91,7 @@ class ShardRecord:
     def save(
         self, n_passes: int, attributes: object, account: Callable[[], Account]
     ) -> None:
-        """Write what the fit needs to go on."""
+        """Write what the fit needs to resume."""
         del attributes  # follow from the rest
         if self._checkpoints is not None:
             self._checkpoints.write(n_passes, account())

@@ -47,9 +47,9 @@ __all__ = ["DependentTrees"]
 def read_directions(
     X: MatrixLike, labels: Labels, *, default: Label, n_features: int | None
 ) -> dict[Label, sp.csr_array]:
-    """Put rows on the unit sphere, and those that have a direction to their label.
+    """Normalise rows, drop zero rows, and group the rest by epoch label.
 
-    They must have so many features, if that is known.
+    Check the number of features, if it is given.
     """
     trees, is_first = LocalTrees(), n_features is None
     if n_features is not None:
@@ -63,7 +63,7 @@ def read_directions(
     if checked.order is not None:
         raise ValueError(
             "epochs in lazy blocks must not be an ordered Categorical: blocks do not "
-            "know each other's order. Pass its codes, or labels that are at hand."
+            "know each other's order. Pass its codes, or labels in memory."
         )
     numbers = [of[used[of]] for of in checked.rows()]
     return {kind: rows[of] for kind, of in zip(checked.kinds, numbers, strict=True)}
@@ -109,7 +109,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
     """Dependent nonparametric trees of rows that stay where they are.
 
     What `skbnp.DependentTrees` is, for blocks of rows on the workers of a Dask cluster:
-    the same model [2]_, parameters and fitted attributes [1]_. Shards are visited on
+    the same model [2]_, parameters and fitted attributes [1]_. Local steps run on
     workers; the tree, its directions and its moves are this process's.
 
     Parameters
@@ -157,14 +157,14 @@ class DependentTrees(ShardedMixin, LocalTrees):
     checkpoint_dir : path-like or None, default=None
         Where what has been learned is written after each pass: arrays and JSON alone,
         renamed when they are whole; the newest two stay. `fit` alone writes them. What
-        another fit has left there is removed, unless `resume` asks for it.
+        another fit has left there is removed, unless `resume` is set.
     resume : bool, default=False
-        Whether `fit` goes on from the newest checkpoint, if there is one: to the bits
+        Whether `fit` continues from the newest checkpoint, if there is one: to the bits
         of a fit that nothing has stopped. It needs `checkpoint_dir`.
     shards_per_round : int or None, default=None
         Shards after which all directions are updated, in passes but the first of an
         epoch. None is all: a pass is one exact step. Results depend on it, and on how
-        rows are cut into blocks, but not on who holds them.
+        rows are cut into blocks, but not on which workers have them.
     timeout : float, default=30.0
         Seconds without a sign of life after which a worker is given up, and without any
         worker after which `fit` is.
@@ -204,7 +204,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
 
     See Also
     --------
-    skbnp.DependentTrees : The same for rows in memory, with what it says of the model.
+    skbnp.DependentTrees : The same for rows in memory, with notes on the model.
 
     Notes
     -----
@@ -314,7 +314,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
             Ignored, but handed on to callbacks.
         epochs : array-like, dask.array.Array, dask.bag.Bag or scalar, default=None
             Labels of the epochs of rows, as of `skbnp.DependentTrees`: one for each
-            row, lazy or at hand, where sizes of blocks are known; in blocks like those
+            row, lazy or in memory, if sizes of blocks are known; in blocks like those
             of `X`; or one for each block, or for all. Files may have them, as an array
             `epochs`. None is one epoch, 0.
 
@@ -385,7 +385,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         n_used = sum(sizes.values())
         if method == "fit" and n_used < 2:
             what = "no row" if n_used == 0 else "one row"
-            warn_caller(f"X has {what} with a direction: this fit says nothing.")
+            warn_caller(f"X has {what} with a direction: this fit has learned nothing.")
         seen = self._seen_with(_find_columns(session, sizes), reset=reset)
         rows = SessionRows(session, sizes, seen)
         if method == "fit":
@@ -433,7 +433,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
     # -- evaluation: lazy where rows are ----------------------------------------------
 
     def _resolved(self, blocks: list[Block]) -> list[Block]:
-        """Put fitted labels in the place of labels that are at hand."""
+        """Replace labels in memory by fitted labels."""
         if any(isinstance(block.rows, NpzFile) for block in blocks):
             if any(block.labels is None for block in blocks):
                 return blocks  # files may have labels
@@ -562,7 +562,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         epochs : array-like, labels in blocks as in `fit`, or scalar, default=None
             Labels of the epochs of rows, as in `transform`.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows in the mean, for rows that are at hand.
+            Weights of the rows in the mean, for rows in memory.
 
         Returns
         -------
@@ -577,7 +577,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         if not is_lazy(X):
             return super().score(X, y, epochs=epochs, sample_weight=sample_weight)
         if sample_weight is not None:
-            raise ValueError("sample_weight is for rows that are at hand.")
+            raise ValueError("sample_weight is for rows in memory.")
         check_is_fitted(self)
         parts = list(self._blockwise(X, epochs, _score))
         return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)

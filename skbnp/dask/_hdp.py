@@ -58,7 +58,7 @@ class Documents:
     session: Session
     survey: Survey
     checkpoints: Checkpoints | None
-    account: Account | None  # to go on from
+    account: Account | None  # to continue from
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -85,8 +85,8 @@ class HDP(ShardedMixin, LocalHDP):
     learning_method : {"online", "batch"}, default="online"
         "online": rounds of some documents of each shard, with decreasing steps.
         "batch": one round of all documents in a pass, and no steps. Documents are not
-        remembered from visit to visit, so there is no "memoized", and in the
-        mean-field family of "batch" each visit starts documents afresh: the bound may
+        kept from pass to pass, so there is no "memoized", and in the
+        mean-field family of "batch" each pass starts documents afresh: the bound may
         fall a little.
     doc_concentration, corpus_concentration, topic_word_prior : float
         Concentrations alpha and gamma, 1.0 by default, and Dirichlet parameter eta,
@@ -133,19 +133,19 @@ class HDP(ShardedMixin, LocalHDP):
     verbose : int, default=0
         Passes between messages; 0 for none.
     warm_start : bool, default=False
-        Whether `fit` goes on from the present topics.
+        Whether `fit` continues from the present topics.
     client : distributed.Client or None, default=None
         The cluster. None does the same in this process.
     checkpoint_dir : path-like or None, default=None
         Where what has been learned is written after each pass: arrays and JSON alone,
         renamed when they are whole; the newest two stay. What another fit has left
-        there is removed, unless `resume` asks for it.
+        there is removed, unless `resume` is set.
     resume : bool, default=False
-        Whether `fit` goes on from the newest checkpoint, if there is one: to the bits
+        Whether `fit` continues from the newest checkpoint, if there is one: to the bits
         of a fit that nothing has stopped. It needs `checkpoint_dir`.
     shards_per_round : int or None, default=None
-        Shards of which a round visits documents; None is all. Results depend on it,
-        and on how rows are cut into blocks, but not on who holds them.
+        Shards whose documents a round updates; None is all. Results depend on it,
+        and on how rows are cut into blocks, but not on which workers have them.
     timeout : float, default=30.0
         Seconds without a sign of life after which a worker is given up, and without any
         worker after which `fit` is.
@@ -198,7 +198,7 @@ class HDP(ShardedMixin, LocalHDP):
     itself; at the start of a trial, and to workers that have come anew, all topics.
 
     How often totals hold a document, which the collapsed step takes out, is known by
-    block, for documents of a block are visited together. Held-out documents are those
+    block, for documents of a block are updated together. Held-out documents are those
     of the smallest random keys, as many as hold 40,000 tokens at the most (or 200);
     they travel to this process, and trials are judged here. Documents that topics
     start from travel too, one for each new topic.
@@ -378,7 +378,7 @@ class HDP(ShardedMixin, LocalHDP):
         return ShardCorpus.of(survey, seed_entropy, cut)
 
     def _n_groups(self, n_shards: int) -> int:
-        """Rounds in which a block of each shard is visited."""
+        """Rounds in which a block of each shard is updated."""
         return -(-n_shards // (self.shards_per_round or max(n_shards, 1))) or 1
 
     def _record(self, rows: Documents, goes_on: bool) -> ShardRecord:

@@ -42,7 +42,7 @@ TEXTS = (
 class NpzFile:
     """Rows that `scipy.sparse.save_npz` wrote, read where they are needed.
 
-    Labels of their epochs may stand beside them, as an array `epochs`.
+    Labels of their epochs may come with them, as an array `epochs`.
     """
 
     path: str
@@ -87,7 +87,7 @@ class Block:
 
 
 def is_lazy(X: MatrixLike) -> bool:
-    """Tell what is evaluated lazily from rows that are at hand."""
+    """Whether rows are evaluated lazily, not in memory."""
     if isinstance(X, (str, PathLike, DaskArray, Bag, Delayed)) or is_frame(X):
         return True
     if isinstance(X, (list, tuple)) and len(X):
@@ -218,7 +218,7 @@ def block_error(number: int, error: BaseException) -> BaseException:
     kind = type(error)
     try:
         named = kind(f"Block {number} of X: {str(error) or kind.__name__}")
-    except Exception:  # its class asks for other arguments
+    except Exception:  # its class takes other arguments
         named = RuntimeError(f"Block {number} of X: {kind.__name__}: {error}")
     named.__cause__ = error
     return named

@@ -1,4 +1,4 @@
-"""Labels of time beside rows in blocks, cut as the rows are."""
+"""Labels of time of rows in blocks, cut as the rows are."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -30,7 +30,7 @@ def labels_by_block(
     Parameters
     ----------
     epochs : one label for all rows, labels for each row, or for each block
-        As they are given, at hand or lazy.
+        As they are given, in memory or lazy.
     sizes : sequence of int or None
         Rows of each block, None where they are not known.
 
@@ -59,7 +59,7 @@ def labels_by_block(
         return list(epochs.to_delayed()), None
     if isinstance(epochs, Delayed):
         return [epochs] * len(sizes), None
-    if hasattr(epochs, "__dask_graph__"):  # a series: small beside its rows
+    if hasattr(epochs, "__dask_graph__"):  # a series: small next to its rows
         epochs = epochs.compute()
     if not hasattr(epochs, "__len__"):
         return check_epochs(epochs, 1).kinds * len(sizes), None
@@ -116,7 +116,7 @@ def _are_of_blocks(epochs: Labels, sizes: Sequence[int | None]) -> bool:
 def _of_blocks(
     epochs: Sequence[Labels], sizes: Sequence[int | None]
 ) -> tuple[list[Labels], Order]:
-    """Read the labels of blocks that are at hand."""
+    """Read the labels of blocks in memory."""
     blocks = list(_checked(epochs, sizes))
     orders = [order for _, order in blocks if order is not None]
     if any(order != orders[0] for order in orders):

@@ -1,4 +1,4 @@
-"""Worker processes as the driver sees them: who is there, and calls to each."""
+"""Worker processes seen by the driver: the living ones, and calls to each."""
 
 import warnings
 from asyncio import CancelledError
@@ -27,9 +27,9 @@ LOSSES = (
     NoValidWorkerError,
 )
 
-#: Seconds that the scheduler may take to say who is there.
+#: Seconds that the scheduler may take to list workers.
 ANSWER = 10.0
-#: Seconds that workers may take to forget a fit before nobody waits for it.
+#: Seconds that workers may take to drop a fit before the driver continues.
 FAREWELL = 1.0
 
 
@@ -46,7 +46,7 @@ class Pool(Protocol):
     """Worker processes, each of which has a `Site`."""
 
     def present(self) -> dict[str, Presence]:
-        """Return workers that can take work, by name; the scheduler says so."""
+        """Return workers that can take work, by name, as the scheduler lists them."""
 
     def call(self, worker: str, method: str, *args: object) -> "Future":
         """Let the site of a worker do something, without waiting."""

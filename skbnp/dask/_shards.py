@@ -1,10 +1,10 @@
-"""Shards on workers: who holds which, and what happens when workers are lost.
+"""Shards on workers: their owners, and recovery when workers are lost.
 
 A shard is loaded by one worker at a time, which answers for it. When a worker dies, or
 shows no sign of life for a while, others load its shards and answer the calls that are
-open; what the lost one may still say is not listened to. Tasks are functions of rows,
-world and argument, so this changes no bit of the result. Errors that a task raises are
-raised here at once.
+open; later replies of the lost one are ignored. Tasks are functions of rows,
+broadcast and argument, so this changes no bit of the result. Errors of tasks are raised
+at once.
 """
 
 import concurrent.futures as cf
@@ -26,7 +26,7 @@ from skbnp.utils.epochs import Label
 
 __all__ = ["DaskShards", "WorkerShards", "WorkersLostError", "adopt", "rebalance"]
 
-#: Seconds between looks at who is there while calls are open.
+#: Seconds between checks of the living workers while calls are open.
 LOOK = 0.5
 #: Times that a shard may be lost in one call: a task that ends its worker ends all.
 MOST_LOSSES = 6
@@ -68,12 +68,12 @@ class Roster:
         self._error: Exception | None = None
 
     def look(self) -> dict[str, Presence]:
-        """Return who is alive now.
+        """Return the workers that are alive now.
 
         Raises
         ------
         WorkersLostError
-            If nobody has been for `timeout` seconds.
+            If none has been for `timeout` seconds.
         """
         now = self._looked = self.clock()
         try:
@@ -106,7 +106,7 @@ class Roster:
         return self.workers
 
     def wait(self) -> dict[str, Presence]:
-        """Return who is alive, or was just now, as soon as anybody is."""
+        """Return the workers that are alive, or were just now, once there is one."""
         if self.workers and self.clock() - self._looked < LOOK:
             return self.workers
         while not self.look():
@@ -116,7 +116,7 @@ class Roster:
     def is_stuck(self, worker: str, since: float) -> bool:
         """Whether a worker has done nothing although it should, for too long.
 
-        That is longer than silence may be: it may wait for one who is silent.
+        That is longer than a worker may be silent, as it may wait for a silent one.
         """
         begin = max(since, self._busy.get(worker, since))
         return self.clock() - begin > 2.0 * self.timeout
@@ -146,7 +146,7 @@ class WorkerShards:
         self.n_bytes_sent = 0
         self._owners: dict[int, str] = {}
         self._loaded: set[tuple[int, str]] = set()
-        self._given: set[tuple[str, str]] = set()  # worlds by name, workers
+        self._given: set[tuple[str, str]] = set()  # broadcasts by name, workers
         self._broadcasts: WeakValueDictionary[str, Broadcast] = WeakValueDictionary()
         self._balances = True
 
@@ -238,7 +238,7 @@ class WorkerShards:
         numbers: Iterator[int] | Sequence[int] | Mapping[int, int],
         losses: Counter,
     ) -> dict[str, list[int]]:
-        """Return who answers for which blocks, all of them loaded."""
+        """Return the owner of each block, all of them loaded."""
         numbers = sorted(numbers)
         while True:
             alive = self.roster.wait()
@@ -372,7 +372,7 @@ class WorkerShards:
 
 
 class DaskShards:
-    """Shards of one label, as learning asks them.
+    """Shards of one label, as learning uses them.
 
     Parameters
     ----------
@@ -438,7 +438,7 @@ def adopt(
 ) -> dict[int, str]:
     """Give shards without a living owner to one, by size, then by number.
 
-    Where nobody has any, neighbours go to the same owner: it adds them up.
+    If neither has replies, neighbours go to the same owner, which adds them.
     """
     kept = {number: one for number, one in owners.items() if one in threads}
     if not kept:

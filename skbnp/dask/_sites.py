@@ -1,8 +1,8 @@
 """What a worker process keeps of a fit, and how it answers.
 
-A site holds rows by block and label, and the worlds that were sent. It can lose all of
-it at any moment: then it says what it misses, and the driver sends that again. A site
-that nobody has called for a while is dropped, for the driver may have died.
+A site has rows by block and label, and the broadcasts that were sent. It can lose all
+of it at any moment: then it reports what is missing, and the driver sends it again. A site
+without a call for a while is dropped, for the driver may have died.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ __all__ = [
     "digest_of",
 ]
 
-#: Seconds after which a site is dropped that nobody calls.
+#: Seconds without a call after which a site is dropped.
 LEASE = 900.0
 
 
@@ -71,7 +71,7 @@ class Order:
     n_places: int
     adds_up: bool
     broadcast: str | None
-    broadcasts: tuple[str, ...]  # that may be asked for later
+    broadcasts: tuple[str, ...]  # that later tasks may need
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Raised:
 
 @dataclass
 class Site:
-    """Rows and worlds of one fit in one process.
+    """Rows and broadcasts of one fit in one process.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Site:
             result: Broadcast = pickle.loads(broadcast)
             self.broadcasts.setdefault(result.name, result)
         if order.broadcast is not None and order.broadcast not in self.broadcasts:
-            return Missing(f"world {order.broadcast}")
+            return Missing(f"broadcast {order.broadcast}")
         content = None if order.broadcast is None else self.broadcasts[order.broadcast]
         absent = [number for number in order.numbers if number not in self.blocks]
         if absent:
@@ -221,7 +221,7 @@ def _site_of(fit: str, n_threads: int) -> Site:
 
 
 def _drop_idle() -> None:
-    """Drop sites that nobody calls, while there are any."""
+    """Drop sites without calls, while there are sites."""
     while True:
         time.sleep(LEASE / 10.0)
         now = time.monotonic()

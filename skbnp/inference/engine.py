@@ -85,7 +85,7 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
         return learner
 
     def fork(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
-        """Return one that goes on from here with these; all else is shared."""
+        """Return a learner that continues from these; all else is shared."""
         learner = copy(self)
         learner.posterior, learner.cache = posterior, cache
         return learner

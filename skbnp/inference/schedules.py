@@ -169,7 +169,7 @@ class OnlineSchedule(Schedule):
         Whether the random order is new in every pass.
     n_forgetting : float
         Passes after which nothing is forgotten any more: steps are then those of a mean
-        over all minibatches from there on, which began with as many as the step said.
+        over all minibatches from there on, with as many before as the step implies.
     """
 
     n_rows: int

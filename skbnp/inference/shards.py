@@ -101,7 +101,7 @@ class ProcessCache:
 
 @dataclass(slots=True)
 class Shard:
-    """Rows, and what can be made again from them and from worlds."""
+    """Rows, and caches that are functions of them and of broadcasts."""
 
     number: int
     first_row: int  # rows of all shards before

@@ -155,7 +155,7 @@ def follow(
     bound, least : float
         The bound without the edit, and nats by which it must rise.
     n_rounds, n_at_most : int
-        Rounds; one that is behind after these, but still makes up for enough, goes on
+        Rounds; one that is behind after these, but still gains enough, continues
         until it is ahead or has made `n_at_most`, by default no more.
 
     Returns

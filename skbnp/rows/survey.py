@@ -60,7 +60,7 @@ class CountSurvey(NamedTuple):
     n_tokens: float
     n_stored: int
     different: frozenset[float]  # keys of different documents, `ENOUGH_DOCS` at most
-    #: Columns that number the rows or hold their totals; None: too few rows to tell.
+    #: Columns that number the rows or hold their totals; None: too few rows to decide.
     labels: frozenset[int] | None
     #: What the values are of counts: "", a transformation, or "flat"; None: no values.
     form: str | None
@@ -249,7 +249,7 @@ def _are_proportional(
 ) -> bool:
     """Tell whether values are whole, or rows are multiples of whole numbers or shares.
 
-    Shares are rows of equal sums. Rows of one value alone tell nothing.
+    Shares are rows of equal sums. Rows of one value alone decide nothing.
     """
     if _are_whole(values):
         return True
@@ -265,7 +265,7 @@ def _are_proportional(
 
 
 def _are_whole(values: NDArray[np.float64], most: float = MOST) -> bool:
-    """Tell whether values are whole numbers; large ones are too inexact to tell."""
+    """Whether values are whole numbers; large ones are too inexact to decide."""
     some = values[values < LARGEST_WHOLE]
     if len(some) < len(values) / 2:
         return False

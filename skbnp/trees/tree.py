@@ -1,6 +1,6 @@
 """Ordered trees that never change: ids and depths of the nodes, depth first.
 
-In this order the depths alone tell the tree, a subtree is a slice, and an edit is a
+In this order the depths alone define the tree, a subtree is a slice, and an edit is a
 splice: there is no place for orphans or cycles, and no need for recursion.
 """
 

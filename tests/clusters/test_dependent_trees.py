@@ -312,7 +312,7 @@ def test_rows_of_unknown_number_are_evaluated(undisturbed):
 
 
 def test_weights_of_blocks_are_refused(undisturbed):
-    with pytest.raises(ValueError, match="at hand"):
+    with pytest.raises(ValueError, match="in memory"):
         undisturbed.score(X, sample_weight=np.ones(120))
 
 

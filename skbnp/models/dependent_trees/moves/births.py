@@ -5,7 +5,7 @@ thousand at the most, by a hash of step, target and number of the row: which, do
 depend on how rows are cut into parts. A new child of the target begins near one of
 them, a seed, and takes what it can; the target follows, all else is fixed. The
 best of some seeds is born if the bound rises, in epochs with a past by log 1000. In it
-rows count once: what they said before leaves the statistics as they join it. Births as
+rows count once: their former statistics are subtracted as they join it. Births as
 in section 3 of Hu et al. (2015) leave their rows counted twice until the next pass is
 over, and have no bound until then; theirs begin in a direction that may be far from all
 rows. With `EpochMoves.paper` they are always accepted, as there.
@@ -63,7 +63,7 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A birth, what the rows that it concerns say then, and what the bound gains."""
+    """A birth, the assignments of its rows after it, and the gain of the bound."""
 
     birth: Birth
     rows: Ints
@@ -152,7 +152,7 @@ def propose_birth(
 ) -> Proposed | None:
     """Let a new child of the target take rows.
 
-    None if the bound falls by `SLACK` nats, which the paper does not ask for, or the
+    None if the bound falls by `SLACK` nats, which the paper does not require, or the
     child has less than a row. The
     sticks must have followed the masses (`update_sticks`); `naturals` go by position.
     Its id is the next one of the tree. Time O(V) for the target and each of its
@@ -204,14 +204,14 @@ def propose_birth(
 
 
 def join_rows(proposed: Sequence[Proposed]) -> tuple[Ints, Memo]:
-    """Return the rows of births, increasing, and what they say then."""
+    """Return the rows of births, increasing, and their assignments."""
     rows = np.concatenate([one.rows for one in proposed])
     order = np.argsort(rows)
     return rows[order], Memo.joined([one.memo for one in proposed]).taken(order)
 
 
 def renumbered(proposed: Sequence[Proposed], tree: Tree) -> list[Proposed]:
-    """Give new nodes the next ids of a tree, in records and in what rows say."""
+    """Give new nodes the next ids of a tree, in records and assignments."""
     return [_renamed(one, tree.next_id + place) for place, one in enumerate(proposed)]
 
 

@@ -76,7 +76,7 @@ def propose_exchanges(
 ) -> list[Exchange]:
     """Find the cycles of the best assignment of pasts, those of most gain first.
 
-    Directions alone tell whose past a node has: where one topic ends as another begins,
+    Only directions decide which past a node has: if one topic ends as another begins,
     shares of rows would give the new one the past of any. The root, which cannot end,
     takes no name that is new. `gains` are those of `past_gains`; by a cycle in which a
     node comes back that has ended, directions lose `most_lost` nats at the most.
@@ -133,7 +133,7 @@ def propose_handover(
     A topic whose rows went to others when the epoch began may have been born anew. The
     assignment of pasts is the best of those that leave none to the node that would not
     keep its own. By it directions lose `most` nats at the most: shares of rows, which
-    have a say in the bound, would give any new topic the past of one that ends in its
+    have a term in the bound, would give any new topic the past of one that ends in its
     epoch.
 
     Parameters
@@ -192,7 +192,7 @@ def _cycles(names: Ints) -> list[Ints]:
     """
     places = np.arange(len(names))
     seen, cycles = np.zeros(len(names), dtype=bool), []
-    firsts = np.setdiff1d(places, names)  # of chains: nobody has their names
+    firsts = np.setdiff1d(places, names)  # of chains: no node has their names
     for first in [*firsts.tolist(), *np.flatnonzero(names != places).tolist()]:
         cycle, place = [], first
         while place < len(names) and not seen[place]:

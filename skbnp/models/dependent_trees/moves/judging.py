@@ -72,9 +72,9 @@ class Judge(Moves):
         rows: NDArray[np.intp] = NO_ROW_NUMBERS,
         assignments: Memo = NO_ASSIGNMENTS,
     ) -> bool:
-        """Make moves if the bound rises; `assignments` is what some rows say by births.
+        """Make moves if the bound rises; `assignments` of `rows` are after births.
 
-        By more than `lost`, which is what it may fall yet, or the least that counts.
+        `lost` is the least rise: entropy that the rows may lose, or evidence.
         """
         posterior = learner.posterior
         model, before = posterior.model, self._bound(learner)
@@ -130,7 +130,7 @@ class Judge(Moves):
             self.records.extend(records)
 
     def _refresh(self, learner: EpochLearner) -> None:
-        """Sum what rows say once more: merges end shares that they had in both."""
+        """Sum the statistics of rows again: merges add up shares of both nodes."""
         posterior = learner.posterior
         global_stats = learner.cache.global_stats(posterior.state.tree)
         posterior.replace_globals(
