@@ -12,6 +12,8 @@ from skbnp.utils.mixing import has_mixed, mixing
 MOST_R_HAT = 1.1
 #: Topics of which an outline is of use.
 MANY = 20
+#: Topics that can be told apart by documents as few as these.
+FEW_TOPICS, FEW_DOCUMENTS = 10, 1000
 
 
 def next_steps(estimator: Any, X: Any, n_active: int) -> list[str]:
@@ -28,6 +30,17 @@ def next_steps(estimator: Any, X: Any, n_active: int) -> list[str]:
         steps.append(
             f"Fit more rows: {n_seen:,} do not tell how many {noun}s there are."
         )
+    if is_flat and n_active > MANY and getattr(model, "split_merge", False):
+        n = FEW_TOPICS if n_seen is not None and n_seen < FEW_DOCUMENTS else MANY
+        steps.append(
+            f"For {n} topics, which are easier to read: {type(model).__name__}("
+            f"n_components={n}, split_merge=False)."
+        )
+    if not is_flat and getattr(model, "n_themes", 0) is None:
+        if (model.tree_.parent == 0).sum() == 1:
+            steps.append(
+                "Ask for themes, n_themes=8: the documents alone tell no two apart."
+            )
     if X is None and unit_of(model) == "token":
         more = f"groups of {noun}s, " * is_flat
         steps.append(
@@ -64,6 +77,8 @@ def _of_chains(model, noun):
             ]
     if len(set(model.history_["chain"])) == 1:
         return ["Fit with n_chains=4: one chain cannot show that it has settled."]
+    if not hasattr(model, "tree_") and len(getattr(model, "samples_", ())) > 1:
+        return ["See with consensus_components which topics all samples have."]
     return []
 
 

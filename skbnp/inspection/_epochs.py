@@ -329,9 +329,11 @@ class EpochTreeDisplay(EpochLines):
         ]
         small = 4 * LEAST
         is_born = np.isfinite(shares).argmax(axis=1).any()
-        handles += [disc("first epoch", small, VERMILION, VERMILION)] * bool(is_born)
+        handles += [disc("begins", small, VERMILION, VERMILION)] * bool(is_born)
         is_empty = (shares == 0.0).any()
         handles += [disc("without rows", small, "white", GREY)] * bool(is_empty)
+        if len(self.epochs) > 1:
+            handles.append(Line2D([], [], ls="", label="(...): epoch of the terms"))
         ax.legend(
             handles=handles,
             loc="lower right",
@@ -458,6 +460,7 @@ class EpochTreeDisplay(EpochLines):
         ax.set_xticks(range(len(row)), labels, fontsize=FONT)
         ax.set_xlim(-0.5, len(row) - 0.5)
         ax.set_ylim(0.0, 1.1 * max(np.nanmax(row), 1e-300))
+        ax.yaxis.set_major_formatter(lambda y, _: f"{100 * y:g} %")
         ax.set_ylabel("share of rows", fontsize=FONT)
         title = self._called(topic) if topic in self.names else f"topic {topic}"
         ax.set_title(title, fontsize=FONT, color=GREY, parse_math=False)

@@ -143,7 +143,8 @@ class TopicGroups:
         lines = textwrap.wrap(self.message, WIDTH) if self.message else []
         sections = fold(self, n_lines)
         for section in sections:
-            lines.append(shortened(heading(self, section)))
+            if not self._is_one:
+                lines.append(shortened(heading(self, section)))
             for k in section.shown:
                 start = f"{self.topic_ids[k]:5}  {100 * self.topic_weights[k]:5.1f} %  "
                 lines.append(shortened(start, self.topic_terms[k]))
@@ -155,6 +156,11 @@ class TopicGroups:
 
     def __str__(self) -> str:
         return self.to_text()
+
+    @property
+    def _is_one(self) -> bool:
+        """Whether there is nothing to head: one group, for want of evidence."""
+        return self.n_groups == 1 and bool(self.message)
 
 
 @validate_params(
@@ -433,14 +439,14 @@ def _message(result: Grouping, n_rows, unit, n_groups, n_unused) -> str:
         text = f"The {noun} give no evidence for {what} of topics"
         if result.gain > 0.0:
             text += (
-                f": a gain of {result.gain:.1f} nats in all, where "
-                f"{result.cost:.1f} are the price of choosing among partitions"
+                f" (a log evidence of {result.gain:.1f}, where more than "
+                f"{result.cost:.1f} is needed)"
             )
         is_flat = n_groups is not None and n_groups in (1, len(result.labels))
         if not is_flat:
             parts.append(text + ".")
         if n_groups is None:
-            parts.append("All are in one group; more documents may tell them apart.")
+            parts.append("All are in one group; more documents may show some.")
     if n_unused:
         noun = "topic has" if n_unused == 1 else "topics have"
         parts.append(f"{n_unused} {noun} no tokens, and label -1.")

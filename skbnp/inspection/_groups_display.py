@@ -174,7 +174,8 @@ class TopicGroupsDisplay:
             color = GREY if section.group < 0 else COLORS[i % len(COLORS)]
             start, _, terms = heading(groups, section).partition(": ")
             words = terms.split(", ") if terms else []
-            lines.append(Line(start, words, color, section.group, True))
+            if not groups._is_one:
+                lines.append(Line(start, words, color, section.group, True))
             for k in section.shown:
                 start = f"{groups.topic_ids[k]}, {100 * groups.topic_weights[k]:.1f} %"
                 lines.append(

@@ -15,7 +15,7 @@ from skbnp.inspection._terms import (
     fitted,
     fitted_model,
     model_rows,
-    top_terms,
+    telling_terms,
     topic_numbers,
     weights_of,
 )
@@ -49,7 +49,7 @@ SHARES: dict[str, list] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TopicShares:
     """Shares of topics in groups of documents.
 
@@ -74,7 +74,7 @@ class TopicShares:
         Change of the share per unit of the label, of dates per year, by least squares,
         and its interval; None if labels are neither numbers nor dates.
     terms : list of list of str
-        Terms of the topics.
+        Terms of the topics, most relevant first.
     names : list of str
         Names of the topics, empty without one.
     confidence : float
@@ -100,6 +100,10 @@ class TopicShares:
     terms: list[list[str]]
     names: list[str]
     confidence: float
+
+    def __repr__(self) -> str:
+        n_groups, n = self.mean.shape
+        return f"TopicShares(n_groups={n_groups}, n_components={n})"
 
     def to_frame(self) -> "DataFrame":
         """List the shares.
@@ -259,7 +263,7 @@ def topic_shares(
     fitted(estimator, "transform")
     rng = check_random_state(random_state)
     model, rows = fitted_model(estimator), model_rows(estimator, X)
-    terms = top_terms(estimator, feature_names, 5)
+    terms = telling_terms(estimator, feature_names, 5)
     groups, codes = _groups(by, rows.shape[0] if hasattr(rows, "shape") else len(rows))
     parts = _coarse(groups, codes)
     found = uses_of(estimator, model, rows, epochs, parts)

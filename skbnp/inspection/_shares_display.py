@@ -23,6 +23,10 @@ MARKS = "os^Dv<"
 SPREAD = 0.5
 #: Groups from which intervals are bands, where labels are numbers or dates.
 MANY = 8
+#: Part of axes that are given which the names of topics take, at most.
+HIGHEST = 0.6
+#: Dates that are drawn one by one, at most.
+DATES = 60
 #: Letters of labels of groups from which they are turned.
 LONG = 30
 
@@ -95,7 +99,8 @@ class TopicSharesDisplay:
         X : array-like or sparse of shape (n_samples, n_features), or iterable of str
             Documents; raw ones for a text Pipeline.
         by : array-like of shape (n_samples,)
-            Label of each document: groups, numbers or dates.
+            Label of each document: groups, numbers or dates. More than 60 different
+            dates are drawn by month, or by year where these are as many months.
         feature_names : array-like of str of shape (n_features,), default=None
             As in :func:`top_terms`.
         topics : array-like of int, default=None
@@ -113,9 +118,13 @@ class TopicSharesDisplay:
         display : TopicSharesDisplay
             The drawn display.
         """
+        by, unit = _spans(by)
         shares = topic_shares(estimator, X, by, feature_names, **kwargs)
         display = cls(shares=shares, noun=noun_of(fitted_model(estimator)))
-        return display.plot(ax, topics=topics, n_components=n_components)
+        display.plot(ax, topics=topics, n_components=n_components)
+        if unit:
+            display.ax_.set_xlabel(f"date, by {unit}")
+        return display
 
     @validate_params({"n_components": [POSITIVE]}, prefer_skip_nested_validation=False)
     def plot(self, ax=None, *, topics=None, n_components=6) -> Self:
@@ -141,6 +150,7 @@ class TopicSharesDisplay:
             If no topic has one of the numbers.
         """
         plt, n_groups = _pyplot(), len(self.shares.groups)
+        is_made = ax is None
         if ax is None:
             width = 8.0 if self.shares.slope is not None else 0.15 * n_groups
             inches = min(max(width, 8.0), 16.0), 4.0
@@ -189,13 +199,24 @@ class TopicSharesDisplay:
         elif shares.groups.dtype.kind in "iu" and len(places) < MANY:
             ax.set_xticks(places)
         ax.set_ylim(bottom=0.0)
-        ax.set_ylabel(f"share, with {shares.confidence:.0%} intervals")
+        ax.yaxis.set_major_formatter(lambda y, _: f"{100 * y:g} %")
+        ax.set_ylabel(f"share, with {100 * shares.confidence:g} % intervals")
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(axis="y", color=GREY, alpha=0.2)
-        ax.legend(
-            loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small"
-        )
+        self._draw_key(is_made)
         return self
+
+    def _draw_key(self, is_made):
+        """Name the topics: beside the axes, or in axes that are given, above lines."""
+        ax = self.ax_
+        if is_made:
+            place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+            ax.legend(**place, frameon=False, fontsize="small")
+            return
+        legend = ax.legend(loc="upper left", frameon=False, fontsize="x-small")
+        ax.figure.draw_without_rendering()
+        height = legend.get_window_extent().height / ax.get_window_extent().height
+        ax.set_ylim(top=ax.get_ylim()[1] / (1.0 - min(height, HIGHEST)))
 
     def _columns(self, topics, n_components):
         """Choose topics: those given, or those whose shares differ most, by weight."""
@@ -221,3 +242,16 @@ class TopicSharesDisplay:
         terms = " ".join(shares.terms[k][:3])
         name = shares.names[k] or f"{self.noun} {shares.topics[k]}"
         return f"{shortened(name)}: {terms}"
+
+
+def _spans(by):
+    """Put many dates into months or years: labels, and what a label spans."""
+    dates = np.asarray(by)
+    if dates.dtype == object and all(hasattr(one, "toordinal") for one in dates):
+        dates = dates.astype("datetime64[us]")
+    if dates.dtype.kind != "M" or len(np.unique(dates)) <= DATES:
+        return by, ""
+    months = dates.astype("datetime64[M]")
+    if len(np.unique(months)) <= DATES:
+        return months, "month"
+    return dates.astype("datetime64[Y]"), "year"

@@ -293,9 +293,11 @@ def _groups_of(estimator, X, names, is_common):
     is_flat = not hasattr(model, "tree_") and _has_shares(model)
     if X is None or not is_flat or hasattr(model, "_row_totals"):
         return None
-    some = check_counts(model_rows(estimator, X), whom="summary")
-    some = some[:: max(-(-some.shape[0] // MAX_GROUPED), 1)]
-    counts = counts_of(model, some) * ~is_common
+    rows = model_rows(estimator, X)
+    step = max(-(-check_counts(rows, whom="summary").shape[0] // MAX_GROUPED), 1)
+    if step > 1:  # rows of a frame keep the names of columns
+        rows = getattr(rows, "iloc", check_counts(rows, whom="summary"))[::step]
+    counts = counts_of(model, rows) * ~is_common
     if not counts.sum():
         return None
     groups = topic_groups(model, doc_topic=counts, feature_names=names)

@@ -12,9 +12,11 @@ from skbnp.inspection._terms import (
     in_memory,
     model_rows,
     noun_of,
+    topics,
     unit_of,
 )
-from skbnp.metrics import document_completion_score
+from skbnp.metrics import document_completion_score, split_tokens
+from skbnp.utils.fitted import token_shares
 from skbnp.utils.mixing import has_mixed, mixing
 from skbnp.utils.validation import check_counts
 
@@ -31,7 +33,8 @@ __all__ = [
 
 #: Tokens of a document for which repeats are counted.
 SAMPLE_LENGTH = 100
-
+#: Share of the tokens from which a topic of a sample is large.
+LARGE = 0.01
 
 OF_CERTAINTY = {
     *(
@@ -44,7 +47,14 @@ OF_CERTAINTY = {
         "log joint",
         "R-hat",
     ),
-    *("bulk ESS", "chains agree", "documents scored", "score"),
+    *(
+        "bulk ESS",
+        "chains agree",
+        "documents scored",
+        "score",
+        "topics gain",
+        "nodes gain",
+    ),
 }
 #: What a variational fit is followed by: its attribute, name and unit.
 CRITERIA = {
@@ -91,7 +101,20 @@ def components_of(model, n_active, n_components):
     result += f"; sweep {best.step:,}"
     if len(set(model.history_.get("chain", []))) > 1:
         result += f" of chain {best.chain}"
-    return {f"{noun}s": interval, "sample shown": result}
+    return {f"{noun}s": interval, **_large(model, noun), "sample shown": result}
+
+
+def _large(model, noun):
+    """Count the topics of kept samples that are more than a few tokens."""
+    kept = getattr(model, "samples_", [])
+    samples = [s for s in kept if hasattr(s, "topic_word_counts")]
+    if not samples or hasattr(model, "tree_"):
+        return {}
+    tokens = [np.asarray(s.topic_word_counts.sum(axis=1)).ravel() for s in samples]
+    counts = [int((row >= LARGE * row.sum()).sum()) for row in tokens]
+    low, high = min(counts), max(counts)
+    result = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return {f"large {noun}s": f"{result}, with {100 * LARGE:g} % of the tokens or more"}
 
 
 def certainty_of(model, n_components):
@@ -174,8 +197,8 @@ def chains_of(model, unit):
 def _mixing(model):
     """Tell whether the chains agree, with themselves and each other."""
     r_hats, sizes = [], []
-    topics = f"{noun_of(model)}s"
-    for name, what in (("n_components", topics), ("log_joint", "log joint")):
+    numbers = f"{noun_of(model)}s"
+    for name, what in (("n_components", numbers), ("log_joint", "log joint")):
         traces = has_mixed(model, name)
         if traces is None:
             return {}
@@ -232,15 +255,34 @@ def score_of(estimator, X, unit):
         return {"score": f"{in_memory(model.score(X)):.4f} nats per row of X"}
     if hasattr(model, "_row_totals"):  # on a cluster
         tokens, score = in_memory(model._row_totals(X)), in_memory(model.score(X))
+        gain = {}
     else:
         counts = check_counts(X, whom="summary")
-        tokens, score = counts.sum(axis=1), document_completion_score(model, counts)
+        tokens, score = counts.sum(axis=1), document_completion_score(model, X)
+        gain = _gain(model, X, counts)
     n_docs = int((tokens > 0.0).sum())
     n_empty = len(tokens) - n_docs
-    empty = f"; {counted(n_empty, 'document')} without" * (n_empty > 0)
+    empty = f"; {counted(n_empty, 'document')} without tokens" * (n_empty > 0)
     return {
         "documents scored": f"{counted(n_docs, 'document')}, "
         f"{tokens.sum():,.0f} tokens{empty}",
         "score": f"{score:.4f} nats per held-out token "
         f"(perplexity {math.exp(-score):,.1f})",
+        **gain,
     }
+
+
+def _gain(model, X, counts):
+    """Compare what topics predict with what the frequencies of words do."""
+    _observed, held_out = split_tokens(counts)
+    n_tokens = held_out.sum()
+    if not (n_tokens and hasattr(model, "components_")):
+        return {}
+    shares, (_, distr) = token_shares(model), topics(model)
+    frequency = np.maximum((shares / shares.sum()) @ distr, 1e-300)
+    alone = float((held_out @ np.log(frequency)).sum() / n_tokens)
+    gain = document_completion_score(model, X, repeats=False) - alone
+    name = f"{noun_of(model)}s gain"
+    if not gain > 0.0:
+        return {name: "nothing: frequencies of words predict as well"}
+    return {name: f"{gain:.2f} nats per held-out token over word frequencies"}

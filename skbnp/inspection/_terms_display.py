@@ -310,7 +310,7 @@ class TopicTermsDisplay:
             panel.tick_params(labelsize=FONT * scale)
             if i + n_columns >= len(self.axes_):
                 label = (
-                    self.label if self.totals is None else f"{self.label}; |: of all"
+                    self.label if self.totals is None else f"{self.label}; line: of all"
                 )
                 panel.set_xlabel(label, loc="left", labelpad=2.0)
                 panel.xaxis.label.set(size=FONT * scale, color=GREY)
@@ -361,5 +361,5 @@ def _relations(distr, ranking: Ranking, rows, numbers) -> list[str]:
         overlap[k] = 0.0
         best = int(overlap.argmax())
         share, is_like = f"{100 * overlap[best]:.0f} %", overlap[best] >= LEAST_OVERLAP
-        result.append(f"most like {numbers[best]} ({share})" if is_like else "")
+        result.append(f"{share} shared with {numbers[best]}" if is_like else "")
     return result

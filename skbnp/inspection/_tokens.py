@@ -210,8 +210,9 @@ def token_topics(
             f"estimator must have topics of words, {type(model).__name__} has "
             "directions: `apply` gives the node of each row."
         )
-    counts = check_counts(model_rows(estimator, X), whom="token_topics")
-    shares = in_memory(model.transform(counts)).astype(np.float64, copy=False)
+    rows = model_rows(estimator, X)
+    counts = check_counts(rows, whom="token_topics")
+    shares = in_memory(model.transform(rows)).astype(np.float64, copy=False)
     if (shares < 0.0).any() or (shares.sum(axis=1) > 1.0 + 1e-3).any():
         raise TypeError(
             f"estimator must be a topic model: `transform` of {type(model).__name__} "

@@ -128,9 +128,20 @@ def fitted(estimator, attribute):
         name = type(model).__name__
         raise TypeError(
             f"estimator must have `{attribute}`, {name} has not"
-            f"{INSTEAD.get(attribute, '')}."
+            f"{INSTEAD.get(attribute, '') or _earlier(unwrap(estimator), attribute)}."
         )
     return value
+
+
+def _earlier(estimator, attribute):
+    """Name the steps of a Pipeline up to the one that has an attribute."""
+    steps = getattr(estimator, "steps", [])
+    for stop in range(len(steps) - 1, 0, -1):
+        if getattr(steps[stop - 1][1], attribute, None) is not None:
+            name = type(steps[stop - 1][1]).__name__
+            cut = stop - len(steps)
+            return f": pass the steps up to {name}, pipeline[:{cut}]"
+    return ""
 
 
 def are_directions(model):

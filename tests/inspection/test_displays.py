@@ -89,7 +89,7 @@ def test_each_panel_is_filled_by_its_longest_bar_and_the_axis_is_named(model):
         longest = max(bar.get_width() for bar in panel.patches)
         assert longest > 0.95 * panel.get_xlim()[1]
         assert any(tick.get_text() for tick in panel.get_xticklabels())
-    assert display.axes_[-1].get_xlabel() == "share of its tokens; |: of all"
+    assert display.axes_[-1].get_xlabel() == "share of its tokens; line: of all"
 
 
 def test_marks_are_at_the_probability_in_all_and_relations_say_what_is_shared(model):
@@ -102,7 +102,7 @@ def test_marks_are_at_the_probability_in_all_and_relations_say_what_is_shared(mo
         overlap = [np.minimum(distr[k], row).sum() for row in distr]
         overlap[k] = 0.0
         best = int(np.argmax(overlap))
-        expected = f"most like {best} ({100 * overlap[best]:.0f} %)"
+        expected = f"{100 * overlap[best]:.0f} % shared with {best}"
         assert expected in [text.get_text() for text in panel.texts]
 
 

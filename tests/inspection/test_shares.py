@@ -316,3 +316,38 @@ def test_coordinates_are_refused():
     model = HierarchicalComponentAnalysis(max_iter=2, random_state=0).fit(X)
     with pytest.raises(TypeError, match="does not return shares"):
         topic_shares(model, X, np.zeros(60))
+
+
+def test_days_are_drawn_by_month_or_year(two_groups):
+    """Where they are many; shares of a month are those of its documents."""
+    X, _groups = two_groups
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    start, days = np.datetime64("2001-01-01"), np.arange(len(X))
+    for step, unit in ((2, "M"), (20, "Y")):
+        dates = start + step * days
+        display = TopicSharesDisplay.from_estimator(hdp, X, dates)
+        expected = topic_shares(hdp, X, dates.astype(f"datetime64[{unit}]"))
+        assert_allclose(display.shares.mean, expected.mean)
+    few = TopicSharesDisplay.from_estimator(hdp, X, start + days % 5)
+    assert len(few.shares.groups) == 5
+    plt.close("all")
+
+
+@pytest.mark.parametrize("size", [(3.4, 2.6), (8.0, 4.0)])
+def test_names_stay_inside_axes_that_are_given(size, two_groups):
+    X, _groups = two_groups
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    figure, ax = plt.subplots(figsize=size, layout="constrained")
+    TopicSharesDisplay.from_estimator(hdp, X, np.arange(160) % 10, ax=ax)
+    figure.draw_without_rendering()
+    box, room = ax.get_legend().get_window_extent(), ax.get_window_extent()
+    assert room.x0 <= box.x0 < box.x1 <= room.x1
+    highest = max(line.get_ydata().max() for line in ax.lines)
+    assert ax.transData.transform((0.0, highest))[1] <= box.y0
+    plt.close("all")
+
+
+def test_shares_print_in_a_line(two_groups):
+    X, groups = two_groups
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    assert repr(topic_shares(hdp, X, groups)).startswith("TopicShares(n_groups=")

@@ -1,6 +1,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from arviz_stats.base import array_stats
 from sklearn.decomposition import PCA, LatentDirichletAllocation
@@ -11,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from checks.estimators import criterion, each_family
 from skbnp import HDP, GibbsHDP
 from skbnp.datasets import make_bars
-from skbnp.inspection import summary
+from skbnp.inspection import summary, token_topics
 from skbnp.inspection._summary_facts import quantiles
 from skbnp.metrics import document_completion_score
 
@@ -47,6 +48,7 @@ FakeSampler(max_iter=20)
 Found
 vocabulary            5 terms
 topics                median 3, 90 % interval 3 to 5
+large topics          3, with 1 % of the tokens or more
 sample shown          3 topics; sweep 8 of chain 1
 
 How sure
@@ -165,6 +167,29 @@ def test_score_is_that_of_document_completion(fitted):
     assert f"{score:.4f} nats per held-out token" in text
 
 
+def test_gain_of_topics_is_over_frequencies_of_words():
+    """Of planted topics, and of words that are drawn alike for all documents."""
+    X = make_bars(300, side=3, random_state=0).data
+    model = HDP(6, split_merge=False, random_state=0).fit(X[:200])
+    facts = facts_of(summary(model, X=X[200:]))
+    one = HDP(1, split_merge=False, burstiness=False, random_state=0).fit(X[:200])
+    expected = document_completion_score(model, X[200:], repeats=False)
+    expected -= document_completion_score(one, X[200:])
+    assert abs(float(facts["topics gain"].split()[0]) - expected) < 0.03
+    X = np.random.default_rng(0).multinomial(20, np.full(9, 1 / 9), size=300)
+    model = HDP(6, split_merge=False, random_state=0).fit(X[:200])
+    assert facts_of(summary(model, X=X[200:]))["topics gain"].startswith("nothing")
+
+
+@pytest.mark.filterwarnings("error:X does not have valid feature names")
+@pytest.mark.parametrize("read", [summary, token_topics])
+def test_frames_keep_their_names(read):
+    X = pd.DataFrame(make_bars(100, side=3, random_state=0).data.toarray())
+    X.columns = [f"cell {j}" for j in X.columns]
+    model = HDP(6, split_merge=False, max_iter=3, random_state=0).fit(X)
+    assert read(model, X=X) is not None
+
+
 def test_score_of_a_pipeline_takes_texts():
     texts = ["sun sun rain rain sun", "oil coal oil coal coal"] * 5
     pipeline = make_pipeline(CountVectorizer(), HDP(2, max_iter=3, random_state=0))
@@ -255,6 +280,15 @@ def test_a_single_chain_is_not_counted(chains):
     assert facts["fit"] == "20 sweeps, 4 samples, 5.0 seconds"
     assert facts["sample shown"] == "3 topics; sweep 8"
     assert "R-hat" in facts
+
+
+def test_large_topics_are_those_of_all_kept_samples():
+    X = make_bars(100, side=3, random_state=0).data
+    gibbs = GibbsHDP(8, max_iter=20, thin=2, random_state=0).fit(X)
+    tokens = [s.topic_word_counts.sum(axis=1) for s in gibbs.samples_]
+    counts = {int((row >= 0.01 * row.sum()).sum()) for row in tokens}
+    words = facts_of(summary(gibbs))["large topics"].split(",")[0].split(" to ")
+    assert {int(word) for word in words} == {min(counts), max(counts)}
 
 
 def test_idle_topics_of_a_sample_are_counted(chains):
@@ -381,3 +415,17 @@ def test_what_to_do_next_follows_from_what_is_missing(model, chains):
     assert "disagree" not in summary(chains)
     chains.history_["log_joint"] = [-8.0 - k % 2 + 1e-3 * (k % 7) for k in range(40)]
     assert "- Increase max_iter: the chains disagree" in summary(chains)
+
+
+def test_many_topics_can_be_asked_to_be_fewer():
+    """As many as documents can tell apart; not where the number was chosen."""
+    rng = np.random.default_rng(0)
+    X = rng.multinomial(30, rng.dirichlet(np.full(60, 0.1), size=25), size=(16, 25))
+    X = X.reshape(400, 60)
+    many = HDP(25, max_iter=2, tol=0.0, random_state=0).fit(X)
+    assert many.n_active_components_ > 20
+    assert "HDP(n_components=10, split_merge=False)" in " ".join(summary(many).split())
+    more = HDP(25, max_iter=2, tol=0.0, random_state=0).fit(np.tile(X, (3, 1)))
+    assert "HDP(n_components=20, split_merge=False)" in " ".join(summary(more).split())
+    many.split_merge = False
+    assert "easier to read" not in summary(many)

@@ -196,3 +196,14 @@ def test_unfitted_models_have_no_documents(unfitted):
 def test_number_of_documents_is_positive(model):
     with pytest.raises(ValueError, match="'n' parameter of top_documents"):
         top_documents(model, X, n=0)
+
+
+def test_a_pipeline_that_ends_in_a_classifier_is_cut_to_its_topics():
+    X, y = np.array([[9, 0], [5, 1], [0, 8], [1, 9]] * 9), [0, 0, 1, 1] * 9
+    hdp = HDP(n_components=2, split_merge=False, random_state=0)
+    pipeline = make_pipeline(hdp, LogisticRegression()).fit(X, y)
+    with pytest.raises(TypeError, match=r"up to HDP, pipeline\[:-1\]"):
+        top_terms(pipeline)
+    assert top_terms(pipeline[:-1]) == top_terms(pipeline[0])
+    with pytest.raises(TypeError, match=r"LogisticRegression has not\.$"):
+        top_terms(pipeline[-1])
