@@ -46,10 +46,31 @@ plt.show()
 # %%
 # The whole tree
 # --------------
-# All merges are there as SciPy takes them. Topics merge within their groups first.
-_, ax = plt.subplots(figsize=(9, 3), layout="constrained")
-dendrogram(groups.linkage, no_labels=True, color_threshold=0, ax=ax)
-ax.set_ylabel("gain below that of the best merge\n(nats per document)")
+# All merges are there as SciPy takes them. Topics merge within their groups first, so
+# that the last merges are those of groups; each leaf is a group, with its first terms.
+n_topics = len(groups.labels)
+
+
+def name_of(node):
+    """Name the group that a node of the tree has topics of."""
+    while node >= n_topics:
+        node = int(groups.linkage[node - n_topics, 0])
+    return ", ".join(groups.terms[groups.labels[node]][:3])
+
+
+_, ax = plt.subplots(figsize=(9, 5), layout="constrained")
+dendrogram(
+    groups.linkage,
+    p=groups.n_groups,
+    truncate_mode="lastp",
+    orientation="left",
+    leaf_label_func=name_of,
+    leaf_font_size=9,
+    link_color_func=lambda node: "#0072B2",
+    ax=ax,
+)
+ax.set_xlabel("gain below that of the best merge (nats per document)")
+ax.spines[["top", "left", "right"]].set_visible(False)
 plt.show()
 
 # %%

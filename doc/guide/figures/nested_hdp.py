@@ -28,9 +28,13 @@ figure, axes = plt.subplots(1, 2, figsize=(8.8, 3.2), layout="constrained")
 for ax, (name, shares), colour in zip(axes, SHARES.items(), COLOURS, strict=True):
     for node, above in enumerate(PARENT[1:], 1):
         ax.plot([X[node], X[above]], [Y[node], Y[above]], color="#bbbbbb", zorder=1)
-    ax.scatter(X, Y, s=3200 * np.array(shares), color=colour, alpha=0.6, zorder=2)
+    area = 3200 * np.array(shares)
+    ax.scatter(X, Y, s=area, color="white", linewidths=0, zorder=2)
+    ax.scatter(X, Y, s=area, color=colour, alpha=0.6, linewidths=0, zorder=3)
+    white = {"fc": "white", "ec": "none", "pad": 0.6}
     for x, y, words in zip(X, Y, WORDS, strict=True):
-        ax.text(x, y - 0.28, words.replace(", ", ",\n"), ha="center", va="top", size=8)
+        words = words.replace(", ", ",\n")
+        ax.text(x, y - 0.28, words, ha="center", va="top", size=9, bbox=white)
     ax.set_title(f"{name}: shares of its words", fontsize=10)
     ax.set(xlim=(-0.6, 4.8), ylim=(-0.8, 2.4))
     ax.axis("off")
