@@ -135,8 +135,8 @@ class HistoryDisplay:
         feature_names=None,
         *,
         monitor=None,
-        ax=None,
         x="step",
+        ax=None,
         **kwargs,
     ) -> Self:
         """Draw the history of a fitted model.
@@ -151,11 +151,11 @@ class HistoryDisplay:
             Draw what this callback recorded during the fit: the held-out score instead
             of the bound, and the number of topics as often. Of a sampler that is one
             line, of the samples kept so far.
+        x : {"step", "seconds"}, default="step"
+            The horizontal axis.
         ax : matplotlib Axes or pair of them, default=None
             Axes to draw in; of a pair, the second takes the number of topics, and the
             colours of further fits go on. `None` makes a figure.
-        x : {"step", "seconds"}, default="step"
-            The horizontal axis.
         **kwargs : dict
             Handed to matplotlib's `plot` for the bound; of a pair of axes, a `label`
             and a `color` hold for both.

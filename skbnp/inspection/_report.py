@@ -43,6 +43,8 @@ __all__ = ["report"]
 
 #: Letters of a document, and of a value, that are written.
 EXCERPT = 240
+#: Lines below headings and the like, which say nothing on a page.
+RULES = re.compile(r"([-=~_*#.^+])\1{4,}")
 #: Relevance of the terms that are a topic's own.
 RELEVANCE = 0.6
 CONFIDENCE = 0.9
@@ -318,7 +320,7 @@ class _Account:
             )
             sentences = document.sentences(int(self.numbers[k]), 2)
             text = " … ".join(sentences) or text
-        text = " ".join(text.split())
+        text = " ".join(RULES.sub(" ", text).split())
         text = text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…"
         return f"<blockquote><cite>{head}</cite>{escape(text)}</blockquote>"
 

@@ -20,7 +20,8 @@ p { margin: .4rem 0 .8rem; max-width: 48rem; }
 .soft { color: var(--soft); }
 a { color: var(--blue); text-decoration: none; }
 a:hover { text-decoration: underline; }
-nav a { margin-right: 1rem; white-space: nowrap; }
+nav { display: flex; flex-wrap: wrap; gap: .2rem 1rem; }
+nav a { white-space: nowrap; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .8rem .25rem 0;
   border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
@@ -38,7 +39,8 @@ th.number { text-align: right; }
   align-items: center; font-size: .9rem; }
 .terms span { overflow-wrap: anywhere; }
 .bar { background: var(--blue); height: .6rem; border-radius: 2px; min-width: 1px; }
-.share { position: relative; height: .8rem; min-width: 7rem; background: #f3f5f7;
+.share { position: relative; height: .8rem; min-width: 7rem; margin-top: .35rem;
+  background: #f3f5f7;
   border-radius: 2px; }
 .share i { position: absolute; left: 0; top: 0; bottom: 0; background: var(--pale);
   border-radius: 2px; }
@@ -53,6 +55,9 @@ blockquote cite { font-style: normal; color: var(--ink); display: block; }
   max-width: none; }
 code { font: .88rem ui-monospace, Consolas, monospace; white-space: pre-wrap;
   overflow-wrap: anywhere; }
+b code { font-weight: 700; }
+@media (max-width: 34rem) { .facts th { width: 48%; white-space: normal;
+  font-size: .87rem; } }
 @media print { nav { display: none; } .card { break-inside: avoid; } }
 """
 

@@ -1,3 +1,4 @@
+import inspect
 import sys
 from itertools import combinations
 from types import SimpleNamespace
@@ -12,11 +13,12 @@ from sklearn.exceptions import NotFittedError
 
 from checks.estimators import mean_field_hdp
 from checks.long import each_pair
-from skbnp import HDP, GibbsHDP
+from skbnp import HDP, GibbsHDP, inspection
 from skbnp.datasets import make_bars
 from skbnp.inspection import HistoryDisplay, TopicTermsDisplay, top_terms
 
 DISPLAYS = [TopicTermsDisplay, HistoryDisplay]
+ALL = [getattr(inspection, name) for name in inspection.__all__ if "Display" in name]
 
 
 def texts_of(display):
@@ -181,6 +183,26 @@ def test_bars_take_keywords_of_matplotlib(model):
 def test_numbers_are_positive(model, name):
     with pytest.raises(ValueError, match=f"'{name}' parameter"):
         TopicTermsDisplay.from_estimator(model, **{name: 0})
+
+
+@pytest.mark.parametrize("display", ALL)
+def test_displays_take_the_same_in_the_same_order(display):
+    """The estimator, documents if they need them, names; axes behind all settings."""
+    made = list(inspect.signature(display.from_estimator).parameters.values())
+    by_place = [one.name for one in made if one.kind is one.POSITIONAL_OR_KEYWORD]
+    assert by_place in (
+        ["estimator", "feature_names"],
+        ["estimator", "X", "by", "feature_names"],
+    )
+    settings = [one.name for one in made if one.kind is one.KEYWORD_ONLY]
+    assert settings[-1] == "ax"
+    drawn = list(inspect.signature(display.plot).parameters.values())
+    assert [one.name for one in drawn if one.kind is one.POSITIONAL_OR_KEYWORD] == [
+        "self",
+        "ax",
+    ]
+    more = {one.name for one in drawn if one.kind is one.KEYWORD_ONLY}
+    assert more <= set(settings)
 
 
 # -- history ---------------------------------------------------------------------------

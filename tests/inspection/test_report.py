@@ -112,6 +112,15 @@ def test_page_has_terms_shares_documents_and_the_methods(fit, tmp_path):
     assert "CountVectorizer()" in text
 
 
+def test_lines_below_headings_are_left_out(fit, tmp_path):
+    model, texts = fit
+    ruled = [f"Weather\n=======\n{text} -- {text} ... ---------" for text in texts]
+    _, text = page_of(report(model, ruled, tmp_path / "a"))
+    assert "==" not in text
+    assert "-----" not in text
+    assert " -- " in text
+
+
 def test_titles_stand_for_rows_of_a_matrix(tmp_path):
     X = topic_counts(60, 24)
     hdp = HDP(n_components=3, random_state=0).fit(X)

@@ -328,7 +328,7 @@ class Walks:
             self.docs[inner],
             self.priors.concentration,
         ) + sum(
-            self.log_evidence_of(level, eta)
+            _log_evidence(eta, self.n_words, *self.word_counts(level))
             for level, eta in enumerate(self.priors.topic_prior.tolist())
         )
 
@@ -355,10 +355,6 @@ class Walks:
         counts = np.bincount(at, minlength=self.n_docs * n_levels)
         counts = counts.reshape(self.n_docs, n_levels)
         return [Numbers.of(n) for n in counts.T], Numbers.of(counts.sum(axis=1))
-
-    def log_evidence_of(self, level: int, eta: float) -> float:
-        """Log p(words of a level | paths, levels) for a topic prior, of all counts."""
-        return _log_evidence(eta, self.n_words, *self.word_counts(level))
 
     def word_counts(self, level: int) -> tuple["Numbers", "Numbers"]:
         """Tokens of each word at nodes of a level, and of all words."""
