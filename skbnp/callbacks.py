@@ -95,7 +95,8 @@ class Checkpoint(_FitCallback):
     ----------
     path : path-like
         The file; its folder is made if it is not there. The file before stays beside
-        it, as ``<path>.previous``, until the fit has ended.
+        it, as ``<path>.previous``, until the fit has ended. ``{fit}`` in it stands for
+        a digest of the parameters and of `X`: each fit of a search has its own file.
     every : int, default=1
         Passes (sweeps of samplers, calls of `partial_fit`) between two files.
 
@@ -116,8 +117,9 @@ class Checkpoint(_FitCallback):
     A stream, `partial_fit`, is written after each call as the estimator that it leaves;
     nothing of it is left to go on with but further chunks.
 
-    Clones share the callback, and so the file: in a search, set it on the final model
-    alone. Monitors see the passes from where a fit goes on. Estimators of `skbnp.dask`
+    Clones share the callback, and so the path: in a search, put ``{fit}`` into it, and
+    each candidate goes on by itself. Fits side by side that write one file are refused.
+    Monitors see the passes from where a fit goes on. Estimators of `skbnp.dask`
     have `checkpoint_dir` and `resume` instead.
 
     Examples

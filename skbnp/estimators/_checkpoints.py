@@ -24,6 +24,11 @@ __all__ = [
 
 #: What a fit may go on with that began with another value.
 FREE = {"n_jobs", "verbose"}
+#: The cure where fits share a path.
+SIDE_BY_SIDE = (
+    "Fits side by side, as in a search with n_jobs, need a path each: put {fit} into "
+    'it, as in Checkpoint("fits/{fit}.skbnp").'
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,8 @@ class FitRecord:
         _refuse(estimator)
         start = _begun_from(estimator) if goes_on else "anew"
         self._label = _label_of(estimator, rows, start)
+        self._files = [file.of(self._label) for file in self._files]
+        self._stamps = dict[FitFile, Any]()
         for file in self._files:
             file.path.parent.mkdir(parents=True, exist_ok=True)
             saved = self._unfinished(file)
@@ -108,7 +115,21 @@ class FitRecord:
             raise ValueError(
                 f"{str(file.path)!r} is a checkpoint of another fit that has not "
                 f"ended, with other {', '.join(other)}. Fit with the same to go on, "
-                "or give another path, or remove the file, to begin anew."
+                "or give another path, or remove the file, to begin anew. "
+                f"{SIDE_BY_SIDE}"
+            )
+
+    def _refuse_other(self, file: FitFile) -> None:
+        """Raise if another fit has written the file since this one began."""
+        is_first = file not in self._stamps
+        if not is_first and self._stamps[file] in (None, file.stamp()):
+            return
+        label = file.label() or {}
+        is_other = label and label != self._label
+        if is_other and not (is_first and "rows of X" not in label):
+            raise ValueError(
+                f"{str(file.path)!r} is written by another fit at the same time. "
+                f"{SIDE_BY_SIDE}"
             )
 
     def save(
@@ -127,8 +148,10 @@ class FitRecord:
             return
         state = {**vars(self._fitted), **attributes()}
         for file in due:
+            self._refuse_other(file)
             content = content_of(self._fitted, state, account(), file.every)
             file.write(self._label, content)
+            self._stamps[file] = file.stamp()
 
     def end(self) -> None:
         """Write the fitted estimator."""
@@ -148,6 +171,7 @@ def files_of(estimator: BaseEstimator) -> list[FitFile]:
 def save_chunk(estimator: BaseEstimator, n_calls: int) -> None:
     """Write an estimator after a chunk of a stream, where a callback asks for it."""
     for file in files_of(estimator):
+        file = file.of(_parameters_of(estimator))
         if n_calls % file.every == 0:
             content = content_of(estimator, vars(estimator), None, file.every)
             file.write(kind_label(estimator), content)
@@ -205,14 +229,19 @@ def kind_label(estimator: BaseEstimator) -> dict[str, str]:
     return {"class": type(estimator).__name__}
 
 
-def _label_of(estimator: BaseEstimator, rows: Any, start: str) -> dict[str, str]:
-    """What must be the same where a fit goes on."""
-    names = getattr(estimator, "feature_names_in_", np.zeros(0))
-    parameters = {
+def _parameters_of(estimator: BaseEstimator) -> dict[str, str]:
+    """Return texts of the parameters that must be the same where a fit goes on."""
+    return {
         f"parameter {name}": text_of(value)
         for name, value in estimator.get_params(deep=False).items()
         if name not in FREE
     }
+
+
+def _label_of(estimator: BaseEstimator, rows: Any, start: str) -> dict[str, str]:
+    """What must be the same where a fit goes on."""
+    names = getattr(estimator, "feature_names_in_", np.zeros(0))
+    parameters = _parameters_of(estimator)
     digest = rows.digest if hasattr(rows, "digest") else rows_digest(rows)
     return {
         **kind_label(estimator),

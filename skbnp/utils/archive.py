@@ -161,12 +161,17 @@ def read_newest(
     return None
 
 
+#: What the digest of a fit stands for in a path.
+OF_FIT = "{fit}"
+
+
 class FitFile:
     """The newest file of a fit, and the one before it until the fit has ended.
 
     Parameters
     ----------
     path : path-like
+        With `OF_FIT` in it, the path of many, see `of`.
     every : int
         Passes between two files.
 
@@ -179,6 +184,27 @@ class FitFile:
     def __init__(self, path: str | os.PathLike, every: int):
         self.path, self.every, self.is_loaded = Path(path), every, False
         self.previous = self.path.with_name(f"{self.path.name}.previous")
+
+    def of(self, label: Mapping[str, str]) -> "FitFile":
+        """Return the file of the fit with a label, where `path` has a place for it."""
+        name = digest_of(f"{key} {label[key]}" for key in sorted(label))
+        path = str(self.path).replace(OF_FIT, name)
+        return self if path == str(self.path) else FitFile(path, self.every)
+
+    def stamp(self) -> tuple[int, ...] | None:
+        """Tell whether the file is that which was there before; None without one."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def label(self) -> Mapping[str, str] | None:
+        """Return the label of the file; None if no whole one is there."""
+        try:
+            return Archive.read(self.path).label
+        except Exception:  # a damaged one gives way
+            return None
 
     def write(self, label: Mapping[str, str], content: object) -> None:
         """Write a file; the one before is kept."""

@@ -12,13 +12,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import skbnp
 import skbnp.dask
-from checks.callbacks import StopAfter, Trouble
+from checks.callbacks import Recorder, StopAfter, Trouble
 from checks.estimators import (
     DAILY,
     every_estimator,
@@ -269,6 +271,50 @@ def test_parameters_with_arrays_differ_where_one_entry_does(made):
 def sp_frame(X):
     """The same rows and names, as a sparse frame of other numbers."""
     return X.astype(np.float32).astype(pd.SparseDtype(np.float32, 0.0))
+
+
+class WriteBeside(Recorder):
+    """Let another fit, which has not ended, write the file before a pass."""
+
+    def __init__(self, path, n_passes):
+        super().__init__()
+        self.path, self.n_passes = path, n_passes
+
+    def on_fit_task_begin(self, estimator, context, *, X=None, y=None):
+        super().on_fit_task_begin(estimator, context)
+        if self.events[-1] == "begin pass":
+            self.n_passes -= 1
+            if self.n_passes == 0:
+                other = self.path.with_name("other")
+                break_off(HDP(5, max_iter=9), bars(), other, 2)
+                os.replace(other, self.path)
+
+
+@pytest.mark.parametrize("n_passes", [1, 4])
+def test_fits_side_by_side_are_refused_one_file(n_passes, tmp_path):
+    path = tmp_path / "fit"
+    hdp = HDP(4, max_iter=6, random_state=0)
+    hdp.set_callbacks(Checkpoint(path), WriteBeside(path, n_passes))
+    with pytest.raises(ValueError, match=r"at the same time.*\{fit\}\.skbnp"):
+        hdp.fit(bars())
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_candidates_of_a_search_have_files_of_their_own(n_jobs, tmp_path):
+    path = tmp_path / "fits" / "{fit}.skbnp"
+    hdp = HDP(4, max_iter=3, random_state=0).set_callbacks(Checkpoint(path))
+    search = GridSearchCV(hdp, {"n_components": [3, 4]}, cv=2, n_jobs=n_jobs)
+    search.fit(bars())
+    files = sorted(path.parent.iterdir())
+    assert len(files) == 5  # of two folds each, and of all rows
+    starts = [len(skbnp.load(file).lineage_[0].children) for file in files]
+    assert sorted(starts) in ([3, 3, 3, 4, 4], [3, 3, 4, 4, 4])
+    best = clone(search.best_estimator_)
+    break_off(best.set_params(max_iter=9), bars(), path, 2)
+    assert len(list(path.parent.iterdir())) > 5
+    going = best.set_callbacks(Checkpoint(path)).fit(bars())
+    whole = HDP(**best.get_params()).fit(bars())
+    assert_array_equal(going.components_, whole.components_)
 
 
 def damage_of(path):
