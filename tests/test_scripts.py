@@ -67,6 +67,7 @@ LONG = {
     "examples/epochs/plot_scipy_releases.py": [],
     "examples/hdp/plot_grid_search.py": [],
     "examples/hdp/plot_lineage.py": [],
+    "examples/hdp/plot_merge_fits.py": [],
     "examples/hdp/plot_mutation_counts.py": [],
     "examples/hdp/plot_saving.py": [],
     "examples/hdp/plot_stream.py": [],

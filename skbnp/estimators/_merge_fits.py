@@ -87,9 +87,10 @@ def merge_fits(
     -----
     Statistics of a variational posterior are sums over documents [1]_; online fits hold
     estimates of those of their whole corpora. Weights and concentrations follow from
-    the sums; the topic prior is the geometric mean, by tokens. Documents that a stream
-    keeps are left out, and `partial_fit` tries no other numbers of topics then: those
-    that come would judge topics of documents that they know nothing of. Of a
+    the sums; the topic prior is the geometric mean, by tokens. No other number of
+    topics is tried, here or by `partial_fit` afterwards: documents that a stream keeps
+    are left out, and those that come would judge topics of documents that they know
+    nothing of. To search for the number again, fit all documents, with `init=merged`. Of a
     `GibbsHDP` the samples with the highest log joints are added.
 
     References
