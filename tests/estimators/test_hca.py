@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
+from checks.long import daily
 from skbnp import HierarchicalComponentAnalysis
 from skbnp.datasets import make_subspace_tree
 from skbnp.estimators import TreeMoves
@@ -37,6 +38,11 @@ def fitted(drawn):
 @pytest.fixture(scope="module")
 def few():
     return make_subspace_tree(200, branching=(2, 2), n_features=12, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def small(few):
+    return HierarchicalComponentAnalysis(random_state=0).fit(few.data)
 
 
 # What is learned ----------------------------------------------------------------------
@@ -73,11 +79,11 @@ def test_the_trace_tells_what_happened(fitted):
     assert fitted.elbo_ == bounds[-1]
 
 
-def test_bound_of_the_training_data_is_that_of_the_fit(fitted, drawn):
+def test_bound_of_the_training_data_is_that_of_the_fit(small, few):
     """The last update follows the last visit: it may only be higher."""
-    terms = fitted.elbo_terms(drawn.data)
-    assert_allclose(sum(terms.values()), fitted.elbo(drawn.data))
-    assert fitted.elbo_ <= fitted.elbo(drawn.data) < fitted.elbo_ + 1e-3
+    terms = small.elbo_terms(few.data)
+    assert_allclose(sum(terms.values()), small.elbo(few.data))
+    assert small.elbo_ <= small.elbo(few.data) < small.elbo_ + 1e-3
 
 
 def test_messages_speak_of_nodes_and_rows(drawn, capsys):
@@ -157,7 +163,7 @@ def _standardised(X, y):
     return StandardScaler().fit_transform(X), y
 
 
-@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize("name", daily(1, ["iris", "wine", "plane", "space"]))
 def test_groups_that_differ_by_mean_are_found(name, seed):
     drawn, least = GROUPS[name]
     X, y = drawn()
@@ -187,7 +193,11 @@ def test_leaves_that_rows_have_left_end(seed):
 
 @pytest.mark.parametrize(
     ("method", "shape"),
-    [("fit", (300, 20)), ("fit", (150, 12)), ("partial_fit", (600, 12))],
+    [
+        ("fit", (150, 12)),
+        pytest.param("fit", (300, 20), marks=pytest.mark.long),
+        pytest.param("partial_fit", (600, 12), marks=pytest.mark.long),
+    ],
 )
 def test_parts_of_a_long_cloud_are_no_groups_in_silence(method, shape, seed):
     """One that is long in more directions than the tree has levels is split."""
@@ -208,23 +218,37 @@ def test_a_cloud_is_one_path_of_the_levels_that_it_has(seed):
         hca.set_params(max_depth=7).fit(cloud)
 
 
-def test_groups_are_not_taken_for_parts_of_a_cloud(few, seed):
-    """Though rows are as long; pairs that a shared covariance would not part."""
-    rng = np.random.default_rng(seed)
-    long = rng.normal(size=(300, 6)) * np.geomspace(5.0, 1.0, 6)
-    long[150:] = long[150:, ::-1] + 6.0
-    wine = StandardScaler().fit_transform(load_wine().data)
-    near = make_blobs(100, centers=2, n_features=6, random_state=seed)[0]
+def _long_groups(seed):
+    rows = np.random.default_rng(seed).normal(size=(300, 6)) * np.geomspace(5.0, 1.0, 6)
+    rows[150:] = rows[150:, ::-1] + 6.0
+    return rows
+
+
+#: Groups, though rows are as long; pairs that a shared covariance would not part.
+NO_CLOUD = {
+    "iris": lambda seed: load_iris().data,
+    "near": lambda seed: make_blobs(100, 6, centers=2, random_state=seed)[0],
+    "wine": lambda seed: StandardScaler().fit_transform(load_wine().data),
+    "long": _long_groups,
+    "tree": lambda seed: (
+        make_subspace_tree(200, branching=(2, 2), n_features=12, random_state=0).data
+    ),
+}
+
+
+@pytest.mark.parametrize("name", daily(2, NO_CLOUD))
+def test_groups_are_not_taken_for_parts_of_a_cloud(name, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for X in (few.data, load_iris().data, wine, long, near):
-            HierarchicalComponentAnalysis(random_state=0).fit(X)
+        HierarchicalComponentAnalysis(random_state=0).fit(NO_CLOUD[name](seed))
 
 
-def test_groups_of_a_stream_are_found_whatever_the_chunks(seed):
+@pytest.mark.long
+@pytest.mark.parametrize("size", [40, 10])
+def test_groups_of_a_stream_are_found_whatever_the_chunks(size, seed):
     """Also of rows that a first trial takes for fewer groups."""
     X, y = make_blobs(160, centers=CENTRES, random_state=seed)
-    hca, size = HierarchicalComponentAnalysis(random_state=seed), 10
+    hca = HierarchicalComponentAnalysis(random_state=seed)
     for begin in range(0, len(X), size):
         hca.partial_fit(X[begin : begin + size])
         assert len(hca._recent.rows) == begin + size
@@ -252,27 +276,32 @@ def test_rows_that_a_stream_keeps_are_few_and_its_own(monkeypatch):
     assert not np.shares_memory(recent.tried().rows, X)
 
 
+def messages(hca, rows):
+    """What a chunk warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        hca.partial_fit(rows)
+    return [str(warning.message) for warning in caught]
+
+
 def test_a_stream_that_stays_a_single_path_warns_once():
-    """Not when it has just begun, nor of groups."""
+    """Not when it has just begun."""
     cloud = np.random.default_rng(0).normal(size=(250, 6))
-    X, _ = make_blobs(600, centers=CENTRES, random_state=0)
     hca = HierarchicalComponentAnalysis(random_state=0)
-
-    def messages(rows):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            hca.partial_fit(rows)
-        return [str(warning.message) for warning in caught]
-
-    stats = [messages(cloud[begin : begin + 50]) for begin in range(0, 250, 50)]
+    stats = [messages(hca, cloud[begin : begin + 50]) for begin in range(0, 250, 50)]
     assert len(hca.tree_.leaves) == 1
     assert [len(one) for one in stats] == [0, 0, 0, 1, 0]
     assert re.search("single path.*200 rows so far.*StandardScaler", stats[3][0])
+
+
+@pytest.mark.long
+def test_a_stream_of_groups_does_not_warn():
+    X, _ = make_blobs(600, centers=CENTRES, random_state=0)
     hca = HierarchicalComponentAnalysis(random_state=0)
-    assert messages(X[:300]) == []
+    assert messages(hca, X[:300]) == []
     assert len(hca.tree_.leaves) == 5
     hca.set_params(structure_moves=False)  # as asked for
-    assert messages(X[300:]) == []
+    assert messages(hca, X[300:]) == []
 
 
 def assert_alike(one, other, factor, **closeness):
@@ -289,7 +318,7 @@ def assert_alike(one, other, factor, **closeness):
 
 
 @pytest.mark.parametrize("factor", [2.0**-40, 1e4])
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("method", daily(1, ["fit", "partial_fit"]))
 def test_units_change_nothing(method, factor, few):
     """Bit for bit where multiplication is exact."""
     X = few.data
@@ -311,7 +340,7 @@ def test_units_change_nothing(method, factor, few):
             assert_alike(one, other, 1.001 * factor, **closeness)
 
 
-@pytest.mark.parametrize("first", [1, 2, "equal"])
+@pytest.mark.parametrize("first", daily(1, ["equal", 1, 2]))
 def test_first_chunks_without_a_scale_of_their_own(first, few):
     """Few rows, or equal ones, do not set the unit of what comes."""
     X = few.data
@@ -440,9 +469,9 @@ def test_an_interrupt_leaves_the_last_complete_update(n_calls, drawn, monkeypatc
     assert hca.elbo_ > bound - 1e-9 * abs(bound)
 
 
-def test_damaged_files_are_refused(fitted):
-    state = fitted.__getstate__()
-    state["_posterior"]["__holds__"]["ids"] = np.arange(13)
+def test_damaged_files_are_refused(small):
+    state = small.__getstate__()
+    state["_posterior"]["__holds__"]["ids"] = np.arange(3)
     with pytest.raises(ValueError, match="damaged"):
         HierarchicalComponentAnalysis().__setstate__(state)
 
@@ -463,39 +492,40 @@ def test_a_warm_start_goes_on(drawn):
 # What is said of rows -----------------------------------------------------------------
 
 
-def test_coordinates_are_on_one_path(fitted, drawn):
-    X = drawn.data
-    coordinates, paths = fitted.transform(X), fitted.decision_path(X)
+def test_coordinates_are_on_one_path(small, few):
+    X = few.data
+    coordinates, paths = small.transform(X), small.decision_path(X)
     assert ((coordinates != 0) <= (paths.toarray() > 0)).all()
     assert (paths.sum(axis=1) == 3).all()
-    assert_array_equal(paths[np.arange(len(X)), fitted.apply(X)], 1)
+    assert_array_equal(paths[np.arange(len(X)), small.apply(X)], 1)
     # They are least squares: the rest is orthogonal to the directions of the path.
-    rest = X - fitted.inverse_transform(coordinates)
-    products = (rest @ fitted.components_.T)[paths.toarray() > 0]
+    rest = X - small.inverse_transform(coordinates)
+    products = (rest @ small.components_.T)[paths.toarray() > 0]
     assert np.abs(products).max() < 1e-8
 
 
-def test_output_is_sparse_on_request(fitted, drawn):
-    other = copy.deepcopy(fitted).set_params(sparse_output=True)
-    sparse = other.transform(drawn.data)
+def test_output_is_sparse_on_request(small, few):
+    other = copy.deepcopy(small).set_params(sparse_output=True)
+    sparse = other.transform(few.data)
     assert sp.issparse(sparse)
-    assert sparse.nnz <= 3 * len(drawn.data)
-    assert_allclose(sparse.toarray(), fitted.transform(drawn.data))
+    assert sparse.nnz <= 3 * len(few.data)
+    assert_allclose(sparse.toarray(), small.transform(few.data))
     assert_allclose(
-        other.inverse_transform(sparse), fitted.inverse_transform(sparse.toarray())
+        other.inverse_transform(sparse), small.inverse_transform(sparse.toarray())
     )
-    with pytest.raises(ValueError, match=r"shape \(n_samples, 13\)"):
-        fitted.inverse_transform(sparse[:, :5])
+    with pytest.raises(
+        ValueError, match=rf"shape \(n_samples, {small.n_components_}\)"
+    ):
+        small.inverse_transform(sparse[:, :5])
 
 
-def test_paths_have_probabilities(fitted, drawn):
-    distr = fitted.doc_paths(drawn.data)
+def test_paths_have_probabilities(small, few):
+    distr = small.doc_paths(few.data)
     assert_allclose(distr.sum(axis=1), 1.0)
-    assert_array_equal(
-        np.asarray(distr.argmax(axis=1)).ravel(), fitted.apply(drawn.data)
-    )
+    assert_array_equal(np.asarray(distr.argmax(axis=1)).ravel(), small.apply(few.data))
 
 
+@pytest.mark.long
 def test_densities_of_new_rows_favour_the_right_tree(fitted, drawn):
     new = make_subspace_tree(900, random_state=5).data[600:]
     path = HierarchicalComponentAnalysis(structure_moves=False).fit(drawn.data)
@@ -504,13 +534,13 @@ def test_densities_of_new_rows_favour_the_right_tree(fitted, drawn):
     assert abs(fitted.score(new) - fitted.score(drawn.data)) < 1.5
 
 
-def test_single_precision_is_kept(fitted, drawn):
-    X = drawn.data.astype(np.float32)
-    coordinates = fitted.transform(X)
+def test_single_precision_is_kept(small, few):
+    X = few.data.astype(np.float32)
+    coordinates = small.transform(X)
     assert coordinates.dtype == np.float32
-    assert fitted.inverse_transform(coordinates).dtype == np.float32
-    assert_allclose(coordinates, fitted.transform(drawn.data), atol=1e-3)
-    assert fitted.transform(drawn.data).dtype == np.float64
+    assert small.inverse_transform(coordinates).dtype == np.float32
+    assert_allclose(coordinates, small.transform(few.data), atol=1e-3)
+    assert small.transform(few.data).dtype == np.float64
 
 
 def test_sets_of_names_and_outputs(drawn):
@@ -533,20 +563,18 @@ def test_sparse_rows_are_refused_with_a_sentence(method, drawn):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1e101])
 @pytest.mark.parametrize("method", ["fit", "partial_fit", "transform", "score"])
-def test_values_that_are_no_numbers_are_refused(value, method, drawn, fitted):
-    X = drawn.data.copy()
+def test_values_that_are_no_numbers_are_refused(value, method, few, small):
+    X = few.data.copy()
     X[3, 4] = value
-    hca = (
-        fitted if method in ("transform", "score") else HierarchicalComponentAnalysis()
-    )
+    hca = small if method in ("transform", "score") else HierarchicalComponentAnalysis()
     with pytest.raises(ValueError, match=r"NaN|infinity|below 1e\+100"):
         getattr(hca, method)(X)
-    assert hasattr(hca, "n_features_in_") == (hca is fitted)
+    assert hasattr(hca, "n_features_in_") == (hca is small)
 
 
 @pytest.mark.parametrize("bad", ["nan", "inf", "corrupt-csr", "timedelta"])
-def test_bad_coordinates_are_refused(bad, fitted):
-    X = np.zeros((5, 13))
+def test_bad_coordinates_are_refused(bad, small):
+    X = np.zeros((5, small.n_components_))
     if bad == "corrupt-csr":
         X = sp.csr_array(X + 1.0)
         X.indices[3] = 10**6
@@ -555,7 +583,7 @@ def test_bad_coordinates_are_refused(bad, fitted):
     else:
         X[3, 4] = float(bad)
     with pytest.raises((ValueError, TypeError), match=r"NaN|infinity|index 10|dates"):
-        fitted.inverse_transform(X)
+        small.inverse_transform(X)
 
 
 def test_dates_are_refused():

@@ -13,6 +13,7 @@ from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
 from skbnp.callbacks import TopicTermsMonitor
 from skbnp.datasets import make_bars
 from skbnp.inspection import LineageDisplay, TopicTermsDisplay, summary
+from skbnp.models.hdp import cross_fit
 from skbnp.utils.ordering import names_by_weight, rows_by_id
 
 MODELS = {
@@ -36,7 +37,9 @@ def X():
 
 @pytest.fixture(scope="module")
 def fits(X):
-    return {name: model.fit(X) for name, model in {**MODELS, **TREES}.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cross_fit, "FEWEST_DOCS", 10_000)  # as `one_split` does
+        return {name: model.fit(X) for name, model in {**MODELS, **TREES}.items()}
 
 
 @pytest.fixture(params=list(MODELS))

@@ -514,9 +514,10 @@ def test_reductions_that_do_not_gain_for_certain_wait(gain, bars, monkeypatch):
     assert len(set(steps)) == (1 if gain < 2.0 else len(steps))
 
 
-@pytest.mark.parametrize(("start", "concentration"), [(2, 0.1), (30, 1.0), (30, 0.1)])
-def test_the_topic_prior_of_the_documents_is_found(start, concentration):
+@pytest.mark.parametrize("case", daily(1, [(2, 0.1), (30, 1.0), (30, 0.1)]), ids=str)
+def test_the_topic_prior_of_the_documents_is_found(case):
     """On average: five topics say little of it, about a factor of two."""
+    start, concentration = case
     result = []
     for seed in range(8):
         X = topics_of_prior(concentration, np.random.default_rng(seed))

@@ -259,7 +259,7 @@ def ascent(rng, learn, n_passes=8):
 
 
 @pytest.mark.parametrize("learn", [False, True])
-@pytest.mark.parametrize("corpus", daily(5, range(100)))
+@pytest.mark.parametrize("corpus", daily(5, range(30)))
 def test_the_objective_never_falls(corpus, learn, seed):
     trace = ascent(np.random.default_rng([seed, corpus]), learn)
     check_never_falls(trace, abs(trace[0]))

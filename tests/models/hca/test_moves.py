@@ -409,6 +409,7 @@ def test_groups_replace_the_path_in_its_log(seed):
     assert np.diff(bounds).min() > -1e-9 * abs(bounds[-1])
 
 
+@pytest.mark.long
 def test_groups_lose_where_rows_differ_by_direction(drawn):
     """The rival is there, and has a lower bound than the tree that grew."""
     learner = begin(drawn.data)
