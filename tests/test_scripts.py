@@ -78,6 +78,7 @@ LONG = {
     "examples/plot_quickstart.py": [],
     "examples/quickstart.py": [],
     "examples/trees/plot_docstring_tree.py": [],
+    "examples/trees/plot_which_hierarchy.py": [],
 }
 #: These need gensim and tomotopy.
 PEERS = {
