@@ -2,8 +2,8 @@
 
     SKBNP_DATA=... python benchmarks/nested_hdp.py [CORPUS ...] [--seeds N] [--sweeps N]
 
-Rows of three seeds take the place of saved ones, so that the table can be made in several
-runs; a run of other seeds shows its rows.
+Rows of three seeds take the place of saved ones, so that the table can be made in
+several runs; a run of other seeds shows its rows.
 tomotopy must be installed; "docstrings" is `load_docstrings`, all other corpora are
 files `<name>.npz` of `SKBNP_DATA`.
 """

@@ -11,7 +11,7 @@ of NumPy, SciPy and scikit-learn.
 # %%
 # The corpus
 # ----------
-# Every sixth docstring is there to learn from, others to predict.
+# Every eighth docstring is there to learn from, others to predict.
 
 import matplotlib.pyplot as plt
 from sklearn.feature_extraction.text import CountVectorizer
@@ -24,7 +24,7 @@ docs = load_docstrings(remove=("code", "references"))
 vectorizer = CountVectorizer(
     stop_words="english", min_df=5, max_df=0.3, token_pattern=r"\b[a-z]{3,}\b"
 )
-every = 6
+every = 8
 X = vectorizer.fit_transform(docs.data[::every])
 X_test = vectorizer.transform(docs.data[1::every])
 terms = vectorizer.get_feature_names_out()
@@ -49,9 +49,9 @@ print(nested.tree_.to_text(names, max_leaves=25))
 # %%
 # A tree of paths
 # ---------------
-# Each document takes one path: one topic on each level. To be quick, the tree starts
-# from clusters of documents alone, and four passes are made at the most.
-crp = NestedCRP(init="agglomerative", max_iter=4, random_state=0).fit(X)
+# Each document takes one path: one topic on each level. To be quick, four passes are
+# made at the most.
+crp = NestedCRP(max_iter=4, random_state=0).fit(X)
 print(crp.tree_.to_text(top_terms(crp, terms, n=6), max_leaves=25))
 
 # %%

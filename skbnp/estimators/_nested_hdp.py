@@ -88,10 +88,10 @@ class NestedHDP(CountModel):
 
     Parameters
     ----------
-    max_depth : int, default=4
+    max_depth : int, default=3
         Levels of the tree, 1 to 50, the root included. 1 is a single topic, 2 topics
         below a background, 3 groups of topics; from 4 on the heaviest topics, about 40
-        in all, stand above those that are most like them.
+        in all, stand above those that are most like them, and take words from them.
     n_themes : int or None, default=None
         Children of the root, where there are as many topics; None for groups of topics
         by the evidence of documents.
@@ -178,7 +178,8 @@ class NestedHDP(CountModel):
         Name of each node in `lineage_`. All else calls a node by its row, as trees of
         scikit-learn do.
     lineage_ : list of named tuples (step, kind, parents, children)
-        Where each id came from: the start.
+        Where each id came from: the start, then each "merge" of a leaf with the node
+        above.
     n_active_components_ : int
         Nodes with at least max(1, 1e-4 of all) expected tokens.
     child_concentration_ : float
@@ -223,9 +224,10 @@ class NestedHDP(CountModel):
         w_c = w_u (1 - stop_u) (M_c + A beta_c) / (M_u - N_u + A),   c below u,
         r_u ~ w_u stop_u phi_u.
 
-    Most words to read are at the inner nodes: ``tree_.to_text(max_depth=2)`` shows
-    these, and leaves out the special topics below. Children that are not in the tree
-    have a share of their own, and predict each word alike.
+    ``tree_.to_text(terms)`` shows the 50 heaviest leaves and counts the others, by
+    default. Children that are not in the tree have a share of their own, and predict
+    each word alike. When `fit` ends, leaves of 1.5 expected tables at most, which no
+    second document needs, join the nodes above them.
 
     A pass takes time in proportion to stored counts times nodes; memory is some 24
     bytes for each term and node. A start takes as long as a fit of `HDP`. A stream

@@ -153,6 +153,20 @@ def test_trees_of_any_depth(max_depth, learn, docs, X_test):
     assert np.isfinite([crp.score(X_test), crp.log_joint_]).all()
 
 
+def test_a_single_path_is_not_kept_secret(docs):
+    """Noise has no branches: right, and a warning that names the cure."""
+    X = np.random.default_rng(0).poisson(1.0, size=(60, 30))
+    crp = GibbsNestedCRP(max_iter=6, random_state=0)
+    with pytest.warns(UserWarning, match=r"single path.*60 documents.*topic_word_pri"):
+        crp.fit(X)
+    assert len(crp.tree_.leaves) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        crp.fit(docs)
+        crp.set_params(max_depth=1).fit(X)
+    assert len(crp.tree_.leaves) == 1
+
+
 def test_a_single_level_is_a_single_topic(docs):
     crp = GibbsNestedCRP(1, level_prior=1.0, topic_word_prior=0.5, max_iter=2).fit(docs)
     assert crp.tree_ == TreeView([-1], [1.0])

@@ -10,7 +10,13 @@ from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.kernels._nested import infer_nested
 from skbnp.models.nested_hdp import start
 from skbnp.models.nested_hdp.local import node_shares
-from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, ancestors
+from skbnp.models.nested_hdp.model import (
+    MixedTree,
+    NestedHDPModel,
+    NestedStats,
+    ancestors,
+)
+from skbnp.models.nested_hdp.prune import prune
 from skbnp.models.nested_hdp.start import fold_leaves, grouped_start, outline
 from skbnp.trees import Tree
 
@@ -231,3 +237,52 @@ def test_ancestors_mark_paths():
     tree = Tree(np.arange(4), [0, 1, 2, 1])
     expected = [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 1]]
     assert ancestors(tree).toarray().tolist() == expected
+
+
+def pruned(depth, tables, words):
+    rng = np.random.default_rng(0)
+    state, model = random_state(rng, depth), NestedHDPModel()
+    tables = np.array(tables, dtype=float)
+    stats = NestedStats(WordTopics(words), tables, np.ones(len(depth)), 0.0, 1.0)
+    return state, *prune(model, state, stats)
+
+
+def test_leaves_of_one_document_join_the_nodes_above(seed):
+    words = np.random.default_rng(seed).gamma(0.5, 2.0, size=(9, 7))
+    # 0 above 1, 5, 6; 1 above 2, 3, 4
+    depth, tables = [0, 1, 2, 2, 2, 1, 1], [0, 9, 4, 1.2, 3, 0.4, 5]
+    before, state, stats, pairs = pruned(depth, tables, words)
+    assert pairs == [(5, 0), (3, 1)]
+    assert state.tree.ids.tolist() == [0, 1, 2, 4, 6]
+    result = stats.topic_words.seen_counts()
+    assert_allclose(result[:, 0], words[:, 0] + words[:, 5])
+    assert_allclose(result[:, 1], words[:, 1] + words[:, 3])
+    assert_allclose(result[:, 2:], words[:, [2, 4, 6]])
+    assert stats.tables.tolist() == [0, 9, 4, 3, 5]
+    assert before.tree.ids.tolist() == [*range(7)]
+
+
+def test_nothing_is_pruned_that_two_documents_need():
+    words = np.ones((3, 4))
+    before, state, _, pairs = pruned([0, 1, 2, 2], [0, 4, 1.5, 2], words)
+    assert pairs == [] and state is before
+
+
+def test_no_leaf_is_left_without_siblings():
+    words = np.arange(8.0).reshape(2, 4)
+    _, state, stats, pairs = pruned([0, 1, 2, 2], [0, 9, 9, 1], words)
+    assert pairs == [(3, 1), (2, 1)] and state.tree.ids.tolist() == [0, 1]
+    assert stats.topic_words.seen_counts().tolist() == [[0, 1 + 2 + 3], [4, 5 + 6 + 7]]
+    assert len(state.concentrations) == 1
+
+
+def test_unused_topics_are_no_groups(seed):
+    """Groups are those of topics in use: where these are one, there are none."""
+    rng = np.random.default_rng(seed)
+    doc_topic = rng.gamma(0.3, 5.0, size=(40, 6))
+    doc_topic[:, 4:] = 0.0
+    topics = rng.gamma(0.3, 5.0, size=(6, 20))
+    parent, place = outline(sp.csr_array(doc_topic), topics, 3, 1)
+    assert parent == [-1, *[0] * 6] and sorted(place) == [1, 2, 3, 4, 5, 6]
+    parent, _ = outline(sp.csr_array(doc_topic), topics, 3, 2)
+    assert len(parent) > 7

@@ -51,7 +51,8 @@ def outline(
     """Group topics, and order those of a group: parents, and the node of each topic.
 
     The root comes first, parents before their children. Its children are groups by the
-    evidence of documents, or `n_groups` of them. In a group the heaviest topics, about
+    evidence of documents, or `n_groups` of them; if that is for one group, topics stand
+    below the root, as in a group. In a group the heaviest topics, about
     `N_READABLE` of all groups together, stand above the others: each of these is below
     the one that it is most like, see `likeness`; `topics` are counts (K, n_words).
     """
@@ -80,8 +81,9 @@ def outline(
     labels = np.zeros(n, dtype=int)
     if max_depth > 2:
         labels = _grouped(doc_topic, n_groups)
-    if labels.max() == 0:  # one group is none
-        put(0, np.arange(n), max_depth - 1)
+    is_used = tokens > 0.0
+    if len(np.unique(labels[is_used])) <= 1:  # one group is none
+        put(0, np.arange(n), max(max_depth - 2, 1))
         return parent, place
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
