@@ -111,3 +111,10 @@ def test_reductions_halve_once_one_was_rejected(reductions, monkeypatch):
     for (_, _, n_before), (_, limit, _) in pairwise(reductions[1:]):
         assert limit == n_before // 2
     assert len(reductions) >= 4
+
+
+def test_few_documents_learn_from_tables_too():
+    """Those of which cross-fitted judges give the number of topics."""
+    hdp = HDP(random_state=0).fit(draw_bursty(120, 4, 100, 70, 5.0, 0))
+    assert hdp._posterior.is_cross_fitted
+    assert hdp._posterior.state.by_tables

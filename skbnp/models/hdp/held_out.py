@@ -382,16 +382,19 @@ def suit_burstiness(
     end = learn_burstiness(whole, seat, state.burstiness)
     if end != state.burstiness:
         some = held_out.sample()
-        logs = {
-            one: some.log_probability(some.predict_under(one, posterior, executor))
+        results = {
+            one: some.predict_under(one, posterior, executor)
             for one in dict.fromkeys((None, state.burstiness, end))
         }
+        logs = {one: some.log_probability(result) for one, result in results.items()}
         best = max(logs, key=lambda one: logs[one].sum())
         gain = compare(logs[best], logs[None], some.n_tokens)
         is_needed = gain.mean > max(ERRORS * gain.error, LEAST_GAIN)
         best = best if is_needed else None
         with commit():
             posterior.state = replace(posterior.state, burstiness=best)
+        if some is held_out:
+            return results[best]
     return held_out.predict(posterior, executor)
 
 
