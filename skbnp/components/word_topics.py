@@ -188,7 +188,7 @@ class WordTopics:
         mix_topics(
             self._values,
             self._whole_scale,
-            np.broadcast_to(np.asarray(eta, np.float64), norm.shape).copy(),
+            np.full(norm.shape, eta),
             norm,
             shares,
             X.indptr.astype(np.int64),
@@ -475,7 +475,7 @@ def weight_table(n_words: int, n_topics: int) -> NDArray[np.float32]:
     """Room for word weights, (n_words, stride); rows begin at whole vectors."""
     stride = -(-n_topics // LANES) * LANES
     room = np.empty(n_words * stride + 16, dtype=np.float32)
-    begin = -(room.ctypes.data // 4) % 16
+    begin = -(room.__array_interface__["data"][0] // 4) % 16
     return room[begin : begin + n_words * stride].reshape(n_words, stride)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -86,13 +87,8 @@ def split_tokens(
         check_random_state(seed)
     else:
         seed = int(check_random_state(random_state).randint(2**31))
-    held = counts.copy()
-    for row in range(counts.shape[0]):
-        part = slice(counts.indptr[row], counts.indptr[row + 1])
-        held.data[part] = _hold_out(
-            counts.data[part], counts.indices[part], 1.0 - observed, seed
-        )
-    rest = counts.copy()
+    held, rest = counts.copy(), counts.copy()
+    held.data = _hold_out(counts, 1.0 - observed, seed)
     rest.data -= held.data
     held.data = counts.data - rest.data  # exact, so that the parts sum to the counts
     held.eliminate_zeros()
@@ -100,21 +96,28 @@ def split_tokens(
     return rest, held
 
 
-def _hold_out(counts: Array, words: NDArray, share: float, seed: int) -> Array:
-    """Held-out counts of one document."""
-    grain = max(1.0, counts.sum() / MOST_UNITS)
+def _hold_out(X: sp.csr_array, share: float, seed: int) -> Array:
+    """Held-out part of each stored count."""
+    limits, counts = X.indptr.tolist(), X.data
+    n_tokens = np.zeros(X.shape[0])
+    for row, (begin, end) in enumerate(pairwise(limits)):
+        n_tokens[row] = counts[begin:end].sum()
+    grain = np.maximum(1.0, n_tokens / MOST_UNITS)[rows_of(X.indptr)]
     units = np.ceil(counts / grain).astype(np.int64)
-    n_units = int(units.sum())
-    if n_units < 2:
-        return np.zeros_like(counts)
-    n_held = min(max(int(np.floor(share * n_units + 0.5 + 1e-9)), 1), n_units - 1)
-    content = hashlib.blake2b(words.astype("<i8").tobytes(), digest_size=16)
-    content.update(counts.astype("<f8").tobytes())
-    generator = stream(
-        int.from_bytes(content.digest(), "little"), Purpose.SPLIT_TOKENS, seed
-    )
-    drawn = generator.multivariate_hypergeometric(units, n_held)
-    return np.where(drawn == units, counts, drawn * (counts / units))
+    before = np.append(0, units.cumsum())
+    n_units = before[limits[1:]] - before[limits[:-1]]
+    drawn = np.zeros_like(units)
+    words = X.indices.astype("<i8")
+    written = counts.astype("<f8", copy=False)
+    for row in np.flatnonzero(n_units > 1).tolist():
+        part, n = slice(limits[row], limits[row + 1]), int(n_units[row])
+        n_held = min(max(int(share * n + 0.5 + 1e-9), 1), n - 1)
+        content = hashlib.blake2b(words[part], digest_size=16)
+        content.update(written[part])
+        entropy = int.from_bytes(content.digest(), "little")
+        generator = stream(entropy, Purpose.SPLIT_TOKENS, seed)
+        drawn[part] = generator.multivariate_hypergeometric(units[part], n_held)
+    return np.where(drawn == units, counts, drawn * (counts / np.maximum(units, 1)))
 
 
 def held_out_log_likelihood(

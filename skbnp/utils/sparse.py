@@ -4,8 +4,6 @@ SciPy looks at all of them, some 60 microseconds a matrix and 200 for some of it
 as long as a visit of a few documents.
 """
 
-from copy import copy
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -19,7 +17,8 @@ _MOST = np.iinfo(np.int32).max
 def _assembled(
     data: NDArray, indices: NDArray, indptr: NDArray, shape: tuple[int, int]
 ) -> sp.csr_array:
-    matrix = copy(_EMPTY)
+    matrix = object.__new__(sp.csr_array)
+    vars(matrix).update(vars(_EMPTY))
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     matrix._shape = shape
     return matrix
