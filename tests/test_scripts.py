@@ -36,6 +36,7 @@ LONG = {
     "benchmarks/sphere.py": ["--runs", "1"],
     "benchmarks/components.py": ["planted", "noise", "--seeds", "200"],
     "benchmarks/estimators.py": ["single", "--runs", "1", "--share", "0.1"],
+    "benchmarks/fit_shares.py": ["100 short documents", "--runs", "1"],
     "benchmarks/fold_in.py": ["5 flat topics", "--seeds", "0"],
     "benchmarks/gibbs_topic_prior.py": ["--sweeps", "5"],
     "benchmarks/hdp_moves_cost.py": [],

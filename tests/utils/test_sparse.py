@@ -21,7 +21,8 @@ ROWS = {
 
 
 def assert_same(made, given):
-    assert vars(made).keys() == vars(given).keys() and made.shape == given.shape
+    assert vars(made).keys() == vars(given).keys()
+    assert made.shape == given.shape
     for name in ("data", "indices", "indptr"):
         mine, theirs = getattr(made, name), getattr(given, name)
         assert mine.dtype == theirs.dtype
