@@ -11,6 +11,7 @@ import argparse
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 
 import common  # before NumPy: it pins the threads
 import numpy as np
@@ -156,7 +157,7 @@ def stream(train):
     hdp, seconds = HDP(random_state=0), []
     for number in range(min(N_CHUNKS, train.shape[0] // CHUNK_SIZE)):
         chunk = train[number * CHUNK_SIZE : (number + 1) * CHUNK_SIZE]
-        seconds.append(common.cpu_seconds(lambda: hdp.partial_fit(chunk))[1])
+        seconds.append(common.cpu_seconds(partial(hdp.partial_fit, chunk))[1])
     if not seconds:
         return {}
     return {

@@ -17,6 +17,7 @@
     !defined(__clang__) && !defined(SKBNP_PORTABLE) && !defined(__SANITIZE_ADDRESS__)
 #include <features.h>
 #if defined(__GLIBC__) && __GNUC__ >= 12
+#define SKBNP_HAS_CLONES
 #define SKBNP_CLONES \
     __attribute__((                                                                    \
         flatten, target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))

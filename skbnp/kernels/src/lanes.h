@@ -42,9 +42,15 @@ SKBNP_INLINE Lanes lanes_sub(Lanes a, Lanes b) { return a - b; }
 SKBNP_INLINE Lanes lanes_mul(Lanes a, Lanes b) { return a * b; }
 SKBNP_INLINE Lanes lanes_div(Lanes a, Lanes b) { return a / b; }
 SKBNP_INLINE Lanes lanes_abs(Lanes a) { return (Lanes)((LaneBits)a & 0x7fffffff); }
+/* Without versions for wider registers gcc would compare entry by entry what one register
+   does not hold: there the sign of the difference is the mask. */
 SKBNP_INLINE Lanes lanes_max(Lanes a, Lanes b)
 {
+#if defined(SKBNP_HAS_CLONES) || defined(__AVX__) || defined(__clang__)
     LaneBits more = a > b;
+#else
+    LaneBits more = ~((LaneBits)(a - b) >> 31);
+#endif
     return (Lanes)(((LaneBits)a & more) | ((LaneBits)b & ~more));
 }
 SKBNP_INLINE float lanes_get(Lanes a, int i) { return a[i]; }
