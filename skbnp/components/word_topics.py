@@ -340,6 +340,12 @@ class WordTopics:
 
     def part(self, topic: int, first: Array, second: Array) -> None:
         """Put two topics for one: in its place, and at the end; as of `column`."""
+        self.append(second)
+        self._seen_rows[:, topic] = first / self._scale
+        self.total[topic] = first.sum()
+
+    def append(self, column: Array) -> None:
+        """Add a topic at the end, of the words that have been seen, (n_seen,)."""
         self._own()
         n_topics = len(self.total)
         if n_topics == self._values.shape[1]:
@@ -347,10 +353,8 @@ class WordTopics:
             values = np.zeros((self._values.shape[0], wide))
             values[:, :n_topics] = self._values
             self._values = values
-        self._seen_rows[:, topic] = first / self._scale
-        self._seen_rows[:, n_topics] = second / self._scale
-        self.total = np.append(self.total, second.sum())
-        self.total[topic] = first.sum()
+        self._seen_rows[:, n_topics] = column / self._scale
+        self.total = np.append(self.total, column.sum())
 
     def merge(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Let targets hold the counts of their sources too, and drop these.

@@ -1,8 +1,8 @@
 """What a worker process keeps of a fit, and how it answers.
 
 A site has rows by block and label, and the broadcasts that were sent. It can lose all
-of it at any moment: then it reports what is missing, and the driver sends it again. A site
-without a call for a while is dropped, for the driver may have died.
+of it at any moment: then it reports what is missing, and the driver sends it again. A
+site without a call for a while is dropped, for the driver may have died.
 """
 
 import hashlib

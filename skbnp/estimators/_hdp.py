@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
@@ -44,7 +45,12 @@ from skbnp.models.hdp.cross_fit import (
 )
 from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_documents
 from skbnp.models.hdp.held_out import hold_out
-from skbnp.models.hdp.held_out_trials import HeldOutTrials, try_on_sample
+from skbnp.models.hdp.held_out_trials import (
+    HeldOutTrials,
+    begin_on_sample,
+    end_on_sample,
+)
+from skbnp.models.hdp.late_topics import judge_proposal, propose
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights, MeanFieldCache
 from skbnp.models.hdp.model import (
@@ -58,11 +64,19 @@ from skbnp.models.hdp.moves.held_out import blur
 from skbnp.models.hdp.moves.memory import MoveRecords
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
-from skbnp.models.hdp.moves.settings import SplitMerge
+from skbnp.models.hdp.moves.settings import SplitMerge, end_light
 from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.prediction_concentration import HIGHEST
-from skbnp.models.hdp.reservoir import LAST_KEY, SCORED, Reservoir, has_doubled
+from skbnp.models.hdp.reservoir import (
+    FREE_DOCS,
+    LAST_KEY,
+    SCORED,
+    VISITS_OF_CALL,
+    Reservoir,
+    has_doubled,
+)
+from skbnp.models.hdp.surprises import Surprises
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
@@ -83,6 +97,12 @@ FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
 REMEMBERED = 1.0 / 3.0
 #: Documents of a call that are learned from together, over those that a stream keeps.
 PART_SHARE = 0.125
+#: Visits of documents that it takes as long as to begin trials, for each row that
+#: judges.
+BEGIN_COST = 24.0
+#: Share of the mean tokens of topics below which topics of a stream end whenever it has
+#: doubled.
+LIGHT = 0.01
 #: "auto" minibatches: documents, and tokens, at the least. Fewer tokens say too little.
 LEAST_DOCS, LEAST_TOKENS = 128, 4000
 
@@ -177,6 +197,9 @@ class HDP(VariationalTopicModel):
         Topics with at least max(1, 1e-4 of all) expected tokens.
     n_components_range_ : tuple of (int, int) or None
         Smallest and largest number of topics within one standard error of the best.
+    emerged_component_ids_ : ndarray of int
+        Ids of topics that `partial_fit` began late, because documents were predicted
+        worse than those before, in order.
     component_ids_ : ndarray of shape (n_components_,)
         The number of each topic, which it keeps for life and by which summaries,
         figures, `get_feature_names_out` and edits refer to it.
@@ -215,10 +238,13 @@ class HDP(VariationalTopicModel):
     -----
     The updates are Eqs. (3) to (7) of [1]_ (mean-field) or the zero-order step of [2]_.
     `doc/derivations/hdp.rst` has the equations, the trials and departures from [1]_.
-    `partial_fit` makes trials after 250 documents and whenever the stream has doubled,
-    on a random sample of some 1.5 million tokens, which is part of the model.
-    In fits to fewer than 10,000 tokens each document judges once what is learned from
-    the others, and `fit` warns where very different numbers of topics predict alike.
+    `partial_fit` tries other numbers of topics after 250 and 500 documents, some passes
+    in each call, and later as often as takes a quarter of the time, on a random sample
+    of the stream, which is part of the model. A few topics at a time are born from
+    documents that are predicted worse than those before, once the next ones gain by it.
+    In fits to fewer than 25,000 tokens each document judges once what is learned from
+    the others, in the first pass (a `Checkpoint` begins after it), and `fit` warns
+    where very different numbers of topics predict alike.
 
     References
     ----------
@@ -411,6 +437,7 @@ class HDP(VariationalTopicModel):
         posterior.state = replace(state, burstiness=burstiness, by_tables=by_tables)
         if in_fit:
             posterior.reservoir = None  # a fit learns what was held out
+            posterior.surprises = posterior.trials = None
             posterior.move_records = MoveRecords()  # of the topics before it
         return posterior
 
@@ -418,11 +445,17 @@ class HDP(VariationalTopicModel):
         posterior = super()._widened(posterior, rows, vocabulary)
         if posterior.reservoir is not None:
             reservoir = posterior.reservoir.widened(len(vocabulary.names))
-            posterior = replace(posterior, reservoir=reservoir)
+            surprises = posterior.surprises
+            if surprises is not None:
+                surprises = surprises.widened(len(vocabulary.names))
+            posterior = replace(
+                posterior, reservoir=reservoir, surprises=surprises, trials=None
+            )
         return posterior
 
     def _publish_edits(self):
         self._posterior.move_records = MoveRecords()  # it is about other topics
+        self._posterior.trials = None
         super()._publish_edits()
 
     _saved_parts = {
@@ -499,6 +532,14 @@ class HDP(VariationalTopicModel):
         if alike is None:
             return None
         return min(*alike, n_components), max(*alike, n_components)
+
+    @property
+    def emerged_component_ids_(self) -> NDArray[np.intp]:
+        """Ids of topics that began in a stream with documents predicted badly."""
+        check_is_fitted(self)
+        surprises = self._posterior.surprises
+        born = () if surprises is None else surprises.born
+        return np.array([n for n in born if n in self._posterior.ids], dtype=np.intp)
 
     @property
     def _n_enough_docs(self) -> int:
@@ -765,14 +806,13 @@ class HDP(VariationalTopicModel):
         if posterior.reservoir is None:
             n_seen = posterior.n_seen
             posterior.reservoir = Reservoir.empty(counts.shape[1], n_seen)
-        begin, batch_size = 0, self._batch_size(counts)
+        begin, batch_size, n_before = 0, self._batch_size(counts), posterior.n_seen
         while begin < counts.shape[0]:
             n_left = counts.shape[0] - begin
             end = begin + self._next_part(posterior.reservoir, n_left, batch_size)
             if posterior.n_steps > 0:
                 some = counts[begin:end][evenly(end - begin, SCORED)]
-                scores = score_documents(posterior, some, executor)
-                posterior.reservoir = posterior.reservoir.scored(scores)
+                self._notice(posterior, some, executor, monitor, moves)
             posterior.reservoir, learned = posterior.reservoir.add(
                 counts[begin:end], moves.reservoir_tokens, posterior.seed_entropy
             )
@@ -780,8 +820,33 @@ class HDP(VariationalTopicModel):
                 learned = counts[begin:end]  # there is nothing else yet
             if learned.shape[0] > 0:
                 super()._learn_chunk(posterior, learned, executor, monitor)
-            self._try_numbers(posterior, executor, monitor, moves)
+            self._try_numbers(posterior, end - begin, executor, monitor, moves)
             begin = end
+        is_late = posterior.n_seen >= FREE_DOCS and posterior.trials is None
+        if is_late and has_doubled(n_before, posterior.n_seen):
+            end_light(posterior, LIGHT)
+            posterior.recount(monitor)
+
+    def _notice(self, posterior, some, executor, monitor, moves) -> None:
+        """Score documents before they are learned from; few topics may be born."""
+        scores = score_documents(posterior, some, executor)
+        is_bad = posterior.reservoir.are_bad(scores)
+        posterior.reservoir = posterior.reservoir.scored(scores)
+        if not (self._is_collapsed and moves.births) or posterior.trials is not None:
+            return
+        entropy, n_words = posterior.seed_entropy, some.shape[1]
+        surprises = posterior.surprises or Surprises.empty(n_words)
+        if surprises.proposal is not None:
+            rng = stream(entropy, Purpose.MOVE, posterior.n_steps, 1)
+            surprises = judge_proposal(
+                posterior, surprises, some, rng, executor, monitor
+            )
+        bad = posterior.reservoir.select_learned(some[is_bad], entropy)
+        surprises = surprises.with_documents(bad)
+        if surprises.is_due(posterior.reservoir.is_surprised):
+            surprises = propose(posterior, surprises, executor)
+            posterior.reservoir = posterior.reservoir.calmed()
+        posterior.surprises = surprises
 
     @staticmethod
     def _next_part(reservoir: Reservoir, n_left: int, batch_size: int) -> int:
@@ -789,33 +854,53 @@ class HDP(VariationalTopicModel):
         size = max(batch_size, int(PART_SHARE * len(reservoir.keys)))
         return -(-n_left // -(-n_left // size))  # parts of equal size
 
-    def _try_numbers(self, posterior, executor, monitor, moves) -> None:
-        """Try other numbers of topics if a stream has grown enough."""
-        reservoir = posterior.reservoir
-        if not reservoir.is_due:
-            return
-        rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps)
-        held_out = reservoir.held_out(rng)
-        if held_out is None:
-            return
-        local_step = self._local_step(executor)
+    def _try_numbers(self, posterior, n_new, executor, monitor, moves) -> None:
+        """Go on with trials, or begin some if a stream has grown enough.
 
-        def learner(posterior):
-            return self._trial_learner(posterior, held_out, local_step, goes_on=True)
-
-        least = self._least_samples(posterior, held_out.train.X)
-        n_docs = max(self.total_samples or posterior.n_seen, least)
-        n_accepted = try_on_sample(
-            posterior,
-            learner,
-            held_out,
-            moves,
-            self._prior_limit,
-            self._learns_burstiness,
-            n_docs,
-            monitor,
+        What a call spends on them is bounded by its documents. An interrupt ends them:
+        they begin anew.
+        """
+        reservoir, trials, posterior.trials = (
+            posterior.reservoir,
+            posterior.trials,
+            None,
         )
-        posterior.reservoir = reservoir.tried(n_accepted)
+        local_step, n_visits = self._local_step(executor), VISITS_OF_CALL * n_new
+        if trials is None:
+            if not reservoir.is_due:
+                return
+            rng = stream(
+                posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps
+            )
+            held_out = reservoir.held_out(rng)
+            if held_out is None:
+                return
+            posterior.reservoir = reservoir = reservoir.begun()
+
+            def learner(posterior):
+                return self._trial_learner(
+                    posterior, held_out, local_step, goes_on=True
+                )
+
+            n_visits -= BEGIN_COST * len(held_out.docs)
+            trials = begin_on_sample(
+                posterior,
+                learner,
+                held_out,
+                moves,
+                self._prior_limit,
+                self._learns_burstiness,
+            )
+        else:
+            trials.attach(local_step)
+        if n_visits <= 0.0 or not trials.advance(n_visits):
+            trials.attach(None)
+            posterior.trials = trials
+            return
+        least = self._least_samples(posterior, trials.held_out.train.X)
+        n_docs = max(self.total_samples or posterior.n_seen, least)
+        n_accepted = end_on_sample(trials, posterior, n_docs, monitor)
+        posterior.reservoir = reservoir.tried(n_accepted, trials.n_visits)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         result = super()._fitted_attributes(posterior, history, n_iter, converged)

@@ -15,7 +15,7 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.lineage import Lineage
 from skbnp.inference.posterior import Posterior
 
-__all__ = ["Merge", "Remove", "Split", "apply", "sparing"]
+__all__ = ["Birth", "Merge", "Remove", "Split", "apply", "sparing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,16 @@ class Split:
     shares: NDArray[np.float64]  # (2,)
 
 
-Edit = Merge | Remove | Split
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """Components begin with a share of all totals, which the others leave to them."""
+
+    ids: Sequence[int]  # new ones
+    words: NDArray[np.float64]  # (n, n_words) that sum to one, of words that are seen
+    shares: NDArray[np.float64]  # (n,)
+
+
+Edit = Birth | Merge | Remove | Split
 
 
 @commit()  # words change in place
@@ -61,6 +70,10 @@ def apply(edit: Edit, posterior: Posterior) -> None:
         )
         ids = np.append(ids, edit.child)
         entries = [("split", (edit.id,), (edit.id, edit.child))]
+    elif isinstance(edit, Birth):
+        state, global_stats = model.add(state, global_stats, edit.words, edit.shares)
+        ids = np.append(ids, edit.ids)
+        entries = [("birth", (), (name,)) for name in edit.ids]
     elif isinstance(edit, Merge):
         pairs = [(columns[source], columns[target]) for source, target in edit.pairs]
         state, global_stats = model.merge(state, global_stats, pairs)

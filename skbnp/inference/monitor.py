@@ -163,7 +163,7 @@ class Monitor(Reporter):
         """Note the criterion after the last update of a pass; whether it has converged.
 
         `is_exact_pass`: the pass was an exact one: one of a warm-up or a trial
-        neither converges nor serves as the value to compare with. `has_ended`: 
+        neither converges nor serves as the value to compare with. `has_ended`:
         the learner has nothing left to do, which converges unless `tol` is zero.
         """
         self.n_passes += 1

@@ -51,7 +51,7 @@ from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.cross_fit import CrossFittedTrials
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction
-from skbnp.models.hdp.held_out_trials import HeldOutTrials, Trial
+from skbnp.models.hdp.held_out_trials import HeldOutTrials, StreamTrials, Trial
 from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights, MeanFieldCache
 from skbnp.models.hdp.memory import Memo as MeanFieldMemo
 from skbnp.models.hdp.memory import Statistics as CollapsedMemo
@@ -71,6 +71,7 @@ from skbnp.models.hdp.shards import (
     ShardCorpus,
     WholeSchedule,
 )
+from skbnp.models.hdp.surprises import Proposal, Surprises
 from skbnp.models.hdp_franchise.chain import FranchiseState
 from skbnp.models.hdp_franchise.model import (
     Concentrations,
@@ -184,13 +185,23 @@ register(
 )
 register("level-priors/1", LevelPriors, "concentration level_prior topic_prior seen")
 register(
-    "hdp-posterior/2",
+    "hdp-posterior/3",
     HDPPosterior,
     "model state global_stats ids lineage seed_entropy n_steps step_origin n_seen "
     "is_warm init_fraction max_components trials_ended move_records reservoir alike "
-    "is_cross_fitted",
-    older={"hdp-posterior/1": {"alike": None, "is_cross_fitted": False}},
+    "is_cross_fitted surprises trials",
+    older={
+        "hdp-posterior/1": {
+            "alike": None,
+            "is_cross_fitted": False,
+            "surprises": None,
+            "trials": None,
+        },
+        "hdp-posterior/2": {"surprises": None, "trials": None},
+    },
 )
+register("hdp-surprises/1", Surprises, "counts n_new n_wait proposal born")
+register("hdp-proposal/1", Proposal, "topics n_judges gains squares shares")
 register("hdp-burstiness/1", Burstiness, "discount concentration")
 register(
     "hdp-state/3",
@@ -220,10 +231,11 @@ register(
     "length_offset n_tokens",
 )
 register(
-    "hdp-reservoir/1",
+    "hdp-reservoir/2",
     Reservoir,
     "keys counts last_key last_held_out_key n_before n_next n_last n_scored "
-    "mean_score score_spread surprise",
+    "mean_score score_spread surprise n_visits",
+    older={"hdp-reservoir/1": {"n_visits": 0.0}},
 )
 register("hdp-move-records/1", MoveRecords, "idle pairs pairs_on_hold waits credit")
 register("hdp-merge-evidence/1", Evidence, "n_docs gain square check_at")
@@ -488,6 +500,14 @@ register(
         "held-out-trials/2": {"alike": [], "is_halving": False, "may_reduce": True},
         "held-out-trials/3": {"is_halving": False, "may_reduce": True},
     },
+)
+register(
+    "stream-trials/1",
+    StreamTrials,
+    "posterior held_out moves folds_words prior_limit length passes_left finish "
+    "n_tokens n_trials n_accepted final is_complete n_final n_final_passes model "
+    "run best learn_burstiness uses_burstiness tries_tables alike n_visits",
+    checked=False,
 )
 register(
     "cross-fitted-trials/1",

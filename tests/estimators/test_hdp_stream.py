@@ -238,11 +238,11 @@ def test_a_fit_forgets_what_was_held_out(bars):
 
 def test_trials_back_off_where_none_is_accepted(bars, monkeypatch):
     monkeypatch.setattr(
-        held_out_trials.StreamTrials, "run_all", lambda *arguments: None
+        held_out_trials.StreamTrials, "advance", lambda *arguments: True
     )
-    hdp = learn(HDP(4, random_state=0), bars.data[:600], 300)
-    kept = hdp._posterior.reservoir
-    assert kept.n_next == 4 * 300
+    for n_docs, n_next in ((300, reservoir.LAST_FREE), (600, 4 * 600)):
+        hdp = HDP(4, batch_size=1000, random_state=0).partial_fit(bars.data[:n_docs])
+        assert hdp._posterior.reservoir.n_next == n_next
 
 
 def test_trials_hold_little_more_than_the_topics_at_hand(monkeypatch):

@@ -265,13 +265,15 @@ def test_leaves_of_one_document_join_the_nodes_above(seed):
 def test_nothing_is_pruned_that_two_documents_need():
     words = np.ones((3, 4))
     before, state, _, pairs = pruned([0, 1, 2, 2], [0, 4, 1.5, 2], words)
-    assert pairs == [] and state is before
+    assert pairs == []
+    assert state is before
 
 
 def test_no_leaf_is_left_without_siblings():
     words = np.arange(8.0).reshape(2, 4)
     _, state, stats, pairs = pruned([0, 1, 2, 2], [0, 9, 9, 1], words)
-    assert pairs == [(3, 1), (2, 1)] and state.tree.ids.tolist() == [0, 1]
+    assert pairs == [(3, 1), (2, 1)]
+    assert state.tree.ids.tolist() == [0, 1]
     assert stats.topic_words.seen_counts().tolist() == [[0, 1 + 2 + 3], [4, 5 + 6 + 7]]
     assert len(state.concentrations) == 1
 
@@ -283,6 +285,7 @@ def test_unused_topics_are_no_groups(seed):
     doc_topic[:, 4:] = 0.0
     topics = rng.gamma(0.3, 5.0, size=(6, 20))
     parent, place = outline(sp.csr_array(doc_topic), topics, 3, 1)
-    assert parent == [-1, *[0] * 6] and sorted(place) == [1, 2, 3, 4, 5, 6]
+    assert parent == [-1, *[0] * 6]
+    assert sorted(place) == [1, 2, 3, 4, 5, 6]
     parent, _ = outline(sp.csr_array(doc_topic), topics, 3, 2)
     assert len(parent) > 7

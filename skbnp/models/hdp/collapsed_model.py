@@ -160,6 +160,35 @@ class CollapsedHDP(HDPModel[CollapsedStats]):
             corpus_concentration=float(gamma),
         )
 
+    def add(
+        self,
+        state: HDPState,
+        global_stats: CollapsedStats,
+        words: Array,
+        shares: Array,
+    ) -> tuple[HDPState, CollapsedStats]:
+        """Add topics that have a share of all tokens and tables from now on.
+
+        Parameters
+        ----------
+        words : (n, n_words)
+            Topics over the words that have been seen; each sums to one.
+        shares : (n,)
+            The other topics keep what these leave.
+        """
+        topic_words, tables = global_stats.topic_words, global_stats.tables
+        n_tokens, n_tables = topic_words.tokens.sum(), tables.sum()
+        left = 1.0 - shares.sum()
+        topic_words.decay(left)
+        for topic, share in zip(words, shares, strict=True):
+            topic_words.append(topic * (share * n_tokens))
+        rest = state.weights[-1]
+        weights = np.concatenate([left * state.weights[:-1], (1.0 - rest) * shares])
+        weights = np.maximum(np.append(weights, rest), SMALLEST_WEIGHT)
+        tables = np.concatenate([left * tables, shares * n_tables])
+        state = replace(state, weights=weights / weights.sum())
+        return state, replace(global_stats, tables=tables)
+
     def objective(
         self, state: HDPState, global_stats: CollapsedStats
     ) -> dict[str, float]:

@@ -45,7 +45,9 @@ __all__ = ["CrossFittedTrials", "has_few_tokens", "hold_out_each"]
 Array = NDArray[np.float64]
 
 #: Tokens of a corpus of which a fifth has standard errors of some hundredths of a nat.
-FEW_TOKENS = 10_000
+FEW_TOKENS = 25_000
+#: Tokens above which there are fewer splits.
+FEWER_TOKENS, FEWER_SPLITS = 10_000, 3
 #: Of fewer documents nothing is held out.
 FEWEST_DOCS = 4 * FEWEST_JUDGES
 #: Splits of the documents, and of fewer than so many documents, where each is missed.
@@ -60,7 +62,7 @@ SPREAD = 2.0
 #: Passes of such a fit.
 N_PASSES = 6
 #: Topic priors under which tokens are predicted.
-PRIORS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+PRIORS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 #: More topics than one must gain a standard error; two, unless they gain so many nats
 #: per token: of words without topics the best of ten numbers gains more than one.
 SURE_GAIN, SURE_ERRORS = 0.03, 2.0
@@ -77,6 +79,8 @@ def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
     if X.shape[0] < FEWEST_DOCS:
         return held_out
     n_splits = MORE_SPLITS if X.shape[0] < FEW_DOCS else N_SPLITS
+    if X.sum() >= FEWER_TOKENS:
+        n_splits = FEWER_SPLITS
     unseen = share_of_unseen(X)
     for place in range(n_splits):
         judges = np.sort(order[place::n_splits])
@@ -127,8 +131,9 @@ class Candidate(NamedTuple):
 
     @property
     def usual(self) -> list[int]:
-        """Numbers but the smallest and the largest."""
-        return sorted(self.numbers)[1:-1] or self.numbers
+        """Numbers, of more than three splits but the smallest and the largest."""
+        numbers = sorted(self.numbers)
+        return numbers[1:-1] if len(numbers) > FEWER_SPLITS else numbers
 
     @property
     def agrees(self) -> bool:

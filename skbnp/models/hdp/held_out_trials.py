@@ -48,7 +48,7 @@ from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.prediction_concentration import suit_prediction_concentration
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["HeldOutTrials", "StreamTrials", "try_on_sample"]
+__all__ = ["HeldOutTrials", "StreamTrials", "begin_on_sample", "end_on_sample"]
 
 Array = NDArray[np.float64]
 OnlineLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, RunningAverage]
@@ -84,6 +84,8 @@ FEW = 0.03
 #: many, and often fall behind. Of others half of the passes cost hardly more than it
 #: takes to judge them.
 COMPARED_AT_HALF = ("start", "births", "merge of all")
+#: Visits of learning that take as long as a document takes to judge, for each part.
+JUDGE_COST = 8.0
 #: Reductions that there must be time for after the model has gone on.
 REDUCTIONS = 2
 
@@ -626,6 +628,8 @@ class StreamTrials(HeldOutTrials):
     The learner is that of a copy of the stream's posterior.
     """
 
+    n_visits: float  # of documents so far
+
     #: The copy is read when all trials are over: it need not hold what is as good.
     is_unseen = True
 
@@ -641,28 +645,58 @@ class StreamTrials(HeldOutTrials):
         start.n_passes = length
         self._record(start, result)
         start.logs[(length + 1) // 2] = start.logs[length]
+        self.n_visits = 0.0
 
-    def run_all(self, monitor: Monitor) -> None:
-        """Make all trials."""
-        self._decide(self.model, monitor)
-        while self.final is None or (self.n_accepted and not self.has_ended):
-            self.one_pass(monitor)
+    def begin_first(self) -> None:
+        """Begin the first trial, if there is one."""
+        self._decide(self.model, discarding(self.posterior.model.criterion))
+
+    def advance(self, n_visits: float) -> bool:
+        """Make passes that cost so many visits of documents, or one.
+
+        Returns whether all have been made.
+        """
+        beside = discarding(self.posterior.model.criterion)
+        n_spent = 0.0
+        while not self.are_over:
+            cost = self._cost_of_pass
+            if n_spent and n_spent + cost > n_visits:
+                break
+            n_spent += cost
+            self.one_pass(beside)
+        self.n_visits += n_spent
+        return self.are_over
+
+    @property
+    def _cost_of_pass(self) -> float:
+        """Visits of documents that the next pass takes as long as."""
+        n_made, length = self.run.n_passes + 1, self.length
+        is_judged = self.final is None and n_made in ((length + 1) // 2, length)
+        n_judges = JUDGE_COST * len(self.held_out.docs) if is_judged else 0.0
+        return self.held_out.train.n_docs + n_judges
+
+    @property
+    def are_over(self) -> bool:
+        """Whether no pass is left."""
+        return self.final is not None and (not self.n_accepted or self.has_ended)
+
+    def attach(self, local_step: DocumentLocalStep | None) -> None:
+        """Let learners visit documents by another step; None between calls."""
+        for learner in (self.model.learner, self.run.learner):
+            learner.local_step = local_step
 
 
-def try_on_sample(
+def begin_on_sample(
     posterior: HDPPosterior,
     make_learner: Callable[[HDPPosterior], OnlineLearner],
     held_out: HeldOut,
     moves: SplitMerge,
     prior_limit: float | None,
     learns_burstiness: bool,
-    n_docs: float,
-    monitor: Monitor,
-) -> int:
-    """Let a stream of `n_docs` have what trials over a sample of them find.
+) -> StreamTrials:
+    """Begin trials over a sample of a stream, of which totals then stand for it alone.
 
-    During the trials totals stand for the sample alone. Nothing is written before they
-    are over. Returns the number of trials that were accepted.
+    They learn a copy of the posterior.
     """
     learner = make_learner(posterior)
     executor = learner.local_step.executor
@@ -671,6 +705,7 @@ def try_on_sample(
     if learns_burstiness:
         suit_burstiness(held_out, posterior, executor)
     copy = learner.posterior = posterior.copy()
+    copy.reservoir = copy.surprises = None
     trials = StreamTrials(
         learner,
         held_out,
@@ -685,11 +720,21 @@ def try_on_sample(
     trials.begin(held_out.predict(copy, executor))
     n_tokens = posterior.global_stats.topic_words.tokens.sum()
     multiply(copy.global_stats, held_out.train.n_tokens / max(n_tokens, 1e-300))
-    beside = discarding(posterior.model.criterion, verbose=monitor.verbose)
-    trials.run_all(beside)
+    trials.begin_first()
+    return trials
+
+
+def end_on_sample(
+    trials: StreamTrials, posterior: HDPPosterior, n_docs: float, monitor: Monitor
+) -> int:
+    """Let a stream of `n_docs` have what trials over a sample of it have found.
+
+    Returns the number of trials that were accepted.
+    """
     if not trials.n_accepted:
         return 0
-    multiply(copy.global_stats, n_docs / held_out.train.n_docs)
+    copy = trials.posterior
+    multiply(copy.global_stats, n_docs / trials.held_out.train.n_docs)
     copy.global_stats.topic_words.trim()
     with commit():
         adopt(posterior, copy, monitor)

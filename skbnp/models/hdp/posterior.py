@@ -1,6 +1,7 @@
 """The posterior of an HDP, and what its moves and trials keep between updates."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.moves.memory import MoveRecords
 from skbnp.models.hdp.reservoir import Reservoir
+from skbnp.models.hdp.surprises import Surprises
 
 __all__ = ["HDPPosterior"]
 
@@ -30,6 +32,8 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     #: Smallest and largest number of topics that predict as well as the best.
     alike: tuple[int, int] | None = None
     is_cross_fitted: bool = False  # whether each document has judged them
+    surprises: Surprises | None = None  # documents of a stream predicted badly
+    trials: Any = None  # StreamTrials that go on in the next call
 
     def restarted(
         self, topics: WordTopics, weights: NDArray[np.float64], kept: NDArray

@@ -27,8 +27,17 @@ SCORED, FEWEST_SCORED = 200, 100
 #: Standard errors that a call may score below the record each time, and those beyond
 #: these that in all make other numbers of topics due.
 SLACK, SURPRISE = 0.5, 4.0
-#: Growth of the stream before trials for this reason.
-GROWTH_BEFORE_SURPRISE = 1.05
+#: Standard deviations below the mean at which a document is predicted badly.
+BAD = 2.0
+#: Documents of a stream by which trials begin whatever they cost, and those after which
+#: their share of the time is bounded.
+LAST_FREE, FREE_DOCS = 500, 1000
+#: Visits of trials for each document of a stream after these: a quarter of the time
+#: that calls of many documents take. And of trials for each document of their sample.
+VISITS_PER_DOC, VISITS_OF_TRIALS = 0.8, 100.0
+#: Visits of trials for each document of a call, at most: some ten times as long as it
+#: takes to learn from it.
+VISITS_OF_CALL = 100.0
 #: More documents than any stream has.
 NEVER = 1e100
 #: Largest key.
@@ -68,6 +77,7 @@ class Reservoir:
     mean_score: float = 0.0  # of these, nats per token
     score_spread: float = 0.0  # sum of squared differences from it
     surprise: float = 0.0  # standard errors by which calls since were worse
+    n_visits: float = 0.0  # by trials that began after the first documents
 
     @classmethod
     def empty(cls, n_words: int, n_seen: int) -> "Reservoir":
@@ -89,15 +99,45 @@ class Reservoir:
 
     @property
     def is_due(self) -> bool:
-        """Whether other numbers of topics should be tried."""
-        grown = self.n_docs >= GROWTH_BEFORE_SURPRISE * self.n_last
-        return self.n_docs >= self.n_next or (self.surprise >= SURPRISE and grown)
+        """Whether other numbers of topics should be tried, and there is time for it."""
+        is_first = self.n_next <= LAST_FREE
+        has_time = is_first or self._n_affordable >= FEWEST_DOCS
+        return self.n_docs >= self.n_next and has_time
 
-    def tried(self, n_accepted: int) -> "Reservoir":
+    @property
+    def _n_affordable(self) -> float:
+        """Documents of a sample that there is time for trials over."""
+        n_visits = VISITS_PER_DOC * (self.n_docs - FREE_DOCS) - self.n_visits
+        return n_visits / VISITS_OF_TRIALS
+
+    @property
+    def is_surprised(self) -> bool:
+        """Whether calls have been predicted worse than those before."""
+        return self.surprise >= SURPRISE
+
+    def calmed(self) -> "Reservoir":
+        """Return one that has acted on its surprise."""
+        return replace(self, surprise=0.0)
+
+    def are_bad(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Tell documents that are predicted worse than documents were before."""
+        if self.n_scored < FEWEST_SCORED or self.n_docs < FIRST_TRIALS:
+            return np.zeros(len(scores), bool)
+        deviation = np.sqrt(self.score_spread / (self.n_scored - 1.0))
+        return scores < self.mean_score - BAD * deviation
+
+    def begun(self) -> "Reservoir":
+        """Return the same when trials begin."""
+        return replace(self, n_last=self.n_docs)
+
+    def tried(self, n_accepted: int, n_visits: float) -> "Reservoir":
         """Return the same after trials of which so many were accepted."""
         growth = GROWTH if n_accepted else GROWTH_AFTER_REJECTION
-        n_docs = self.n_docs
-        tried = replace(self, n_next=growth * n_docs, n_last=n_docs, surprise=0.0)
+        n_next, is_free = growth * self.n_last, self.n_next <= LAST_FREE
+        if self.n_last < LAST_FREE:
+            n_next = min(n_next, LAST_FREE)
+        n_visits = self.n_visits + (0.0 if is_free else n_visits)
+        tried = replace(self, n_next=n_next, surprise=0.0, n_visits=n_visits)
         if n_accepted:  # of other topics, others are usual
             tried = replace(tried, n_scored=0.0, mean_score=0.0, score_spread=0.0)
         return tried
@@ -181,8 +221,12 @@ class Reservoir:
 
     def held_out(self, rng: np.random.Generator) -> HeldOut | None:
         """Return what trials learn from and are judged by, if there is anything."""
-        judges = _are_held_out(self.keys, self.counts, self.last_held_key)
-        return split(self.counts, np.flatnonzero(judges), rng)
+        keys, counts = self.keys, self.counts
+        if self.n_next > LAST_FREE and self._n_affordable < len(keys):
+            rows = np.sort(np.argsort(keys)[: int(self._n_affordable)])
+            keys, counts = keys[rows], counts[rows]
+        judges = _are_held_out(keys, counts, self.last_held_key)
+        return split(counts, np.flatnonzero(judges), rng)
 
 
 def _are_held_out(

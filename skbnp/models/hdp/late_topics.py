@@ -1,0 +1,292 @@
+"""Topics that begin late in a stream: few at a time, from documents predicted badly.
+
+Documents of a stream are scored before they are learned from. Those that are predicted
+worse than documents were before are kept, as many as fit. When enough new ones have
+come, topics are proposed for what the present topics leave unexplained in them, by an
+EM algorithm over documents of which each mixes the prediction of all present topics,
+as one component, with the proposed ones. Chosen documents flatter the topics that were
+made from them, so the next documents of the stream judge, whatever their scores, before
+they are learned from: the words of one half of each are predicted from the other half,
+with proposed topics and without. A proposed topic is born once documents gain clearly
+by it, and is dropped if it takes too long.
+
+All of it costs some visits of the kept documents, and one of each document that judges.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.edits import Birth, apply
+from skbnp.inference.executor import Executor
+from skbnp.inference.monitor import Monitor
+from skbnp.models.hdp.fold_in import MeanTopics, fold_in, mix
+from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.surprises import Proposal, Surprises
+from skbnp.rows.word_sums import rows_of
+
+__all__ = ["judge_proposal", "propose"]
+
+Array = NDArray[np.float64]
+
+#: Topics of a proposal, at most, and kept documents for each.
+MOST_TOPICS, DOCS_PER_TOPIC = 16, 2
+#: Rounds of EM with a topic for all that is unexplained, and with its parts.
+ROUNDS_OF_ONE, ROUNDS = 10, 30
+#: Prior tokens of a proposed topic in a document.
+TOKENS = 0.05
+#: Tokens that a topic needs, in documents that have at least one of it.
+FEWEST_TOKENS, FEWEST_DOCS = 20.0, 5.0
+#: Cosine of two proposed topics that are one.
+SAME = 0.5
+#: Nats, and standard errors, that documents must gain by a topic.
+LEAST_GAIN, ERRORS = 10.0, 2.0
+#: Documents that judge before a topic is born, and at the most.
+FEWEST_JUDGES, MOST_JUDGES = 30, 300
+#: Share of the stream of a topic that is born, at the most.
+MOST_SHARE = 0.2
+
+
+class Mixture(NamedTuple):
+    """Entries (document, word) of some counts, and what components make of them."""
+
+    rows: NDArray[np.intp]  # (nnz,)
+    words: NDArray[np.intp]  # (nnz,) columns of the topics
+    counts: Array  # (nnz,)
+    old: Array  # (nnz,) probability under the present topics
+    n_docs: int
+
+    def shares(self, topics: Array, n_rounds: int) -> Array:
+        """Infer proportions of the present topics together and of others, (n, 1 + T).
+
+        `topics` are (T, n_words), fixed.
+        """
+        columns = np.column_stack([self.old, topics[:, self.words].T])
+        shares = np.full((self.n_docs, columns.shape[1]), TOKENS)
+        shares[:, 0] = 1.0
+        for _ in range(n_rounds):
+            shares = _normalised(self.tokens(shares, columns) + _prior(columns))
+        return shares
+
+    def tokens(self, shares: Array, columns: Array) -> Array:
+        """Return the expected tokens of components in documents, (n, 1 + T)."""
+        return _row_sums(self.responsibilities(shares, columns), self.rows, self.n_docs)
+
+    def responsibilities(self, shares: Array, columns: Array) -> Array:
+        """Return the expected tokens of components in each entry, (nnz, 1 + T)."""
+        parts = shares[self.rows] * columns
+        return parts * (self.counts / parts.sum(axis=1))[:, None]
+
+
+def _prior(columns: Array) -> Array:
+    prior = np.full(columns.shape[1], TOKENS)
+    prior[0] = 1.0
+    return prior
+
+
+def _normalised(values: Array) -> Array:
+    return values / values.sum(axis=1, keepdims=True)
+
+
+def _row_sums(values: Array, rows: NDArray[np.intp], n_rows: int) -> Array:
+    """Sum rows of values by the row of a matrix that each belongs to."""
+    columns = [np.bincount(rows, column, n_rows) for column in values.T]
+    return np.stack(columns, axis=1)
+
+
+def _mixture(
+    posterior: HDPPosterior,
+    observed: sp.csr_array,
+    predicted: sp.csr_array,
+    executor: Executor,
+) -> Mixture:
+    """Return entries of `predicted` under topics that are folded in to `observed`."""
+    state = posterior.state.for_prediction
+    topics = MeanTopics.of(posterior.global_stats.topic_words, state.topic_word_prior)
+    theta = fold_in(topics, state.doc_prior, observed, executor).toarray()
+    theta += state.doc_prior
+    rest = state.doc_concentration * state.weights[-1]
+    total = theta.sum(axis=1) + rest
+    rows = rows_of(predicted.indptr).astype(np.intp)
+    old = (mix(theta, topics, predicted) + rest / predicted.shape[1]) / total[rows]
+    words = predicted.indices.astype(np.intp)
+    return Mixture(rows, words, predicted.data, old, predicted.shape[0])
+
+
+# -- proposals ----------------------------------------------------------------------
+
+
+def propose(
+    posterior: HDPPosterior, surprises: Surprises, executor: Executor
+) -> Surprises:
+    """Propose topics for what is unexplained in documents that are predicted badly."""
+    X = surprises.counts
+    some = posterior.global_stats.topic_words.seen.among(np.unique(X.indices))
+    X = X[:, some]
+    whole = sp.csr_array((X.data, some[X.indices], X.indptr), surprises.counts.shape)
+    mixture = _mixture(posterior, whole, whole, executor)
+    mixture = mixture._replace(words=X.indices.astype(np.intp))
+    n_words, prior = X.shape[1], posterior.state.topic_word_prior
+    n_features = surprises.counts.shape[1]
+
+    def topics_of(sums: Array) -> Array:
+        return (sums + prior) / (sums.sum(axis=1) + prior * n_features)[:, None]
+
+    def learn(topics: Array, n_rounds: int) -> tuple[Array, Array]:
+        """Return words and documents of topics, (T, n_words) and (n_docs, T)."""
+        shares = mixture.shares(topics, 1)
+        for _ in range(n_rounds):
+            columns = np.column_stack([mixture.old, topics[:, mixture.words].T])
+            parts = mixture.responsibilities(shares, columns)
+            tokens = _row_sums(parts, mixture.rows, mixture.n_docs)
+            shares = _normalised(tokens + _prior(columns))
+            sums = _row_sums(parts[:, 1:], mixture.words, n_words).T
+            topics = topics_of(sums)
+        return sums, tokens[:, 1:]
+
+    words = np.bincount(mixture.words, mixture.counts, n_words).astype(np.float64)
+    one, _ = learn(topics_of(words[None]), ROUNDS_OF_ONE)
+    columns = np.column_stack([mixture.old, topics_of(one)[0, mixture.words]])
+    shares = mixture.shares(topics_of(one), ROUNDS_OF_ONE)
+    residual = mixture.responsibilities(shares, columns)[:, 1]
+    parts = sp.csr_array((residual, X.indices, X.indptr), X.shape)
+    limit = posterior.max_components - posterior.state.n_components
+    n_topics = int(min(MOST_TOPICS, X.shape[0] // DOCS_PER_TOPIC, limit))
+    seeds = _seeds(parts, n_topics)
+    if len(seeds) == 0:
+        return surprises.proposed(None)
+    starts = parts[seeds].toarray() + 0.1 * one / len(seeds)
+    sums, tokens = learn(topics_of(starts), ROUNDS)
+    while len(joined := _joined(sums)) < len(sums):
+        sums, tokens = learn(topics_of(joined), ROUNDS_OF_ONE)
+    kept = _large(tokens)
+    if len(kept) == 0:
+        return surprises.proposed(None)
+    topics = sp.csr_array(sums[kept])
+    columns = some[topics.indices]
+    topics = sp.csr_array(
+        (topics.data, columns, topics.indptr), (len(kept), n_features)
+    )
+    return surprises.proposed(Proposal.of(topics))
+
+
+def _seeds(parts: sp.csr_array, n_topics: int) -> list[int]:
+    """Choose documents whose unexplained words are unlike those of one another."""
+    weight = np.asarray(parts.sum(axis=1)).ravel()
+    norm = np.sqrt(np.asarray(parts.multiply(parts).sum(axis=1)).ravel())
+    cosine = sp.diags_array(1.0 / np.maximum(norm, 1e-300)) @ parts
+    far, seeds = np.ones(len(weight)), list[int]()
+    for _ in range(n_topics):
+        seed = int(np.argmax(far * weight))
+        if far[seed] * weight[seed] < 1.0:
+            break
+        seeds.append(seed)
+        near = np.asarray((cosine @ cosine[[seed]].T).todense()).ravel()
+        far = np.minimum(far, 1.0 - np.clip(near, 0.0, 1.0))
+        far[seed] = 0.0
+    return seeds
+
+
+def _joined(sums: Array) -> Array:
+    """Join topics that are alike, by the words of both, (T, n_words)."""
+    unit = sums / np.sqrt(np.square(sums).sum(axis=1, keepdims=True) + 1e-300)
+    joined, units = list[Array](), list[Array]()
+    for topic in np.argsort(-sums.sum(axis=1), kind="stable").tolist():
+        near = [(unit[topic] * other).sum() for other in units]
+        if near and max(near) >= SAME:
+            joined[int(np.argmax(near))] += sums[topic]
+        else:
+            joined.append(sums[topic].copy())
+            units.append(unit[topic])
+    return np.array(joined)
+
+
+def _large(tokens: Array) -> list[int]:
+    """Topics of tokens and documents enough, of (n_docs, T)."""
+    is_large = tokens.sum(axis=0) >= FEWEST_TOKENS
+    is_large &= (tokens >= 1.0).sum(axis=0) >= FEWEST_DOCS
+    return np.flatnonzero(is_large).tolist()
+
+
+# -- judgement ----------------------------------------------------------------------
+
+
+def judge_proposal(
+    posterior: HDPPosterior,
+    surprises: Surprises,
+    X: sp.csr_array,
+    rng: np.random.Generator,
+    executor: Executor,
+    monitor: Monitor,
+) -> Surprises:
+    """Let documents judge proposed topics; those that they need are born."""
+    proposal = surprises.proposal
+    assert proposal is not None
+    some, eta = np.unique(X.indices), posterior.state.topic_word_prior
+    n_tokens = np.asarray(proposal.topics.sum(axis=1)).ravel()
+    topics = proposal.topics[:, some].toarray() + eta
+    topics /= (n_tokens + eta * X.shape[1])[:, None]
+
+    def mixture(observed: sp.csr_array, predicted: sp.csr_array) -> Mixture:
+        result = _mixture(posterior, observed, predicted, executor)
+        return result._replace(words=np.searchsorted(some, result.words))
+
+    units = np.ceil(np.minimum(X.data, 10**8)).astype(np.int64)
+    share = rng.binomial(units, 0.5) / units
+    halves = []
+    for part in (share, 1.0 - share):
+        half = sp.csr_array((X.data * part, X.indices, X.indptr), X.shape)
+        half.eliminate_zeros()
+        halves.append(half)
+    lengths = [np.asarray(half.sum(axis=1)).ravel() for half in halves]
+    can_judge = (lengths[0] > 0.0) & (lengths[1] > 0.0)
+    if not can_judge.any():
+        return surprises
+    observed, held_out = (half[can_judge] for half in halves)
+    shares = mixture(observed, observed).shares(topics, ROUNDS)
+    judged = mixture(observed, held_out)
+    parts = shares[judged.rows]
+    parts *= np.column_stack([judged.old, topics[:, judged.words].T])
+    whole = parts.sum(axis=1)
+    without = (whole[:, None] - parts[:, 1:]) / (1.0 - shares[judged.rows, 1:])
+    logs = judged.counts[:, None] * np.log(whole[:, None] / without)
+    gains = _row_sums(logs, judged.rows, judged.n_docs)
+    proposal = proposal.judged(gains, shares[:, 1:])
+    limit = int(posterior.max_components - posterior.state.n_components)
+    is_early = proposal.n_judges < FEWEST_JUDGES
+    chosen = np.flatnonzero(_needed(proposal))[: 0 if is_early else limit]
+    if len(chosen):
+        give_birth(posterior, proposal, chosen)
+        posterior.recount(monitor)
+        born = posterior.ids[len(posterior.ids) - len(chosen) :]
+        surprises = surprises.accepted(born)
+    left = proposal.without(chosen)
+    if len(left.gains) == 0:
+        return replace(surprises, proposal=None)
+    if proposal.n_judges >= MOST_JUDGES:
+        return surprises.rejected()
+    return replace(surprises, proposal=left)
+
+
+def _needed(proposal: Proposal) -> NDArray[np.bool_]:
+    """Tell topics by which documents gain clearly."""
+    n, gains = max(proposal.n_judges, 1), proposal.gains
+    spread = proposal.squares - gains**2 / n
+    error = np.sqrt(np.maximum(spread, 0.0) * n / max(n - 1, 1))
+    return gains > np.maximum(LEAST_GAIN, ERRORS * error)
+
+
+def give_birth(
+    posterior: HDPPosterior, proposal: Proposal, chosen: NDArray[np.intp]
+) -> None:
+    """Begin topics with the share of the stream that the judges give them."""
+    shares = np.minimum(proposal.shares[chosen] / proposal.n_judges, MOST_SHARE)
+    words = posterior.global_stats.topic_words
+    columns = proposal.topics[chosen].toarray()[:, words.seen.words]
+    columns /= columns.sum(axis=1, keepdims=True)
+    first = posterior.n_named
+    names = range(first, first + len(chosen))
+    apply(Birth(list(names), columns, shares), posterior)

@@ -1,0 +1,151 @@
+"""Topics that begin late in a stream, and what calls may spend on trials."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import skbnp
+from checks.states import NOTES, TIMES, assert_same, learned
+from skbnp import HDP
+from skbnp.estimators import SplitMerge
+from skbnp.models.hdp import late_topics, reservoir
+from skbnp.models.hdp.held_out_trials import HeldOutTrials
+
+N_TOPICS, N_LATE, BEGIN = 8, 2, 700
+
+
+def plant(n_docs, seed, begin=BEGIN):
+    """Documents of sparse topics, of which the first begin late: counts and topics."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(200, 0.05), N_TOPICS)
+    weights = rng.gamma(0.2, size=(n_docs, N_TOPICS)) + 1e-9
+    weights[:begin, :N_LATE] = 0.0
+    weights /= weights.sum(axis=1, keepdims=True)
+    counts = [rng.multinomial(60, row @ topics) for row in weights]
+    return sp.csr_array(np.array(counts, dtype=float)), topics
+
+
+def learn(hdp, X, size):
+    for begin in range(0, X.shape[0], size):
+        hdp.partial_fit(X[begin : begin + size])
+    return hdp
+
+
+def cosines(one, other):
+    one, other = (
+        rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (one, other)
+    )
+    return one @ other.T
+
+
+def n_late_found(hdp, topics):
+    return int(
+        (cosines(topics[:N_LATE], hdp.topic_word_distr_).max(axis=1) > 0.9).sum()
+    )
+
+
+@pytest.fixture(scope="module")
+def late():
+    X, topics = plant(1500, seed=0)
+    return learn(HDP(2, random_state=0), X, 100), X, topics
+
+
+def test_late_topics_are_found_and_named(late):
+    hdp, _, topics = late
+    assert n_late_found(hdp, topics) == N_LATE
+    born = hdp.emerged_component_ids_
+    assert len(born) >= N_LATE
+    columns = np.flatnonzero(np.isin(hdp.component_ids_, born))
+    near = cosines(topics[:N_LATE], hdp.topic_word_distr_[columns]).max(axis=1)
+    assert (near > 0.9).all()
+    assert {("birth", (n,)) for n in born} <= {
+        (entry.kind, entry.children) for entry in hdp.lineage_
+    }
+
+
+def test_no_topic_is_found_without_births(late):
+    """A control: what is found above is found by births."""
+    _, X, topics = late
+    moves = SplitMerge(births=False)
+    hdp = learn(HDP(12, split_merge=moves, random_state=0), X, 100)
+    assert len(hdp.emerged_component_ids_) == 0
+    assert n_late_found(hdp, topics) < N_LATE
+
+
+def test_quiet_streams_have_no_births():
+    X, topics = plant(1700, seed=1, begin=0)
+    hdp = learn(HDP(2, random_state=0), X, 50)
+    found = cosines(topics, hdp.topic_word_distr_).max(axis=0) > 0.8
+    is_born = np.isin(hdp.component_ids_, hdp.emerged_component_ids_)
+    assert (is_born & ~found).sum() <= 1
+
+
+def test_documents_that_judge_refuse_topics_of_chosen_ones(monkeypatch):
+    """A control: documents that nobody has chosen are needed."""
+    monkeypatch.setattr(late_topics, "LEAST_GAIN", -np.inf)
+    monkeypatch.setattr(late_topics, "ERRORS", -np.inf)
+    monkeypatch.setattr(reservoir, "BAD", 0.5)
+    X, _ = plant(1700, seed=1, begin=0)
+    assert len(learn(HDP(2, random_state=0), X, 50).emerged_component_ids_) > 1
+
+
+@pytest.mark.parametrize("size", [20, 100])
+def test_what_a_call_spends_on_trials_is_bounded(size, monkeypatch):
+    """In visits of documents; one pass more than the bound at the most."""
+    spent, one_pass = [0.0], HeldOutTrials.one_pass
+
+    def counted(self, monitor):
+        spent[-1] += self.held_out.train.n_docs
+        return one_pass(self, monitor)
+
+    monkeypatch.setattr(HeldOutTrials, "one_pass", counted)
+    X, _ = plant(1200, seed=2, begin=0)
+    hdp = HDP(2, random_state=0)
+    for begin in range(0, X.shape[0], size):
+        spent.append(0.0)
+        hdp.partial_fit(X[begin : begin + size])
+    late = spent[1 + reservoir.FREE_DOCS // size :]
+    assert max(spent) <= max(reservoir.VISITS_OF_CALL * size, reservoir.LAST_FREE)
+    assert sum(late) <= reservoir.VISITS_PER_DOC * X.shape[0]
+    assert sum(spent) > 0.0
+
+
+def paused():
+    """Return a stream whose trials go on in the next call, and what follows."""
+    X, _ = plant(420, seed=3, begin=0)
+    hdp = learn(HDP(2, random_state=0), X[:260], 20)
+    assert hdp._posterior.trials is not None
+    return hdp, X[260:]
+
+
+@pytest.mark.parametrize("copied", ["pickled", "saved"])
+def test_trials_go_on_in_a_copy(copied, tmp_path):
+    hdp, rest = paused()
+    if copied == "saved":
+        skbnp.save(hdp, tmp_path / "hdp.skbnp")
+        other = skbnp.load(tmp_path / "hdp.skbnp")
+    else:
+        other = pickle.loads(pickle.dumps(hdp))
+    for each in (hdp, other):
+        learn(each, rest, 20)
+    assert_same(learned(hdp), learned(other), ignore=TIMES | NOTES | {"monitor"})
+
+
+def test_an_edit_ends_trials():
+    hdp, rest = paused()
+    hdp.drop_components([int(hdp.component_ids_[0])])
+    assert hdp._posterior.trials is None
+    learn(hdp, rest, 20)
+
+
+def test_proposals_go_on_in_a_copy_and_do_not_depend_on_jobs():
+    X, _ = plant(1200, seed=0)
+    hdp = learn(HDP(2, random_state=0), X[:800], 100)
+    assert hdp._posterior.surprises.counts.shape[0] > 0
+    other = pickle.loads(pickle.dumps(hdp)).set_params(n_jobs=2)
+    for each in (hdp, other):
+        learn(each, X[800:], 100)
+    assert len(hdp.emerged_component_ids_) > 0
+    assert_same(learned(hdp), learned(other))
