@@ -90,8 +90,8 @@ def merge_fits(
     the sums; the topic prior is the geometric mean, by tokens. No other number of
     topics is tried, here or by `partial_fit` afterwards: documents that a stream keeps
     are left out, and those that come would judge topics of documents that they know
-    nothing of. To search for the number again, fit all documents, with `init=merged`. Of a
-    `GibbsHDP` the samples with the highest log joints are added.
+    nothing of. To search for the number again, fit all documents, with `init=merged`.
+    Of a `GibbsHDP` the samples with the highest log joints are added.
 
     References
     ----------
