@@ -84,6 +84,34 @@ def check_points_down(path, names):
         assert is_below, f"{path} imports {name}, which is not below it"
 
 
+def circles(graph):
+    """Modules that are reached from themselves, given what each one imports."""
+
+    def reached(start):
+        seen, ahead = set(), list(graph[start])
+        while ahead:
+            name = ahead.pop()
+            if name not in seen:
+                seen.add(name)
+                ahead += graph.get(name, ())
+        return seen
+
+    return sorted(name for name in graph if name in reached(name))
+
+
+def modules():
+    """What each module of the package imports of its own modules, packages apart."""
+    named = {
+        ".".join(("skbnp", *path.with_suffix("").parts)): PACKAGE / path
+        for path in python_files(PACKAGE)
+        if path.name != "__init__.py"
+    }
+    return {
+        name: set(imports(path.read_text("utf-8"))) & named.keys()
+        for name, path in named.items()
+    }
+
+
 def check_sklearn_door(path, names):
     part = part_of(path)
     for name in names:
@@ -257,3 +285,13 @@ def test_the_check_of_layers_tells_an_upward_import(path, source):
 def test_the_check_of_doors_tells_a_wrong_import(path, source):
     with pytest.raises(AssertionError, match="imports"):
         check_sklearn_door(Path(path), imports(source))
+
+
+def test_no_two_modules_import_each_other():
+    assert circles(modules()) == []
+
+
+def test_a_circle_is_noticed():
+    chain = {"a": {"b"}, "b": {"c"}, "c": set()}
+    assert circles(chain) == []
+    assert circles({**chain, "c": {"b"}}) == ["b", "c"]

@@ -1,16 +1,17 @@
 """Groups of topics in a few lines."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.utils.ordering import largest
 
-if TYPE_CHECKING:
-    from skbnp.inspection._groups import TopicGroups
-
 WIDTH = 80
+
+
+#: A `TopicGroups`, whose module imports this one.
+Groups = Any
 
 
 class Section(NamedTuple):
@@ -21,7 +22,7 @@ class Section(NamedTuple):
     hidden: NDArray[np.intp]
 
 
-def fold(groups: "TopicGroups", n_lines: int) -> list[Section]:
+def fold(groups: Groups, n_lines: int) -> list[Section]:
     """Choose what an outline of so many lines shows."""
     sizes = np.bincount(groups.labels[groups.labels >= 0], minlength=groups.n_groups)
     several = np.flatnonzero(sizes > 1)
@@ -60,7 +61,7 @@ def fold(groups: "TopicGroups", n_lines: int) -> list[Section]:
     return [Section(g, rows[g][:n], rows[g][n:]) for g, n in shown.items()]
 
 
-def heading(groups: "TopicGroups", section: Section) -> str:
+def heading(groups: Groups, section: Section) -> str:
     """Name a section of an outline."""
     rows = np.concatenate([section.shown, section.hidden])
     weight = f"{100 * groups.topic_weights[rows].sum():.1f} %"
@@ -69,20 +70,20 @@ def heading(groups: "TopicGroups", section: Section) -> str:
     return title(groups, section.group)
 
 
-def title(groups: "TopicGroups", group: int, weight: float | None = None) -> str:
+def title(groups: Groups, group: int, weight: float | None = None) -> str:
     """Name a group in a line: its number, weight and terms."""
     weight = groups.weights[group] if weight is None else weight
     start = f"group {group}, {100 * weight:.1f} %"
     return f"{start}: {', '.join(groups.terms[group])}"
 
 
-def rest_of(groups: "TopicGroups", rows: NDArray[np.intp]) -> str:
+def rest_of(groups: Groups, rows: NDArray[np.intp]) -> str:
     """Count topics that are not shown."""
     weight = 100 * groups.topic_weights[rows].sum()
     return f"and {len(rows):,} lighter, {weight:.1f} %"
 
 
-def left_out(groups: "TopicGroups", sections: list[Section]) -> str:
+def left_out(groups: Groups, sections: list[Section]) -> str:
     """Count groups that are not shown."""
     shown = [k for section in sections for k in (*section.shown, *section.hidden)]
     rest = np.setdiff1d(np.flatnonzero(groups.labels >= 0), shown)
