@@ -506,7 +506,8 @@ register(
     StreamTrials,
     "posterior held_out moves folds_words prior_limit length passes_left finish "
     "n_tokens n_trials n_accepted final is_complete n_final n_final_passes model "
-    "run best learn_burstiness uses_burstiness tries_tables alike n_visits",
+    "run best learn_burstiness uses_burstiness tries_tables alike "
+    "is_halving may_reduce n_visits",
     checked=False,
 )
 register(
