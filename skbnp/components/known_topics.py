@@ -171,6 +171,7 @@ class KnownWordTopics(WordTopics):
         return np.maximum(tokens, 0.0)
 
     def _marked(self, columns: Ints) -> NDArray[np.bool_]:
+        """Mask of some topics, (n_topics,)."""
         marked = np.zeros(self.shape[1], dtype=bool)
         marked[columns] = True
         return marked

@@ -474,6 +474,7 @@ class CountModel(TopicModelMixin, MinibatchEstimator):
         return lambda counts: counts
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> sp.csr_array:
+        """Check counts; with `reset` set the number and names of features."""
         accept = self._accepter(goes_on=not reset)
         return self._read_counts(
             X, reset=reset, method=method, accept=accept, sample_weight=sample_weight

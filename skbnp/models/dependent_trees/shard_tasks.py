@@ -118,7 +118,7 @@ def remembered(shard: Shard, broadcast: Broadcast, edits: Edits) -> Memo:
 
 
 def update_rows(shard: Shard, broadcast: Broadcast, argument: None) -> EpochStats:
-    """Run the local step of rows, and sum their statistics."""
+    """Run the local step, keep its memo in the shard's cache, and sum statistics."""
     _, _, before = shard.cache.get("memo", (None, 0, None))
     memo, stats = _visited(shard, broadcast, before)
     shard.cache["memo"] = broadcast.name, 0, memo

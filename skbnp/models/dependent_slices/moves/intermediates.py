@@ -101,6 +101,7 @@ def propose_end(state: SlicedTree, kind: Head, rng: np.random.Generator) -> Slic
 
 
 def _accept(log_ratio: float, rng: np.random.Generator) -> bool:
+    """Accept a Metropolis-Hastings proposal with probability min(1, ratio)."""
     return bool(np.log(rng.random()) < log_ratio)
 
 

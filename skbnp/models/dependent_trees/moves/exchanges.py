@@ -182,6 +182,7 @@ def _best_assignment(gains: Array) -> Ints:
 
 
 def _exchange(ids: Ints, cycle: Ints, names: Ints) -> Exchange:
+    """Exchange names along a cycle of positions."""
     return Exchange(tuple(ids[cycle].tolist()), tuple(ids[names[cycle]].tolist()))
 
 
