@@ -50,8 +50,10 @@ def csr(
 def take_rows(X: sp.csr_array, rows: NDArray[np.intp] | slice) -> sp.csr_array:
     """Return ``X[rows]``, for numbers that are not negative or for a slice.
 
-    Rows that stand together share the memory of `X`.
+    Rows that stand together share the memory of `X`, which may be dense.
     """
+    if isinstance(X, np.ndarray):
+        return X[rows]
     if isinstance(rows, slice):
         begin, end, _ = rows.indices(X.shape[0])
         limits = X.indptr[begin : max(begin, end) + 1]
