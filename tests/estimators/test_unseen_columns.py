@@ -217,10 +217,7 @@ def test_a_stream_starts_with_the_first_chunk_that_has_tokens():
     )
 
 
-@pytest.mark.parametrize(
-    "fits",
-    ["TOPICS", "STREAM_OF_TREES", pytest.param("TREES", marks=pytest.mark.long)],
-)
+@pytest.mark.parametrize("fits", daily(1, ["TOPICS", "STREAM_OF_TREES", "TREES"]))
 def test_hashed_words_take_little_memory(fits):
     """Peak above the imports, MB; a table of all columns would take 2.5 GB."""
     code = HASHED.format(fits=FITS[fits])
