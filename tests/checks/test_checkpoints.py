@@ -28,7 +28,7 @@ from checks.estimators import (
     fresh,
     takes_warm_start,
 )
-from checks.long import daily
+from checks.long import daily, each_pair
 from checks.states import assert_same, learned
 from skbnp import HDP, DependentTrees, GibbsHDP, KnownTopics, StickBreakingHDP
 from skbnp.callbacks import Checkpoint
@@ -229,8 +229,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
-@pytest.mark.parametrize("is_loaded", [True, False])
+@each_pair(("name", "is_loaded"), OTHERS, [True, False])
 def test_another_fit_is_refused_and_the_file_stays(name, is_loaded, tmp_path):
     path, X = tmp_path / "fit", frame("a")
     hdp = HDP(4, max_iter=9, random_state=np.random.RandomState(0))
