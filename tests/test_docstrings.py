@@ -15,10 +15,8 @@ import skbnp
 from checks.long import daily
 from skbnp import (
     HDP,
-    DependentTrees,
     GibbsHDP,
     GibbsNestedCRP,
-    HierarchicalComponentAnalysis,
     NestedCRP,
     StickBreakingHDP,
 )
@@ -107,7 +105,7 @@ def too_long(text):
 
 @pytest.mark.parametrize(
     "estimator",
-    [HDP, StickBreakingHDP, HierarchicalComponentAnalysis, DependentTrees],
+    [getattr(skbnp.estimators, name) for name in skbnp.estimators.__all__],
     ids=lambda estimator: estimator.__name__,
 )
 def test_docstring_of_an_estimator_is_short(estimator):

@@ -88,23 +88,16 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     The model of `DependentTrees`: in each epoch rows on the unit sphere stand at the
     nodes of a tree, which has as many as they ask for; children are like their parents,
     and each node is like itself in the epoch before. Each row is at one node, and a
-    sweep draws it given the nodes of all others. With the symbols of [1]_, of a node e
-    with natural parameter g_e, which is the sum of its rows, its parent, its past and
-    its children, each times its concentration::
-
-        p(z_n = e | rest) prop. to [pi_e > u_n] C_V(|g_e|) / C_V(|g_e + beta x_n|)
-
-    where g_e is without row n, theta_e is integrated out, and u_n is uniform below
-    pi_zn: such slices leave a few nodes of an infinite tree, those among them on which
-    no row stands yet. This is the baseline of [1]_, the parallel sampler of [2]_, in a
-    form that moves rows when there are thousands of features.
+    sweep draws it given the nodes of all others, by slices of the infinite tree. This
+    is the baseline of [1]_, the parallel sampler of [2]_, in a form that moves rows
+    when there are thousands of features. The equations are in
+    :doc:`/derivations/dependent_trees`.
 
     Parameters
     ----------
     n_components : int or None, default=None
         Clusters below the root from which chains start. None is the number of
-        `DependentTrees`, for n rows n / 3, but 2 sqrt(n) at the least and 12 sqrt(n)
-        at the most.
+        `DependentTrees`.
     child_concentration : float, default=0.5
         Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
         values make more branches.
@@ -155,9 +148,8 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         ``set_callbacks(sklearn.callback.ProgressBar())``.
     warm_start : bool, default=False
         Whether `fit` goes on. On the same rows and epochs chains continue exactly in
-        the newest epoch, as one longer fit with that burn-in would have gone (None is
-        what it was); on others new chains start where their rows are most probable in
-        the present tree. Concentrations go on, too.
+        the newest epoch, as one longer fit with that burn-in (None is what it was); on
+        others new chains start in the present tree. Concentrations go on, too.
 
     Attributes
     ----------
@@ -186,18 +178,15 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         Name of each node in `lineage_` and `epochs_`, kept from epoch to epoch within
         the chain. All else calls a node by its row, as trees of scikit-learn do.
     lineage_ : list of named tuples (step, kind, parents, children)
-        Where each id of that sample came from: the start, then of each sweep the nodes
-        that it began ("birth") and ended ("prune"). Ended ids never return.
+        Where each id of that sample came from: the start, then "birth" and "prune" of
+        each sweep. Ended ids never return.
     n_active_components_ : int
-        Nodes of the newest tree that have at least max(1, 1e-4 of all) rows of the
-        newest epoch at them or below.
+        Nodes of the newest tree with at least max(1, 1e-4 of all) rows at or below.
     n_components_posterior_ : dict of int to float
-        Number of nodes -> share of the sweeps of the newest epoch after burn-in that
-        had it, all chains.
+        Number of nodes -> share of the newest epoch's sweeps after burn-in.
     log_joint_ : float
         Log probability of rows and nodes of the newest epoch after the last sweep, in
-        nats per row, weights and directions integrated out, the latter within a nat for
-        each node; densities are with respect to the uniform one.
+        nats per row; densities are with respect to the uniform one.
     history_ : dict of lists
         One entry per sweep and chain, burn-in included: `step`, `chain`, `seconds`
         (elapsed wall time), `epoch`, `n_components`, `max_depth`, `log_joint` (nats per
@@ -217,21 +206,12 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
 
     Notes
     -----
-    Rows of zeros are legal: they teach nothing and are not scored.
-
-    An epoch is sampled given those before it, which are never visited again: its past
-    are the mean directions and the rows of the last state of its chain. Rows are told
-    their nodes under a sample by the equations of `DependentTrees`, given the
-    mean-field posterior of directions for the nodes of its rows. `score` averages
-    densities over the samples of an epoch, `transform`, `apply` and the others use one
-    tree.
-
-    A sweep goes twice through the nodes, as their directions are integrated out level
-    by level in turns: those of odd depth given those of even depth, and the other way
-    round. Nodes are shared out at random between groups, whose rows are visited side by
-    side. Time is in proportion to the words of all rows times a dozen of nodes, and to
-    nodes times features. Memory is some 60 bytes for each node and feature, per chain,
-    and 8 for each in a sample.
+    Rows of zeros are legal: they teach nothing and are not scored. An epoch is sampled
+    given the last state of its chain in the one before, which never changes again.
+    `score` averages densities over the samples of an epoch, `transform`, `apply` and
+    the others use one tree. Time is in proportion to the words of all rows times a
+    dozen of nodes, and to nodes times features; memory is some 60 bytes for each node
+    and feature, per chain, and 8 for each in a sample.
 
     Departures from the paper are listed in `doc/derivations/dependent_trees.rst`.
 

@@ -86,44 +86,33 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     Draws from the posterior, the number of topics included, instead of approximating
     it: slower than `HDP`, and usually better at prediction. Tokens of a document sit at
-    tables, and each table serves one dish, a topic phi_k ~ Dirichlet(eta), to all its
-    tokens. With the symbols of [1]_, a token joins a table of its document in
-    proportion to its tokens n_jt, or a new one in proportion to alpha_0; a new table
-    gets a dish in proportion to the m_k tables that serve it, or a new one in
-    proportion to gamma. A sweep draws the table of every token and the dish of every
-    table given all others (section 3.1 of [1]_); split-merge proposals on tables
-    (its Figure 2) and draws of the hyperparameters follow.
-
-    With `burstiness` a token may also repeat an earlier token of its word in the
-    document, by a Pitman-Yor process over the mixture of the document's topics [3]_.
+    tables, and each table serves one dish, a topic. A sweep draws the table of every
+    token and the dish of every table given all others (section 3.1 of [1]_);
+    split-merge proposals on tables (its Figure 2) and draws of the hyperparameters
+    follow. With `burstiness` a token may also repeat an earlier one of its word in the
+    document [2]_. The equations are in :doc:`/derivations/franchise`.
 
     Parameters
     ----------
     n_components : int or None, default=100
         Dishes to start from, 1 to 1,000,000: each token gets one at random. None seats
-        tokens one by one given those before, which takes more sweeps to recover from
-        where `topic_word_prior` is small. The chain adds and ends topics as it goes.
+        tokens one by one given those before. The chain adds and ends topics as it goes.
     corpus_concentration : float, default=1.0
         Concentration of the corpus weights (gamma), in [1e-100, 1e10]; larger values
-        make more topics. The value to start from, where it is learned.
+        make more topics. Where it is learned, the start.
     doc_concentration : float, default=1.0
-        Concentration of a document's topics (alpha_0), in [1e-100, 1e10]; larger
-        values mix more topics in a document. The value to start from, likewise.
+        Concentration of a document's topics (alpha_0), in [1e-100, 1e10]; likewise.
     topic_word_prior : float, dict, array-like or KnownTopics, default=0.05
         Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]; smaller
         values make more and more specific topics. The value to start from, likewise.
-        Or topics that are known, the first of all: seed words by name, or the prior of
-        each, (n_known, n_features); :class:`KnownTopics` sets what they weigh, freezes
-        them and gives the parameter of all others. What a prior has beyond that is
-        rounded to whole tokens.
+        Or topics that are known: seed words by name, or the prior of each, (n_known,
+        n_features), in whole tokens; :class:`KnownTopics` has more options.
     burstiness : "auto" or False, default="auto"
         Whether documents may repeat words for reasons of their own: "auto" learns how
-        far they do, which may be not at all, whatever `learn_priors` is; False lets
-        topics explain every token.
+        far they do, whatever `learn_priors` is; False lets topics explain every token.
     learn_priors : bool or "concentrations", default="concentrations"
-        Whether to draw both concentrations and the topic prior in every sweep (True),
-        the concentrations alone, or nothing (False). The topic prior has a
-        Gamma(1, 1) prior.
+        Whether to draw both concentrations and the topic prior, which has a Gamma(1, 1)
+        prior, in every sweep (True), the concentrations alone, or nothing (False).
     corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the concentrations' Gamma priors, both > 0.
     split_merge : bool, default=True
@@ -134,7 +123,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     split_merge_sweeps : int or None, default=None
         Sweeps that make proposals, >= 0; None: those of the burn-in.
     split_merge_scans : int, default=0
-        Intermediate restricted Gibbs scans of a proposal [4]_, >= 0. 0: the sequential
+        Intermediate restricted Gibbs scans of a proposal [3]_, >= 0. 0: the sequential
         allocation of [1]_, which costs one scan; n cost n + 2.
     max_iter : int, default=500
         Sweeps of each chain; in `partial_fit`, over each chunk.
@@ -142,20 +131,17 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         First sweeps of a chain, of which no sample is kept, below `max_iter`; None
         means half of `max_iter`.
     thin : int, default=25
-        Sweeps from one kept sample to the next. Where none is kept, the last states of
-        the chains are the samples.
+        Sweeps from one kept sample to the next; the last states where none is kept.
     n_chains : int, default=1
         Independent chains, 1 to 1000, which run side by side on `n_jobs` threads.
     init : fitted topic model or None, default=None
-        Topics to start from instead of random ones, of `HDP`, `StickBreakingHDP` or any
-        model with `components_` of counts: each token draws one given its document.
-        Wrap it in `sklearn.frozen.FrozenEstimator` where the estimator will
-        be cloned, as by `GridSearchCV`.
+        Topics to start from instead of random ones, of any model with `components_` of
+        counts: each token draws one given its document. Wrap it in
+        `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array, of topics with tokens alone.
     n_jobs : int or None, default=None
-        Threads for chains and for prediction, as in scikit-learn. Results do not
-        depend on it.
+        Threads for chains and for prediction; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Names the draws. The same int gives the same bits.
     verbose : int, default=0
@@ -163,38 +149,31 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         ``set_callbacks(sklearn.callback.ProgressBar())``.
     warm_start : bool, default=False
         Whether `fit` goes on. On the same documents chains continue exactly, as one
-        longer fit with that burn-in would have gone (None is what it was); on others,
-        or after `partial_fit` or an edit, new chains start from the present topics.
-        Values to start from are those of the first fit alone.
+        longer fit with that burn-in (None is what it was); on others, or after
+        `partial_fit` or an edit, new chains start from the present topics.
 
     Attributes
     ----------
     samples_ : list of samples
-        Kept states of all chains: `topic_word_counts` (csr_array of shape
-        (n_components, n_features)), `table_counts` and `component_ids`
-        (n_components,), `doc_concentration`, `corpus_concentration`,
-        `topic_word_prior`, `log_joint` (nats per token), `chain`, `step`,
-        `word_discount` and `word_concentration`. Counts leave repeats out. Before the
-        first is kept, and after `partial_fit`, the present states.
+        Kept states of all chains: `topic_word_counts` (csr_array, without repeats),
+        `table_counts`, `component_ids`, hyperparameters, `log_joint` (nats per token),
+        `chain` and `step`. Before the first is kept, and after `partial_fit`, the
+        present states.
     components_ : ndarray of shape (n_components_, n_features)
         Counts plus `topic_word_prior_` of the sample with the highest log joint. Topics
-        are not aligned between samples, so this and the next five speak of that sample
-        alone. Made anew at each access.
+        are not aligned between samples: this and the next five are of that one alone.
     topic_word_distr_ : ndarray of shape (n_components_, n_features)
         Expected topics; rows sum to one. Computed at each access.
     topic_weights_ : ndarray of shape (n_components_,)
-        Expected corpus-level weights m_k / (m + gamma); what they lack to one belongs
-        to topics not represented.
+        Expected corpus-level weights; what they lack to one is of other topics.
     n_components_ : int
         Number of topics.
     component_ids_ : ndarray of shape (n_components_,)
         The number of each topic, stable within its chain: the one that `summary`,
-        figures, `get_feature_names_out` and edits go by. Topic k stands in row k where
-        there is such a row, so that no row number is the id of another topic.
+        figures, `get_feature_names_out` and edits go by.
     lineage_ : list of named tuples (step, kind, parents, children)
-        Where each id of that sample came from: the start, then of each sweep the topics
-        born and ended by Gibbs steps ("birth", "prune") and accepted splits and
-        merges. Ended ids never return.
+        Where each id of that sample came from: the start, then "birth", "prune",
+        "split" and "merge" of each sweep. Ended ids never return.
     n_active_components_ : int
         Topics with at least max(1, 1e-4 of all) tokens that repeat no other.
     doc_concentration_, corpus_concentration_ : float
@@ -203,8 +182,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         Value of that sample. Where topics are known, the prior of each.
     word_discount_, word_concentration_ : float
         Discount d, in [0, 1), and concentration c of the words in each document, of
-        that sample. A first use is followed by more repeats the smaller c is, a second
-        one by as many the larger d is. 0.0 and infinity: topics explain every token.
+        that sample. 0.0 and infinity: topics explain every token.
     n_components_posterior_ : dict of int to float
         Number of topics -> share of the sweeps after burn-in that had it, all chains.
     log_joint_ : float
@@ -213,8 +191,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     history_ : dict of lists
         One entry per sweep and chain, burn-in included: `step`, `chain`, `seconds`
         (elapsed wall time), `n_components`, `n_tables`, `log_joint` (nats per token),
-        `n_splits` and `n_merges` accepted so far, and the hyperparameters. Log joints
-        with repeats and without do not compare.
+        `n_splits` and `n_merges` accepted so far, and the hyperparameters.
     n_iter_ : int
         Sweeps made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int
@@ -228,16 +205,10 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     Notes
     -----
-    Prediction (`score`) averages probabilities over `samples_`; a document is folded in
-    as :func:`skbnp.metrics.held_out_log_likelihood` does it, deterministic, under the
-    Dirichlet prior with parameters alpha_0 m_k / (m + gamma), and with the repeats of
-    its words by d and c of the sample. `transform` uses the sample with the highest log
-    joint; its proportions are those of first uses, which topics explain.
-
-    A sweep takes time in proportion to the tokens times the topics that their words
-    have, some 0.1 to 0.2 microseconds per token in a settled chain. Memory is about 45
-    bytes per token and chain. Only chains run side by side: one chain is sequential. An
-    interrupt waits for the document in hand.
+    `score` averages probabilities over `samples_`; `transform` uses the sample with the
+    highest log joint, and has proportions of first uses, which topics explain. A sweep
+    takes some 0.1 to 0.2 microseconds per token in a settled chain, memory is about 45
+    bytes per token and chain. Only chains run side by side.
 
     Departures from the paper are listed in `doc/derivations/franchise.rst`.
 
@@ -245,15 +216,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     ----------
     .. [1] Chong Wang and David M. Blei, "A Split-Merge MCMC Algorithm for the
        Hierarchical Dirichlet Process", 2012.
-    .. [2] Yee Whye Teh, Michael I. Jordan, Matthew J. Beal and David M. Blei,
-       "Hierarchical Dirichlet Processes", Journal of the American Statistical
-       Association 101, 2006.
-    .. [3] Wray Buntine and Swapnil Mishra, "Experiments with Non-parametric Topic
-       Models", KDD 2014; after Gabriel Doyle and Charles Elkan, "Accounting for
-       Burstiness in Topic Models", ICML 2009, and Rasmus Madsen, David Kauchak and
-       Charles Elkan, "Modeling Word Burstiness Using the Dirichlet Distribution", ICML
-       2005.
-    .. [4] Sonia Jain and Radford M. Neal, "A Split-Merge Markov Chain Monte Carlo
+    .. [2] Wray Buntine and Swapnil Mishra, "Experiments with Non-parametric Topic
+       Models", KDD 2014.
+    .. [3] Sonia Jain and Radford M. Neal, "A Split-Merge Markov Chain Monte Carlo
        Procedure for the Dirichlet Process Mixture Model", Journal of Computational and
        Graphical Statistics 13, 2004.
 

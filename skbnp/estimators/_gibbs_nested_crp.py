@@ -49,76 +49,53 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     """Nested Chinese restaurant process topic model, by Markov chain Monte Carlo.
 
     Learns a tree of topics, general ones near the root and special ones at the leaves,
-    of fixed depth and with as many branches as the documents ask for. With the symbols
-    of [1]_:
+    of fixed depth and with as many branches as the documents ask for. A document takes
+    a path from the root to a leaf, at each node a child in proportion to the documents
+    that took it, or a new one in proportion to gamma; it mixes the L topics on its path
+    in proportions theta ~ Dirichlet(alpha), and topics are beta ~ Dirichlet(eta).
 
-    - a document walks from the root to a leaf: at a node that m documents have passed
-      it takes a child that m_i of them have taken with probability m_i / (m + gamma),
-      or a new child with probability gamma / (m + gamma);
-    - it draws proportions of the L levels of its path, theta ~ Dirichlet(alpha);
-    - each token draws a level by theta, and its word from the topic of the node there,
-      beta ~ Dirichlet(eta).
-
-    Topics and proportions are integrated out. A sweep draws for each document n its
-    path c_n given the levels of its tokens, then each of these levels z given the path,
-    and all else (section 5 of [1]_)::
-
-        p(c_n | rest) prop. to p(c_n | other paths) p(words of n | c, z, other words)
-        p(z_nj = l | rest) prop. to (alpha_l + n_nl) (eta_l + n_iw) / (V eta_l + n_i)
-
-    with numbers n of the other tokens: of the document at level l, of word w at node i
-    of its path at that level, and of all words there. Draws of the hyperparameters
-    follow. This is the sampler that [3]_ compares its variational algorithm with.
+    Topics and proportions are integrated out. A sweep draws for each document its path
+    given the levels of its tokens, then each of these levels given the path, and all
+    else (section 5 of [1]_), and then hyperparameters: see
+    :doc:`/derivations/nested_crp`. [2]_ compares its algorithm with this sampler.
 
     Parameters
     ----------
     max_depth : int, default=3
         Levels of the tree (L), 1 to 50, the root included. 1 is a single topic.
     child_concentration : float, default=1.0
-        Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
-        values make more branches. The value to start from, where it is learned.
+        Concentration of the children of a node (gamma), in [1e-100, 1e10].
     level_prior : float or array-like of shape (max_depth,), default=1.0
-        Dirichlet parameter of a document's proportions of levels (alpha), each in
-        [1e-100, 1e10], one for all levels or one for each, the root first. Larger
-        values at the root leave less to special topics. They count like words of a
-        document. Where priors are learned, the mean of these is, and their ratios stay.
+        Dirichlet parameter of proportions of levels (alpha), each in [1e-100, 1e10],
+        the root first, in words of a document. Where priors are learned, ratios stay.
     topic_word_prior : float or array-like of shape (max_depth,), default=0.3
-        Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10], one for
-        all levels or one for each. Smaller values make more and more specific topics.
-        The values to start from, where they are learned.
+        Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10]. Smaller
+        values make more and more specific topics, and larger trees.
     learn_priors : bool or "concentrations", default="concentrations"
         Whether to draw the concentration of children, the mean of `level_prior` and the
-        topic prior of each level in every sweep (True), all but the topic priors, or
-        nothing (False). That mean and topic priors have a Gamma(1, 1) prior. In text,
-        where words of a document recur, topic priors that are drawn become so small
-        that there is a leaf for every few documents.
+        topic prior of each level in every sweep (True), all but the topic priors, which
+        in text become so small that a leaf has few documents, or nothing (False).
     child_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma prior of `child_concentration`, both > 0.
     init : fitted topic tree, "sequential" or None, default=None
         Where chains start. None: on the best of many trees over the same leaves, one
         path for all among them, by the probability of each of up to 1,000 documents
-        given all others, see Notes. "sequential": documents take a path one after the
-        other, given those before, by random levels. A fitted tree: each document starts
-        on the path of its `decision_path`, and some sweeps over levels alone come
-        first; where that path leaves the tree documents take one as in "sequential".
-        Wrap it in
-        `sklearn.frozen.FrozenEstimator` where the estimator will be cloned, as by
-        `GridSearchCV`.
+        given all others. "sequential": documents take a path one after the other. A
+        fitted tree: each document starts on its `decision_path`. Wrap it in
+        `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
     max_iter : int, default=500
         Sweeps of each chain; in `partial_fit`, over each chunk.
     burn_in : int or None, default=None
         First sweeps of a chain, of which no sample is kept, below `max_iter`; None
         means half of `max_iter`.
     thin : int, default=25
-        Sweeps from one kept sample to the next. Where none is kept, the last states of
-        the chains are the samples.
+        Sweeps from one kept sample to the next; the last states where none is kept.
     n_chains : int, default=1
         Independent chains, 1 to 1000, which run side by side on `n_jobs` threads.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array.
     n_jobs : int or None, default=None
-        Threads for chains and for prediction, as in scikit-learn. Results do not
-        depend on it.
+        Threads for chains and for prediction; results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Names the draws. The same int gives the same bits.
     verbose : int, default=0
@@ -126,29 +103,23 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         ``set_callbacks(sklearn.callback.ProgressBar())``.
     warm_start : bool, default=False
         Whether `fit` goes on. On the same documents chains continue exactly, as one
-        longer fit with that burn-in would have gone (None is what it was); on others,
-        or after `partial_fit`, new chains start on the paths of the present tree.
-        Concentration and priors go on, too: those given are of the first fit alone.
+        longer fit with that burn-in (None is what it was); on others, or after
+        `partial_fit`, new chains start on the present tree. Priors go on, too.
 
     Attributes
     ----------
     samples_ : list of samples
-        Kept states of all chains: `component_ids` and `depth` (n_components,), depth
-        first, `topic_word_counts` (csr_array of
-        shape (n_components, n_features)), `doc_counts` (n_components,), documents
-        through each node, `child_concentration`, `level_prior` and `topic_word_prior`
-        (max_depth,), `log_joint` (nats per token), `chain` and `step`. Before the first
-        is kept, and after `partial_fit`, the present states.
+        Kept states of all chains: `component_ids`, `depth`, `topic_word_counts`
+        (csr_array), `doc_counts`, documents through each node, priors, `log_joint`
+        (nats per token), `chain` and `step`. Before the first is kept, and after
+        `partial_fit`, the present states.
     tree_ : TreeView
         The tree of the sample with the highest log joint, siblings by decreasing
-        documents: `parent`, `depth`, `ids`, and `weight`, the probability that the path
-        of a further document passes the node, the product of m_i / (m_parent + gamma)
-        along the path to it: 1 at the root, and what children lack to their parent
-        belongs to branches that are not in the tree. Nodes are not aligned between
-        samples, so this and the next attributes speak of that sample alone.
+        documents: `parent`, `depth`, `ids`, and `weight`, the probability that a
+        further document passes the node; what children lack to their parent is of new
+        branches. This and the next attributes speak of that sample alone.
     components_ : ndarray of shape (n_components_, n_features)
-        Counts plus topic prior of the level, a row for each node of `tree_`. Made anew
-        at each access.
+        Counts plus topic prior, a row for each node of `tree_`. Made at each access.
     topic_word_distr_ : ndarray of shape (n_components_, n_features)
         Expected topics; rows sum to one. Computed at each access.
     topic_weights_ : ndarray of shape (n_components_,)
@@ -157,10 +128,10 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         Number of nodes, the root included.
     component_ids_ : ndarray of shape (n_components_,)
         Names of the nodes in `lineage_`, stable within their chain; all else calls a
-        node by its row, as trees of scikit-learn do. A node has one parent for life.
+        node by its row.
     lineage_ : list of named tuples (step, kind, parents, children)
-        Where each id of that sample came from: the start, then of each sweep the nodes
-        that it began ("birth") and ended ("prune"). Ended ids never return.
+        Where each id of that sample came from: the start, then "birth" and "prune" of
+        each sweep. Ended ids never return.
     n_active_components_ : int
         Nodes with at least max(1, 1e-4 of all) tokens.
     child_concentration_ : float
@@ -169,16 +140,14 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         Value for each level.
     chain_agreement_ : ndarray of shape (max_depth - 1,)
         Adjusted Rand index of the documents' nodes at each level below the root, the
-        mean over pairs of chains; empty with one chain, and after `partial_fit`. Where
-        it is low, `fit` warns.
+        mean over pairs of chains; empty with one chain, and after `partial_fit`.
     topic_word_prior_ : float or ndarray of shape (max_depth,)
         Value of that sample, for each level where they differ.
     n_components_posterior_ : dict of int to float
         Number of nodes -> share of the sweeps after burn-in that had it, all chains.
     log_joint_ : float
         Log joint probability of words, paths, levels and learned hyperparameters after
-        the last sweep, in nats per token; after `partial_fit` that of the last chunk
-        given those before.
+        the last sweep, in nats per token; after `partial_fit` that of the last chunk.
     history_ : dict of lists
         One entry per sweep and chain, burn-in included: `step`, `chain`, `seconds`
         (elapsed wall time), `n_components`, `n_leaves`, `log_joint` (nats per token),
@@ -198,53 +167,23 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 
     Notes
     -----
-    Documents are told their paths and levels under each sample by the document step of
-    `NestedCRP`, deterministic, at the mean topics of the sample: a stub of the tree, a
-    leaf or all paths that leave the tree below a node, has the prior probability of the
-    nested CRP given the documents of the sample. `score` averages probabilities over
-    `samples_`; `transform`, `apply` and the others use the sample with the highest log
-    joint.
+    `score` averages probabilities over `samples_`, by the document step of `NestedCRP`
+    at the mean topics of each; `transform`, `apply` and the others use the sample with
+    the highest log joint. A sweep takes some 0.1 to 0.2 microseconds per token with a
+    hundred nodes; memory is 4 bytes for each term and node, and some 30 bytes per
+    token, for each chain. Only chains run side by side. Large branches move slowly:
+    `chain_agreement_` of several chains tells whether a tree has settled.
 
-    A sweep takes time in proportion to tokens times nodes of a level, some 0.1 to 0.2
-    microseconds per token with a hundred nodes. Memory is 4 bytes for each term and
-    node, some 30 bytes per token, and per chain. Only chains run side by side: one
-    chain is sequential. An interrupt waits for some 16,000 tokens of each chain.
-
-    Where a document stands keeps its levels, and these keep it there. So a chain starts
-    on a tree that has been looked for: documents draw paths and levels together, for
-    each path one proposal of levels, token by token; their leaves, and clusters of
-    documents, are grouped by Ward's method into trees with different numbers of nodes;
-    levels are drawn anew in each; and the tree stays under which documents are most
-    probable, each given all others. Every tenth sweep draws paths and levels together,
-    too, as iterated sampling importance resampling does. Large branches still move
-    slowly: `chain_agreement_` of several chains tells whether a tree has settled.
-
-    **Departures from the papers**
-
-    - Proportions of levels are Dirichlet as in [2]_ and [3]_, not GEM as in [1]_.
-    - The start above, and sweeps that draw paths and levels together. The papers'
-      algorithm is ``init="sequential"`` with ``level_prior=(50, 20, 10)``,
-      ``topic_word_prior=1.0`` and ``learn_priors=False``; in its first sweep documents
-      go by random levels, which are drawn anew right after each path.
-    - New documents are not sampled: [3]_ averages over samples of their paths and
-      levels after a burn-in, here one deterministic step stands for them under each
-      sample.
-    - Documents without tokens are left out; they would walk by the prior.
-    - Paths beyond the tree need no auxiliary choice: all new branches below a node are
-      one candidate, by the evidence of words at new nodes.
-    - Hyperparameters are drawn, if at all, by the auxiliary variables of Escobar and
-      West (gamma) and slice sampling (eta, the mean of alpha), under Gamma priors given
-      by shape and rate.
+    The papers' algorithm is ``init="sequential"`` with ``level_prior=(50, 20, 10)``,
+    ``topic_word_prior=1.0`` and ``learn_priors=False``. All departures are listed in
+    :doc:`/derivations/nested_crp`.
 
     References
     ----------
     .. [1] David M. Blei, Thomas L. Griffiths and Michael I. Jordan, "The Nested Chinese
        Restaurant Process and Bayesian Nonparametric Inference of Topic Hierarchies",
        Journal of the ACM 57, 2010.
-    .. [2] David M. Blei, Thomas L. Griffiths, Michael I. Jordan and Joshua B.
-       Tenenbaum, "Hierarchical Topic Models and the Nested Chinese Restaurant Process",
-       NIPS 2003.
-    .. [3] Chong Wang and David M. Blei, "Variational Inference for the Nested Chinese
+    .. [2] Chong Wang and David M. Blei, "Variational Inference for the Nested Chinese
        Restaurant Process", NIPS 2009.
 
     Examples
@@ -255,8 +194,6 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     >>> crp = GibbsNestedCRP(max_iter=20, thin=5, random_state=0).fit(X)
     >>> [sample.step for sample in crp.samples_]
     [15, 20]
-    >>> crp.tree_.max_depth
-    2
     >>> crp.transform(X).shape == (100, crp.n_components_)
     True
     """

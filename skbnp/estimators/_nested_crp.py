@@ -64,92 +64,64 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     """Nested Chinese restaurant process topic model, by variational inference.
 
     Learns a tree of topics, general ones near the root and special ones at the leaves,
-    of fixed depth and with as many branches as the documents ask for. With the symbols
-    of [1]_:
-
-    - the children of a node have sticks v_i ~ Beta(1, gamma), each its share of what
-      its earlier siblings leave; a document takes a path c from the root to a leaf by
-      the products of these shares, Eq. (2);
-    - it draws proportions of the L levels of its path, theta ~ Dirichlet(alpha);
-    - each token draws a level by theta, and its word from the topic of the node there,
-      W_i ~ Dirichlet(eta).
-
-    The tree is infinite. The posterior knows a finite part of it; all paths that leave
-    that part below a node share one probability, summed in closed form, Eqs. (9) to
-    (13). Moves let that part grow and shrink where a lower bound of the evidence rises.
+    of fixed depth and with as many branches as the documents ask for. A document takes
+    a path from the root to a leaf, mixes the L topics on it in proportions of its own,
+    theta ~ Dirichlet(alpha), and each word comes from one of these topics, W_i ~
+    Dirichlet(eta). The tree is infinite; the posterior knows a finite part, which moves
+    let grow and shrink where a lower bound of the evidence rises [1]_. The equations
+    are in :doc:`/derivations/nested_crp`.
 
     Parameters
     ----------
     max_depth : int, default=3
         Levels of the tree (L), 1 to 50, the root included. 1 is a single topic.
     max_components : int or None, default=None
-        Nodes at the most, the root included; None for no limit. A tree that goes on and
-        has more does not grow.
+        Nodes at the most, the root included; None for no limit.
     learning_method : {"batch", "online", "memoized"}, default="batch"
         "batch": one update per pass over all documents. "memoized": one per batch of
-        documents, whose former statistics are taken out first. Both have an exact bound
-        that only moves may lower. "online": one per minibatch, with decreasing steps;
-        for large corpora, and what `partial_fit` does.
+        documents, whose former statistics are taken out first. "online": one per
+        minibatch, with decreasing steps; for large corpora, and as `partial_fit` does.
     child_concentration : float, default=1.0
-        Concentration of the children of a node (gamma), in [1e-100, 1e10]; larger
-        values make more branches. The value to start from, where it is learned.
+        Concentration of the children of a node (gamma), in [1e-100, 1e10].
     level_prior : float or array-like of shape (max_depth,), default=1.0
-        Dirichlet parameter of a document's proportions of levels (alpha), each in
-        [1e-100, 1e10], one for all levels or one for each, the root first. Larger
-        values at the root leave less to special topics. They count like words of a
-        document. Where priors are learned, the mean of these is, and their ratios stay.
+        Dirichlet parameter of proportions of levels (alpha), each in [1e-100, 1e10],
+        the root first, in words of a document. Where priors are learned, ratios stay.
     topic_word_prior : float or array-like of shape (max_depth,), default=0.3
-        Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10], one for
-        all levels or one for each. Smaller values make more and more specific topics.
-        The values to start from, where they are learned.
+        Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10]. Smaller
+        values make more and more specific topics, and larger trees.
     learn_priors : bool or "concentrations", default="concentrations"
-        Whether to learn the concentration of children and the topic prior of each level
-        (True), the concentration alone, or nothing (False), by maximising the bound.
-        Topic priors have a Gamma(1, 1) prior. Level priors are learned at the start
-        alone, by its sampler, unless False.
+        Whether to learn concentration and topic prior of each level (True), the former
+        alone, or nothing (False). Level priors are learned at the start alone.
     child_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma prior of `child_concentration`, both > 0.
     structure_moves : bool or TreeMoves, default=True
-        Whether the tree changes: leaves end, siblings merge, nodes go to other parents,
-        split in two, and branches grow, each if the collapsed bound of Notes rises. A
-        `TreeMoves` says more.
+        Whether leaves end, siblings merge, nodes go to other parents or split, and
+        branches grow, each if the collapsed bound rises, or as a `TreeMoves` says.
     local_family : {"conditional", "factorised"}, default="conditional"
         Whether the posterior of a document has levels for each path that it may take,
-        q(c) q(theta, z | c), or the same for all, q(c) q(theta) q(z). The former
-        includes the latter: its bound is higher, and documents find other paths more
-        easily.
+        q(c) q(theta, z | c), or the same for all, q(c) q(theta) q(z).
     init : {"auto", "agglomerative", "gibbs", "sequential"} or fitted \
             GibbsNestedCRP, default="auto"
-        Where the tree starts. "auto" and "gibbs": a state of the collapsed sampler, 50
-        sweeps after its own start (see `GibbsNestedCRP`), which compares many trees.
-        "agglomerative": clusters of documents, joined to groups, the number of these by
-        the collapsed bound; slow. "sequential": documents one after the
-        other take a path or open a branch. A fitted sampler gives its sample with the
-        highest log joint; wrap it in `sklearn.frozen.FrozenEstimator` where the
-        estimator will be cloned, as by `GridSearchCV`. Starts see 1,500 random
-        documents at the most, in `partial_fit` those of the first call. Where the tree
-        may change, "agglomerative" groups the leaves that it ends with afresh, as long
-        as that is better.
+        Where the tree starts, by 1,500 random documents at the most. "auto", "gibbs":
+        the collapsed sampler, 50 sweeps after its own start. "agglomerative": clusters
+        of documents, joined to groups; slow. "sequential": documents one by one. A
+        fitted sampler gives its sample with the highest log joint; wrap it in
+        `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
     init_n_leaves : int or None, default=None
         Clusters of the agglomerative start, at most one per document. None is the
-        smaller of 4 sqrt(D / 2) and D / 10 for D documents: more than are expected,
-        since moves merge them.
+        smaller of 4 sqrt(D / 2) and D / 10 for D documents.
     batch_size : int, default=256
-        Documents of a batch or minibatch at the most; those of a pass are of equal
-        size.
+        Documents of a batch or minibatch at the most.
     learning_offset : float, default=1.0
-        Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay, >= 0;
-        larger values give early minibatches less weight.
+        Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay, >= 0.
     learning_decay : float, default=0.6
         Decay of the step sizes, in [0.5, 1]. Convergence theory asks for more than 0.5.
     total_samples : float or None, default=None
-        Documents of the stream that `partial_fit` learns from, > 0. None means those
-        seen so far. `fit` uses the number of documents of `X`.
+        Documents of the stream of `partial_fit`, > 0. None means those seen so far.
     max_iter : int, default=100
         Passes over the data in `fit`; those of starts do not count.
     tol : float, default=1e-5
-        `fit` ends when the bound changes by less than `tol`, relatively, between two
-        passes after which no move was accepted. 0 always makes `max_iter` passes.
+        `fit` ends at a smaller relative change of the bound in a pass without moves.
     max_doc_update_iter : int, default=100
         Iterations for a path of a document at the most.
     mean_change_tol : float, default=1e-3
@@ -170,26 +142,22 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     ----------
     tree_ : TreeView
         The known part of the tree, siblings by decreasing mass: `parent`, `depth`,
-        `ids`, and `weight`, the probability that a path passes the node, from expected
-        sticks: 1 at the root, and what children lack to their parent belongs to
-        branches that are not in the tree.
+        `ids`, and `weight`, the probability that a path passes the node; what children
+        lack to their parent is of branches that are not in the tree.
     components_ : ndarray of shape (n_components_, n_features)
-        Variational Dirichlet parameters of the topics, a row for each node of `tree_`:
-        expected counts of each term plus the topic prior. Made anew at each access.
+        Dirichlet parameters of the topics, a row for each node of `tree_`: expected
+        counts plus the topic prior. Made anew at each access.
     topic_word_distr_ : ndarray of shape (n_components_, n_features)
         Expected topics; rows sum to one. Computed at each access.
     topic_weights_ : ndarray of shape (n_components_,)
-        Expected share of tokens at each node; what they lack to one is at topics that
-        are not in the tree.
+        Expected share of tokens at each node; the rest is not in the tree.
     n_components_ : int
         Number of nodes, the root included.
     component_ids_ : ndarray of shape (n_components_,)
-        Name of each node in `lineage_`, unchanged while rows move. All else calls a
-        node by its row, as trees of scikit-learn do.
+        Name of each node in `lineage_`; all else calls a node by its row.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id came from: the start, then every accepted "birth", "split",
-        "merge", "reattach" (of the first parent below the second) and "prune". Ended
-        ids never return.
+        "merge", "reattach" (of the first parent below the second) and "prune".
     n_active_components_ : int
         Nodes with at least max(1, 1e-4 of all) expected tokens.
     child_concentration_ : float
@@ -199,15 +167,13 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     topic_word_prior_ : float or ndarray of shape (max_depth,)
         Value in force, for each level where they differ.
     elbo_ : float
-        Bound of the training data in nats per token; after online learning that of the
-        recent documents, weighted as the step sizes weigh them.
+        Bound of the training data (online: recent documents) in nats per token.
     converged_ : bool
         Whether `tol` ended the last `fit`.
     history_ : dict of lists
         One entry per update and per round of moves that changed the tree: `step`,
-        `seconds` (elapsed wall time, starts included), `n_components`, `elbo` (nats per
-        token; evaluated once per pass of `fit`, nan in between and in `partial_fit`),
-        `n_births`, `n_splits`, `n_merges` (accepted so far).
+        `seconds` (elapsed), `n_components`, `elbo` (nats per token; nan between passes
+        and in `partial_fit`), `n_births`, `n_splits`, `n_merges` (accepted so far).
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int
@@ -218,57 +184,18 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     See Also
     --------
     GibbsNestedCRP : The same model by Markov chain Monte Carlo.
-    HDP : Topics without a tree.
     skbnp.inspection.TopicTreeDisplay : Draws the tree.
 
     Notes
     -----
-    Documents whose words are at one topic per level of a single path are explained less
-    well than by freely mixed topics: expect a flat `HDP` to predict better, and choose
-    a tree for what it shows.
-
-    With `topic_word_prior=1`, as in [1]_, only topics of many tokens pay for
-    themselves, and trees of some hundred abstracts have few leaves; smaller values make
-    larger trees.
-
+    Expect a flat `HDP` to predict better, and choose a tree for what it shows.
     `partial_fit` changes the tree by the documents of each call, 2,000 of them at the
-    most: a branch grows if twice as many like them would pay for it, or they alone,
-    where nothing else is known. So more documents at a time find more branches; fewer
-    than 20 only move topics. `fit` online does the same after passes 1, 2, 4, 8 and so
-    on. An interrupted start of `fit` leaves the best tree so far, from where a warm
-    start goes on.
+    most: more documents at a time find more branches, and fewer than 20 only move
+    topics. Memory is 16 bytes for each term and node, in learning ten times as much.
 
     Trees of different size are compared by a *collapsed bound*: the expected evidence
-    of words and paths under the posterior of paths and levels, topics and sticks
-    integrated out [2]_. In the bound `elbo_` each topic has a posterior of its own,
-    independent of paths and levels. That costs more the fewer words a topic has, and
-    would merge too many of them.
-
-    A pass takes time in proportion to stored counts times nodes. Memory is 16 bytes for
-    each term and node, while learning some ten times as much, for the nodes that starts
-    begin with, too, and 8 bytes for each level of each stored count and path in use.
-
-    **Departures from the paper**
-
-    - The posterior of a document is q(c) q(theta, z | c) by default; [1]_ leaves open
-      which family it uses for theta and z. Stubs more than 20 nats below the best of a
-      document are left out; while learning, and in `elbo`, 6 nats unless the document
-      has kept them.
-    - Siblings are ordered by decreasing mass after each update, which raises the bound.
-    - Branches grow for documents that would gain by one, judged with those most like
-      them; the growth of [1]_, which opens branches of the prior, is
-      ``TreeMoves(grow="neutral")``: hardly any document takes them.
-    - Siblings merge if the collapsed bound rises; the rule of [1]_,
-      ``TreeMoves(merge="cosine")``, needs documents that are shared between paths, and
-      longer documents are not.
-    - Nodes split and go to other parents: the grouping of the upper levels does not
-      mend itself otherwise.
-    - Moves are judged by the collapsed bound of all documents, of which only those are
-      visited that the move touches; online, of some documents. The bound takes counts
-      for binomial, to second order, where [2]_ sums over tokens.
-    - Leaves with less than half a document go in the end if that costs less than a nat.
-    - A fit ends by the relative change of the bound once moves have ended; [1]_ stops
-      at 1e-3 of the log likelihood.
+    of words and paths, topics and sticks integrated out [2]_. Departures from the paper
+    are listed in :doc:`/derivations/nested_crp`.
 
     References
     ----------
@@ -282,13 +209,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     >>> from skbnp import NestedCRP
     >>> from skbnp.datasets import make_tree
     >>> X = make_tree(100, random_state=0).data
-    >>> crp = NestedCRP(
-    ...     level_prior=4.0, topic_word_prior=0.1, init="sequential", random_state=0
-    ... ).fit(X)
-    >>> crp.tree_
-    TreeView(n_nodes=13, n_leaves=9, max_depth=2)
-    >>> crp.transform(X).shape
-    (100, 13)
+    >>> crp = NestedCRP(init="sequential", random_state=0).fit(X)
+    >>> crp.transform(X).shape == (100, crp.tree_.n_nodes)
+    True
     """
 
     _parameter_constraints: dict = {

@@ -71,20 +71,13 @@ REMEMBERED = 0.5
 class NestedHDP(CountModel):
     """Nested hierarchical Dirichlet process topic model, by variational inference.
 
-    Learns a tree of topics over which each document mixes freely: it predicts as a flat
-    `HDP` does, and its upper levels are what people read. With the symbols of
-    :doc:`/derivations/nested_hdp`, after [1]_:
-
-    - at each inner node of the tree a token of a document stops with a share
-      V ~ Beta(s, g) of the document's own, or goes on to a child by proportions
-      ~ DP(A, beta) of its own, where beta are the children's weights, for all
-      documents, ~ GEM(gamma);
-    - its word comes from the topic of the node where it stops, phi ~ Dirichlet(eta).
-
-    Topics, shares and proportions are integrated out, each token is assigned given the
-    expected assignments of all others. The tree starts from a flat `HDP`: its topics
-    are grouped by the evidence of documents, the heaviest of a group stand above the
-    others.
+    Learns a tree of topics over which each document mixes freely [1]_: it predicts as a
+    flat `HDP` does, and its upper levels are what people read. At each inner node a
+    token of a document stops with a share V ~ Beta(s, g) of the document's own, or goes
+    on to a child by proportions ~ DP(A, beta) of its own, where the weights of children
+    beta ~ GEM(gamma) are those of all documents; its word comes from the topic of the
+    node where it stops, phi ~ Dirichlet(eta). The tree starts from a flat `HDP`, whose
+    topics are grouped. The equations are in :doc:`/derivations/nested_hdp`.
 
     Parameters
     ----------
@@ -99,35 +92,29 @@ class NestedHDP(CountModel):
         Largest number of nodes, the root included; None for the limit of `HDP`.
     learning_method : {"online", "memoized", "batch"}, default="online"
         How the tree is learned after the start. "online": one update per minibatch,
-        averaged after the first passes; what `partial_fit` does. "memoized": one per
-        minibatch, which replaces its former statistics. "batch": the same with the
-        corpus as one minibatch.
+        as `partial_fit` does. "memoized": one per minibatch, which replaces its former
+        statistics. "batch": the same with the corpus as one minibatch.
     stop_prior : (float, float), default=(0.3, 0.3)
         Parameters of the Beta prior of the share that stops at an inner node (s, g),
         each in [1e-100, 1e10]; a larger first one puts more into upper topics.
     child_concentration : float, default=1.0
-        Concentration of the children of a node (gamma), in [1e-100, 1e10]; a value to
-        start from, where it is learned.
+        Concentration of the children of a node (gamma), in [1e-100, 1e10].
     doc_concentration : float, default=1.0
-        Concentration of a document's children of a node (A), in [1e-100, 1e10]; larger
-        values mix more of them. A value to start from, one for each level.
+        Concentration of a document's children of a node (A), in [1e-100, 1e10].
     topic_word_prior : float or "auto", default="auto"
         Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]. "auto": 0.6
-        of what the flat fit has learned; trees separate general words, so that topics
-        are sharper.
+        of what the flat fit has learned, as topics of trees are sharper.
     learn_priors : bool, default=True
-        Whether both concentrations are learned.
+        Whether both concentrations are learned, from the values given.
     child_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma priors under which concentrations are learned,
         both > 0.
     burstiness : "auto" or False, default="auto"
         Whether documents predict words that they have shown beyond what topics tell;
-        "auto" learns how much once `fit` or a call of `partial_fit` is through. Topics
-        explain all tokens: it changes predictions, and no topic.
+        "auto" learns how much at the end. It changes predictions, and no topic.
     init : "auto" or fitted HDP, default="auto"
-        The flat fit that the tree starts from; "auto" makes one, with the defaults of
-        `HDP`. Wrap a fitted one in `sklearn.frozen.FrozenEstimator` where the estimator
-        will be cloned, as by `GridSearchCV`.
+        The flat fit that the tree starts from; "auto" makes one. Wrap a fitted one in
+        `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
     batch_size : int or "auto", default="auto"
         Documents of a minibatch at the most; "auto": 128, or as many as hold 4,000
         tokens on average.
@@ -146,8 +133,7 @@ class NestedHDP(CountModel):
     max_doc_update_iter : int, default=100
         Iterations for one document, at most 10.
     mean_change_tol : float, default=1e-3
-        The iteration of a document ends when its expected counts change by less than
-        this per token, or by less than 0.01.
+        They end when expected counts change by less than this per token, or than 0.01.
     sparse_output : bool, default=False
         Whether `transform` returns a csr_array.
     n_jobs : int or None, default=None
@@ -175,8 +161,7 @@ class NestedHDP(CountModel):
     n_components_ : int
         Number of nodes, the root included.
     component_ids_ : ndarray of shape (n_components_,)
-        Name of each node in `lineage_`. All else calls a node by its row, as trees of
-        scikit-learn do.
+        Name of each node in `lineage_`; all else calls a node by its row.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id came from: the start, then each "merge" of a leaf with the node
         above.
@@ -192,9 +177,8 @@ class NestedHDP(CountModel):
     word_discount_, word_concentration_ : float
         Discount and concentration of the words that a document repeats, as of `HDP`.
     log_predictive_ : float
-        Log probability of the training tokens, each given the expected assignments of
-        all others, in nats per token; after online learning that of the recent
-        documents. It is no held-out score.
+        Log probability of the training tokens, each given all others, in nats per
+        token; after online learning that of recent documents. It is no held-out score.
     converged_ : bool
         Whether `tol` ended the last `fit`.
     history_ : dict of lists
@@ -217,21 +201,10 @@ class NestedHDP(CountModel):
 
     Notes
     -----
-    With N_u expected tokens of a document at node u, M_u there and below, each without
-    those of the word in question, the responsibilities of nodes are iterated,
-
-        w_root = 1,    stop_u = (N_u + s) / (M_u + s + g), 1 at leaves,
-        w_c = w_u (1 - stop_u) (M_c + A beta_c) / (M_u - N_u + A),   c below u,
-        r_u ~ w_u stop_u phi_u.
-
-    ``tree_.to_text(terms)`` shows the 50 heaviest leaves and counts the others, by
-    default. Children that are not in the tree have a share of their own, and predict
-    each word alike. When `fit` ends, leaves of 1.5 expected tables at most, which no
-    second document needs, join the nodes above them.
-
+    When `fit` ends, leaves of 1.5 expected tables at most, which no second document
+    needs, join the nodes above them.
     A pass takes time in proportion to stored counts times nodes; memory is some 24
-    bytes for each term and node. A start takes as long as a fit of `HDP`. A stream
-    starts from the documents of the first call of `partial_fit`: let it have thousands.
+    bytes for each term and node. A start takes as long as a fit of `HDP`.
 
     Departures from the paper are listed in `doc/derivations/nested_hdp.rst`.
 
