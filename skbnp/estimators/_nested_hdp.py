@@ -86,8 +86,7 @@ class NestedHDP(CountModel):
         below a background, 3 groups of topics; from 4 on the heaviest topics, about 40
         in all, stand above those that are most like them, and take words from them.
     n_themes : int or None, default=None
-        Children of the root, where there are as many topics; None for groups of topics
-        by the evidence of documents.
+        Children of the root; None for groups of topics by the evidence of documents.
     max_components : int or None, default=None
         Largest number of nodes, the root included; None for the limit of `HDP`.
     learning_method : {"online", "memoized", "batch"}, default="online"
@@ -107,8 +106,7 @@ class NestedHDP(CountModel):
     learn_priors : bool, default=True
         Whether both concentrations are learned, from the values given.
     child_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
-        Shape and rate of the Gamma priors under which concentrations are learned,
-        both > 0.
+        Shape and rate of the Gamma priors of the concentrations, both > 0.
     burstiness : "auto" or False, default="auto"
         Whether documents predict words that they have shown beyond what topics tell;
         "auto" learns how much at the end. It changes predictions, and no topic.
@@ -116,8 +114,7 @@ class NestedHDP(CountModel):
         The flat fit that the tree starts from; "auto" makes one. Wrap a fitted one in
         `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
     batch_size : int or "auto", default="auto"
-        Documents of a minibatch at the most; "auto": 128, or as many as hold 4,000
-        tokens on average.
+        Documents of a minibatch at the most; "auto": 128, or as hold 4,000 tokens.
     learning_offset : float, default=1.0
         Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay, >= 0.
     learning_decay : float, default=0.5
@@ -201,10 +198,9 @@ class NestedHDP(CountModel):
 
     Notes
     -----
-    When `fit` ends, leaves of 1.5 expected tables at most, which no second document
-    needs, join the nodes above them.
-    A pass takes time in proportion to stored counts times nodes; memory is some 24
-    bytes for each term and node. A start takes as long as a fit of `HDP`.
+    When `fit` ends, leaves of 1.5 expected tables at most join the nodes above them. A
+    pass takes time in proportion to stored counts times nodes; memory is some 24 bytes
+    for each term and node. A start takes as long as a fit of `HDP`.
 
     Departures from the paper are listed in `doc/derivations/nested_hdp.rst`.
 
