@@ -1,6 +1,6 @@
 """Shares of topics in groups of documents, drawn."""
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -210,11 +210,15 @@ class TopicSharesDisplay:
         """Name the topics: beside the axes, or in axes that are given, above lines."""
         ax = self.ax_
         if is_made:
-            place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-            ax.legend(**place, frameon=False, fontsize="small")
+            ax.legend(
+                loc="upper left",
+                bbox_to_anchor=(1.0, 1.0),
+                frameon=False,
+                fontsize="small",
+            )
             return
         legend = ax.legend(loc="upper left", frameon=False, fontsize="x-small")
-        ax.figure.draw_without_rendering()
+        cast("Figure", ax.figure).draw_without_rendering()
         height = legend.get_window_extent().height / ax.get_window_extent().height
         ax.set_ylim(top=ax.get_ylim()[1] / (1.0 - min(height, HIGHEST)))
 

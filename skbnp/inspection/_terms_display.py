@@ -310,7 +310,9 @@ class TopicTermsDisplay:
             panel.tick_params(labelsize=FONT * scale)
             if i + n_columns >= len(self.axes_):
                 label = (
-                    self.label if self.totals is None else f"{self.label}; line: of all"
+                    self.label
+                    if self.totals is None
+                    else f"{self.label.removeprefix('share ')}; line: of all"
                 )
                 panel.set_xlabel(label, loc="left", labelpad=2.0)
                 panel.xaxis.label.set(size=FONT * scale, color=GREY)

@@ -91,7 +91,7 @@ def test_each_panel_is_filled_by_its_longest_bar_and_the_axis_is_named(model):
         longest = max(bar.get_width() for bar in panel.patches)
         assert longest > 0.95 * panel.get_xlim()[1]
         assert any(tick.get_text() for tick in panel.get_xticklabels())
-    assert display.axes_[-1].get_xlabel() == "share of its tokens; line: of all"
+    assert display.axes_[-1].get_xlabel() == "of its tokens; line: of all"
 
 
 def test_marks_are_at_the_probability_in_all_and_relations_say_what_is_shared(model):
@@ -388,3 +388,14 @@ def test_missing_matplotlib_says_what_to_install(display, model, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
         display.from_estimator(model)
+
+
+@pytest.mark.parametrize("length", [6, 14])
+def test_what_bars_and_lines_are_is_not_cut_off(length):
+    display = many_topics(8, length)
+    display.totals = [0.5 * values for values in display.probabilities]
+    display.plot().figure_.draw_without_rendering()
+    labels = [panel.xaxis.label for panel in display.axes_ if panel.get_xlabel()]
+    ends = [label.get_window_extent().x1 for label in labels]
+    assert labels
+    assert max(ends) <= display.figure_.bbox.x1
