@@ -69,8 +69,8 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# The merged fit predicts the documents of either place as well as the fit of that place,
-# or better, and knows the terms of both.
+# The merged fit predicts the documents of either place as well as the fit of that
+# place, or better, and knows the terms of both.
 for name, frame in places.items():
     for of, fit in [*fits.items(), ("merged", merged)]:
         rows = frame[:120].reindex(columns=fit.feature_names_in_, fill_value=0)
