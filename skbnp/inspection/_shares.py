@@ -266,9 +266,9 @@ def topic_shares(
     terms = telling_terms(estimator, feature_names, 5)
     groups, codes = _groups(by, rows.shape[0] if hasattr(rows, "shape") else len(rows))
     parts = _coarse(groups, codes)
-    found = uses_of(estimator, model, rows, epochs, parts)
-    onto = copies(estimator, merge_similarity, found)
-    uses = [shares_of_tokens(of @ onto) for of in found.samples]
+    tokens = uses_of(estimator, model, rows, epochs, parts)
+    onto = copies(estimator, merge_similarity, tokens)
+    uses = [shares_of_tokens(of @ onto) for of in tokens.samples]
     # Documents that no sample knows nothing of.
     is_used = np.all([totals > 0.0 for _, totals in uses], axis=0)
     if not is_used.any():

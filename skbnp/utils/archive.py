@@ -194,10 +194,10 @@ class FitFile:
     def stamp(self) -> tuple[int, ...] | None:
         """Tell whether the file is that which was there before; None without one."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except FileNotFoundError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return status.st_ino, status.st_mtime_ns, status.st_size
 
     def label(self) -> Mapping[str, str] | None:
         """Return the label of the file; None if no whole one is there."""

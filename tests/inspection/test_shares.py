@@ -192,8 +192,8 @@ def test_a_topic_in_two_shapes_is_one_if_documents_say_so():
         assert 0.7 < cosine < 0.9
         shares = topic_shares(model, X, half)
         assert len(shares.topics) == (1 if is_one else 2)
-        apart = topic_shares(model, X, half, merge_similarity=1.0)
-        assert len(apart.topics) == 2
+        separate = topic_shares(model, X, half, merge_similarity=1.0)
+        assert len(separate.topics) == 2
 
 
 def test_gain_of_one_topic_is_that_of_the_whole_objective(monkeypatch):

@@ -485,11 +485,9 @@ class ShardCorpus:
         result = list[Rows]()
         for one in range(words.shape[1]):
             density = np.concatenate([reply[one][0] for reply in replies])
-            found = [
-                n + reply[one][1] for n, reply in zip(before, replies, strict=True)
-            ]
+            rows = [n + reply[one][1] for n, reply in zip(before, replies, strict=True)]
             order = np.argsort(-density, kind="stable")[:n_docs]
-            result.append(np.concatenate(found)[order])
+            result.append(np.concatenate(rows)[order])
         return result
 
     def _draw(self, wanted: dict[int, Rows]) -> Drawn:
