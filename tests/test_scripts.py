@@ -22,6 +22,7 @@ SCRIPTS = {
     "examples/hdp/plot_number_of_topics.py": [],
 }
 LONG = {
+    "benchmarks/builds.py": ["--runs", "1"],
     "benchmarks/burstiness.py": ["jacm", "--seeds", "0"],
     "benchmarks/dask_hdp.py": [
         *("quality", "traffic", "--corpora", "nips_abstracts"),

@@ -1,9 +1,9 @@
 /* Versions of a function for several instruction sets, chosen when it is loaded.
 
    Only where compiler and C library can do it (x86-64, GNU C library, gcc 12 or newer);
-   elsewhere, with SKBNP_PORTABLE and under a sanitizer (which is not there yet when the
-   choice is made), there is the one that the compiler makes by default. All of them
-   compute the same, up to rounding.
+   elsewhere, with SKBNP_PORTABLE or SKBNP_NO_CLONES, and under a sanitizer (which is not
+   there yet when the choice is made), there is the one that the compiler makes by default.
+   All of them compute the same, up to rounding.
 
    A Cython function gets its versions from a declaration, with SKBNP_CLONES, that comes
    before its own. What it calls is compiled inside of each version. */
@@ -14,7 +14,8 @@
 #include <stdint.h>
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && \
-    !defined(__clang__) && !defined(SKBNP_PORTABLE) && !defined(__SANITIZE_ADDRESS__)
+    !defined(__clang__) && !defined(SKBNP_PORTABLE) && !defined(SKBNP_NO_CLONES) && \
+    !defined(__SANITIZE_ADDRESS__)
 #include <features.h>
 #if defined(__GLIBC__) && __GNUC__ >= 12
 #define SKBNP_HAS_CLONES
