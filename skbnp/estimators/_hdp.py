@@ -867,7 +867,8 @@ class HDP(VariationalTopicModel):
         )
         local_step, n_visits = self._local_step(executor), VISITS_OF_CALL * n_new
         if trials is None:
-            if not reservoir.is_due:
+            is_late = reservoir.is_due_early and not self._is_collapsed
+            if not (reservoir.is_due or is_late):
                 return
             rng = stream(
                 posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps

@@ -108,20 +108,34 @@ def test_sizes_are_bounded_and_the_stream_is_counted(X, few):
     )
 
 
-@pytest.mark.parametrize(("n_accepted", "growth"), [(1, 2), (0, 4)])
-def test_trials_are_due_when_the_stream_has_grown(n_accepted, growth, X):
-    """Twice as large; later after trials without success."""
+@pytest.mark.parametrize("n_accepted", [1, 0])
+def test_trials_are_due_when_the_stream_has_grown(n_accepted, X):
+    """At 250 and 500 documents."""
     kept, _ = add_all(X[:240], 240)
     assert not kept.is_due
     kept, _ = add_all(X[:260], 260)
     assert kept.is_due
-    tried = kept.tried(n_accepted)
-    for n_more, is_due in ((260 * (growth - 1) - 1, False), (1, True)):
+    tried = kept.begun().tried(n_accepted, 1e4)
+    for n_more, is_due in ((239, False), (1, True)):
         others = np.random.default_rng(n_more).poisson(1.0, (n_more, N_WORDS))
         tried, _ = tried.add(sp.csr_array(others.astype(float)), PLENTY, ENTROPY)
         assert tried.is_due == is_due
     later, _ = Reservoir.empty(N_WORDS, 500).add(X, PLENTY, ENTROPY)
     assert not later.is_due  # a fit has seen 500 before
+
+
+@pytest.mark.parametrize(("n_accepted", "growth"), [(1, 2), (0, 4)])
+def test_later_trials_wait_for_growth_and_time(n_accepted, growth):
+    """Once the stream is longer they may take a share of the time."""
+    n_docs = 300_000.0
+    reservoir = replace(Reservoir.empty(5, 0), n_before=n_docs, n_next=200_000.0)
+    assert reservoir.is_due
+    tried = reservoir.begun().tried(n_accepted, n_visits=1e5)
+    assert not tried.is_due
+    grown = replace(tried, n_before=growth * n_docs)
+    assert grown.is_due
+    assert not replace(grown, n_visits=grown.n_before).is_due  # there is no time
+    assert not replace(reservoir, n_before=50_000.0, n_next=2_000.0).is_due
 
 
 def test_documents_of_one_token_leave_nothing_to_judge_by():
@@ -133,24 +147,24 @@ def scores_of(rng, n, mean=-4.0):
     return mean + 0.5 * rng.standard_normal(n)
 
 
-def test_calls_that_score_worse_make_trials_due():
+def test_calls_that_score_worse_make_trials_due_early():
     rng = np.random.default_rng(0)
     reservoir = replace(Reservoir.empty(5, 0), n_before=5000.0, n_next=10_000.0)
     for _ in range(40):
         reservoir = reservoir.scored(scores_of(rng, 100))
-        assert not reservoir.is_due
+        assert not reservoir.is_due_early
     worse = reservoir
     for _ in range(3):
         worse = worse.scored(scores_of(rng, 100, mean=-4.2))
-    assert worse.is_due
-    assert not reservoir.scored(scores_of(rng, 100, mean=-3.0)).is_due  # better
-    tried = worse.tried(0)
-    assert not tried.is_due
+    assert worse.is_due_early
+    assert not reservoir.scored(scores_of(rng, 100, mean=-3.0)).is_due_early  # better
+    tried = worse.begun().tried(0, 0.0)
+    assert not tried.is_due_early
     for _ in range(3):  # the stream has hardly grown since
         tried = tried.scored(scores_of(rng, 100, mean=-4.4))
     assert tried.surprise > worse.surprise > 0.0
-    assert not tried.is_due
-    assert worse.tried(1).n_scored == 0.0
+    assert not tried.is_due_early
+    assert worse.tried(1, 0.0).n_scored == 0.0
 
 
 def test_record_of_scores_is_that_of_all_at_once():

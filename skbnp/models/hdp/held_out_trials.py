@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -680,7 +680,7 @@ class StreamTrials(HeldOutTrials):
         """Whether no pass is left."""
         return self.final is not None and (not self.n_accepted or self.has_ended)
 
-    def attach(self, local_step: DocumentLocalStep | None) -> None:
+    def attach(self, local_step: Any) -> None:
         """Let learners visit documents by another step; None between calls."""
         for learner in (self.model.learner, self.run.learner):
             learner.local_step = local_step

@@ -29,6 +29,8 @@ SCORED, FEWEST_SCORED = 200, 100
 SLACK, SURPRISE = 0.5, 4.0
 #: Standard deviations below the mean at which a document is predicted badly.
 BAD = 2.0
+#: Growth of the stream before trials for this reason.
+GROWTH_BEFORE_SURPRISE = 1.05
 #: Documents of a stream by which trials begin whatever they cost, and those after which
 #: their share of the time is bounded.
 LAST_FREE, FREE_DOCS = 500, 1000
@@ -103,6 +105,12 @@ class Reservoir:
         is_first = self.n_next <= LAST_FREE
         has_time = is_first or self._n_affordable >= FEWEST_DOCS
         return self.n_docs >= self.n_next and has_time
+
+    @property
+    def is_due_early(self) -> bool:
+        """Whether calls score worse, and there is more to try numbers on."""
+        has_grown = self.n_docs >= GROWTH_BEFORE_SURPRISE * self.n_last
+        return self.is_surprised and has_grown
 
     @property
     def _n_affordable(self) -> float:
@@ -222,8 +230,9 @@ class Reservoir:
     def held_out(self, rng: np.random.Generator) -> HeldOut | None:
         """Return what trials learn from and are judged by, if there is anything."""
         keys, counts = self.keys, self.counts
-        if self.n_next > LAST_FREE and self._n_affordable < len(keys):
-            rows = np.sort(np.argsort(keys)[: int(self._n_affordable)])
+        n_docs = max(int(self._n_affordable), FEWEST_DOCS)
+        if self.n_next > LAST_FREE and n_docs < len(keys):
+            rows = np.sort(np.argsort(keys)[:n_docs])
             keys, counts = keys[rows], counts[rows]
         judges = _are_held_out(keys, counts, self.last_held_key)
         return split(counts, np.flatnonzero(judges), rng)
