@@ -77,9 +77,9 @@ def test_no_topic_is_found_without_births(late):
 def test_quiet_streams_have_no_births():
     X, topics = plant(1700, seed=1, begin=0)
     hdp = learn(HDP(2, random_state=0), X, 50)
-    found = cosines(topics, hdp.topic_word_distr_).max(axis=0) > 0.8
+    is_planted = cosines(topics, hdp.topic_word_distr_).max(axis=0) > 0.8
     is_born = np.isin(hdp.component_ids_, hdp.emerged_component_ids_)
-    assert (is_born & ~found).sum() <= 1
+    assert (is_born & ~is_planted).sum() <= 1
 
 
 def test_documents_that_judge_refuse_topics_of_chosen_ones(monkeypatch):
