@@ -242,9 +242,10 @@ class HDP(VariationalTopicModel):
     in each call, and later as often as takes a quarter of the time, on a random sample
     of the stream, which is part of the model. A few topics at a time are born from
     documents that are predicted worse than those before, once the next ones gain by it.
-    In fits to fewer than 25,000 tokens each document judges once what is learned from
-    the others, in the first pass (a `Checkpoint` begins after it), and `fit` warns
-    where very different numbers of topics predict alike.
+    In fits to fewer than 10,000 tokens, or 25,000 of documents of fewer than 20, each
+    document judges once what is learned from the others, in the first pass (a
+    `Checkpoint` begins after it), and `fit` warns where very different numbers of
+    topics predict alike.
 
     References
     ----------

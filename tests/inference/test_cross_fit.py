@@ -73,6 +73,12 @@ def test_few_tokens_and_enough():
     X = topic_counts(60, 12)
     assert has_few_tokens(X)
     assert not has_few_tokens(X * 1000.0)
+    ones = sp.csr_array(np.ones((1000, 30)))
+    assert has_few_tokens(ones[:, :12])  # 12,000 tokens of short documents
+    assert not has_few_tokens(ones)
+    assert not has_few_tokens(sp.csr_array(np.ones((3000, 12))))
+    assert len(hold_out_each(ones[:, :12], np.random.default_rng(0))) == 3
+    assert len(hold_out_each(ones[:, :8], np.random.default_rng(0))) == 5
     assert hold_out_each(X[:19], np.random.default_rng(0)) == []
 
 

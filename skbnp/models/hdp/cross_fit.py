@@ -45,9 +45,10 @@ __all__ = ["CrossFittedTrials", "has_few_tokens", "hold_out_each"]
 Array = NDArray[np.float64]
 
 #: Tokens of a corpus of which a fifth has standard errors of some hundredths of a nat.
-FEW_TOKENS = 25_000
-#: Tokens above which there are fewer splits.
-FEWER_TOKENS, FEWER_SPLITS = 10_000, 3
+FEW_TOKENS = 10_000
+#: Of documents with fewer tokens than these, on average, so many are few; but then
+#: there are fewer splits.
+SHORT, FEW_SHORT_TOKENS, FEWER_SPLITS = 20, 25_000, 3
 #: Of fewer documents nothing is held out.
 FEWEST_DOCS = 4 * FEWEST_JUDGES
 #: Splits of the documents, and of fewer than so many documents, where each is missed.
@@ -70,7 +71,9 @@ SURE_GAIN, SURE_ERRORS = 0.03, 2.0
 
 def has_few_tokens(X: sp.csr_array) -> bool:
     """Whether documents are too few for one split to judge numbers of topics."""
-    return bool(X.sum() < FEW_TOKENS)
+    n_tokens = X.sum()
+    is_short = n_tokens < SHORT * X.shape[0]
+    return bool(n_tokens < (FEW_SHORT_TOKENS if is_short else FEW_TOKENS))
 
 
 def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
@@ -79,7 +82,7 @@ def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
     if X.shape[0] < FEWEST_DOCS:
         return held_out
     n_splits = MORE_SPLITS if X.shape[0] < FEW_DOCS else N_SPLITS
-    if X.sum() >= FEWER_TOKENS:
+    if X.sum() >= FEW_TOKENS:
         n_splits = FEWER_SPLITS
     unseen = share_of_unseen(X)
     for place in range(n_splits):
