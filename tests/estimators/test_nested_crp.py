@@ -572,13 +572,13 @@ def test_single_path_of_short_documents_names_the_cure():
 
 def test_single_path_of_noise_is_not_kept_secret(few):
     X = np.random.default_rng(0).poisson(1.0, size=(60, 30))
-    crp = NestedCRP(max_iter=3, tol=0.1, random_state=0)
+    crp = NestedCRP(topic_word_prior=3.0, max_iter=20, random_state=0)
     with pytest.warns(UserWarning, match=r"single path.*60 documents.*topic_word_pri"):
         crp.fit(X)
     assert len(crp.tree_.leaves) == 1
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*single path")
-        crp.fit(few)
+        NestedCRP(**QUICK).fit(few)
         crp.set_params(max_components=3).fit(X)
     assert len(crp.tree_.leaves) == 1
 
