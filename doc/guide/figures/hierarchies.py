@@ -10,7 +10,7 @@ Y = np.array([2.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
 PARENT = [-1, 0, 0, 1, 1, 2, 2, 2]
 #: Shares of one document, root first.
 PANELS = {
-    "topic_groups\ntopics side by side, in groups": (0, 0, 0, 0.45, 0.1, 0.0, 0.1, 0.35),
+    "topic_groups\ntopics side by side, in groups": (0, 0, 0, 0.45, 0.1, 0, 0.1, 0.35),
     "NestedHDP\na document mixes the tree": (0.2, 0.2, 0.15, 0.2, 0.05, 0, 0.05, 0.15),
     "NestedCRP\na document takes one path": (0.35, 0.25, 0, 0.4, 0, 0, 0, 0),
 }
