@@ -50,14 +50,26 @@ def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
         cosines = np.triu(unit(topics) @ unit(topics).T, 1)
         is_one = cosines >= merge_similarity
         pairs = np.argwhere((cosines >= SIMILAR) & ~is_one)
+        _, of = sp.csgraph.connected_components(sp.csr_array(is_one), directed=False)
         eta = _topic_prior(model)
         if len(pairs) and eta is not None and uses.words is not None:
             mean = sum(map(in_memory, uses.samples)) / len(uses.samples)
             prior = np.maximum(doc_prior(model, n), SMALLEST_PRIOR)
             gains = evidence_of_one(topics, prior, eta, uses.words, mean, pairs)
-            is_one[tuple(pairs[gains > 0.0].T)] = True
-        _, of = sp.csgraph.connected_components(sp.csr_array(is_one), directed=False)
+            of = _joined(of, is_one, pairs, gains)
     return sp.csr_array((np.ones(n), (np.arange(n), of)))
+
+
+def _joined(of: Ints, is_one: NDArray[np.bool_], pairs: Ints, gains: Array) -> Ints:
+    """Join groups best pair first, if each pair of their topics may be one."""
+    may_join = is_one.copy()
+    may_join[tuple(pairs[gains > 0.0].T)] = True
+    may_join |= may_join.T
+    for pair in np.argsort(-gains, kind="stable")[: int((gains > 0.0).sum())].tolist():
+        one, other = of[pairs[pair]]
+        if one != other and may_join[np.ix_(of == one, of == other)].all():
+            of = np.where(of == other, one, of)
+    return np.unique(of, return_inverse=True)[1]
 
 
 def _topic_prior(model: Any) -> float | None:

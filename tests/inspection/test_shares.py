@@ -196,6 +196,17 @@ def test_a_topic_in_two_shapes_is_one_if_documents_say_so():
         assert len(separate.topics) == 2
 
 
+def test_topics_are_not_joined_in_chains():
+    is_one, pairs = np.zeros((4, 4), bool), np.array([[0, 1], [1, 2], [2, 3]])
+    of = _copies._joined(np.arange(4), is_one, pairs, np.array([1.0, 3.0, 2.0]))
+    assert of.tolist() == [0, 1, 1, 2]
+    pairs = np.vstack([pairs, [1, 3]])
+    of = _copies._joined(np.arange(4), is_one, pairs, np.array([1.0, 3.0, 2.0, -1.0]))
+    assert of.tolist() == [0, 1, 1, 2]
+    of = _copies._joined(np.arange(4), is_one, pairs, np.array([1.0, 3.0, 2.0, 1.0]))
+    assert of.tolist() == [0, 1, 1, 1]
+
+
 def test_gain_of_one_topic_is_that_of_the_whole_objective(monkeypatch):
     """Against plain sums over all topics, words and documents."""
     rng = np.random.default_rng(0)
