@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -64,12 +65,11 @@ from skbnp.models.hdp.moves.held_out import blur
 from skbnp.models.hdp.moves.memory import MoveRecords
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
-from skbnp.models.hdp.moves.settings import SplitMerge, end_light
+from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.prediction_concentration import HIGHEST
 from skbnp.models.hdp.reservoir import (
-    FREE_DOCS,
     LAST_KEY,
     SCORED,
     VISITS_OF_CALL,
@@ -100,9 +100,6 @@ PART_SHARE = 0.125
 #: Visits of documents that it takes as long as to begin trials, for each row that
 #: judges.
 BEGIN_COST = 24.0
-#: Share of the mean tokens of topics below which topics of a stream end whenever it has
-#: doubled.
-LIGHT = 0.01
 #: "auto" minibatches: documents, and tokens, at the least. Fewer tokens say too little.
 LEAST_DOCS, LEAST_TOKENS = 128, 4000
 
@@ -238,10 +235,10 @@ class HDP(VariationalTopicModel):
     -----
     The updates are Eqs. (3) to (7) of [1]_ (mean-field) or the zero-order step of [2]_.
     `doc/derivations/hdp.rst` has the equations, the trials and departures from [1]_.
-    `partial_fit` tries other numbers of topics after 250 and 500 documents, some passes
-    in each call, and later as often as takes a quarter of the time, on a random sample
-    of the stream, which is part of the model. A few topics at a time are born from
-    documents that are predicted worse than those before, once the next ones gain by it.
+    `partial_fit` tries other numbers of topics after 250 and 500 documents and whenever
+    the stream has doubled, some passes in each call, on a random sample of the stream,
+    which is part of the model. A few topics at a time are born from documents that are
+    predicted worse than those before, once the next ones gain by it.
     In fits to fewer than 10,000 tokens, or 25,000 of documents of fewer than 20, each
     document judges once what is learned from the others, in the first pass (a
     `Checkpoint` begins after it), and `fit` warns where very different numbers of
@@ -807,7 +804,7 @@ class HDP(VariationalTopicModel):
         if posterior.reservoir is None:
             n_seen = posterior.n_seen
             posterior.reservoir = Reservoir.empty(counts.shape[1], n_seen)
-        begin, batch_size, n_before = 0, self._batch_size(counts), posterior.n_seen
+        begin, batch_size = 0, self._batch_size(counts)
         while begin < counts.shape[0]:
             n_left = counts.shape[0] - begin
             end = begin + self._next_part(posterior.reservoir, n_left, batch_size)
@@ -821,12 +818,14 @@ class HDP(VariationalTopicModel):
                 learned = counts[begin:end]  # there is nothing else yet
             if learned.shape[0] > 0:
                 super()._learn_chunk(posterior, learned, executor, monitor)
-            self._try_numbers(posterior, end - begin, executor, monitor, moves)
+            missed = self._try_numbers(
+                posterior, end - begin, learned, executor, monitor, moves
+            )
+            if missed:
+                super()._learn_chunk(
+                    posterior, sp.vstack(missed, format="csr"), executor, monitor
+                )
             begin = end
-        is_late = posterior.n_seen >= FREE_DOCS and posterior.trials is None
-        if is_late and has_doubled(n_before, posterior.n_seen):
-            end_light(posterior, LIGHT)
-            posterior.recount(monitor)
 
     def _notice(self, posterior, some, executor, monitor, moves) -> None:
         """Score documents before they are learned from; few topics may be born."""
@@ -855,11 +854,11 @@ class HDP(VariationalTopicModel):
         size = max(batch_size, int(PART_SHARE * len(reservoir.keys)))
         return -(-n_left // -(-n_left // size))  # parts of equal size
 
-    def _try_numbers(self, posterior, n_new, executor, monitor, moves) -> None:
+    def _try_numbers(self, posterior, n_new, learned, executor, monitor, moves):
         """Go on with trials, or begin some if a stream has grown enough.
 
         What a call spends on them is bounded by its documents. An interrupt ends them:
-        they begin anew.
+        they begin anew. Returns documents that adopted topics have not learned.
         """
         reservoir, trials, posterior.trials = (
             posterior.reservoir,
@@ -870,13 +869,13 @@ class HDP(VariationalTopicModel):
         if trials is None:
             is_late = reservoir.is_due_early and not self._is_collapsed
             if not (reservoir.is_due or is_late):
-                return
+                return []
             rng = stream(
                 posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps
             )
             held_out = reservoir.held_out(rng)
             if held_out is None:
-                return
+                return []
             posterior.reservoir = reservoir = reservoir.begun()
 
             def learner(posterior):
@@ -895,14 +894,16 @@ class HDP(VariationalTopicModel):
             )
         else:
             trials.attach(local_step)
+            trials.missed.append(learned)
         if n_visits <= 0.0 or not trials.advance(n_visits):
             trials.attach(None)
             posterior.trials = trials
-            return
+            return []
         least = self._least_samples(posterior, trials.held_out.train.X)
         n_docs = max(self.total_samples or posterior.n_seen, least)
         n_accepted = end_on_sample(trials, posterior, n_docs, monitor)
-        posterior.reservoir = reservoir.tried(n_accepted, trials.n_visits)
+        posterior.reservoir = reservoir.tried(n_accepted)
+        return trials.missed if n_accepted else []
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         result = super()._fitted_attributes(posterior, history, n_iter, converged)

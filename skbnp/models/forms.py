@@ -231,11 +231,10 @@ register(
     "length_offset n_tokens",
 )
 register(
-    "hdp-reservoir/2",
+    "hdp-reservoir/1",
     Reservoir,
     "keys counts last_key last_held_out_key n_before n_next n_last n_scored "
-    "mean_score score_spread surprise n_visits",
-    older={"hdp-reservoir/1": {"n_visits": 0.0}},
+    "mean_score score_spread surprise",
 )
 register("hdp-move-records/1", MoveRecords, "idle pairs pairs_on_hold waits credit")
 register("hdp-merge-evidence/1", Evidence, "n_docs gain square check_at")
@@ -506,8 +505,8 @@ register(
     StreamTrials,
     "posterior held_out moves folds_words prior_limit length passes_left finish "
     "n_tokens n_trials n_accepted final is_complete n_final n_final_passes model "
-    "run best learn_burstiness uses_burstiness tries_tables alike "
-    "is_halving may_reduce n_visits",
+    "run best learn_burstiness uses_burstiness tries_tables alike is_halving "
+    "may_reduce missed",
     checked=False,
 )
 register(

@@ -240,7 +240,7 @@ def test_trials_back_off_where_none_is_accepted(bars, monkeypatch):
     monkeypatch.setattr(
         held_out_trials.StreamTrials, "advance", lambda *arguments: True
     )
-    for n_docs, n_next in ((300, reservoir.LAST_FREE), (600, 4 * 600)):
+    for n_docs, n_next in ((300, reservoir.SECOND_TRIALS), (600, 4 * 600)):
         hdp = HDP(4, batch_size=1000, random_state=0).partial_fit(bars.data[:n_docs])
         assert hdp._posterior.reservoir.n_next == n_next
 

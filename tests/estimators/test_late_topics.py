@@ -108,10 +108,8 @@ def test_what_a_call_spends_on_trials_is_bounded(size, monkeypatch):
     for begin in range(0, X.shape[0], size):
         spent.append(0.0)
         hdp.partial_fit(X[begin : begin + size])
-    late = spent[1 + reservoir.FREE_DOCS // size :]
-    assert max(spent) <= max(reservoir.VISITS_OF_CALL * size, reservoir.LAST_FREE)
-    assert sum(late) <= reservoir.VISITS_PER_DOC * X.shape[0]
-    assert sum(spent) > 0.0
+    assert max(spent) <= max(reservoir.VISITS_OF_CALL * size, X.shape[0])
+    assert sum(spent) > 2 * max(spent)
 
 
 def paused():

@@ -115,7 +115,7 @@ def test_trials_are_due_when_the_stream_has_grown(n_accepted, X):
     assert not kept.is_due
     kept, _ = add_all(X[:260], 260)
     assert kept.is_due
-    tried = kept.begun().tried(n_accepted, 1e4)
+    tried = kept.begun().tried(n_accepted)
     for n_more, is_due in ((239, False), (1, True)):
         others = np.random.default_rng(n_more).poisson(1.0, (n_more, N_WORDS))
         tried, _ = tried.add(sp.csr_array(others.astype(float)), PLENTY, ENTROPY)
@@ -125,17 +125,13 @@ def test_trials_are_due_when_the_stream_has_grown(n_accepted, X):
 
 
 @pytest.mark.parametrize(("n_accepted", "growth"), [(1, 2), (0, 4)])
-def test_later_trials_wait_for_growth_and_time(n_accepted, growth):
-    """Once the stream is longer they may take a share of the time."""
-    n_docs = 300_000.0
-    reservoir = replace(Reservoir.empty(5, 0), n_before=n_docs, n_next=200_000.0)
+def test_later_trials_wait_until_the_stream_has_grown(n_accepted, growth):
+    """Twice as large since trials began; later after trials without success."""
+    reservoir = replace(Reservoir.empty(5, 0), n_before=3000.0, n_next=2000.0)
     assert reservoir.is_due
-    tried = reservoir.begun().tried(n_accepted, n_visits=1e5)
-    assert not tried.is_due
-    grown = replace(tried, n_before=growth * n_docs)
-    assert grown.is_due
-    assert not replace(grown, n_visits=grown.n_before).is_due  # there is no time
-    assert not replace(reservoir, n_before=50_000.0, n_next=2_000.0).is_due
+    tried = replace(reservoir.begun(), n_before=3500.0).tried(n_accepted)
+    assert not replace(tried, n_before=growth * 3000.0 - 1.0).is_due
+    assert replace(tried, n_before=growth * 3000.0).is_due
 
 
 def test_documents_of_one_token_leave_nothing_to_judge_by():
@@ -158,13 +154,13 @@ def test_calls_that_score_worse_make_trials_due_early():
         worse = worse.scored(scores_of(rng, 100, mean=-4.2))
     assert worse.is_due_early
     assert not reservoir.scored(scores_of(rng, 100, mean=-3.0)).is_due_early  # better
-    tried = worse.begun().tried(0, 0.0)
+    tried = worse.begun().tried(0)
     assert not tried.is_due_early
     for _ in range(3):  # the stream has hardly grown since
         tried = tried.scored(scores_of(rng, 100, mean=-4.4))
     assert tried.surprise > worse.surprise > 0.0
     assert not tried.is_due_early
-    assert worse.tried(1, 0.0).n_scored == 0.0
+    assert worse.tried(1).n_scored == 0.0
 
 
 def test_record_of_scores_is_that_of_all_at_once():

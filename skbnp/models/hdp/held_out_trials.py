@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.statistics import multiply
@@ -628,7 +629,7 @@ class StreamTrials(HeldOutTrials):
     The learner is that of a copy of the stream's posterior.
     """
 
-    n_visits: float  # of documents so far
+    missed: list[sp.csr_array]  # documents that the stream has learned meanwhile
 
     #: The copy is read when all trials are over: it need not hold what is as good.
     is_unseen = True
@@ -645,7 +646,7 @@ class StreamTrials(HeldOutTrials):
         start.n_passes = length
         self._record(start, result)
         start.logs[(length + 1) // 2] = start.logs[length]
-        self.n_visits = 0.0
+        self.missed = []
 
     def begin_first(self) -> None:
         """Begin the first trial, if there is one."""
@@ -664,7 +665,6 @@ class StreamTrials(HeldOutTrials):
                 break
             n_spent += cost
             self.one_pass(beside)
-        self.n_visits += n_spent
         return self.are_over
 
     @property
@@ -729,7 +729,8 @@ def end_on_sample(
 ) -> int:
     """Let a stream of `n_docs` have what trials over a sample of it have found.
 
-    Returns the number of trials that were accepted.
+    Documents that these topics have missed count as not learned. Returns the number of
+    trials that were accepted.
     """
     if not trials.n_accepted:
         return 0
@@ -740,4 +741,5 @@ def end_on_sample(
         adopt(posterior, copy, monitor)
         posterior.alike = min(trials.alike), max(trials.alike)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
+        posterior.n_seen -= sum(rows.shape[0] for rows in trials.missed)
     return trials.n_accepted

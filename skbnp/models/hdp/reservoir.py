@@ -31,15 +31,11 @@ SLACK, SURPRISE = 0.5, 4.0
 BAD = 2.0
 #: Growth of the stream before trials for this reason.
 GROWTH_BEFORE_SURPRISE = 1.05
-#: Documents of a stream by which trials begin whatever they cost, and those after which
-#: their share of the time is bounded.
-LAST_FREE, FREE_DOCS = 500, 1000
-#: Visits of trials for each document of a stream after these: a quarter of the time
-#: that calls of many documents take. And of trials for each document of their sample.
-VISITS_PER_DOC, VISITS_OF_TRIALS = 0.8, 100.0
-#: Visits of trials for each document of a call, at most: some ten times as long as it
-#: takes to learn from it.
-VISITS_OF_CALL = 100.0
+#: Documents of a stream after which numbers are tried a second time, if not before.
+SECOND_TRIALS = 500
+#: Visits of trials for each document of a call, at most. Trials over a whole stream are
+#: some hundred visits of each document: they end before it is a third longer.
+VISITS_OF_CALL = 400.0
 #: More documents than any stream has.
 NEVER = 1e100
 #: Largest key.
@@ -79,7 +75,6 @@ class Reservoir:
     mean_score: float = 0.0  # of these, nats per token
     score_spread: float = 0.0  # sum of squared differences from it
     surprise: float = 0.0  # standard errors by which calls since were worse
-    n_visits: float = 0.0  # by trials that began after the first documents
 
     @classmethod
     def empty(cls, n_words: int, n_seen: int) -> "Reservoir":
@@ -101,22 +96,14 @@ class Reservoir:
 
     @property
     def is_due(self) -> bool:
-        """Whether other numbers of topics should be tried, and there is time for it."""
-        is_first = self.n_next <= LAST_FREE
-        has_time = is_first or self._n_affordable >= FEWEST_DOCS
-        return self.n_docs >= self.n_next and has_time
+        """Whether other numbers of topics should be tried."""
+        return self.n_docs >= self.n_next
 
     @property
     def is_due_early(self) -> bool:
         """Whether calls score worse, and there is more to try numbers on."""
         has_grown = self.n_docs >= GROWTH_BEFORE_SURPRISE * self.n_last
         return self.is_surprised and has_grown
-
-    @property
-    def _n_affordable(self) -> float:
-        """Documents of a sample that there is time for trials over."""
-        n_visits = VISITS_PER_DOC * (self.n_docs - FREE_DOCS) - self.n_visits
-        return n_visits / VISITS_OF_TRIALS
 
     @property
     def is_surprised(self) -> bool:
@@ -138,14 +125,13 @@ class Reservoir:
         """Return the same when trials begin."""
         return replace(self, n_last=self.n_docs)
 
-    def tried(self, n_accepted: int, n_visits: float) -> "Reservoir":
-        """Return the same after trials of which so many were accepted."""
+    def tried(self, n_accepted: int) -> "Reservoir":
+        """Return the same after trials of which some were accepted."""
         growth = GROWTH if n_accepted else GROWTH_AFTER_REJECTION
-        n_next, is_free = growth * self.n_last, self.n_next <= LAST_FREE
-        if self.n_last < LAST_FREE:
-            n_next = min(n_next, LAST_FREE)
-        n_visits = self.n_visits + (0.0 if is_free else n_visits)
-        tried = replace(self, n_next=n_next, surprise=0.0, n_visits=n_visits)
+        n_next = growth * self.n_last
+        if self.n_last < SECOND_TRIALS:
+            n_next = min(n_next, SECOND_TRIALS)
+        tried = replace(self, n_next=n_next, surprise=0.0)
         if n_accepted:  # of other topics, others are usual
             tried = replace(tried, n_scored=0.0, mean_score=0.0, score_spread=0.0)
         return tried
@@ -229,13 +215,8 @@ class Reservoir:
 
     def held_out(self, rng: np.random.Generator) -> HeldOut | None:
         """Return what trials learn from and are judged by, if there is anything."""
-        keys, counts = self.keys, self.counts
-        n_docs = max(int(self._n_affordable), FEWEST_DOCS)
-        if self.n_next > LAST_FREE and n_docs < len(keys):
-            rows = np.sort(np.argsort(keys)[:n_docs])
-            keys, counts = keys[rows], counts[rows]
-        judges = _are_held_out(keys, counts, self.last_held_key)
-        return split(counts, np.flatnonzero(judges), rng)
+        judges = _are_held_out(self.keys, self.counts, self.last_held_key)
+        return split(self.counts, np.flatnonzero(judges), rng)
 
 
 def _are_held_out(

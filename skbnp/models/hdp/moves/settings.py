@@ -10,7 +10,7 @@ from skbnp.inference.edits import Remove, apply, sparing
 from skbnp.inference.posterior import Posterior
 from skbnp.utils.settings import check_settings, repr_settings
 
-__all__ = ["SplitMerge", "end_light", "end_unused"]
+__all__ = ["SplitMerge", "end_unused"]
 
 LEAST = {"births": 0, "prune_patience": 1, "trial_passes": 1}
 CHOICES = {
@@ -164,19 +164,9 @@ class SplitMerge:
 
 def end_unused(moves: SplitMerge, posterior: Posterior) -> list[int]:
     """End topics that hold hardly a token of the corpus; return their columns."""
-    return _end_below(moves.prune_tokens, posterior)
-
-
-def end_light(posterior: Posterior, share: float) -> list[int]:
-    """End topics of a smaller share of the mean tokens; return their columns."""
-    mean = posterior.global_stats.topic_words.tokens.mean()
-    return _end_below(share * float(mean), posterior)
-
-
-def _end_below(n_tokens: float, posterior: Posterior) -> list[int]:
     words = posterior.global_stats.topic_words
     mass = words.tokens
-    is_ending = (mass < n_tokens) & ~words.is_known
+    is_ending = (mass < moves.prune_tokens) & ~words.is_known
     gone = np.flatnonzero(sparing(is_ending, mass))
     if len(gone):
         apply(Remove(posterior.ids[gone].tolist()), posterior)
