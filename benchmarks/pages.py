@@ -2,7 +2,7 @@
 
 `README.md` is the index: each row names a script and its pages. A page depends on its
 script, on the modules of the package that the script imports, and on all that these
-import. `pages.py stale` counts, for each page, the later commits that changed one of
+import. `pages.py outdated` counts, for each page, the later commits that changed one of
 these files; `pages.py dates` writes the last column of the index, the day on which the
 oldest page of a row was measured.
 """
@@ -135,7 +135,7 @@ def changes(commit, files):
         return None
 
 
-def stale():
+def outdated():
     """List (page, commit, changes since, what it lacks), most changes first."""
     result = []
     for _, scripts, pages in rows():
@@ -159,14 +159,14 @@ def dated(line, pages):
 def main():
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["stale", "dates"])
+    parser.add_argument("what", choices=["outdated", "dates"])
     if parser.parse_args().what == "dates":
         lines = INDEX.read_text(encoding="utf-8").splitlines()
         for number, _, pages in rows():
             lines[number] = dated(lines[number], pages)
         INDEX.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return
-    for page, commit, since, lacks in stale():
+    for page, commit, since, lacks in outdated():
         number = "unknown" if since is None else len(since)
         without = f", does not name {', '.join(lacks)}" if lacks else ""
         print(f"{page}: {number} changes since {commit}{without}")

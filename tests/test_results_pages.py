@@ -80,10 +80,10 @@ def repository(tmp_path, monkeypatch):
     "name",
     ["benchmarks/script.py", "skbnp/models/measured.py", "skbnp/models/below.py"],
 )
-def test_a_page_is_stale_once_a_file_that_it_depends_on_changes(name, repository):
+def test_a_page_is_outdated_once_a_file_that_it_depends_on_changes(name, repository):
     repository("skbnp/models/other.py")
-    assert pages.stale() == []
+    assert pages.outdated() == []
     repository(name)
-    ((page, _, since, lacks),) = pages.stale()
+    ((page, _, since, lacks),) = pages.outdated()
     assert (page, lacks) == ("page", [])
     assert [subject.split(" ", 1)[1] for subject in since] == [f"change {name}"]

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Self
+from typing import Any, Self
 from weakref import WeakSet
 
 import numpy as np
@@ -109,7 +109,7 @@ class WordTopics:
     #: Factors of the table, one after the other, before `scale`; of a copy.
     _factors: tuple[float, ...] = ()
     #: All that share the table, this one included; None if it is not shared.
-    _sharing: "WeakSet[WordTopics] | None" = None
+    _sharing: WeakSet[Any] | None = None
 
     def __init__(self, values: Array, seen: SeenWords | None = None):
         self._values = np.ascontiguousarray(values)

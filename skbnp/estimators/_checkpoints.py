@@ -108,9 +108,7 @@ class FitRecord:
     def _check(self, label: Mapping[str, str], file: FitFile) -> None:
         if "rows of X" not in label:  # the fit has ended
             return
-        free = {"start"} if file.is_loaded else set()
-        names = sorted((label.keys() | self._label.keys()) - free)
-        other = [name for name in names if label.get(name) != self._label.get(name)]
+        other = self._differing(label, file)
         if other:
             raise ValueError(
                 f"{str(file.path)!r} is a checkpoint of another fit that has not "
@@ -119,13 +117,19 @@ class FitRecord:
                 f"{SIDE_BY_SIDE}"
             )
 
+    def _differing(self, label: Mapping[str, str], file: FitFile) -> list[str]:
+        """Names of what differs between this fit and that of a label."""
+        free = {"start"} if file.is_loaded else set()
+        names = sorted((label.keys() | self._label.keys()) - free)
+        return [name for name in names if label.get(name) != self._label.get(name)]
+
     def _refuse_other(self, file: FitFile) -> None:
         """Raise if another fit has written the file since this one began."""
         is_first = file not in self._stamps
         if not is_first and self._stamps[file] in (None, file.stamp()):
             return
         label = file.label() or {}
-        is_other = label and label != self._label
+        is_other = bool(label) and bool(self._differing(label, file))
         if is_other and not (is_first and "rows of X" not in label):
             raise ValueError(
                 f"{str(file.path)!r} is written by another fit at the same time. "

@@ -832,18 +832,25 @@ class HDP(VariationalTopicModel):
         scores = score_documents(posterior, some, executor)
         is_bad = posterior.reservoir.are_bad(scores)
         posterior.reservoir = posterior.reservoir.scored(scores)
-        if not (self._is_collapsed and moves.births) or posterior.trials is not None:
+        if not (self._is_collapsed and moves.births):
             return
         entropy, n_words = posterior.seed_entropy, some.shape[1]
         surprises = posterior.surprises or Surprises.empty(n_words)
         if surprises.proposal is not None:
-            rng = stream(entropy, Purpose.MOVE, posterior.n_steps, 1)
+            rng, born = (
+                stream(entropy, Purpose.MOVE, posterior.n_steps, 1),
+                surprises.born,
+            )
             surprises = judge_proposal(
                 posterior, surprises, some, rng, executor, monitor
             )
+            if surprises.born != born:
+                posterior.trials = None  # of topics without these
         bad = posterior.reservoir.select_learned(some[is_bad], entropy)
         surprises = surprises.with_documents(bad)
-        if surprises.is_due(posterior.reservoir.is_surprised):
+        is_surprised = posterior.reservoir.is_surprised
+        is_free = posterior.trials is None or is_surprised
+        if is_free and surprises.is_due(is_surprised):
             surprises = propose(posterior, surprises, executor)
             posterior.reservoir = posterior.reservoir.calmed()
         posterior.surprises = surprises
@@ -868,7 +875,9 @@ class HDP(VariationalTopicModel):
         local_step, n_visits = self._local_step(executor), VISITS_OF_CALL * n_new
         if trials is None:
             is_late = reservoir.is_due_early and not self._is_collapsed
-            if not (reservoir.is_due or is_late):
+            surprises = posterior.surprises
+            is_judging = surprises is not None and surprises.proposal is not None
+            if is_judging or not (reservoir.is_due or is_late):
                 return []
             rng = stream(
                 posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps

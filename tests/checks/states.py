@@ -22,6 +22,8 @@ __all__ = [
 TIMES = frozenset({"seconds"})
 #: What sparse arrays note about their entries; files hold the entries alone.
 NOTES = frozenset({"_has_canonical_format", "_has_sorted_indices"})
+#: Which copies read the same table, which changes no number.
+SHARING = "_sharing"
 
 
 def snapshot(estimator):
@@ -86,11 +88,12 @@ def _array_differences(left, right, path):
 
 
 def _part_differences(left, right, ignore, path, visited):
+    left_out = {*ignore, SHARING}
     for name in left.keys() ^ right.keys():
-        if name not in ignore:
+        if name not in left_out:
             yield f"{path}.{name}: only on one side"
     for name in left.keys() & right.keys():
-        if name not in ignore:
+        if name not in left_out:
             yield from differences(
                 left[name], right[name], ignore, f"{path}.{name}", visited
             )

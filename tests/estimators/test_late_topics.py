@@ -14,8 +14,8 @@ from skbnp.models.hdp import late_topics, reservoir
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 
 N_TOPICS, N_LATE, BEGIN = 8, 2, 700
-#: What copies have for themselves: clocks, and who reads the same table.
-OWN = TIMES | NOTES | {"monitor", "_sharing"}
+#: What copies have for themselves.
+OWN = TIMES | NOTES | {"monitor"}
 
 
 def plant(n_docs, seed, begin=BEGIN):

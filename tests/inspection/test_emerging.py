@@ -46,8 +46,9 @@ def alarms(seed, n_chunks, planted):
 
 
 def test_a_planted_topic_is_named_within_three_chunks():
-    first, _ = alarms(0, START + 3, planted=True)
-    assert first is not None
+    """In two of three streams, where 9 of 10 are expected."""
+    first = [alarms(seed, START + 3, planted=True)[0] for seed in range(3)]
+    assert sum(place is not None for place in first) >= 2
 
 
 def test_a_quiet_stream_has_no_alarm():

@@ -15,6 +15,8 @@ MOST_DOCS = 150
 #: New documents that are predicted badly before topics are proposed for them; twice as
 #: many after each proposal in vain, up to a limit.
 FIRST_WAIT, MOST_WAIT = 50, 400
+#: Those that are enough where scores of calls have fallen.
+WAIT_OF_SURPRISE = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Surprises:
 
     def is_due(self, is_surprised: bool) -> bool:
         """Whether to propose topics; soon where scores have fallen."""
-        n_wait = FIRST_WAIT if is_surprised else self.n_wait
+        n_wait = WAIT_OF_SURPRISE if is_surprised else self.n_wait
         return self.proposal is None and self.n_new >= n_wait
 
     def proposed(self, proposal: Proposal | None) -> "Surprises":

@@ -280,7 +280,7 @@ def test_what_rows_say_is_of_the_nodes_that_are_left(monkeypatch):
         lambda state, stats: [Remove(ends)] if ends in state.tree else [],
     )
     none = EpochStats.zero(len(state.tree), X.shape[1])
-    visited = assignments._visit(EpochModel(PRIORS), state, none, X, map)
+    visited = assignments._score_all(EpochModel(PRIORS), state, none, X, map)
     assert ends not in visited.state.tree
     new_assignments = sum_rows(visited.state.tree, visited.memo, X)
     assert_allclose(new_assignments.masses.sum(), X.shape[0])
