@@ -174,8 +174,7 @@ class HDP(VariationalTopicModel):
     random_state : int, RandomState instance or None, default=None
         Start and order of documents. The same int gives the same bits.
     verbose : int, default=0
-        Passes between messages; 0 for none. For a progress bar use
-        ``set_callbacks(sklearn.callback.ProgressBar())``.
+        Passes between messages; 0 for none.
     warm_start : bool, default=False
         Whether `fit` goes on from the present topics.
 
@@ -195,8 +194,7 @@ class HDP(VariationalTopicModel):
     n_components_range_ : tuple of (int, int) or None
         Smallest and largest number of topics within one standard error of the best.
     emerged_component_ids_ : ndarray of int
-        Ids of topics that `partial_fit` began late, because documents were predicted
-        worse than those before, in order.
+        Ids of topics that `partial_fit` began for documents predicted badly, in order.
     component_ids_ : ndarray of shape (n_components_,)
         The number of each topic, which it keeps for life and by which summaries,
         figures, `get_feature_names_out` and edits refer to it.
@@ -211,9 +209,8 @@ class HDP(VariationalTopicModel):
     word_discount_, word_concentration_ : float
         With T first uses among N tokens of a document, the next token is a first use
         with probability (c + d T) / (c + N). d = 0 and c = inf: none is repeated.
-    elbo_ : float
+    elbo_, log_predictive_ : float
         Mean-field: bound of the (online: recent) training data, nats per token.
-    log_predictive_ : float
         Collapsed: log probability of a training token given all others, in nats.
     converged_ : bool
         Whether the last `fit` ended by `tol`, with no trial left.
@@ -222,10 +219,8 @@ class HDP(VariationalTopicModel):
         `n_merges`, and once per pass `elbo` or `log_predictive`, else nan.
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
-    n_features_in_ : int
-        Size of the vocabulary.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the terms, if `X` had them.
+    n_features_in_, feature_names_in_ : int and ndarray of shape (n_features_in_,)
+        Size of the vocabulary, and names of the terms, if `X` had them.
 
     See Also
     --------
@@ -235,14 +230,11 @@ class HDP(VariationalTopicModel):
     -----
     The updates are Eqs. (3) to (7) of [1]_ (mean-field) or the zero-order step of [2]_.
     `doc/derivations/hdp.rst` has the equations, the trials and departures from [1]_.
-    `partial_fit` tries other numbers of topics after 250 and 500 documents and whenever
-    the stream has doubled, some passes in each call, on a random sample of the stream,
-    which is part of the model. A few topics at a time are born from documents that are
-    predicted worse than those before, once the next ones gain by it.
-    In fits to fewer than 10,000 tokens, or 25,000 of documents of fewer than 20, each
-    document judges once what is learned from the others, in the first pass (a
-    `Checkpoint` begins after it), and `fit` warns where very different numbers of
-    topics predict alike.
+    `partial_fit` tries other numbers of topics after 250 and 500 documents and at each
+    doubling, on a random sample that is part of the model; between trials topics are
+    born from documents that are predicted badly. In fits to fewer than 10,000 tokens
+    (25,000 of short documents) each document judges once what is learned from the
+    others, and `fit` warns where documents do not determine the number of topics.
 
     References
     ----------
