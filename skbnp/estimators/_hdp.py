@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
+from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._cautions import warn_if_many_topics, warn_if_unsure
 from skbnp.estimators._given_topics import n_given
@@ -79,6 +80,7 @@ from skbnp.models.hdp.reservoir import (
 from skbnp.models.hdp.surprises import Surprises
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.sparse import with_columns
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval, Options, StrOptions, check_is_fitted
 from skbnp.utils.warnings import warn_caller
@@ -144,9 +146,8 @@ class HDP(VariationalTopicModel):
     corpus_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma priors of the concentrations, both > 0.
     split_merge : bool or SplitMerge, default=True
-        Whether the number of topics changes. True: other numbers are tried and judged
-        by held-out documents. A `SplitMerge` has the details, among them judgement by
-        the bound as in [1]_.
+        True: other numbers of topics are tried, and held-out documents judge. A
+        `SplitMerge` has the details, among them judgement by the bound as in [1]_.
     batch_size : int or "auto", default="auto"
         Documents of a minibatch, at most. "auto": 128, or enough for 4,000 tokens.
     learning_offset, learning_decay : float, default=1.0, 0.5
@@ -174,7 +175,8 @@ class HDP(VariationalTopicModel):
     random_state : int, RandomState instance or None, default=None
         Start and order of documents. The same int gives the same bits.
     verbose : int, default=0
-        Passes between messages; 0 for none.
+        Passes between messages; 0 for none. For a progress bar use
+        ``set_callbacks(sklearn.callback.ProgressBar())``.
     warm_start : bool, default=False
         Whether `fit` goes on from the present topics.
 
@@ -219,8 +221,10 @@ class HDP(VariationalTopicModel):
         `n_merges`, and once per pass `elbo` or `log_predictive`, else nan.
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
-    n_features_in_, feature_names_in_ : int and ndarray of shape (n_features_in_,)
-        Size of the vocabulary, and names of the terms, if `X` had them.
+    n_features_in_ : int
+        Size of the vocabulary.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the terms, if `X` had them.
 
     See Also
     --------
@@ -231,10 +235,9 @@ class HDP(VariationalTopicModel):
     The updates are Eqs. (3) to (7) of [1]_ (mean-field) or the zero-order step of [2]_.
     `doc/derivations/hdp.rst` has the equations, the trials and departures from [1]_.
     `partial_fit` tries other numbers of topics after 250 and 500 documents and at each
-    doubling, on a random sample that is part of the model; between trials topics are
-    born from documents that are predicted badly. In fits to fewer than 10,000 tokens
-    (25,000 of short documents) each document judges once what is learned from the
-    others, and `fit` warns where documents do not determine the number of topics.
+    doubling; between trials topics are born from documents that are predicted badly. In
+    fits to fewer than 10,000 tokens (25,000 of short documents) each document judges
+    once, and `fit` warns where documents do not determine the number of topics.
 
     References
     ----------
@@ -438,9 +441,9 @@ class HDP(VariationalTopicModel):
             surprises = posterior.surprises
             if surprises is not None:
                 surprises = surprises.widened(len(vocabulary.names))
-            posterior = replace(
-                posterior, reservoir=reservoir, surprises=surprises, trials=None
-            )
+            posterior = replace(posterior, reservoir=reservoir, surprises=surprises)
+            if isinstance(posterior.global_stats.topic_words, KnownWordTopics):
+                posterior.trials = None  # of known topics without the new terms
         return posterior
 
     def _publish_edits(self):
@@ -814,9 +817,8 @@ class HDP(VariationalTopicModel):
                 posterior, end - begin, learned, executor, monitor, moves
             )
             if missed:
-                super()._learn_chunk(
-                    posterior, sp.vstack(missed, format="csr"), executor, monitor
-                )
+                rows = sp.vstack([with_columns(X, counts.shape[1]) for X in missed])
+                super()._learn_chunk(posterior, rows, executor, monitor)
             begin = end
 
     def _notice(self, posterior, some, executor, monitor, moves) -> None:
@@ -894,7 +896,7 @@ class HDP(VariationalTopicModel):
                 self._learns_burstiness,
             )
         else:
-            trials.attach(local_step)
+            trials = trials.resumed(local_step)
             trials.missed.append(learned)
         if n_visits <= 0.0 or not trials.advance(n_visits):
             trials.attach(None)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["csr", "take_rows"]
+__all__ = ["csr", "take_rows", "with_columns"]
 
 _EMPTY = sp.csr_array((1, 1))
 _MOST = np.iinfo(np.int32).max
@@ -72,3 +72,8 @@ def take_rows(X: sp.csr_array, rows: NDArray[np.intp] | slice) -> sp.csr_array:
     places = np.arange(limits[-1]) + (begins - limits[:-1]).repeat(lengths)
     shape = len(rows), X.shape[1]
     return csr(X.data[places], X.indices[places], limits, shape)
+
+
+def with_columns(X: sp.csr_array, n_columns: int) -> sp.csr_array:
+    """Return the same rows with further columns, which hold nothing."""
+    return sp.csr_array((X.data, X.indices, X.indptr), (X.shape[0], n_columns))

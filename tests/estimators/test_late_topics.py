@@ -1,8 +1,10 @@
 """Topics that begin late in a stream, and what calls may spend on trials."""
 
+import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -120,17 +122,32 @@ def paused():
     return hdp, X[260:]
 
 
-@pytest.mark.parametrize("copied", ["pickled", "saved"])
+@pytest.mark.parametrize("copied", ["pickled", "saved", "shallow"])
 def test_trials_go_on_in_a_copy(copied, tmp_path):
+    """A shallow copy has the trials of the other, and leaves them as they are."""
     hdp, rest = paused()
     if copied == "saved":
         skbnp.save(hdp, tmp_path / "hdp.skbnp")
         other = skbnp.load(tmp_path / "hdp.skbnp")
-    else:
+    elif copied == "pickled":
         other = pickle.loads(pickle.dumps(hdp))
+    else:
+        other = copy.copy(hdp)
     for each in (hdp, other):
         learn(each, rest, 20)
     assert_same(learned(hdp), learned(other), ignore=OWN)
+
+
+def test_trials_go_on_where_terms_are_new():
+    X, _ = plant(420, seed=3, begin=0)
+    frame = pd.DataFrame(X.toarray(), columns=[f"w{n:03d}" for n in range(200)])
+    hdp = learn(HDP(2, random_state=0), frame[:260].iloc[:, :180], 20)
+    assert hdp._posterior.trials is not None
+    learn(hdp, frame[260:], 20)
+    assert hdp._posterior.trials is None
+    assert hdp._posterior.reservoir.n_next > reservoir.FIRST_TRIALS  # they have ended
+    assert hdp.components_.shape[1] == 200
+    assert hdp.n_components_ > 2
 
 
 def test_an_edit_ends_trials():

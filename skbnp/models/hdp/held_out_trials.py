@@ -14,6 +14,7 @@ these documents are predicted best from their other words.
 
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -680,6 +681,13 @@ class StreamTrials(HeldOutTrials):
         """Whether no pass is left."""
         return self.final is not None and (not self.n_accepted or self.has_ended)
 
+    def resumed(self, local_step: Any) -> "StreamTrials":
+        """Return a copy that goes on by another local step; documents are shared."""
+        rows = self.held_out, self.held_out.train, self.held_out.train.X
+        other = deepcopy(self, {id(each): each for each in rows})
+        other.attach(local_step)
+        return other
+
     def attach(self, local_step: Any) -> None:
         """Let learners visit documents by another step; None between calls."""
         for learner in (self.model.learner, self.run.learner):
@@ -737,6 +745,9 @@ def end_on_sample(
     copy = trials.posterior
     multiply(copy.global_stats, n_docs / trials.held_out.train.n_docs)
     copy.global_stats.topic_words.trim()
+    n_words = posterior.global_stats.topic_words.shape[0]
+    if n_words > copy.global_stats.topic_words.shape[0]:  # new terms came meanwhile
+        copy.global_stats.topic_words.widen(n_words)
     with commit():
         adopt(posterior, copy, monitor)
         posterior.alike = min(trials.alike), max(trials.alike)

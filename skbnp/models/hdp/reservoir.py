@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.models.hdp.held_out import HeldOut, n_judges, split
+from skbnp.utils.sparse import with_columns
 
 __all__ = ["LAST_KEY", "SCORED", "Reservoir", "document_keys", "has_doubled"]
 
@@ -163,9 +164,7 @@ class Reservoir:
 
     def widened(self, n_words: int) -> "Reservoir":
         """Return the same documents with further words, which they do not have."""
-        counts = self.counts
-        parts = counts.data, counts.indices, counts.indptr
-        return replace(self, counts=sp.csr_array(parts, (counts.shape[0], n_words)))
+        return replace(self, counts=with_columns(self.counts, n_words))
 
     def add(
         self, X: sp.csr_array, n_tokens: float, seed_entropy: int

@@ -6,6 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.utils.sparse import with_columns
+
 __all__ = ["Proposal", "Surprises"]
 
 Array = NDArray[np.float64]
@@ -96,12 +98,8 @@ class Surprises:
 
     def widened(self, n_words: int) -> "Surprises":
         """Return the same with further words, which no document has."""
-        wide = replace(self, counts=_widened(self.counts, n_words))
+        wide = replace(self, counts=with_columns(self.counts, n_words))
         if self.proposal is None:
             return wide
-        topics = _widened(self.proposal.topics, n_words)
+        topics = with_columns(self.proposal.topics, n_words)
         return replace(wide, proposal=replace(self.proposal, topics=topics))
-
-
-def _widened(X: sp.csr_array, n_words: int) -> sp.csr_array:
-    return sp.csr_array((X.data, X.indices, X.indptr), (X.shape[0], n_words))
