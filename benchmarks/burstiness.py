@@ -349,7 +349,7 @@ def main():
                 or row["model"] not in given.models
             ]
             for row in run(corpus, seed, given.models):
-                print(*(row[name] for name in COLUMNS), flush=True)
+                print(*(row.get(name) for name in COLUMNS), flush=True)
                 rows.append(row)
     order = CHOICE + REPORT
     rows.sort(key=lambda r: (order.index(r["corpus"]), r["model"], r["seed"]))

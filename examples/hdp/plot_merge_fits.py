@@ -23,8 +23,11 @@ from skbnp.inspection import align_components, top_terms
 docs = load_docstrings(remove=("code", "references"))
 packages = np.array(docs.target_names)[docs.target]
 rng = np.random.default_rng(0)
-scipy = rng.permutation(np.flatnonzero(np.char.startswith(packages, "scipy")))
-sklearn = rng.permutation(np.flatnonzero(np.char.startswith(packages, "sklearn")))
+scipy, sklearn = (
+    rng.permutation(np.flatnonzero(np.char.startswith(packages, name)))[:600]
+    for name in ("scipy", "sklearn")
+)
+most, few = 3 * len(scipy) // 4, len(sklearn) // 4
 
 
 def counts_of(rows):
@@ -37,10 +40,14 @@ def counts_of(rows):
 
 
 places = {
-    "North": counts_of(np.concatenate([scipy[:450], sklearn[:150]])),
-    "South": counts_of(np.concatenate([scipy[450:600], sklearn[150:600]])),
+    "North": counts_of(np.concatenate([scipy[:most], sklearn[:few]])),
+    "South": counts_of(np.concatenate([scipy[most:], sklearn[few:]])),
 }
-fits = {name: HDP(random_state=0).fit(frame[120:]) for name, frame in places.items()}
+n_kept = {name: len(frame) // 5 for name, frame in places.items()}
+fits = {
+    name: HDP(random_state=0).fit(frame[n_kept[name] :])
+    for name, frame in places.items()
+}
 merged = merge_fits(list(fits.values()))
 for name, fit in [*fits.items(), ("merged", merged)]:
     print(f"{name}: {fit.n_components_} topics, {fit.n_features_in_} terms")
@@ -73,7 +80,9 @@ plt.show()
 # place, or better, and knows the terms of both.
 for name, frame in places.items():
     for of, fit in [*fits.items(), ("merged", merged)]:
-        rows = frame[:120].reindex(columns=fit.feature_names_in_, fill_value=0)
+        rows = frame[: n_kept[name]].reindex(
+            columns=fit.feature_names_in_, fill_value=0
+        )
         known = frame.columns.isin(fit.feature_names_in_).mean()
         score = fit.score(rows)
         print(f"{name} by {of}: {score:.2f} nats per token, {known:.0%} of the terms")

@@ -63,17 +63,17 @@ def test_planted_topics_are_found(start):
     assert abs(HDP(start, random_state=0).fit(X).n_components_ - 15) <= 2
 
 
-def short_documents(length, concentration):
+def short_documents(length, concentration, n_docs=3000):
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(200, 0.3), size=3)
-    proportions = rng.dirichlet(np.full(3, concentration), size=3000)
+    proportions = rng.dirichlet(np.full(3, concentration), size=n_docs)
     return sp.csr_array(rng.multinomial(length, proportions @ topics))
 
 
 @pytest.mark.long
 def test_births_begin_anew_where_words_alone_predict_better(capsys):
     """Of five tokens: 200 topics are worse than none, and so are those born then."""
-    X = short_documents(5, 1.0)
+    X = short_documents(5, 1.0, 5200)  # more tokens than are judged in several splits
     assert HDP(200, random_state=0, verbose=100).fit(X).n_components_ == 1
     trials = re.findall(r"trial of (\d+) topics (\w+)", capsys.readouterr().out)
     at = trials.index(("1", "accepted"))
