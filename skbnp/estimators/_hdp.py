@@ -816,8 +816,9 @@ class HDP(VariationalTopicModel):
             missed = self._try_numbers(
                 posterior, end - begin, learned, executor, monitor, moves
             )
+            missed = [with_columns(X, counts.shape[1]) for X in missed if X.shape[0]]
             if missed:
-                rows = sp.vstack([with_columns(X, counts.shape[1]) for X in missed])
+                rows = sp.vstack(missed, format="csr")
                 super()._learn_chunk(posterior, rows, executor, monitor)
             begin = end
 
