@@ -65,9 +65,13 @@ def test_slopes_of_shuffled_labels_are_not():
 
 @pytest.mark.long
 def test_intervals_hold_the_planted_slope():
-    """Expected 89 and 86 of 100; 82 and 77 if a topic in two shapes is two."""
+    """Expected 89 and 86 of 100; 82 and 77 if a topic in two shapes is two.
+
+    The standard error of 100 draws is 3.6 at 85: 78 are two of these below it.
+    """
     result = np.array([inside(seed) for seed in range(100)])
-    assert (result.sum(axis=0) >= 82).all()
+    assert (result.sum(axis=0) >= 78).all()
+    assert result.mean() >= 0.8
 
 
 @pytest.fixture(scope="module")
