@@ -211,14 +211,14 @@ class WordTopics:
 
     def growth(self, eta: float) -> tuple[Array, Array]:
         """Sums of lnG(eta + S) - lnG(eta) and S psi(eta + S) by topic."""
-        self._settle()
+        self._apply_factors()
         growths, moments = np.zeros_like(self.total), np.zeros_like(self.total)
         growth(self._seen_rows, self._scale, eta, growths, moments)
         return growths, moments
 
     def joint_growth(self, eta: float, one: int, other: int) -> float:
         """Rise of the growth if two topics are one; reads the columns of both."""
-        self._settle()
+        self._apply_factors()
         return joint_growth(self._seen_rows, self._scale, eta, one, other)
 
     def entries(self, rows: WordRows) -> Array:
@@ -247,7 +247,7 @@ class WordTopics:
         `run` maps over parts of them, where there are many. The largest means of the
         words go to `tops`, (n_words,).
         """
-        self._settle()
+        self._apply_factors()
         return self._weights(words, norm, eta, weighting, run, fill_rows, tops)
 
     def mean_weights(
@@ -408,7 +408,7 @@ class WordTopics:
             flat = self._values.reshape(-1)[: shape[0] * n_columns]
             self._values = flat.copy().reshape(shape)
 
-    def _settle(self) -> None:
+    def _apply_factors(self) -> None:
         """Multiply the factors of a copy into the table; only the scale is left."""
         if self._factors:
             self._own()

@@ -805,7 +805,7 @@ class HDP(VariationalTopicModel):
             end = begin + self._next_part(posterior.reservoir, n_left, batch_size)
             if posterior.n_steps > 0:
                 some = counts[begin:end][evenly(end - begin, SCORED)]
-                self._notice(posterior, some, executor, monitor, moves)
+                self._score_new(posterior, some, executor, monitor, moves)
             posterior.reservoir, learned = posterior.reservoir.add(
                 counts[begin:end], moves.reservoir_tokens, posterior.seed_entropy
             )
@@ -822,32 +822,30 @@ class HDP(VariationalTopicModel):
                 super()._learn_chunk(posterior, rows, executor, monitor)
             begin = end
 
-    def _notice(self, posterior, some, executor, monitor, moves) -> None:
+    def _score_new(self, posterior, some, executor, monitor, moves) -> None:
         """Score documents before they are learned from; few topics may be born."""
         scores = score_documents(posterior, some, executor)
-        is_bad = posterior.reservoir.are_bad(scores)
+        are_outliers = posterior.reservoir.are_outliers(scores)
         posterior.reservoir = posterior.reservoir.scored(scores)
         if not (self._is_collapsed and moves.births):
             return
         entropy, n_words = posterior.seed_entropy, some.shape[1]
         surprises = posterior.surprises or Surprises.empty(n_words)
         if surprises.proposal is not None:
-            rng, born = (
-                stream(entropy, Purpose.MOVE, posterior.n_steps, 1),
-                surprises.born,
-            )
+            born = surprises.born
+            rng = stream(entropy, Purpose.MOVE, posterior.n_steps, 1)
             surprises = judge_proposal(
                 posterior, surprises, some, rng, executor, monitor
             )
             if surprises.born != born:
                 posterior.trials = None  # of topics without these
-        bad = posterior.reservoir.select_learned(some[is_bad], entropy)
+        bad = posterior.reservoir.select_learned(some[are_outliers], entropy)
         surprises = surprises.with_documents(bad)
         is_surprised = posterior.reservoir.is_surprised
         is_free = posterior.trials is None or is_surprised
         if is_free and surprises.is_due(is_surprised):
             surprises = propose(posterior, surprises, executor)
-            posterior.reservoir = posterior.reservoir.calmed()
+            posterior.reservoir = posterior.reservoir.reset_surprise()
         posterior.surprises = surprises
 
     @staticmethod
@@ -862,11 +860,8 @@ class HDP(VariationalTopicModel):
         What a call spends on them is bounded by its documents. An interrupt ends them:
         they begin anew. Returns documents that adopted topics have not learned.
         """
-        reservoir, trials, posterior.trials = (
-            posterior.reservoir,
-            posterior.trials,
-            None,
-        )
+        reservoir, trials = posterior.reservoir, posterior.trials
+        posterior.trials = None
         local_step, n_visits = self._local_step(executor), VISITS_OF_CALL * n_new
         if trials is None:
             is_late = reservoir.is_due_early and not self._is_collapsed

@@ -98,7 +98,7 @@ def test_documents_that_judge_refuse_topics_of_chosen_ones(monkeypatch):
     """A control: documents that nobody has chosen are needed."""
     monkeypatch.setattr(late_topics, "LEAST_GAIN", -np.inf)
     monkeypatch.setattr(late_topics, "ERRORS", -np.inf)
-    monkeypatch.setattr(reservoir, "BAD", 0.5)
+    monkeypatch.setattr(reservoir, "OUTLIER", 0.5)
     X, _ = plant(1700, seed=1, begin=0)
     assert len(learn(HDP(2, random_state=0), X, 50).emerged_component_ids_) > 1
 

@@ -29,7 +29,7 @@ SCORED, FEWEST_SCORED = 200, 100
 #: these that in all make other numbers of topics due.
 SLACK, SURPRISE = 0.5, 4.0
 #: Standard deviations below the mean at which a document is predicted badly.
-BAD = 2.0
+OUTLIER = 2.0
 #: Growth of the stream before trials for this reason.
 GROWTH_BEFORE_SURPRISE = 1.05
 #: Documents of a stream after which numbers are tried a second time, if not before.
@@ -111,16 +111,16 @@ class Reservoir:
         """Whether calls have been predicted worse than those before."""
         return self.surprise >= SURPRISE
 
-    def calmed(self) -> "Reservoir":
+    def reset_surprise(self) -> "Reservoir":
         """Return one that has acted on its surprise."""
         return replace(self, surprise=0.0)
 
-    def are_bad(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def are_outliers(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Tell documents that are predicted worse than documents were before."""
         if self.n_scored < FEWEST_SCORED or self.n_docs < FIRST_TRIALS:
             return np.zeros(len(scores), bool)
         deviation = np.sqrt(self.score_spread / (self.n_scored - 1.0))
-        return scores < self.mean_score - BAD * deviation
+        return scores < self.mean_score - OUTLIER * deviation
 
     def begun(self) -> "Reservoir":
         """Return the same when trials begin."""

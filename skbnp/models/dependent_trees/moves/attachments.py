@@ -18,7 +18,12 @@ from skbnp.models.dependent_trees.bound import direction_bound, stick_evidence
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Attach, Reverse
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
-from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
+from skbnp.models.dependent_trees.state import (
+    EpochState,
+    EpochStats,
+    TreePriors,
+    reordered,
+)
 from skbnp.models.dependent_trees.updates import known_to_kernels, update_nodes
 from skbnp.trees import Tree
 
@@ -88,17 +93,7 @@ def _part_of(
     state: EpochState, at: Ints, shape: Tree, above: Array, centroid: Array
 ) -> EpochState:
     """Return some nodes as a tree of their own, below a direction."""
-    return replace(
-        state,
-        tree=shape,
-        masses=state.masses[at],
-        history=state.history[at],
-        means=state.means[at],
-        concentrations=state.concentrations[at],
-        past=state.past[at],
-        above=above,
-        centroid=centroid,
-    )
+    return replace(reordered(state, shape, at), above=above, centroid=centroid)
 
 
 def propose_attachments(

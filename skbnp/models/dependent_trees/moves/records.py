@@ -4,6 +4,7 @@ A record names nodes by id and contains all that replaying needs. Replaying draw
 nothing and judges nothing: the same records lead to the same tree, see `Tree.digest`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -41,7 +42,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 
-class Record:
+class Record(ABC):
     """A change of a tree. Fields of subclasses name nodes by id."""
 
     __slots__ = ()
@@ -77,9 +78,9 @@ class Record:
         """Whether the change can still be made after others have changed the tree."""
         return True
 
+    @abstractmethod
     def edit(self, tree: Tree) -> Tree:
         """Return the changed tree."""
-        raise NotImplementedError
 
     def entry(self, step: int) -> Lineage | None:
         """Return the entry of the change in the lineage."""
