@@ -1,7 +1,8 @@
 """Run a script on tiny corpora: `python script_runner.py FOLDER SCRIPT [ARGUMENT ...]`.
 
-The folder takes the corpora and what the script writes. Without arguments, scripts are
-read from the standard input, one JSON list in each line, and the status of each is
+The folder takes the corpora and what the script writes. Scripts that are not among
+`PEERS` of `test_scripts.py` cannot import those packages. Without arguments, scripts
+are read from the standard input, one JSON list in each line, and the status of each is
 written. They run in copies of this process, so that imports are made once, and write to
 `log.txt` in the folder.
 """
@@ -36,6 +37,7 @@ from skbnp import (
     inspection,  # noqa: F401  for the scripts
 )
 from skbnp.models.hdp import cross_fit
+from test_scripts import PACKAGES, PEERS
 
 CORPORA = (
     "ap",
@@ -103,6 +105,8 @@ def make_small_hdp(n_samples=100, **options):
 def main(folder, script, *arguments):
     """Run one script as if by hand, with what it writes in a folder."""
     write_corpora(folder)
+    if script not in PEERS:
+        sys.modules.update(dict.fromkeys(PACKAGES))
     os.environ["SKBNP_DATA"] = str(folder)
     import common
 

@@ -48,7 +48,6 @@ LONG = {
         *("--starts", "10", "--seeds", "0"),
     ],
     "benchmarks/kernels.py": ["--runs", "1"],
-    "benchmarks/nested_hdp.py": ["jacm", "--seeds", "2"],
     "benchmarks/nested.py": ["fits", "--runs", "1", "--documents", "60"],
     "benchmarks/planted_trees.py": [
         *("--recipes", "gibbs", "--settings", "balanced-1"),
@@ -82,7 +81,8 @@ LONG = {
     "examples/trees/plot_docstring_tree.py": [],
     "examples/trees/plot_which_hierarchy.py": [],
 }
-#: These need gensim and tomotopy.
+#: These need other packages with topic models.
+PACKAGES = ("gensim", "tomotopy")
 PEERS = {
     "benchmarks/gibbs.py": [
         *("speed", "quality", "scaling", "--seconds", "0.5", "--runs", "1"),
@@ -91,13 +91,14 @@ PEERS = {
         *("jacm", "--splits", "0", "1", "--seconds", "0.2"),
         *("--models", "HDP", "tomotopy LDA"),
     ],
+    "benchmarks/nested_hdp.py": ["jacm", "--seeds", "2"],
     "benchmarks/peers.py": ["ap", "--seeds", "0", "--seconds", "0.2"],
     "benchmarks/sticks.py": ["loop", "--runs", "1"],
 }
 #: This needs statsmodels, which builds of the documentation have.
 REGRESSIONS = {"examples/hdp/plot_topic_shares.py": []}
 HAS_STATSMODELS = find_spec("statsmodels") is not None
-HAS_PEERS = all(find_spec(name) for name in ("gensim", "tomotopy"))
+HAS_PEERS = all(map(find_spec, PACKAGES))
 #: Run by `clusters/test_processes.py`, and by those who may make networks.
 ELSEWHERE = {"benchmarks/dask_faults.py", "benchmarks/dask_hosts.py"}
 #: No scripts.
