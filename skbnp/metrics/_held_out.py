@@ -22,6 +22,7 @@ from skbnp.models.hdp.fold_in import MeanTopics, mix
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.models.nested_hdp.prediction import NestedPredictor
+from skbnp.rows.splits import MOST_UNITS, with_values
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.fitted import concentration_of, normalised_rows
 from skbnp.utils.random import Purpose, stream
@@ -37,9 +38,6 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-
-#: Units that the split of one document can tell apart (NumPy's sampler ends at 10^9).
-MOST_UNITS = 10**8
 
 
 def split_tokens(
@@ -87,13 +85,10 @@ def split_tokens(
         check_random_state(seed)
     else:
         seed = int(check_random_state(random_state).randint(2**31))
-    held, rest = counts.copy(), counts.copy()
-    held.data = _hold_out(counts, 1.0 - observed, seed)
-    rest.data -= held.data
-    held.data = counts.data - rest.data  # exact, so that the parts sum to the counts
-    held.eliminate_zeros()
-    rest.eliminate_zeros()
-    return rest, held
+    rest = counts.data - _hold_out(counts, 1.0 - observed, seed)
+    # A difference is exact, so that the parts sum to the counts.
+    X_observed, X_held = with_values(counts, rest, counts.data - rest)
+    return X_observed, X_held
 
 
 def _hold_out(X: sp.csr_array, share: float, seed: int) -> Array:

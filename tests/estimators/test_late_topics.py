@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import skbnp
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import HDP
-from skbnp.estimators import SplitMerge
+from skbnp.estimators import SplitMerge, _hdp
 from skbnp.models.hdp import late_topics, reservoir
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 
@@ -101,6 +101,22 @@ def test_documents_that_judge_refuse_topics_of_chosen_ones(monkeypatch):
     monkeypatch.setattr(reservoir, "OUTLIER", 0.5)
     X, _ = plant(1700, seed=1, begin=0)
     assert len(learn(HDP(2, random_state=0), X, 50).emerged_component_ids_) > 1
+
+
+def test_documents_that_judge_stay_as_they_are(monkeypatch):
+    """Those predicted badly are kept afterwards, to propose other topics from."""
+    judged = []
+
+    def judge(posterior, surprises, X, *given):
+        before = X.toarray()
+        result = late_topics.judge_proposal(posterior, surprises, X, *given)
+        judged.append((X.toarray() == before).all())
+        return result
+
+    monkeypatch.setattr(_hdp, "judge_proposal", judge)
+    learn(HDP(2, random_state=0), plant(900, seed=1)[0], 100)
+    assert judged
+    assert all(judged)
 
 
 @pytest.mark.parametrize("size", [20, 100])

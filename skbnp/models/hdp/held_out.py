@@ -39,6 +39,7 @@ from skbnp.models.hdp.fold_in import (
     mix,
 )
 from skbnp.models.hdp.model import HDPState
+from skbnp.rows.splits import deal_tokens, with_values
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.parts import column_sums, row_parts
 from skbnp.utils.sparse import take_rows
@@ -79,8 +80,6 @@ OTHERS = slice(1, None, 2)
 N_FOLDS = 5
 #: When the iteration of a document that judges ends.
 JUDGE_STOP = LocalStop(max_iter=100, tol=1e-3)
-#: Units that a count is split into, at the most.
-MOST_UNITS = 10**8
 #: Smallest topic prior that is learned: under smaller ones topics hardly take up words.
 SMALLEST_PRIOR = 1e-3
 #: Change of log eta by which derivatives are found; the largest step at a time: what
@@ -300,10 +299,7 @@ def fold_words(held_out: HeldOut) -> list[WordFold]:
     for fold in range(N_FOLDS):
         words = np.sort(order[fold::N_FOLDS])
         is_held = np.isin(whole.indices, words)
-        parts = whole.copy(), whole.copy()
-        for counts, is_there in zip(parts, (~is_held, is_held), strict=True):
-            counts.data = whole.data * is_there
-            counts.eliminate_zeros()
+        parts = with_values(whole, whole.data * ~is_held, whole.data * is_held)
         folds.append(WordFold(words, *parts, n_tokens))
     return folds
 
@@ -496,27 +492,12 @@ def deal(
 ) -> Folds | None:
     """Deal the tokens of documents out to their parts at random.
 
-    None if the tokens of fewer than `fewest` can be predicted. A fractional count c is
-    split into ceil(c) equal units. Words that a document has are not left out with all
-    their tokens: they would not be missing at random, and of a small vocabulary ask for
-    many more topics than the documents were drawn with. (The folds of `suit_prior` are
-    of the vocabulary, whatever words a document has.)
+    None if the tokens of fewer than `fewest` can be predicted. Words that a document
+    has are not left out with all their tokens: they would not be missing at random, and
+    of a small vocabulary ask for many more topics than the documents were drawn with.
+    (The folds of `suit_prior` are of the vocabulary, whatever words a document has.)
     """
-    parts = np.full(N_FOLDS, 1.0 / N_FOLDS)
-    units = np.ceil(np.minimum(whole.data, MOST_UNITS)).astype(np.int64)
-    dealt = rng.multinomial(units, parts).reshape(-1, N_FOLDS)
-    docs = list[NDArray[np.intp]]()
-    observed, held_out = list[sp.csr_array](), list[sp.csr_array]()
-    for part in range(N_FOLDS):
-        into, rest = whole.copy(), whole.copy()
-        share = dealt[:, part] / units
-        into.data, rest.data = whole.data * share, whole.data * (1.0 - share)
-        for counts in (into, rest):
-            counts.eliminate_zeros()
-        some = (np.diff(into.indptr) > 0) & (np.diff(rest.indptr) > 0)
-        docs.append(np.flatnonzero(some))
-        observed.append(rest[some])
-        held_out.append(into[some])
+    docs, held_out, observed = zip(*deal_tokens(whole, N_FOLDS, rng), strict=True)
     numbers = np.concatenate(docs)
     if len(np.unique(numbers)) < fewest:
         return None

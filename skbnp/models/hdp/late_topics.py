@@ -26,6 +26,7 @@ from skbnp.inference.monitor import Monitor
 from skbnp.models.hdp.fold_in import MeanTopics, fold_in, mix
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.surprises import Proposal, Surprises
+from skbnp.rows.splits import deal_tokens
 from skbnp.rows.word_sums import rows_of
 
 __all__ = ["judge_proposal", "propose"]
@@ -234,18 +235,9 @@ def judge_proposal(
         result = _mixture(posterior, observed, predicted, executor)
         return result._replace(words=np.searchsorted(some, result.words))
 
-    units = np.ceil(np.minimum(X.data, 10**8)).astype(np.int64)
-    share = rng.binomial(units, 0.5) / units
-    halves = []
-    for part in (share, 1.0 - share):
-        half = sp.csr_array((X.data * part, X.indices, X.indptr), X.shape)
-        half.eliminate_zeros()
-        halves.append(half)
-    lengths = [np.asarray(half.sum(axis=1)).ravel() for half in halves]
-    can_judge = (lengths[0] > 0.0) & (lengths[1] > 0.0)
-    if not can_judge.any():
+    judges, observed, held_out = next(deal_tokens(X, 2, rng))
+    if len(judges) == 0:
         return surprises
-    observed, held_out = (half[can_judge] for half in halves)
     shares = mixture(observed, observed).shares(topics, ROUNDS)
     judged = mixture(observed, held_out)
     parts = shares[judged.rows]
