@@ -30,7 +30,7 @@ import skbnp
 from skbnp.dask import HDP, _sessions
 from skbnp.dask._pool import Presence
 from skbnp.dask._sites import Site
-from skbnp.models.hdp import shards
+from skbnp.models.hdp import shard_schedules
 
 FAMILIES = ("collapsed", "mean_field")
 
@@ -56,7 +56,11 @@ def quality(options):
             for n_rounds in (0, *options.rounds):
                 for seed in options.seeds:
                     settings = {"variational_family": family, "random_state": seed}
-                    shards.MOST_ROUNDS, kind, X = n_rounds, HDP, blocks(train, 8)
+                    shard_schedules.MOST_ROUNDS, kind, X = (
+                        n_rounds,
+                        HDP,
+                        blocks(train, 8),
+                    )
                     if n_rounds == 0:
                         kind, X = skbnp.HDP, train
                     model = kind(**settings)

@@ -28,14 +28,8 @@ from skbnp.inference.schedules import OnlineSchedule
 from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.shards import (
-    BlockDocumentWeights,
-    BlockSchedule,
-    ShardCorpus,
-    Survey,
-    WholeSchedule,
-    n_blocks,
-)
+from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, ShardCorpus, Survey
+from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule, n_blocks
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_documents, check_is_fitted, feature_names_of
 

@@ -63,14 +63,9 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.reservoir import Reservoir
-from skbnp.models.hdp.shards import (
-    BlockDocumentWeights,
-    BlockSchedule,
-    Cut,
-    Sent,
-    ShardCorpus,
-    WholeSchedule,
-)
+from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, Sent, ShardCorpus
+from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule
+from skbnp.models.hdp.shard_tasks import Cut
 from skbnp.models.hdp.surprises import Proposal, Surprises
 from skbnp.models.hdp_franchise.chain import FranchiseState
 from skbnp.models.hdp_franchise.model import (

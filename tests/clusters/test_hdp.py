@@ -28,7 +28,7 @@ from skbnp.dask import HDP
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.datasets import make_bars
 from skbnp.estimators._hdp import SplitMerge
-from skbnp.models.hdp.shards import ShardStats
+from skbnp.models.hdp.shard_tasks import ShardStats
 
 BARS = make_bars(120, n_words=16, random_state=0).data
 EMPTY = [3, 70]

@@ -31,15 +31,9 @@ from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.shards import (
-    BlockDocumentWeights,
-    BlockSchedule,
-    ChangedWords,
-    ShardCorpus,
-    Survey,
-    WholeSchedule,
-    n_blocks,
-)
+from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, ShardCorpus, Survey
+from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule, n_blocks
+from skbnp.models.hdp.shard_tasks import ChangedWords
 
 N_DOCS, N_WORDS, N_TOPICS, ENTROPY = 90, 40, 6, 5
 STOP = LocalStop(20, 1e-4)

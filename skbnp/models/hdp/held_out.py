@@ -296,11 +296,11 @@ def fold_words(held_out: HeldOut) -> list[WordFold]:
     whole = held_out.whole(held_out.first_parts)
     order = np.argsort(-np.asarray(whole.sum(axis=0)).ravel(), kind="stable")
     n_tokens, folds = np.asarray(whole.sum(axis=1)).ravel(), list[WordFold]()
-    for fold in range(N_FOLDS):
-        words = np.sort(order[fold::N_FOLDS])
+    for place in range(N_FOLDS):
+        words = np.sort(order[place::N_FOLDS])
         is_held = np.isin(whole.indices, words)
-        parts = with_values(whole, whole.data * ~is_held, whole.data * is_held)
-        folds.append(WordFold(words, *parts, n_tokens))
+        rest, fold = with_values(whole, whole.data * ~is_held, whole.data * is_held)
+        folds.append(WordFold(words, rest, fold, n_tokens))
     return folds
 
 

@@ -1,0 +1,335 @@
+"""A corpus of documents in shards, and how often totals count these."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import NamedTuple, cast
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.word_topics import Weighting, WordRows, WordTopics, remaining
+from skbnp.inference.local import (
+    BlockHook,
+    Collected,
+    DocumentLocalStep,
+)
+from skbnp.inference.memory import DocumentCache
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.schedules import Part, Round
+from skbnp.inference.shards import Broadcast, Shards
+from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out
+from skbnp.models.hdp.memory import DocumentWeights
+from skbnp.models.hdp.shard_schedules import Block
+from skbnp.models.hdp.shard_tasks import (
+    BlockWeights,
+    ChangedWords,
+    Cut,
+    Drawn,
+    Globals,
+    Order,
+    SeedSets,
+    WholeWords,
+    count_words,
+    draw,
+    find_candidates,
+    find_densest,
+    measure,
+    update_local,
+)
+from skbnp.rows.survey import CountSurvey
+from skbnp.utils.random import Purpose, stream
+
+__all__ = ["BlockDocumentWeights", "ShardCorpus", "Survey"]
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What shards hold, as far as it matters where learning begins."""
+
+    shards: Shards
+    n_docs: NDArray[np.intp]  # (n_shards,) with tokens
+    counts: CountSurvey  # of all shards
+    words: Array  # (n_features,) counts
+
+    @classmethod
+    def of(cls, shards: Shards) -> "Survey":
+        """Ask all shards."""
+        numbers, words = range(len(shards.n_rows)), np.zeros(shards.n_features)
+        surveys = shards.map(measure, numbers)
+        if surveys:
+            words = shards.total(count_words, numbers).counts
+        return cls(
+            shards,
+            np.array([survey.n_docs for survey in surveys], dtype=np.intp),
+            reduce(CountSurvey.plus, surveys, CountSurvey.of(sp.csr_array((0, 1)))),
+            words,
+        )
+
+    @property
+    def n_tokens(self) -> float:
+        """Number of tokens."""
+        return self.counts.n_tokens
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Documents with tokens, and words of the vocabulary."""
+        return int(self.n_docs.sum()), len(self.words)
+
+
+class LastBroadcast(NamedTuple):
+    """What the processes of shards know of the words of topics, and what they said."""
+
+    broadcast: str
+    shards: set[int]
+    words: WordTopics
+    table_prior: float | None
+    ids: NDArray[np.intp]
+    rows: WordRows
+    keep: float
+    gain: float
+
+    def change(self, posterior: Posterior, shards: set[int]) -> ChangedWords | None:
+        """Return what has changed since; None if that is not known, or not there."""
+        words, old, new = posterior.global_stats.topic_words, self.ids, posterior.ids
+        if words is not self.words or not shards <= self.shards:
+            return None
+        if words.table_prior != self.table_prior:
+            return None
+        gone = np.flatnonzero(~np.isin(old, new)).tolist()
+        if not np.array_equal(old[remaining(len(old), gone)], new):
+            return None
+        total, scale = words.total.copy(), words.scale
+        return ChangedWords(
+            self.broadcast, self.rows, self.keep, self.gain, gone, total, scale
+        )
+
+
+class Sent:
+    """What was sent at the last visit; nothing of it is saved."""
+
+    def __init__(self) -> None:
+        self.last: LastBroadcast | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Sent, ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShardCorpus:
+    """Documents by shard, all or all but some; in place of a `Corpus`.
+
+    Documents have the number that they would have if all shards stood below each
+    other, without those left out.
+    """
+
+    shards: Shards
+    cut: Cut
+    sizes: NDArray[np.intp]  # (n_shards, n_blocks) documents
+    words: Array  # (n_features,) counts
+    n_tokens: float
+    left_out: tuple[Rows, ...]  # of each shard
+    sent: Sent = field(default_factory=Sent)
+
+    @classmethod
+    def of(cls, results: Survey, seed_entropy: int, n_blocks: int) -> "ShardCorpus":
+        """Cut shards into so many blocks each, drawn by the entropy of a fit."""
+        cut, nothing = Cut(seed_entropy, n_blocks), np.zeros(0, np.intp)
+        sizes = [np.diff(cut.limits(n_docs)) for n_docs in results.n_docs.tolist()]
+        return cls(
+            results.shards,
+            cut,
+            np.array(sizes, dtype=np.intp).reshape(-1, cut.n_blocks),
+            results.words,
+            results.n_tokens,
+            tuple(nothing for _ in sizes),
+        )
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+        return int(self.sizes.sum())
+
+    @property
+    def n_features(self) -> int:
+        """Size of the vocabulary."""
+        return len(self.words)
+
+    def word_counts(self) -> Array:
+        """Return the counts of all documents by word, (n_features,)."""
+        return self.words.copy()
+
+    def fetch(self, numbers: NDArray[np.intp]) -> sp.csr_array:
+        """Return some documents, by their numbers from 0."""
+        numbers = np.asarray(numbers)
+        ends = np.cumsum(self.sizes.sum(axis=1))
+        shard = np.searchsorted(ends, numbers, side="right")
+        wanted = dict[int, Rows]()
+        for at in np.unique(shard).tolist():
+            here = numbers[shard == at] - (ends[at] - self.sizes[at].sum())
+            left_out = self.left_out[at]  # each is passed by who stands behind it
+            before = left_out - np.arange(len(left_out))
+            wanted[at] = here + np.searchsorted(before, here, side="right")
+        order = np.concatenate([np.flatnonzero(shard == at) for at in wanted])
+        back = np.empty(len(numbers), np.intp)
+        back[order] = np.arange(len(numbers))
+        return self._draw(wanted).counts[back]
+
+    def densest(self, words: Array, n_docs: int) -> list[Rows]:
+        """Numbers of the documents in which sets of words are densest, see `Corpus`."""
+        numbers, sets = range(len(self.sizes)), SeedSets(words, n_docs, self.left_out)
+        replies = self.shards.map(find_densest, numbers, Broadcast(sets))
+        sizes = self.sizes.sum(axis=1)
+        before = np.cumsum(sizes) - sizes
+        result = list[Rows]()
+        for one in range(words.shape[1]):
+            density = np.concatenate([reply[one][0] for reply in replies])
+            rows = [n + reply[one][1] for n, reply in zip(before, replies, strict=True)]
+            order = np.argsort(-density, kind="stable")[:n_docs]
+            result.append(np.concatenate(rows)[order])
+        return result
+
+    def _draw(self, wanted: dict[int, Rows]) -> Drawn:
+        """Return documents of shards, and how many are of each block of each."""
+        numbers = sorted(wanted)
+        result = self.shards.map(draw, numbers, Broadcast(self.cut), wanted)
+        by_block = np.zeros_like(self.sizes)
+        by_block[numbers] = [one.by_block for one in result]
+        counts = sp.vstack([one.counts for one in result], format="csr")
+        return Drawn(sp.csr_array(counts), by_block)
+
+    def hold_out(self, *place: int) -> HeldOut | None:
+        """Hold out documents as `held_out.hold_out` does; `place` names the draw."""
+        if self.n_docs == 0:
+            return None
+        numbers, seed_entropy = range(len(self.sizes)), self.cut.seed_entropy
+        result = self.shards.map(find_candidates, numbers, Broadcast(self.cut), place)
+        keys, rows, lengths = (
+            np.concatenate(part) for part in zip(*result, strict=True)
+        )
+        shard = np.repeat(numbers, [len(one.keys) for one in result])
+        order = np.lexsort((rows, shard, keys))
+        chosen = order[: n_held_out(self.n_docs, lengths[order])]
+        left_out = tuple(np.sort(rows[chosen[shard[chosen] == at]]) for at in numbers)
+        if len(chosen) == 0:
+            return None
+        drawn = self._draw({at: some for at, some in enumerate(left_out) if len(some)})
+        folds = deal(drawn.counts, stream(seed_entropy, Purpose.SPLIT_TOKENS, *place))
+        if folds is None:
+            return None
+        words = np.asarray(drawn.counts.sum(axis=0)).ravel()
+        train = replace(
+            self,
+            sizes=self.sizes - drawn.by_block,
+            words=np.maximum(self.words - words, 0.0),
+            n_tokens=self.n_tokens - float(words.sum()),
+            left_out=left_out,
+        )
+        return HeldOut(train, left_out, *folds)
+
+    def update_local(
+        self,
+        local_step: DocumentLocalStep,
+        posterior: Posterior,
+        round: Round,
+        *,
+        weighting: Weighting,
+        remembered: Sequence[BlockWeights | None],
+        block_hook: BlockHook | None,
+    ) -> list[Collected]:
+        """Visit blocks where they are: one reply, the sum of all.
+
+        Processes that follow the words of topics are sent what has changed; if any
+        other is asked, all are sent the whole.
+        """
+        if block_hook is not None:
+            raise ValueError("No move looks at documents in shards.")
+        orders, parts = dict[int, Order](), cast(tuple[Block, ...], round.parts)
+        for part, weights_of_block in zip(parts, remembered, strict=True):
+            order = orders.setdefault(part.shard, Order(self.left_out[part.shard], []))
+            order.blocks.append((part.place, weights_of_block))
+        words, last = posterior.global_stats.topic_words, self.sent.last
+        self.sent.last = None  # until the round has ended
+        change = None if last is None else last.change(posterior, set(orders))
+        for sent_words in (change, WholeWords(words)):
+            if sent_words is None:
+                continue
+            broadcast = Broadcast(
+                Globals(
+                    self.cut,
+                    posterior.model,
+                    posterior.state,
+                    sent_words,
+                    local_step.step,
+                    local_step.stop,
+                    weighting,
+                )
+            )
+            local_stats = self.shards.total(
+                update_local, sorted(orders), broadcast, orders
+            )
+            if local_stats.stats is not None:
+                break
+        if not self.shards.is_lasting:
+            self.sent.last = LastBroadcast(
+                broadcast.name,
+                set(orders),
+                words,
+                words.table_prior,
+                posterior.ids.copy(),
+                local_stats.stats.topic_words,
+                1.0 - round.step,
+                round.step * round.scale,
+            )
+        return [Collected(local_stats.stats, np.zeros(0), [])]
+
+
+class BlockDocumentWeights(DocumentCache):
+    """How often totals count the documents of each block; see `DocumentWeights`.
+
+    Documents of a block are visited together, so that totals hold them alike, but for
+    those that were held out at first.
+    """
+
+    _times: DocumentWeights
+    _times_of_newcomers: DocumentWeights
+    _n_blocks: int
+    _newcomers: tuple[Rows, ...]
+
+    def __init__(
+        self, n_blocks: int, start: float = 0.0, newcomers: Sequence[Rows] = ()
+    ):
+        self._times = DocumentWeights(n_blocks, start)
+        self._times_of_newcomers = DocumentWeights(n_blocks)
+        self._n_blocks, self._newcomers = n_blocks, tuple(newcomers)
+
+    def empty(self) -> "BlockDocumentWeights":
+        """Return those of totals that hold none of the documents."""
+        return BlockDocumentWeights(self._n_blocks, newcomers=self._newcomers)
+
+    def spread(self, newcomers: Sequence[Rows], n_docs: int) -> "BlockDocumentWeights":
+        """Return those of a corpus with documents that were left out, by shard."""
+        del n_docs
+        other = BlockDocumentWeights(self._n_blocks, newcomers=newcomers)
+        other._times = self._times.copy()
+        return other
+
+    def initial_local(self, part: Part) -> BlockWeights:
+        """Return how often totals hold the documents of a block."""
+        place, shard = np.array([part.number]), cast(Block, part).shard
+        some = self._newcomers[shard] if self._newcomers else np.zeros(0, np.intp)
+        of_newcomers = float(self._times_of_newcomers.of(place)[0])
+        return BlockWeights(float(self._times.of(place)[0]), some, of_newcomers)
+
+    def keep(self, round: Round, results: Sequence[object]) -> None:
+        """Follow the totals through a round."""
+        del results
+        places = np.array([part.number for part in round.parts])
+        for times in (self._times, self._times_of_newcomers):
+            times.decay_and_add(
+                places, keep=1.0 - round.step, gain=round.step * round.scale
+            )

@@ -1,0 +1,298 @@
+"""Tasks of shards of documents, and what they are sent.
+
+A local step is a function of the documents of a block, of globals and of how often
+these count the documents: no document is remembered from pass to pass.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.components.word_topics import Weighting, WordRows, WordTopics
+from skbnp.inference.executor import Executor, Run, S, T
+from skbnp.inference.local import (
+    LocalStop,
+    Step,
+)
+from skbnp.inference.posterior import Posterior
+from skbnp.inference.schedules import even_limits
+from skbnp.inference.shards import Broadcast, Shard
+from skbnp.models.hdp.held_out import n_judges
+from skbnp.models.hdp.model import HDPModel, HDPState
+from skbnp.rows.batch import Batch
+from skbnp.rows.survey import CountSurvey
+from skbnp.rows.word_sums import densest
+from skbnp.utils.random import Purpose, stream
+
+__all__ = [
+    "BlockWeights",
+    "ChangedWords",
+    "Cut",
+    "Drawn",
+    "Globals",
+    "Order",
+    "SeedSets",
+    "ShardStats",
+    "WholeWords",
+    "count_words",
+    "draw",
+    "find_candidates",
+    "find_densest",
+    "measure",
+    "update_local",
+]
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How shards are cut into blocks."""
+
+    seed_entropy: int
+    n_blocks: int  # of a shard
+
+    def limits(self, n_docs: int) -> Rows:
+        """Limits of the blocks of a shard of so many documents, (n_blocks + 1,)."""
+        return even_limits(n_docs, self.n_blocks)
+
+    def order(self, shard: int, n_docs: int) -> Rows:
+        """Documents of a shard in the order of its blocks."""
+        rng = stream(self.seed_entropy, Purpose.BLOCKS, shard)
+        return rng.permutation(n_docs)
+
+
+class WordCounts(NamedTuple):
+    """Counts by word, which add up."""
+
+    counts: Array  # (n_features,)
+
+    def plus(self, other: "WordCounts") -> "WordCounts":
+        """Return those of both."""
+        return WordCounts(self.counts + other.counts)
+
+
+class Candidates(NamedTuple):
+    """Documents of a shard that may be held out, by random keys."""
+
+    keys: Array
+    rows: Rows
+    lengths: Array  # tokens
+
+
+class Drawn(NamedTuple):
+    """Documents that leave their shard."""
+
+    counts: sp.csr_array
+    by_block: Rows  # (n_blocks,) how many are of each
+
+
+def documents(shard: Shard) -> sp.csr_array:
+    """Return the documents of a shard that have tokens."""
+    if "documents" not in shard.cache:
+        is_used = np.diff(shard.X.indptr) > 0
+        shard.cache["documents"] = shard.X if is_used.all() else shard.X[is_used]
+    return shard.cache["documents"]
+
+
+def order_of(shard: Shard, cut: Cut) -> Rows:
+    """Return the documents of a shard in the order of its blocks."""
+    seed_entropy, order = shard.cache.get("order", (None, None))
+    if seed_entropy != cut.seed_entropy:
+        order = cut.order(shard.number, documents(shard).shape[0])
+        shard.cache["order"] = cut.seed_entropy, order
+    return order
+
+
+def measure(shard: Shard, broadcast: None, argument: None) -> CountSurvey:
+    """Survey the documents of a shard."""
+    return CountSurvey.of(documents(shard))
+
+
+def count_words(shard: Shard, broadcast: None, argument: None) -> WordCounts:
+    """Count tokens by word."""
+    return WordCounts(np.asarray(shard.X.sum(axis=0), dtype=np.float64).ravel())
+
+
+def find_candidates(
+    shard: Shard, broadcast: Broadcast, place: tuple[int, ...]
+) -> Candidates:
+    """Draw keys; return documents of the smallest, as many as could be needed."""
+    X, cut = documents(shard), broadcast.content
+    rng = stream(cut.seed_entropy, Purpose.SPLIT_TOKENS, *place, shard.number)
+    keys = rng.random(X.shape[0])
+    order = np.argsort(keys, kind="stable")
+    lengths = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()[order]
+    n_kept = n_judges(lengths)
+    return Candidates(keys[order[:n_kept]], order[:n_kept], lengths[:n_kept])
+
+
+class SeedSets(NamedTuple):
+    """Sets of words, and documents that are left out, by shard."""
+
+    words: Array  # (n_features, n_sets)
+    n_docs: int
+    left_out: tuple[Rows, ...]
+
+
+def find_densest(
+    shard: Shard, broadcast: Broadcast, argument: None
+) -> list[tuple[Array, Rows]]:
+    """Find the documents of a shard in which sets of words are densest.
+
+    Rows are those without the documents left out.
+    """
+    sets: SeedSets = broadcast.content
+    X = documents(shard)
+    is_kept = np.ones(X.shape[0], bool)
+    is_kept[sets.left_out[shard.number]] = False
+    return densest(X[is_kept], sets.words, sets.n_docs)
+
+
+def draw(shard: Shard, broadcast: Broadcast, rows: dict[int, Rows]) -> Drawn:
+    """Return the documents of some rows of each shard."""
+    X, cut, chosen = documents(shard), broadcast.content, rows[shard.number]
+    place = np.empty(X.shape[0], np.intp)
+    place[order_of(shard, cut)] = np.arange(X.shape[0])
+    blocks = np.searchsorted(cut.limits(X.shape[0]), place[chosen], side="right") - 1
+    return Drawn(X[chosen], np.bincount(blocks, minlength=cut.n_blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class WholeWords:
+    """The words of topics, sent whole."""
+
+    words: WordTopics
+
+    def made(self, name: str | None, words_before: WordTopics | None) -> WordTopics:
+        """Return them, whatever a process holds."""
+        return self.words
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedWords:
+    """What an update and the end of topics have changed in the words of topics.
+
+    Many fewer numbers than these, as long as rounds are small: the pairs of words and
+    topics that documents of a round use.
+    """
+
+    base: str  # the world in which they were known
+    rows: WordRows
+    keep: float
+    gain: float
+    gone: list[int]  # columns
+    total: Array  # (K,) afterwards
+    scale: float  # afterwards
+
+    def made(
+        self, name: str | None, words_before: WordTopics | None
+    ) -> WordTopics | None:
+        """Change what a process holds, if it is the base; the same bits come out."""
+        if words_before is None or name != self.base:
+            return None
+        words_before.decay(self.keep)
+        words_before.add(self.rows, self.gain)
+        if self.gone:
+            words_before.drop(self.gone)
+        is_same = words_before.scale == self.scale and np.array_equal(
+            words_before.total, self.total
+        )
+        return words_before if is_same else None
+
+
+@dataclass(frozen=True, slots=True)
+class Globals:
+    """What a visit reads."""
+
+    cut: Cut
+    model: HDPModel
+    state: HDPState
+    words: WholeWords | ChangedWords
+    step: type[Step]
+    stop: LocalStop
+    weighting: Weighting
+
+
+class ShardStats(NamedTuple):
+    """What documents say; None if some process has not the words of topics."""
+
+    stats: Any
+
+    def plus(self, other: "ShardStats") -> "ShardStats":
+        """Return what both say."""
+        if self.stats is None or other.stats is None:
+            return ShardStats(None)
+        return ShardStats(self.stats.plus(other.stats))
+
+
+class BlockWeights(NamedTuple):
+    """How often totals hold the documents of a block."""
+
+    times: float
+    newcomers: Rows  # of the shard, that were not learned from before
+    times_of_newcomers: float
+
+
+class Order(NamedTuple):
+    """Which documents of a shard are visited, and how often totals hold them."""
+
+    left_out: Rows  # of the shard
+    blocks: list[tuple[int, BlockWeights | None]]  # places, and what is held of each
+
+
+def update_local(
+    shard: Shard, broadcast: Broadcast, orders: dict[int, Order]
+) -> ShardStats:
+    """Visit some blocks of each shard; return the statistics of their documents."""
+    given: Globals = broadcast.content
+    words = shard.process.follow("words", broadcast, given.words.made)
+    if words is None:
+        return ShardStats(None)
+    X, order = documents(shard), orders[shard.number]
+    n_docs, times = X.shape[0], np.zeros(X.shape[0])
+    limits, rows = given.cut.limits(n_docs), order_of(shard, given.cut)
+    is_visited = np.zeros(n_docs, bool)
+    for place, weights_of_block in order.blocks:
+        here = rows[limits[place] : limits[place + 1]]
+        is_visited[here] = True
+        if weights_of_block is not None:
+            are_new = np.isin(here, weights_of_block.newcomers)
+            times[here] = np.where(
+                are_new, weights_of_block.times_of_newcomers, weights_of_block.times
+            )
+    is_visited[order.left_out] = False
+    chosen = np.flatnonzero(is_visited)
+    global_stats = given.model.start(given.state, words)
+    seen = Posterior(given.model, given.state, global_stats, np.empty(0, np.intp), [])
+    batch = Batch.from_counts(X[chosen], given.state.n_components)
+    executor = _Runner(shard.run)
+    step = given.step.prepare(
+        seen,
+        batch,
+        given.stop,
+        executor,
+        weighting=given.weighting,
+        remembered=None if order.blocks[0][1] is None else times[chosen],
+    )
+    return ShardStats(step.collect(seen, batch, executor, None).stats)
+
+
+class _Runner(Executor):
+    """Runs blocks in this process."""
+
+    shares_memory = True
+
+    def __init__(self, run: Run):
+        self._run = run
+
+    def map(
+        self, function: Callable[[S], T], items: Iterable[S], ahead: int = 0
+    ) -> Iterator[T]:
+        """Yield `function(item)` for each item, in order."""
+        return iter(self._run(function, items))
