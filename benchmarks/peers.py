@@ -4,13 +4,15 @@
         [--seeds N ...] [--seconds S]
 
 Rows of other corpora, models and seeds are kept in results/peers.json, so that the
-table can be made in several runs. gensim and tomotopy must be installed.
+table can be made in several runs. gensim and tomotopy must be installed; topica is
+among the models if it is.
 """
 
 import argparse
 import json
 import logging
 import signal
+from importlib.util import find_spec
 from itertools import cycle
 
 import common  # before NumPy: it pins the threads
@@ -46,6 +48,7 @@ TEST_TOKENS = 50_000
 #: Documents of a minibatch of others.
 BATCH_SIZE = 256
 OURS = "skbnp HDP"
+PACKAGES = ("gensim", "tomotopy", "topica")
 
 
 # -- ours -----------------------------------------------------------------------------
@@ -228,7 +231,89 @@ class TomotopyHDP(Tomotopy):
         )
 
 
+class Topica:
+    """A model of topica, whose fits cannot be continued.
+
+    Each look is at a fit of its own, of as many sweeps as shall take that time.
+    """
+
+    def __init__(self, train):
+        words = np.array([str(word) for word in range(train.shape[1])])
+        self.n_words = train.shape[1]
+        self.docs = [
+            np.repeat(words[train[[row]].indices], train[[row]].data.astype(int))
+            for row in range(train.shape[0])
+        ]
+        self.docs = [doc.tolist() for doc in self.docs]
+
+    def points(self, look, limit):
+        """Looks at times up to a limit, by the processor seconds of the fit."""
+        some, more = self.fit(5), self.fit(10)
+        each = max(more - some, 1e-3) / 5
+        points, rest = [], max(some - 5 * each, 0.0)  # what it takes beside sweeps
+        for goal in (moment for moment in TIMES if moment <= limit):
+            n_sweeps = int((0.95 * goal - rest) / each)
+            if n_sweeps > 0:
+                seconds = self.fit(n_sweeps)
+                each = (seconds - rest) / n_sweeps
+                points.append([seconds, *look(*self.topics())])
+        return points
+
+    def fit(self, n_sweeps):
+        """Learn from scratch; return processor seconds."""
+        self.model = self.make()
+        return common.cpu_seconds(
+            lambda: self.model.fit(self.docs, iters=n_sweeps, **self.settings)
+        )[1]
+
+    def topic_words(self):
+        """Topics with words in the order of the columns."""
+        topics = np.zeros((self.model.num_topics, self.n_words))
+        topics[:, np.array(self.model.vocabulary, dtype=int)] = self.model.topic_word
+        return topics
+
+
+class TopicaLDA(Topica):
+    """`LDA`, one state; it learns its document prior from its 200th sweep on."""
+
+    settings = {"num_samples": 1, "keep_theta_draws": False}
+
+    def __init__(self, train, seed, size, prior):
+        super().__init__(train)
+        self.make = lambda: topica().LDA(size, beta=prior, seed=seed)
+
+    def topics(self):
+        return self.topic_words(), self.model.alpha, self.model.num_topics
+
+
+class TopicaHDP(Topica):
+    """`HDP`, whose number of topics has no start; it learns its concentrations."""
+
+    settings = {"keep_theta_draws": False}
+
+    def __init__(self, train, seed, size, prior):
+        super().__init__(train)
+        self.sizes = np.array([[len(doc)] for doc in self.docs])
+        self.make = lambda: topica().HDP(beta=prior, seed=seed)
+
+    def topics(self):
+        # As of tomotopy's: the share of documents that use a topic.
+        users = (self.model.doc_topic * self.sizes >= 0.5).sum(axis=0)
+        weights = np.append(np.maximum(users, 1e-12), self.model.gamma)
+        prior = self.model.alpha * weights / weights.sum()
+        return self.topic_words(), prior, self.model.num_topics
+
+
+def topica():
+    """Return the package, which may not be installed."""
+    import topica
+
+    return topica
+
+
 PEERS = {
+    "topica LDA": TopicaLDA,
+    "topica HDP": TopicaHDP,
     "tomotopy LDAModel": TomotopyLDA,
     "tomotopy HDPModel": TomotopyHDP,
     "scikit-learn LDA": ScikitLearnLDA,
@@ -268,14 +353,16 @@ def run(corpus, name, seed, seconds):
     if name == SAMPLER:
         yield {"K": None, "eta": None}, look_at(Sampler(train, seed), look, seconds)
         return
-    for size in SIZES:
+    for size in SIZES if name != "topica HDP" else (None,):
         for prior in PRIORS:
             model = PEERS[name](train, seed, size, prior)
             yield {"K": size, "eta": prior}, look_at(model, look, seconds)
 
 
 def look_at(model, look, seconds):
-    """Looks at a model that learns step by step."""
+    """Looks at a model that learns step by step, or anew for each look."""
+    if isinstance(model, Topica):
+        return model.points(look, seconds)
     times = (*TIMES, seconds)
     return common.watch(model.step, lambda: look(*model.topics()), seconds, times=times)
 
@@ -363,15 +450,16 @@ def save(new):
         row["seeds"] = sum(
             is_same(other, row | {"seed": other["seed"]}) for other in rows
         )
-    common.save(
-        "peers", table + rows, COLUMNS, READING, ("gensim", "tomotopy"), len(table)
-    )
+    common.save("peers", table + rows, COLUMNS, READING, PACKAGES, len(table))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("corpus", nargs="*", help=", ".join(CORPORA))
-    parser.add_argument("--models", nargs="*", default=[*FAMILIES, SAMPLER, *PEERS])
+    known = [*FAMILIES, SAMPLER, *PEERS]
+    if not find_spec("topica"):
+        known = [name for name in known if not name.startswith("topica")]
+    parser.add_argument("--models", nargs="*", default=known)
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--seconds", type=float, default=TIMES[-1])
     options = parser.parse_args()

@@ -1,7 +1,7 @@
-"""Wang and Blei (2012), Figures 4 and 6 to 8: split-merge against plain Gibbs.
+"""Wang and Blei (2012), Figures 3 to 8: split-merge against plain Gibbs.
 
-SKBNP_DATA=... python benchmarks/papers/wang2012.py [topics] [starts] [curves]
-    [similarity] [--runs N] [--sweeps N]
+SKBNP_DATA=... python benchmarks/papers/wang2012.py [topics] [starts] [merged]
+    [curves] [similarity] [--runs N] [--sweeps N]
 """
 
 import argparse
@@ -53,6 +53,7 @@ the truth leaves it: five topics are not what the posterior is about there.
 P2 = (0.05, 0.04, 0.03, 0.02, 0.005)
 N_DOCS, N_TOKENS, MOST_ALIKE = 100, 50, 1.5
 METHODS = ("split-merge", "Gibbs", "truth")
+SHOWN_P2 = 0.02
 
 
 def true_topics(p2):
@@ -63,10 +64,10 @@ def true_topics(p2):
     return topics / topics.sum(axis=1, keepdims=True)
 
 
-def draw_corpus(topics, seed):
+def draw_corpus(topics, seed, n_docs=N_DOCS):
     """Two topics in each document, with a proportion uniform on (0, 1)."""
     rng = np.random.default_rng(seed)
-    counts = np.zeros((N_DOCS, topics.shape[1]), dtype=np.int64)
+    counts = np.zeros((n_docs, topics.shape[1]), dtype=np.int64)
     for row in counts:
         pair, share = rng.choice(len(topics), 2, replace=False), rng.random()
         row[:] = rng.multinomial(
@@ -75,13 +76,18 @@ def draw_corpus(topics, seed):
     return counts
 
 
-def fit_topics(counts, method, seed, n_sweeps, truth, start=None, concentration=1.0):
-    """All states of a chain."""
+def fit_topics(
+    counts, method, seed, n_sweeps, *, init=None, start=None, concentration=1.0
+):
+    """All states of a chain, from some topics if they are given."""
+    if init is not None:
+        init = common.KnownTopics(init, np.full(len(init), 1.0 / len(init)))
     hdp = GibbsHDP(
         start,
         corpus_concentration=concentration,
         doc_concentration=concentration,
         topic_word_prior=0.5,
+        burstiness=False,
         corpus_concentration_prior=(0.1, 1.0),
         doc_concentration_prior=(0.1, 1.0),
         split_merge=method == "split-merge",
@@ -90,15 +96,18 @@ def fit_topics(counts, method, seed, n_sweeps, truth, start=None, concentration=
         max_iter=n_sweeps,
         burn_in=0,
         thin=1,
-        init=common.KnownTopics(truth, np.full(5, 0.2)) if method == "truth" else None,
+        init=init,
         random_state=seed,
     )
     return hdp.fit(counts)
 
 
 def large_dishes(sample):
+    """Counts of the dishes of at least 2 % of the tokens, the largest first."""
     counts = sample.topic_word_counts.toarray()
-    return counts[counts.sum(axis=1) >= 100]
+    sizes = counts.sum(axis=1)
+    order = np.argsort(-sizes, kind="stable")
+    return counts[order[sizes[order] >= 0.02 * sizes.sum()]]
 
 
 def has_all_five(sample, truth):
@@ -115,14 +124,19 @@ def has_all_five(sample, truth):
 
 
 def topics(options):
-    table, n_sweeps = [], options.sweeps or 1000
+    table, n_sweeps, shown = [], options.sweeps or 1000, {}
     for p2 in P2:
         truth = true_topics(p2)
         for method in METHODS:
             same = []
             for seed in range(options.runs or 20):
                 counts = draw_corpus(truth, seed)
-                hdp = fit_topics(counts, method, seed, n_sweeps, truth)
+                init = truth if method == "truth" else None
+                hdp, seconds = common.cpu_seconds(
+                    lambda counts=counts, init=init, method=method, seed=seed: (
+                        fit_topics(counts, method, seed, n_sweeps, init=init)
+                    )
+                )
                 result = [has_all_five(state, truth) for state in hdp.samples_[9::10]]
                 joints = hdp.history_["log_joint"]
                 row = {"p2": p2, "method": method, "seed": seed}
@@ -131,36 +145,76 @@ def topics(options):
                 row["first"] = 10.0 * (1 + np.argmax(result)) if any(result) else np.inf
                 row["K"] = len(large_dishes(hdp.samples_[-1]))
                 row |= {"log joint": joints[-1], "best": max(joints)}
-                for name in ("n_splits", "n_merges", "seconds"):
+                for name in ("n_splits", "n_merges"):
                     row[name] = hdp.history_[name][-1]
+                row["CPU s"] = seconds
                 same.append(row)
-                if p2 == 0.02 and seed == 0 and method != "truth":
-                    trace(hdp, method, n_sweeps)
+                if p2 == SHOWN_P2:
+                    best = np.maximum.accumulate(joints)
+                    shown.setdefault(method, {"best": []})["best"].append(best)
+                    if seed == 0:
+                        shown[method]["samples"] = hdp.samples_
+                        shown[method]["mode"] = hdp.samples_[int(np.argmax(joints))]
             mean = {"p2": p2, "method": method, "runs": len(same)}
             mean["all five"] = sum(row["all five"] for row in same)
             mean["share"] = float(np.mean([row["share"] for row in same]))
             for name in ("first", "K"):
                 mean[name] = float(np.median([row[name] for row in same]))
-            for name in ("log joint", "best", "n_splits", "n_merges", "seconds"):
+            for name in ("log joint", "best", "n_splits", "n_merges", "CPU s"):
                 mean[name] = float(np.mean([row[name] for row in same]))
             table.append(show(mean | {"each": same}))
+    draw_topics(shown, true_topics(SHOWN_P2))
     columns = [name for name in table[0] if name != "each"]
     save("wang2012_topics", table, columns, TOPICS.format(sweeps=n_sweeps))
 
 
-def trace(hdp, method, n_sweeps):
-    """Figure 4(b): cumulated shares of the largest topics, sweep by sweep."""
-    figure = plt.figure("trace", figsize=(11, 4), layout="constrained")
-    panel = figure.add_subplot(1, 2, 1 + METHODS.index(method), title=method)
-    n_shown = min(n_sweeps, 200)
-    for step, sample in enumerate(hdp.samples_[:n_shown]):
+def draw_topics(shown, truth):
+    """Figures 3 and 4."""
+    figure, panels = plt.subplots(2, 3, figsize=(13, 8), layout="constrained")
+    draw_dots(panels[0, 0], truth, "Figure 3: the true topics")
+    best = [np.array(shown[method]["best"]) for method in ("split-merge", "Gibbs")]
+    sweeps, panel = 1 + np.arange(best[0].shape[1]), panels[1, 0]
+    differences = best[0] - best[1]
+    for line in differences:
+        panel.plot(sweeps, line, color="0.8", linewidth=0.6)
+    panel.plot(sweeps, differences[0], color="C1", label="the run of the other panels")
+    panel.plot(sweeps, differences.mean(axis=0), color="C0", label="mean of all runs")
+    panel.axhline(0.0, color="0.5", linewidth=0.8)
+    panel.set(title="(a) Gibbs+SM minus Gibbs: best log joint so far", xlabel="sweep")
+    panel.set(ylabel="nats per token", xscale="log")
+    panel.legend(fontsize="small")
+    for column, (method, place) in enumerate((("Gibbs", "c"), ("split-merge", "d"))):
+        name = {"split-merge": "Gibbs+SM"}.get(method, method)
+        draw_trace(panels[0, 1 + column], shown[method]["samples"][:100])
+        panels[0, 1 + column].set_title(f"(b) {name}")
+        dishes = large_dishes(shown[method]["mode"])
+        topics = (dishes + 0.5) / (dishes + 0.5).sum(axis=1, keepdims=True)
+        title = f"({place}) {name}, its best mode: {len(topics)} topics"
+        draw_dots(panels[1, 1 + column], topics, title)
+    figure.savefig(RESULTS / "wang2012_topics.png", dpi=100)
+
+
+def draw_dots(panel, topics, title):
+    """Topics as columns of dots, whose areas are the probabilities of words."""
+    for k, topic in enumerate(topics, start=1):
+        words = 1 + np.arange(len(topic))
+        panel.scatter(np.full(len(topic), k), words, s=600 * topic, color=f"C{k - 1}")
+    panel.set(title=title, xlabel="topic", ylabel="word")
+    panel.set_xlim(0.5, max(len(topics), 5) + 0.5)
+    panel.set(yticks=range(1, 13), xticks=range(1, 1 + len(topics)), ylim=(12.7, 0.3))
+
+
+def draw_trace(panel, samples):
+    """Cumulated shares of the largest topics, sweep by sweep."""
+    rng = np.random.default_rng(0)
+    for step, sample in enumerate(samples, start=1):
         sizes = np.sort(sample.n_tokens)[::-1]
         shares = np.cumsum(sizes) / sizes.sum()
-        panel.scatter(np.full(len(shares), step + 1), shares, s=3, color="C0")
+        jitter = rng.uniform(-0.3, 0.3, len(shares))
+        panel.scatter(step + jitter, shares, s=3, color="C0")
     for level in (0.2, 0.4, 0.6, 0.8, 1.0):
         panel.axhline(level, color="0.7", linewidth=0.6, zorder=0)
     panel.set(xlabel="sweep", ylabel="share of the largest topics", ylim=(0, 1.03))
-    figure.savefig(RESULTS / "wang2012_topics.png", dpi=110)
 
 
 # -- starts: where plain Gibbs is slow -------------------------------------------------
@@ -197,25 +251,70 @@ def starts(options):
             for seed in range(n_runs):
                 counts = draw_corpus(truth, seed)
                 hdp = fit_topics(
-                    counts, method, seed, n_sweeps, truth, start, concentration
+                    counts,
+                    method,
+                    seed,
+                    n_sweeps,
+                    start=start,
+                    concentration=concentration,
                 )
                 states = hdp.samples_[4::5]
                 result.append([has_all_five(state, truth) for state in states])
-            result = np.array(result)
-            first = np.where(
-                result.any(axis=1), 5 * (1.0 + result.argmax(axis=1)), np.inf
-            )
             row = {"start": name, "method": method, "runs": n_runs}
-            row["first"] = float(np.median(first))
-            for span, (begin, end) in SPANS.items():
-                part = result[:, begin // 5 : end and end // 5]
-                row[span] = float(part.mean()) if part.size else np.nan
-            rows.append(show(row | {"at the end": int(result[:, -1].sum())}))
+            rows.append(show(row | shares_of(np.array(result))))
     reading = STARTS.format(sweeps=n_sweeps, runs=n_runs)
     save("wang2012_starts", rows, list(rows[0]), reading)
 
 
-# -- curves: Figures 6 and 7 ----------------------------------------------------------
+def shares_of(result):
+    """Shares of states, every fifth, that have all topics: in spans and in the end."""
+    first = np.where(result.any(axis=1), 5 * (1.0 + result.argmax(axis=1)), np.inf)
+    row = {"first": float(np.median(first))}
+    for span, (begin, end) in SPANS.items():
+        part = result[:, begin // 5 : end and end // 5]
+        if part.size:
+            row[span] = float(part.mean())
+    return row | {"at the end": int(result[:, -1].sum())}
+
+
+# -- merged: where similar topics stay together ----------------------------------------
+
+MERGED = """
+Where similar topics stay merged without splits: corpora as in wang2012_topics with p2 =
+0.02, of more documents of the same kind, {runs} runs of {sweeps} sweeps, from four
+topics of which one is the mean of the first two. Columns as in wang2012_starts; five
+topics count those with 2 % of the tokens.
+"""
+SIZES = (100, 400, 1600)
+
+
+def merged(options):
+    n_sweeps, n_runs, truth = (
+        options.sweeps or 200,
+        options.runs or 10,
+        true_topics(0.02),
+    )
+    four, rows = np.vstack([truth[:2].mean(axis=0), truth[2:]]), []
+    for n_docs in SIZES:
+        for method in ("split-merge", "Gibbs"):
+            each, seconds = [], 0.0
+            for seed in range(n_runs):
+                counts = draw_corpus(truth, seed, n_docs)
+                hdp, cost = common.cpu_seconds(
+                    lambda counts=counts, method=method, seed=seed: fit_topics(
+                        counts, method, seed, n_sweeps, init=four
+                    )
+                )
+                seconds += cost
+                each.append([has_all_five(s, truth) for s in hdp.samples_[4::5]])
+            row = {"documents": n_docs, "method": method, "runs": n_runs}
+            row |= shares_of(np.array(each))
+            rows.append(show(row | {"CPU s": seconds / n_runs}))
+    reading = MERGED.format(sweeps=n_sweeps, runs=n_runs)
+    save("wang2012_merged", rows, list(rows[0]), reading)
+
+
+# -- curves: Figures 5 to 7 ------------------------------------------------------------
 
 CURVES = """
 Figures 6 and 7 of the paper: split-merge ("Gibbs+SM": {proposals} proposals after each
@@ -240,7 +339,7 @@ topics of thousands of tables each a proposal takes several per cent of a sweep,
 there are five. The share of proposals that is accepted is below that of the paper (3
 %).
 """
-CORPORA = ("arxiv2000", "nips_abstracts")
+CORPORA = ("arxiv2000", "nips_abstracts", "jacm")
 ETAS = (0.1, 0.2, 0.5)
 MOVE_SWEEPS, N_PROPOSALS = 50, 5
 SHARES, SWEEPS = (0.05, 0.2, 0.5, 1.0), (5, 20, 50)
@@ -251,6 +350,7 @@ def follow(train, parts, eta, moves, seed, n_sweeps):
     hdp = GibbsHDP(
         None,
         topic_word_prior=eta,
+        burstiness=False,
         split_merge=moves,
         n_split_merge=N_PROPOSALS,
         split_merge_sweeps=MOVE_SWEEPS,
@@ -291,40 +391,90 @@ def at(times, curve):
 
 
 def curves(options):
-    n_sweeps, n_runs, table = options.sweeps or 300, options.runs or 10, []
-    figure, panels = plt.subplots(
-        4, 3, figsize=(12, 11), layout="constrained", squeeze=False
-    )
-    for number, corpus in enumerate(CORPORA):
+    n_sweeps, n_runs, table = options.sweeps or 500, options.runs or 10, []
+    for corpus in CORPORA:
         train, test = standard_split(load_corpus(corpus), 0.2)
         parts = split_tokens(test, random_state=0)
-        for column, eta in enumerate(ETAS):
+        for eta in ETAS:
             runs = {True: [], False: []}
             for seed in range(n_runs):
                 for moves in (seed % 2 == 0, seed % 2 == 1):  # neither always first
                     row = follow(train, parts, eta, moves, seed, n_sweeps)
                     runs[moves].append(row)
-            begin = max(row["score"][0][0] for same in runs.values() for row in same)
             end = min(row["seconds"] for same in runs.values() for row in same)
             ends = [{"moves": moves} | last(r) for moves in runs for r in runs[moves]]
             for line in compare(runs, end):
                 table.append(show({"corpus": corpus, "eta": eta} | line))
-            table[-1]["each"] = ends
-            times = np.geomspace(begin, end, 100)
-            for place, name in enumerate(("log joint", "score")):
-                panel = panels[2 * place + number, column]
-                draw_difference(panel, times, runs, name)
-                panel.set_title(f"{corpus}, {eta:g}: {name}", fontsize=10)
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=2)
-    figure.supxlabel("CPU seconds")
-    figure.supylabel("Gibbs+SM minus Gibbs, nats per token")
-    figure.savefig(RESULTS / "wang2012_curves.png", dpi=110)
+            table[-1] |= {"each": ends, "curves": averages(runs, end)}
+    draw_likelihoods(table)
+    for number, name in ((6, "log joint"), (7, "score")):
+        draw_differences(table, number, name)
     reading = CURVES.format(
         proposals=N_PROPOSALS, first=MOVE_SWEEPS, sweeps=n_sweeps, runs=n_runs
     )
-    columns = [name for name in table[0] if name != "each"]
+    columns = [name for name in table[0] if name not in ("each", "curves")]
     save("wang2012_curves", table, columns, reading)
+
+
+def averages(runs, end):
+    """Means over runs, and mean differences with their standard errors, at times."""
+    begin = max(row["score"][0][0] for same in runs.values() for row in same)
+    times = np.geomspace(begin, end, 60)
+    result = {"times": times.tolist()}
+    for name in ("log joint", "score"):
+        for moves, method in ((True, "Gibbs+SM"), (False, "Gibbs")):
+            values = np.mean([at(times, row[name]) for row in runs[moves]], axis=0)
+            result[f"{method}, {name}"] = values.tolist()
+        mean, error = differences(times, runs, name)
+        result |= {name: mean.tolist(), f"{name} +-": error.tolist()}
+        # After as many sweeps, at the mean time at which plain Gibbs has made them.
+        plain = [np.array(run["log joint"])[:, 0] for run in runs[False]]
+        seconds = np.mean(plain, axis=0)
+        mean, _ = differences(1.0 + np.arange(len(seconds)), runs, f"sweeps, {name}")
+        result[f"sweeps, {name}"] = np.interp(times, seconds, mean).tolist()
+    return result
+
+
+def draw_likelihoods(table):
+    """Figure 5: log joint and held-out score themselves, eta = 0.2."""
+    figure, panels = plt.subplots(
+        2, len(CORPORA), figsize=(12, 6), layout="constrained", squeeze=False
+    )
+    rows = [row for row in table if "curves" in row and row["eta"] == 0.2]
+    for row, column in zip(rows, panels.T, strict=True):
+        for panel, name in zip(column, ("log joint", "score"), strict=True):
+            for method in ("Gibbs+SM", "Gibbs"):
+                values = row["curves"][f"{method}, {name}"]
+                panel.plot(row["curves"]["times"], values, label=method)
+            panel.set(title=f"{row['corpus']}: {name}", xscale="log")
+            panel.grid(alpha=0.3)
+    panels[0, 0].legend()
+    figure.supxlabel("CPU seconds")
+    figure.supylabel("nats per token")
+    figure.savefig(RESULTS / "wang2012_figure5.png", dpi=100)
+
+
+def draw_differences(table, number, name):
+    """Figure 6 or 7: split-merge less plain Gibbs."""
+    figure, panels = plt.subplots(
+        len(CORPORA), len(ETAS), figsize=(12, 8), layout="constrained", squeeze=False
+    )
+    rows = [row for row in table if "curves" in row]
+    for panel, row in zip(panels.ravel(), rows, strict=True):
+        times = row["curves"]["times"]
+        mean, error = (np.array(row["curves"][n]) for n in (name, f"{name} +-"))
+        panel.axhline(0.0, color="0.5", linewidth=0.8)
+        panel.fill_between(times, mean - error, mean + error, alpha=0.25, linewidth=0)
+        panel.plot(times, mean, label="at the same time")
+        alike = row["curves"][f"sweeps, {name}"]
+        panel.plot(times, alike, "--", label="after as many sweeps")
+        panel.set(title=f"{row['corpus']}, {row['eta']:g}", xscale="log")
+        panel.grid(alpha=0.3)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=2)
+    figure.supxlabel("CPU seconds")
+    figure.supylabel(f"Gibbs+SM minus Gibbs: {name}, nats per token")
+    figure.savefig(RESULTS / f"wang2012_figure{number}.png", dpi=100)
 
 
 def last(row):
@@ -360,20 +510,6 @@ def compare(runs, end):
         yield row | rest
 
 
-def draw_difference(panel, times, runs, name):
-    mean, error = differences(times, runs, name)
-    panel.axhline(0.0, color="0.5", linewidth=0.8)
-    panel.fill_between(times, mean - error, mean + error, alpha=0.25, linewidth=0)
-    panel.plot(times, mean, label="at the same time")
-    seconds = np.mean([np.array(run["log joint"])[:, 0] for run in runs[False]], axis=0)
-    sweeps = 1.0 + np.arange(len(seconds))
-    mean, _ = differences(sweeps, runs, f"sweeps, {name}")
-    inside = (seconds >= times[0]) & (seconds <= times[-1])
-    panel.plot(seconds[inside], mean[inside], "--", label="after as many sweeps")
-    panel.set_xscale("log")
-    panel.grid(alpha=0.3)
-
-
 # -- similarity: Figure 8 -------------------------------------------------------------
 
 SIMILARITY = """
@@ -389,9 +525,9 @@ PERCENTILES = (5, 25, 50, 75, 95, 99)
 
 
 def similarity(options):
-    n_sweeps, rows = options.sweeps or 300, []
+    n_sweeps, rows = options.sweeps or 500, []
     figure, panels = plt.subplots(
-        len(CORPORA), 1, figsize=(9, 4), sharex=True, layout="constrained"
+        len(CORPORA), 1, figsize=(9, 6), sharex=True, layout="constrained"
     )
     rng = np.random.default_rng(0)
     for panel, corpus in zip(panels, CORPORA, strict=True):
@@ -399,6 +535,7 @@ def similarity(options):
         hdp = GibbsHDP(
             None,
             topic_word_prior=0.5,
+            burstiness=False,
             split_merge_sweeps=MOVE_SWEEPS,
             max_iter=n_sweeps,
             burn_in=n_sweeps - 1,
@@ -439,6 +576,7 @@ def pairs(topics):
 SECTIONS = {
     "topics": topics,
     "starts": starts,
+    "merged": merged,
     "curves": curves,
     "similarity": similarity,
 }
@@ -446,8 +584,8 @@ SECTIONS = {
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("section", nargs="*", help=", ".join(SECTIONS))
-    parser.add_argument("--runs", type=int, help="default: 20, of curves 10")
-    parser.add_argument("--sweeps", type=int, help="default: 1000, of texts 300")
+    parser.add_argument("--runs", type=int, help="default: 20, of merged and curves 10")
+    parser.add_argument("--sweeps", type=int, help="default: 1000, of texts 500")
     options = parser.parse_args()
     for name in options.section or SECTIONS:
         SECTIONS[name](options)
