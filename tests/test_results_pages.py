@@ -1,5 +1,7 @@
 """Pages of results name how they were made, and those that are older than the code."""
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +26,32 @@ def test_the_index_has_the_days_of_its_pages():
     lines = pages.INDEX.read_text(encoding="utf-8").splitlines()
     for number, _, listed in pages.rows():
         assert lines[number] == pages.dated(lines[number], listed)
+
+
+def test_every_page_and_figure_of_the_papers_is_listed():
+    folder = ROOT / "benchmarks" / "papers"
+    names = tuple({path.stem.split("_")[0] for path in folder.glob("*.py")})
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"\(\.\./results/([\w.]+)\)", text)
+    assert {*listed} == {
+        path.name
+        for path in (ROOT / "benchmarks" / "results").iterdir()
+        if path.name.startswith(names) and path.suffix != ".json"
+    }
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line[:1] == "|"]
+    assert all(cell.strip() for row in rows for cell in row)
+
+
+def test_samplers_of_the_papers_have_no_burstiness():
+    """Which is on by default, and in none of the papers."""
+    script = ROOT / "benchmarks" / "papers" / "wang2012.py"
+    made = [
+        {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+        for node in ast.walk(ast.parse(script.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "GibbsHDP"
+    ]
+    assert len(made) == 3
+    assert {keywords.get("burstiness") for keywords in made} == {"False"}
 
 
 def test_pages_depend_on_what_their_scripts_import():

@@ -61,8 +61,8 @@ with one added to each count has {unigram:.3f}, and fold-in of any tree stays cl
 -5.76. "assigned" comes nearest, in size and order; that is a guess at what was printed,
 no reproduction, and nothing is judged by it. What is reproduced is the distance on
 JACM: the paper's moves from its sequential start are {behind:.3f} below Gibbs sampling
-by fold-in (printed: 0.041), the default moves are {default:.3f} below. Trees are smaller than
-the printed ones, see wang2009_tree. "level 2" and "leaves": nodes that
+by fold-in (printed: 0.041), the default moves are {default:.3f} below. Trees are
+smaller than the printed ones, see wang2009_tree. "level 2" and "leaves": nodes that
 training documents have on their most probable path. "ELBO" and "log joint": nats per
 training token. "CPU s": processor time of a fit, without that of the Gibbs start where
 one is given.
