@@ -185,7 +185,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
     n_components_ : int
         Number of nodes of the newest tree.
     component_ids_ : ndarray of shape (n_components_,)
-        Name of each node in `lineage_` and `epochs_`, kept from epoch to epoch.
+        Name of each node, kept from epoch to epoch: in texts, tables and figures, in
+        `lineage_` and `epochs_`. Arrays and `apply` have rows.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id came from.
     n_active_components_ : int

@@ -28,6 +28,7 @@ from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
 from skbnp.models.forms import from_plain, to_plain
 from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey
+from skbnp.utils.fitted import topic_numbers
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
@@ -120,7 +121,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
     @property
     def _topic_numbers(self) -> np.ndarray:
         """What each row of `components_` is called, (n_components_,)."""
-        return self.component_ids_
+        return topic_numbers(self, self.n_components_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Name the columns of `transform` by their topics.
@@ -134,7 +135,8 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         -------
         feature_names_out : ndarray of str objects of shape (n_components_,)
             The class in lower case and the number of the topic: "hdp12" is topic 12.
-            The number is that of `component_ids_`; in a tree, the row of the node.
+            The number is that of `component_ids_`; in a tree, but for one over
+            epochs, the row of the node.
             Topics that :func:`skbnp.inspection.set_topic_names` has named have their
             names.
         """

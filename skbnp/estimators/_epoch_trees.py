@@ -178,10 +178,6 @@ class EpochTreeMixin(TransformerMixin, ABC):
         return rows[copies], [group for group in result if len(group[1])]
 
     @property
-    def _topic_numbers(self) -> np.ndarray:
-        return np.arange(self.n_components_)
-
-    @property
     def components_(self) -> np.ndarray:
         """Mean directions of the nodes in the newest epoch."""
         check_is_fitted(self)
@@ -437,7 +433,8 @@ def view_of(state: EpochState) -> TreeView:
     tree, total = state.tree, float(state.masses.sum())
     through = tree.accumulate(state.masses)
     weight = through / through[0] if total > 0.0 else np.eye(1, len(tree))[0]
-    return TreeView(tree.parent, weight, tree.ids, through >= max(1.0, 1e-4 * total))
+    in_use = through >= max(1.0, 1e-4 * total)
+    return TreeView(tree.parent, weight, tree.ids, in_use, by_id=True)
 
 
 def check_state(state: EpochState, n_features: int, n_seen: int) -> int:

@@ -700,10 +700,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return 0 if self._moves() is None else super()._n_enough_docs
 
     @property
-    def _topic_numbers(self) -> np.ndarray:
-        return np.arange(self.n_components_)
-
-    @property
     def topic_weights_(self) -> np.ndarray:
         """Expected shares of the rows whose paths end at the nodes."""
         check_is_fitted(self)

@@ -494,10 +494,6 @@ class NestedHDP(CountModel):
     def _n_enough_docs(self) -> int:
         return 0 if not isinstance(self.init, str) else super()._n_enough_docs
 
-    @property
-    def _topic_numbers(self) -> np.ndarray:
-        return np.arange(self.n_components_)
-
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         state, tokens = posterior.state, posterior.global_stats.topic_words.total
         tokens = np.maximum(tokens, 0.0)

@@ -52,10 +52,6 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         """Fewer than for topics: all documents judge nodes, not some held-out ones."""
         return ENOUGH_DOCS // 5
 
-    @property
-    def _topic_numbers(self) -> np.ndarray:
-        return np.arange(self.n_components_)
-
     @abstractmethod
     def _predictor(self) -> PathPredictor:
         """Return what predicts tokens, the sample that is shown first."""

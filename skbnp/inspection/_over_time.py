@@ -96,7 +96,7 @@ def topics_over_time(
         One row for each topic in each epoch of `X`:
 
         - "epoch": label; periods and intervals are texts;
-        - "topic": the id, or in a tree the row of `components_`;
+        - "topic": the id, or in a tree without epochs the row of `components_`;
         - "n_tokens": expected tokens of the topic, of directions rows;
         - "share": of all tokens of the epoch;
         - "n_samples": documents with one such token at least, of directions those with
@@ -209,8 +209,6 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
         check_after(labels.kinds, labels.order)
         warn_if_few_rows([len(of) for of in labels.rows()], labels.kinds)
     ids = topic_numbers(estimator, len(terms))
-    if _is_native(estimator):
-        ids = model.component_ids_
     rows_of = labels.rows()
     n_tokens = np.array([tokens[of].sum(axis=0) for of in rows_of])
     n_samples = np.array([(tokens[of] >= least).sum(axis=0) for of in rows_of])

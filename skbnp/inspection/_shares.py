@@ -313,8 +313,6 @@ def topic_shares(
             + ("." if slope is None else ", or slopes, which need none.")
         )
     topics = topic_numbers(estimator, onto.shape[0])
-    if hasattr(model, "epochs_"):
-        topics = model.component_ids_
     members = members_of(onto, np.asarray(weights_of(estimator, model.components_)))
     first = [of[0] for of in members]
     given = topic_names(estimator, onto.shape[0])

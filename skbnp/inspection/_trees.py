@@ -37,7 +37,7 @@ PAGE = (10.0, 8.0)
 #: In sizes of the type: a line, between texts of a level, from node to text, from text
 #: to the next level, the widest and the least node, height and width of the key.
 LEADING, APART, PAD, GAP = 1.25, 0.6, 0.35, 3.2
-DISC, DOT, KEY, KEY_WIDTH = 1.7, 0.3, 2.5, 18.0
+DISC, DOT, KEY, KEY_WIDTH = 1.7, 0.3, 2.5, 22.0
 #: How often type is made smaller until it fits given axes.
 SHRINKS = 4
 DRAWN = {
@@ -52,9 +52,9 @@ class TopicTreeDisplay:
     """A tree of topics: what each node is about, and how much it weighs.
 
     Best made with :meth:`from_estimator`. The root is on the left. The area of a node
-    is its weight, dots of the least size apart; beside it stand its row and its terms,
-    most probable first. A number in brackets counts nodes below that are left out. A
-    node and its only child are one: their rows and terms stand side by side. Nodes
+    is its weight, dots of the least size apart; beside it stand its number and its terms,
+    most probable first. "(7 more)" counts nodes below that are left out. A
+    node and its only child are one: their numbers and terms stand side by side. Nodes
     without tokens are not drawn; above others they stand without terms.
 
     Parameters
@@ -64,7 +64,7 @@ class TopicTreeDisplay:
     terms : list of list of str
         Terms of each node.
     names : list of str or None, default=None
-        Names of the nodes, in the place of their rows.
+        Names of the nodes, in the place of their numbers.
 
     Attributes
     ----------
@@ -220,12 +220,14 @@ class TopicTreeDisplay:
             raise ValueError(f"max_depth must be at most {DEEPEST} to draw this tree.")
         height = tidy(parent)
 
+        numbers = self.tree.numbers.tolist()
         given = self.names or [None] * self.tree.n_nodes
-        called = [shortened(name or str(row)) for row, name in enumerate(given)]
+        pairs = zip(given, numbers, strict=True)
+        called = [shortened(name or str(number)) for name, number in pairs]
 
         def planned(n_lines, size=FONT):
             texts = [
-                _text_of(chain, called, terms, n_lines) + (f" (+{n})" if n else "")
+                _text_of(chain, called, terms, n_lines) + (f" ({n} more)" if n else "")
                 for chain, n in zip(rows, n_hidden, strict=True)
             ]
             width = np.array(widths(self.ax_, texts, size)[1:])
@@ -325,6 +327,7 @@ class TopicTreeDisplay:
         """Tell what area stands for which weight."""
         from matplotlib.lines import Line2D
 
+        steps = 10.0 ** np.floor(np.log10(top)) * np.array([1.0, 0.1, 0.01])
         handles = [
             Line2D(
                 [],
@@ -334,9 +337,9 @@ class TopicTreeDisplay:
                 markeredgewidth=0,
                 color=BLUE,
                 markersize=np.sqrt(area(weight)),
-                label=f"{100 * weight:.3g} %",
+                label=f"{what}{100 * weight:.3g} %",
             )
-            for weight in 10.0 ** np.floor(np.log10(top)) * np.array([1.0, 0.1, 0.01])
+            for weight, what in zip(steps, ("weight ", "", ""), strict=True)
         ]
         self.ax_.legend(
             handles=handles,
@@ -344,7 +347,7 @@ class TopicTreeDisplay:
             bbox_to_anchor=(0.0, 1.0),
             borderaxespad=0.0,
             borderpad=0.0,
-            handletextpad=0.1,
+            handletextpad=0.3,
             columnspacing=1.0,
             ncols=len(handles),
             frameon=False,

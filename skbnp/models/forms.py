@@ -145,9 +145,21 @@ register(
 
 # Trees, and settings of users: their constructors check them.
 TREE = {"ids": Ints, "depth": Ints, "next_id": int}
-VIEW = {"parent": Ints, "weight": Array, "ids": Ints, "in_use": NDArray[np.bool_]}
+VIEW = {
+    "parent": Ints,
+    "weight": Array,
+    "ids": Ints,
+    "in_use": NDArray[np.bool_],
+    "by_id": bool,
+}
 register("tree/1", Tree, types=TREE, make=Tree)
-register("tree-view/1", TreeView, types=VIEW, make=TreeView)
+register(
+    "tree-view/2",
+    TreeView,
+    types=VIEW,
+    make=TreeView,
+    older={"tree-view/1": {"by_id": False}},
+)
 register("split-merge/1", SplitMerge, make=SplitMerge)
 register("tree-moves/1", TreeMoves, make=TreeMoves)
 register("epoch-moves/1", EpochMoves, make=EpochMoves)

@@ -39,11 +39,16 @@ class TreeView:
         Whether a node has a topic of its own, of some tokens; the root always counts.
         The others are left out of texts and figures; where nodes in use stand below,
         they stay, without terms. `None` is all.
+    by_id : bool, default=False
+        Whether texts and figures call nodes by their ids, as those of a tree over
+        epochs, where rows differ from epoch to epoch; else by their rows.
 
     Attributes
     ----------
-    parent, weight, ids, in_use : ndarray of shape (n_nodes,)
+    parent, weight, ids, in_use, by_id : ndarray of shape (n_nodes,), and bool
         As given.
+    numbers : ndarray of int of shape (n_nodes,)
+        What texts and figures call the nodes.
     depth : ndarray of int of shape (n_nodes,)
         Edges between the root and each node.
     leaves : ndarray of int of shape (n_leaves,)
@@ -71,6 +76,7 @@ class TreeView:
         weight: ArrayLike,
         ids: ArrayLike | None = None,
         in_use: ArrayLike | None = None,
+        by_id: bool = False,
     ) -> None:
         self.parent = read_only(parent)
         self.weight = np.array(weight, dtype=np.float64)
@@ -80,6 +86,7 @@ class TreeView:
         self.in_use = np.array(np.ones(n) if in_use is None else in_use, dtype=bool)
         self.in_use[:1] = True
         self.in_use.setflags(write=False)
+        self.by_id = bool(by_id)
         arrays = (self.parent, self.weight, self.ids, self.in_use)
         if n == 0 or {array.shape for array in arrays} != {(n,)}:
             raise ValueError(
@@ -96,6 +103,11 @@ class TreeView:
         self.depth = read_only(depth)
         is_leaf = np.bincount(above, minlength=n) == 0
         self.leaves = read_only(np.flatnonzero(is_leaf))
+
+    @property
+    def numbers(self) -> NDArray[np.intp]:
+        """What texts and figures call the nodes, (n_nodes,): ids, or rows."""
+        return self.ids if self.by_id else np.arange(self.n_nodes)
 
     @property
     def n_nodes(self) -> int:
@@ -225,7 +237,7 @@ class TreeView:
         Returns
         -------
         text : str
-            Row, weight and label of each node, indented by depth; dots stand for
+            Number, weight and label of each node, indented by depth; dots stand for
             nodes that are left out.
         """
         texts = self._labels(labels)
@@ -246,7 +258,7 @@ class TreeView:
             rows = nodes[chains[item]].tolist()
             weight = f"({100 * self.weight[rows[0]]:.{decimals}f} %)"
             rows = named([i for i in rows if self.in_use[i]] or rows[:1])
-            names = " > ".join(map(str, rows))
+            names = " > ".join(map(str, self.numbers[rows].tolist()))
             called = [texts[i] for i in rows if texts[i] and self.in_use[i]]
             lines.append(f"{start}{names} {weight} {' > '.join(called)}".rstrip())
             if n := int(hidden[chains[item]].sum()):
@@ -343,7 +355,7 @@ class TreeView:
             return NotImplemented
         return all(
             np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("parent", "weight", "ids", "in_use")
+            for name in ("parent", "weight", "ids", "in_use", "by_id")
         )
 
     def __repr__(self) -> str:
@@ -354,7 +366,7 @@ class TreeView:
         return self.to_text()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return TreeView, (self.parent, self.weight, self.ids, self.in_use)
+        return TreeView, (self.parent, self.weight, self.ids, self.in_use, self.by_id)
 
     def _row(self, node: int) -> int:
         if not 0 <= index(node) < self.n_nodes:

@@ -214,9 +214,12 @@ def topics(estimator):
 
 
 def topic_numbers(estimator, n_components):
-    """Read what the rows are called: ids; in a tree, or without ids, row numbers."""
+    """Read what the rows are called: ids; in a tree, or without ids, row numbers.
+
+    Trees over epochs have rows of their own in each epoch: nodes go by their ids.
+    """
     model = fitted_model(estimator)
-    if hasattr(model, "tree_"):
+    if hasattr(model, "tree_") and not hasattr(type(model), "epochs_"):
         return np.arange(n_components)
     return np.asarray(getattr(model, "component_ids_", np.arange(n_components)))
 

@@ -9,10 +9,28 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from checks.lineages import replay
-from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
+from skbnp import (
+    HDP,
+    DependentTrees,
+    GibbsDependentTrees,
+    GibbsHDP,
+    GibbsNestedCRP,
+    NestedCRP,
+    StickBreakingHDP,
+)
 from skbnp.callbacks import TopicTermsMonitor
-from skbnp.datasets import make_bars
-from skbnp.inspection import LineageDisplay, TopicTermsDisplay, summary
+from skbnp.datasets import make_bars, make_dependent_trees
+from skbnp.inspection import (
+    EpochTreeDisplay,
+    LineageDisplay,
+    TopicTermsDisplay,
+    TopicTreeDisplay,
+    set_topic_names,
+    summary,
+    top_terms,
+    topics_over_time,
+    topics_to_frame,
+)
 from skbnp.models.hdp import cross_fit
 from skbnp.utils.ordering import names_by_weight, rows_by_id
 
@@ -132,6 +150,61 @@ def test_nodes_go_by_their_row_everywhere(crp, X):
     assert sorted(numbers_in(text)[:2]) == sorted(heaviest)
     labels = TopicTermsDisplay.from_estimator(crp, n_components=2).labels.tolist()
     assert labels == numbers_in(text)[:2]
+
+
+# -- trees over epochs -----------------------------------------------------------------
+
+EPOCH_TREES = {
+    "epochs": DependentTrees(max_iter=5, random_state=0),
+    "sampled epochs": GibbsDependentTrees(max_iter=5, random_state=0),
+}
+
+
+@pytest.fixture(scope="module", params=list(EPOCH_TREES))
+def dated(request):
+    """Trees whose nodes have other ids than rows, and the leading term of each id."""
+    bunch = make_dependent_trees(n_samples=150, random_state=0)
+    trees = clone(EPOCH_TREES[request.param]).fit(bunch.data, epochs=bunch.epochs)
+    ids, names = trees.component_ids_, [f"w{j}" for j in range(bunch.data.shape[1])]
+    assert (ids != np.arange(len(ids))).any()
+    leading = [terms[0] for terms in top_terms(trees, names, n=1)]
+    return trees, names, dict(zip(ids.tolist(), leading, strict=True)), bunch
+
+
+def pairs_in(text):
+    """Numbers of nodes, each with the term that follows it in a text."""
+    found = re.findall(r"(\d+)(?:: | +\(?\d+\.\d %\)? +)(-?w\d+)", text)
+    return {int(number): term for number, term in found}
+
+
+def test_nodes_over_epochs_go_by_their_id_in_all_that_is_printed_or_drawn(dated):
+    trees, names, leading, bunch = dated
+    account = pairs_in(summary(trees, names, n_components=len(leading), n_terms=1))
+    terms = top_terms(trees, names, n=1)
+    printed = pairs_in(trees.tree_.to_text(terms, fold_chains=False))
+    drawn = TopicTreeDisplay.from_estimator(trees, names, n_terms=1, fold_chains=False)
+    figure = pairs_in(" ".join(text.get_text() for text in drawn.texts_))
+    in_use = set(trees.component_ids_[trees.tree_.in_use].tolist())
+    for shown in (printed, figure):
+        assert in_use <= set(shown)
+        assert shown == {node: leading[node] for node in shown}
+    assert set(account) == in_use
+    bars = TopicTermsDisplay.from_estimator(trees, names, n_components=3).labels
+    assert set(bars.tolist()) <= in_use
+    over_time = EpochTreeDisplay.from_estimator(trees, names, n_lines=99).topics_
+    assert set(bars.tolist()) <= set(over_time)
+    assert_array_equal(topics_to_frame(trees)["topic"], trees.component_ids_)
+    by_epoch = topics_over_time(trees, bunch.data[:9], bunch.epochs[:9])
+    assert set(by_epoch["topic"]) <= set(leading)
+
+
+def test_columns_and_names_of_nodes_over_epochs_go_by_their_id(dated):
+    trees = copy.deepcopy(dated[0])
+    prefix, ids = type(trees).__name__.lower(), trees.component_ids_.tolist()
+    assert list(trees.get_feature_names_out()) == [f"{prefix}{node}" for node in ids]
+    row = int(np.flatnonzero(trees.component_ids_ != np.arange(len(ids)))[0])
+    set_topic_names(trees, {ids[row]: "statistics"})
+    assert list(trees.get_feature_names_out()).index("statistics") == row
 
 
 # -- numbers at the end of a fit -------------------------------------------------------

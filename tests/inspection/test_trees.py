@@ -158,7 +158,7 @@ def test_areas_are_weights_down_to_a_least_dot(model):
 def test_the_key_tells_weights_by_areas(model):
     display = TopicTreeDisplay.from_estimator(model, fold_chains=False)
     legend = display.ax_.get_legend()
-    assert [t.get_text() for t in legend.get_texts()] == ["100 %", "10 %", "1 %"]
+    assert [t.get_text() for t in legend.get_texts()] == ["weight 100 %", "10 %", "1 %"]
     sizes = [handle.get_markersize() for handle in legend.legend_handles]
     scale = display.figure_.dpi / 72
     assert sizes[0] * scale / 2 == pytest.approx(discs_of(display)[0, 2])
@@ -173,7 +173,7 @@ def test_nodes_left_out_are_counted(model, kwargs):
     assert 1 < len(nodes) < 50
     for i, n, text in zip(nodes, hidden, display.texts_, strict=True):
         assert text.get_text().startswith(f"{i}: {i}a")
-        assert text.get_text().endswith(f" (+{n})") == (n > 0)
+        assert text.get_text().endswith(f" ({n} more)") == (n > 0)
     check_legible(display)
 
 
@@ -358,6 +358,6 @@ def test_no_more_leaves_are_drawn_than_asked(max_leaves):
     assert len(display.plot(max_leaves=max_leaves, fold_chains=False).nodes_) == (
         max_leaves + 1
     )
-    assert display.texts_[0].get_text() == f"0: a (+{80 - max_leaves})"
+    assert display.texts_[0].get_text() == f"0: a ({80 - max_leaves} more)"
     assert len(display.plot().nodes_) == 51
     assert len(display.plot(max_leaves=None).nodes_) == 81
