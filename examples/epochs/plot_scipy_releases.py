@@ -74,8 +74,8 @@ for epoch, n_texts in zip(*np.unique(epochs, return_counts=True), strict=True):
 #
 # Each line below is a topic, indented below its parent, each column an epoch. Discs are
 # shares of the texts of an epoch; the first disc of a topic that was born is red. Terms
-# are those of a topic's last epoch. A topic of the first releases, solvers of
-# equations, joins another one later; most last.
+# are those of the epoch in brackets, in which the topic is largest. Most topics last;
+# a ring is a topic that waits for an epoch with texts of its own.
 trees = DependentTrees(vmf_concentration=400, window=6, random_state=0)
 trees.fit(X, epochs=epochs)
 display = EpochTreeDisplay.from_estimator(trees, terms, min_share=0.03)
@@ -98,9 +98,8 @@ for topic in report.itertuples():
 # %%
 # A topic that stays
 # ------------------
-# A topic that stays may drift. Below is the one that most texts are at, the root aside:
-# regression, from first to last, with the words of what was new in each epoch: by
-# nearest neighbours at first, then losses, linear models, and at last scores.
+# A topic that stays may drift. Below is the one that most texts are at, the root aside,
+# with its words in each epoch: some stay, others come with what was new then.
 #
 # :func:`skbnp.inspection.topics_over_time` has these numbers as a data frame. Its
 # ``cosine`` says how much of its direction a topic keeps from one epoch to the next.

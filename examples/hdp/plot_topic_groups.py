@@ -39,7 +39,8 @@ print(groups)
 # As a figure
 # -----------
 # The tree on the left merges groups: the farther to the left, the less the evidence of
-# documents is for it.
+# documents is for it. The bar below is the scale, in nats, the unit of log probability:
+# one nat less is a factor of 2.7 in probability.
 TopicGroupsDisplay(groups=groups).plot()
 plt.show()
 

@@ -256,7 +256,7 @@ class EpochTreeDisplay(EpochLines):
                 column, line = COLUMN_OF_TERMS, LINE_OF_TERMS
             size = (
                 wide + n_epochs * column + 2 * MARGIN,
-                (n_lines + 3) * line + 0.3 + 2 * MARGIN,
+                (n_lines + 3) * line + 0.5 + 2 * MARGIN,
             )
             _, ax = plt.subplots(figsize=size, layout="constrained")
             font, widest = FONT, WIDEST
@@ -273,6 +273,7 @@ class EpochTreeDisplay(EpochLines):
                 self._write_terms(ax, line, node, row * unit, n_leading_terms)
         ax.set_yticks(range(n_lines), texts, fontsize=font, parse_math=False)
         ax.set_xticks(range(n_epochs), [str(label) for label in self.epochs])
+        ax.set_xlabel("epoch", fontsize=font, color=GREY)
         ax.tick_params(axis="x", labelsize=font, rotation=90 if n_epochs > 8 else 0)
         ax.tick_params(length=0)
         for text in ax.get_yticklabels():

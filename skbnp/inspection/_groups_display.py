@@ -261,7 +261,7 @@ class TopicGroupsDisplay:
             y = ax.get_ylim()[0] - LEADING / 2
             ax.plot([0.0, unit], [y, y], color=GREY, **style)
             noun = "nat" if unit == 1.0 else "nats"
-            what = f"a gain less by {unit:g} {noun} per document"
+            what = f"this length: {unit:g} {noun} of gain per document"
             self._write(share + 0.5 * size / extent(ax)[0], y, what, GREY, size)
 
     def _write(self, x, y, text, color, size, weight="normal"):

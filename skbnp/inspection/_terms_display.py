@@ -182,7 +182,7 @@ class TopicTermsDisplay:
             totals = [whole[best] for best in columns]
         numbers = topic_numbers(estimator, len(distr))
         if totals is not None and not hasattr(model, "tree_"):
-            relations = _relations(distr, ranking, rows, numbers)
+            relations = _relations(distr, ranking, rows, numbers, noun_of(model))
         return cls(
             terms=[
                 signed(distr[k], best, names)
@@ -354,7 +354,7 @@ def entry_of(model):
     return "entry of its direction" if is_unit else "loading"
 
 
-def _relations(distr, ranking: Ranking, rows, numbers) -> list[str]:
+def _relations(distr, ranking: Ranking, rows, numbers, noun) -> list[str]:
     """Say which other topic each is most like, those of most documents left out."""
     result = []
     for k in rows:
@@ -363,5 +363,5 @@ def _relations(distr, ranking: Ranking, rows, numbers) -> list[str]:
         overlap[k] = 0.0
         best = int(overlap.argmax())
         share, is_like = f"{100 * overlap[best]:.0f} %", overlap[best] >= LEAST_OVERLAP
-        result.append(f"{share} shared with {numbers[best]}" if is_like else "")
+        result.append(f"{share} shared with {noun} {numbers[best]}" if is_like else "")
     return result

@@ -104,7 +104,7 @@ def test_marks_are_at_the_probability_in_all_and_relations_say_what_is_shared(mo
         overlap = [np.minimum(distr[k], row).sum() for row in distr]
         overlap[k] = 0.0
         best = int(np.argmax(overlap))
-        expected = f"{100 * overlap[best]:.0f} % shared with {best}"
+        expected = f"{100 * overlap[best]:.0f} % shared with topic {best}"
         assert expected in [text.get_text() for text in panel.texts]
 
 
