@@ -52,7 +52,8 @@ class Alignment:
     cosines : ndarray of shape (n_components of a, n_components of b)
         Cosines of all topics.
     numbers_a, numbers_b : ndarray of int
-        What the rows are called: numbers in `component_ids_`; of nodes without epochs, rows.
+        What the rows are called: numbers in `component_ids_`; of nodes, rows, but
+        over epochs ids.
     """
 
     pairs: Ints

@@ -165,7 +165,8 @@ def topics_to_frame(
         A row for each row of `components_`, in their order, that is, in the order of
         columns of `transform`:
 
-        - "topic": its number in `component_ids_`; of a node its row, over epochs its id;
+        - "topic": its number in `component_ids_`; of a node its row, over epochs
+          its id;
         - "name": from :func:`set_topic_names`, empty without one;
         - "weight": its share of tokens, of `X` if there is one;
         - "rank": its place in the order of :func:`summary`, from 0;

@@ -96,8 +96,9 @@ def summary(
         in force, topics, and what to do next. Bounds and scores are in nats per token,
         times in seconds of wall clock. Topics are called by their number in
         `component_ids_`, nodes of a tree by their row, of a tree over epochs by their
-        id; names from :func:`set_topic_names` stand before the terms. Weights are shares of tokens
-        (of `X`; without it, where documents repeat words, of first uses). Topics that
+        id; names from :func:`set_topic_names` stand before the terms. Weights are
+        shares of tokens (of `X`; without it, where documents repeat words, of first
+        uses). Topics that
         tell most of the words of a document stand first: weight times divergence from
         the mean of all topics; those of more than half of the documents stand last.
 

@@ -52,8 +52,8 @@ class TopicTreeDisplay:
     """A tree of topics: what each node is about, and how much it weighs.
 
     Best made with :meth:`from_estimator`. The root is on the left. The area of a node
-    is its weight, dots of the least size apart; beside it stand its number and its terms,
-    most probable first. "(7 more)" counts nodes below that are left out. A
+    is its weight, dots of the least size apart; beside it stand its number and its
+    terms, most probable first. "(7 more)" counts nodes below that are left out. A
     node and its only child are one: their numbers and terms stand side by side. Nodes
     without tokens are not drawn; above others they stand without terms.
 
