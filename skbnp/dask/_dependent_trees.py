@@ -39,7 +39,6 @@ from skbnp.utils.epochs import (
 )
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_directions, check_is_fitted
-from skbnp.utils.warnings import warn_caller
 
 __all__ = ["DependentTrees"]
 
@@ -383,10 +382,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
         check_after(list(sizes), session.order, [] if reset else self._labels)
         warn_if_few_rows(list(sizes.values()), list(sizes))
         self._check_features(session, X, reset=reset)
-        n_used = sum(sizes.values())
-        if method == "fit" and n_used < 2:
-            what = "no row" if n_used == 0 else "one row"
-            warn_caller(f"X has {what} with a direction: this fit has learned nothing.")
+        if method == "fit":
+            self._warn_of_few_rows(sum(sizes.values()))
         seen = self._seen_with(_find_columns(session, sizes), reset=reset)
         rows = SessionRows(session, sizes, seen)
         if method == "fit":

@@ -4,22 +4,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.estimators._base import FitTasks, spoken
+from skbnp.estimators._base import FitTasks
 from skbnp.estimators._checkpoints import files_of
-from skbnp.estimators._epoch_trees import (
+from skbnp.estimators._epoch_records import (
     EpochRecord,
-    EpochTreeMixin,
     check_state,
-    view_of,
 )
+from skbnp.estimators._epoch_trees import EpochTreeMixin
 from skbnp.estimators._saved import (
     LARGE,
     MOST_STEPS,
@@ -67,10 +65,9 @@ from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePrior
 from skbnp.models.dependent_trees.updates import update_means
 from skbnp.utils.archive import digest_of, rows_digest
 from skbnp.utils.blas import one_blas_thread
-from skbnp.utils.epochs import warn_if_y_is_labels
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, StrOptions, check_directions, fit_context
+from skbnp.utils.validation import Interval
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["DependentTrees", "EpochMoves", "EpochRecord"]
@@ -255,24 +252,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     _parameter_constraints: dict = {
         "max_components": [Interval(Integral, 1, None, closed="left"), None],
-        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "stop_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "vmf_concentration": [
-            Interval(Real, 1e-3, 1e9, closed="both"),
-            StrOptions({"auto"}),
-        ],
-        "prior_concentration": [
-            Interval(Real, 1e-3, 1e9, closed="both"),
-            StrOptions({"auto"}),
-        ],
-        "parent_weight": [Interval(Real, 0, 1e6, closed="both")],
-        "past_weight": [
-            Interval(Real, 0, 1e6, closed="both"),
-            StrOptions({"auto"}),
-        ],
-        "window": [Interval(Integral, 1, None, closed="left")],
+        **EpochTreeMixin._epoch_constraints,
         "structure_moves": ["boolean", EpochMoves],
-        "sparse_output": ["boolean"],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, np.inf, closed="left")],
@@ -322,153 +303,13 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     # -- learning ---------------------------------------------------------------------
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        epochs: Any = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn a tree of each epoch, in their order.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere, such as counts; signs are legal.
-        y : None
-            Ignored, but handed on to callbacks; labels of time go to `epochs`.
-        epochs : array-like of shape (n_samples,) or scalar, default=None
-            Label of the epoch of each row, in any order of rows, or of all: numbers,
-            texts, dates or periods, which are sorted, numbers in texts as numbers, an
-            ordered Categorical by its categories. None is one epoch, 0. Periods are
-            known by their texts.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Whole numbers: a row of weight w counts as w copies of it, and one of weight
-            0 is left out. None is 1 for all.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
-            complete update.
-
-        Raises
-        ------
-        ValueError
-            If `X` has infinite or missing values, no rows or fewer than two columns,
-            `epochs` has not one label for each row, or a parameter is outside its
-            range.
-
-        Warns
-        -----
-        UserWarning
-            If `vmf_concentration` is learned from rows of which many are copies of
-            others, or that share nearly all of their few features with their node.
-        """
-        warn_if_y_is_labels(y, epochs)
-        with one_blas_thread():
-            self._fit(X, y, epochs=epochs, sample_weight=sample_weight)
-            self._warn_of_narrow_nodes(X)
-            return self
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        epochs: Any = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from further rows, of the open epoch or of later ones.
-
-        The first call fixes the features. Rows of the open epoch join those that it
-        has, which keep the nodes that they are at. A later label closes the open epoch:
-        its tree is the past of the next one. A failed call leaves the estimator as it
-        was.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere.
-        y : None
-            Ignored, but handed on to callbacks.
-        epochs : array-like of shape (n_samples,) or scalar, default=None
-            Label of the epoch of each row, or of all. None is the open epoch.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Whole numbers: a row of weight w counts as w copies of it, and one of weight
-            0 is left out. None is 1 for all.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If `X` has infinite or missing values, no rows or another number of columns
-            than before, or a label is older than the open epoch.
-        """
-        warn_if_y_is_labels(y, epochs)
-        with one_blas_thread():
-            self._partial_fit(X, y, epochs=epochs, sample_weight=sample_weight)
-            self._warn_of_narrow_nodes(X)
-            return self
-
-    def fit_transform(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        epochs: Any = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> np.ndarray | sp.csr_array:
-        """Fit, and infer the proportions of nodes in the rows.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere.
-        y : None
-            Ignored, but handed on to callbacks.
-        epochs : array-like of shape (n_samples,) or scalar, default=None
-            Label of the epoch of each row, or of all.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Of `fit`.
-
-        Returns
-        -------
-        node_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
-            As of `transform`.
-        """
-        weights = spoken({"sample_weight": sample_weight})  # blocks have none
-        fitted = self.fit(X, y, epochs=epochs, **weights)
-        return fitted.transform(X, epochs=epochs)
 
     def _read(
         self, X, *, reset: bool, method: str, epochs=None, sample_weight=None
     ) -> Any:
-        forget = reset and not hasattr(self, "n_features_in_")
-        rows, _ = check_directions(self, X, reset=reset, method=method)
-        try:
-            groups = self._rows_of_epochs(rows, epochs, is_first=reset)
-            rows, groups = self._copied(rows, groups, sample_weight)
-        except ValueError:
-            if forget:
-                self._forget_features()
-            raise
-        n_used = int((np.diff(rows.indptr) > 0).sum())
-        if method == "fit" and n_used < 2:
-            what = "no row" if n_used == 0 else "one row"
-            warn_caller(f"X has {what} with a direction: this fit says nothing.")
+        given = X, epochs, sample_weight
+        rows, groups = self._read_epochs(*given, reset=reset, method=method)
         seen = self._seen_with(np.unique(rows.indices), reset=reset)
         return _Rows(seen.compact(rows), groups, seen)
 
@@ -711,18 +552,11 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             )
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
-        state = posterior.state
-        view = view_of(state)
+        past_weight = posterior.model.priors.past_weight
         return {
+            **self._tree_attributes(posterior.state, past_weight),
             "_posterior": posterior,
-            "tree_": view,
-            "n_components_": len(state.tree),
-            "component_ids_": state.tree.ids.copy(),
             "lineage_": list(posterior.lineage),
-            "vmf_concentration_": float(state.concentration),
-            "prior_concentration_": float(state.prior_concentration),
-            "past_weight_": float(posterior.model.priors.past_weight),
-            "n_active_components_": int(view.in_use.sum()),
             "history_": history,
             "n_iter_": n_iter,
             "converged_": converged,

@@ -1,9 +1,10 @@
-"""What is read of trees over epochs, however they were learned."""
+"""Trees over epochs: rows, and what is read of trees, however they were learned."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,8 +12,14 @@ from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 
 from skbnp.components.seen_words import SeenWords
+from skbnp.estimators._base import spoken
+from skbnp.estimators._epoch_records import (
+    SHOWN,
+    EpochRecord,
+    directions_of,
+    view_of,
+)
 from skbnp.estimators._narrow_nodes import warn_of_narrow_nodes
-from skbnp.estimators._saved import LARGE, check_array, check_number
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, rows_by_epoch
 from skbnp.models.dependent_trees.local import Memo, log_gain, update_local
@@ -21,58 +28,26 @@ from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
 from skbnp.utils.blas import one_blas_thread
-from skbnp.utils.epochs import Label, check_after, check_epochs, warn_if_few_rows
+from skbnp.utils.epochs import (
+    Label,
+    check_after,
+    check_epochs,
+    warn_if_few_rows,
+    warn_if_y_is_labels,
+)
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
+    Interval,
+    StrOptions,
     check_copies,
     check_directions,
     check_is_fitted,
     check_sample_weight,
+    fit_context,
 )
+from skbnp.utils.warnings import warn_caller
 
-__all__ = [
-    "EpochRecord",
-    "EpochTreeMixin",
-    "check_state",
-    "view_of",
-]
-
-#: Share of the length of a direction below which entries are not shown.
-SHOWN = 1e-4
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class EpochRecord:
-    """What was learned of an epoch, to be read.
-
-    Attributes
-    ----------
-    tree : TreeView
-        The tree at the end of the epoch.
-    components : csr_array of shape (n_nodes, n_features)
-        Mean directions, rows of `tree`; entries below 1e-4 are left out.
-    component_ids : ndarray of int of shape (n_nodes,)
-        Names of the nodes: a topic keeps its name over the epochs.
-    masses : ndarray of shape (n_nodes,)
-        Expected rows at each node itself.
-    n_samples : int
-        Rows of the epoch that have a direction.
-    first_step : int
-        Updates before the epoch: the `step` of its records in `lineage_` is not lower.
-    n_records : int
-        Records of `lineage_` up to the end of the epoch: these lead to `component_ids`.
-    """
-
-    tree: TreeView
-    components: sp.csr_array
-    component_ids: np.ndarray
-    masses: np.ndarray
-    n_samples: int
-    first_step: int
-    n_records: int
-
-    def __repr__(self) -> str:
-        return f"EpochRecord(n_samples={self.n_samples}, tree={self.tree!r})"
+__all__ = ["EpochTreeMixin"]
 
 
 class EpochTreeMixin(TransformerMixin, ABC):
@@ -93,6 +68,168 @@ class EpochTreeMixin(TransformerMixin, ABC):
     prior_concentration_: float
     past_weight_: float
     n_active_components_: int
+
+    _epoch_constraints: dict = {
+        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "stop_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "vmf_concentration": [
+            Interval(Real, 1e-3, 1e9, closed="both"),
+            StrOptions({"auto"}),
+        ],
+        "prior_concentration": [
+            Interval(Real, 1e-3, 1e9, closed="both"),
+            StrOptions({"auto"}),
+        ],
+        "parent_weight": [Interval(Real, 0, 1e6, closed="both")],
+        "past_weight": [
+            Interval(Real, 0, 1e6, closed="both"),
+            StrOptions({"auto"}),
+        ],
+        "window": [Interval(Integral, 1, None, closed="left")],
+        "sparse_output": ["boolean"],
+    }
+
+    if TYPE_CHECKING:  # of the classes that learn, which come later
+
+        def _fit(self, X: MatrixLike, y: object, **given: Any) -> Any: ...
+
+        def _partial_fit(self, X: MatrixLike, y: object, **given: Any) -> Any: ...
+
+        def _forget_features(self) -> None: ...
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        epochs: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn a tree of each epoch, in their order.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows that are put on the unit sphere, such as counts; signs are legal.
+        y : None
+            Ignored, but handed on to callbacks; labels of time go to `epochs`.
+        epochs : array-like of shape (n_samples,) or scalar, default=None
+            Label of the epoch of each row, in any order of rows, or of all: numbers,
+            texts, dates or periods, which are sorted, numbers in texts as numbers, an
+            ordered Categorical by its categories. None is one epoch, 0. Periods are
+            known by their texts.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
+            complete update, or sweep.
+
+        Raises
+        ------
+        ValueError
+            If `X` has infinite or missing values, no rows or fewer than two columns,
+            `epochs` has not one label for each row, or a parameter is outside its
+            range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the bound of an epoch still changes by `tol` after `max_iter` passes; of
+            a sampler, if R-hat of the number of nodes or of the log joint is above 1.1
+            over the sweeps of the newest epoch after burn-in (at least eight of them).
+        UserWarning
+            If `vmf_concentration` is learned from rows of which many are copies of
+            others, or that share nearly all of their few features with their node.
+        """
+        warn_if_y_is_labels(y, epochs)
+        with one_blas_thread():
+            self._fit(X, y, epochs=epochs, sample_weight=sample_weight)
+            self._warn_of_narrow_nodes(X)
+            return self
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        epochs: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from further rows, of the open epoch or of later ones.
+
+        The first call fixes the features. Rows of the open epoch join those that it
+        has, which keep the nodes that they are at. A later label closes the open epoch:
+        its tree is the past of the next one. A sampler continues the chain of the
+        sample with the highest log joint, for `max_iter` sweeps. A failed call leaves
+        the estimator as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows that are put on the unit sphere.
+        y : None
+            Ignored, but handed on to callbacks.
+        epochs : array-like of shape (n_samples,) or scalar, default=None
+            Label of the epoch of each row, or of all. None is the open epoch.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If `X` has infinite or missing values, no rows or another number of columns
+            than before, or a label is older than the open epoch.
+        """
+        warn_if_y_is_labels(y, epochs)
+        with one_blas_thread():
+            self._partial_fit(X, y, epochs=epochs, sample_weight=sample_weight)
+            self._warn_of_narrow_nodes(X)
+            return self
+
+    def fit_transform(
+        self,
+        X: MatrixLike,
+        y: object = None,
+        epochs: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> np.ndarray | sp.csr_array:
+        """Fit, and infer the proportions of nodes in the rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows that are put on the unit sphere.
+        y : None
+            Ignored, but handed on to callbacks.
+        epochs : array-like of shape (n_samples,) or scalar, default=None
+            Label of the epoch of each row, or of all.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Of `fit`.
+
+        Returns
+        -------
+        node_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
+            As of `transform`.
+        """
+        weights = spoken({"sample_weight": sample_weight})  # blocks have none
+        fitted = self.fit(X, y, epochs=epochs, **weights)
+        return fitted.transform(X, epochs=epochs)
 
     def _given_priors(self) -> TreePriors:
         """Return those before anything is learned."""
@@ -143,6 +280,43 @@ class EpochTreeMixin(TransformerMixin, ABC):
         """Labels of all epochs, in order."""
         return [epoch.label for epoch in self._known_epochs()]
 
+    def _read_epochs(
+        self, X, epochs, sample_weight, *, reset: bool, method: str
+    ) -> tuple[sp.csr_array, list[tuple[Label, np.ndarray]]]:
+        """Return rows on the unit sphere, and those with a direction by epoch."""
+        forget = reset and not hasattr(self, "n_features_in_")
+        rows, _ = check_directions(self, X, reset=reset, method=method)
+        try:
+            is_first = reset or method == "fit"
+            groups = self._rows_of_epochs(rows, epochs, is_first=is_first)
+            rows, groups = self._copied(rows, groups, sample_weight)
+        except ValueError:
+            if forget:
+                self._forget_features()
+            raise
+        if method == "fit":
+            self._warn_of_few_rows(sum(len(numbers) for _, numbers in groups))
+        return rows, groups
+
+    def _warn_of_few_rows(self, n_rows: int) -> None:
+        """Warn of a fit to fewer than two rows that have a direction."""
+        if n_rows < 2:
+            what = "no row" if n_rows == 0 else "one row"
+            warn_caller(f"X has {what} with a direction: this fit has learned nothing.")
+
+    def _tree_attributes(self, state: EpochState, past_weight: float) -> dict[str, Any]:
+        """Return the fitted attributes of the newest tree."""
+        view = view_of(state)
+        return {
+            "tree_": view,
+            "n_components_": len(state.tree),
+            "component_ids_": state.tree.ids.copy(),
+            "vmf_concentration_": float(state.concentration),
+            "prior_concentration_": float(state.prior_concentration),
+            "past_weight_": float(past_weight),
+            "n_active_components_": int(view.in_use.sum()),
+        }
+
     def _rows_of_epochs(
         self, rows: sp.csr_array, epochs: Any, *, is_first: bool
     ) -> list[tuple[Label, np.ndarray]]:
@@ -182,7 +356,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         """Mean directions of the nodes in the newest epoch."""
         check_is_fitted(self)
         seen = self._seen_columns()
-        directions = _directions(self._known_epochs()[-1].state)
+        directions = directions_of(self._known_epochs()[-1].state)
         if seen.is_whole:
             return directions
         result = np.zeros((len(directions), seen.n_vocabulary))
@@ -213,7 +387,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         check_is_fitted(self)
         result, seen = {}, self._seen_columns()
         for epoch in self._known_epochs():
-            directions = _directions(epoch.state)
+            directions = directions_of(epoch.state)
             directions[np.abs(directions) < SHOWN] = 0.0
             tree = epoch.state.tree
             result[epoch.label] = EpochRecord(
@@ -421,44 +595,3 @@ class EpochTreeMixin(TransformerMixin, ABC):
                     places[node + 1] = places[tree.parent[node + 1]]
                 at = tree.positions(np.where(memo.nodes >= 0, memo.nodes, tree.ids[0]))
                 yield number, memo, places[at]
-
-
-def _directions(state: EpochState) -> np.ndarray:
-    lengths = np.linalg.norm(state.means, axis=1, keepdims=True)
-    return state.means / np.maximum(lengths, 1e-300)
-
-
-def view_of(state: EpochState) -> TreeView:
-    """Show a tree, with the share of rows at each node or below."""
-    tree, total = state.tree, float(state.masses.sum())
-    through = tree.accumulate(state.masses)
-    weight = through / through[0] if total > 0.0 else np.eye(1, len(tree))[0]
-    in_use = through >= max(1.0, 1e-4 * total)
-    return TreeView(tree.parent, weight, tree.ids, in_use, by_id=True)
-
-
-def check_state(state: EpochState, n_features: int, n_seen: int) -> int:
-    """Refuse an epoch that compiled code must not read; return its columns.
-
-    Those are at most `n_seen`.
-    """
-    state.tree.check()
-    n, unseen = len(state.tree), state.n_unseen
-    check_number("n_unseen", unseen, least=n_features - n_seen, most=n_features)
-    width = n_features - unseen
-    for name in ("masses", "history", "concentrations"):
-        check_array(name, getattr(state, name), (n,))
-    for name, shape in (
-        ("means", (n, width)),
-        ("previous", (len(state.previous), width)),
-        ("above", (width,)),
-        ("centroid", (width,)),
-    ):
-        check_array(name, getattr(state, name), shape, least=-LARGE)
-    check_array("past", state.past, (n,), kind="i", least=-1)
-    n_before = len(state.previous)
-    check_number("past", int(state.past.max()), least=-1, most=n_before - 1)
-    check_array("past_ids", state.past_ids, (n_before,), kind="i", least=0)
-    for name in ("concentration", "prior_concentration"):
-        check_number(name, getattr(state, name), least=1e-300, most=LARGE)
-    return width

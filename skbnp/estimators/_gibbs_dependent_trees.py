@@ -4,20 +4,18 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from numbers import Integral, Real
-from typing import Any, Self
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.estimators._epoch_trees import (
-    EpochTreeMixin,
+from skbnp.estimators._epoch_records import (
     check_state,
-    view_of,
 )
+from skbnp.estimators._epoch_trees import EpochTreeMixin
 from skbnp.estimators._samplers import Sampler
 from skbnp.estimators._saved import (
     LARGE,
@@ -48,12 +46,8 @@ from skbnp.models.dependent_trees.start import (
 )
 from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.rows.word_sums import rows_of
-from skbnp.utils.blas import one_blas_thread
-from skbnp.utils.epochs import warn_if_y_is_labels
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, StrOptions, check_directions, fit_context
-from skbnp.utils.warnings import warn_caller
+from skbnp.utils.validation import Interval
 
 __all__ = ["GibbsDependentTrees"]
 
@@ -245,25 +239,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     _parameter_constraints: dict = {
         **Sampler._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "stop_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "vmf_concentration": [
-            Interval(Real, 1e-3, 1e9, closed="both"),
-            StrOptions({"auto"}),
-        ],
-        "prior_concentration": [
-            Interval(Real, 1e-3, 1e9, closed="both"),
-            StrOptions({"auto"}),
-        ],
-        "parent_weight": [Interval(Real, 0, 1e6, closed="both")],
-        "past_weight": [
-            Interval(Real, 0, 1e6, closed="both"),
-            StrOptions({"auto"}),
-        ],
-        "window": [Interval(Integral, 1, None, closed="left")],
+        **EpochTreeMixin._epoch_constraints,
         "split_merge": ["boolean"],
         "n_split_merge": [Interval(Integral, 1, None, closed="left")],
-        "sparse_output": ["boolean"],
     }
 
     def __init__(
@@ -309,161 +287,16 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         self.verbose = verbose
         self.warm_start = warm_start
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     # -- learning ---------------------------------------------------------------------
 
     _columns = COLUMNS
     _sample_class, _chain_class = TreeSample, TreeChainState
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        epochs: Any = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Sample a tree of each epoch, in their order.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere, such as counts; signs are legal.
-        y : None
-            Ignored, but handed on to callbacks.
-        epochs : array-like of shape (n_samples,) or scalar, default=None
-            Label of the epoch of each row, in any order of rows, or of all: numbers,
-            texts, dates or periods, which are sorted, numbers in texts as numbers, an
-            ordered Categorical by its categories. None is one epoch, 0. Periods are
-            known by their texts.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Whole numbers: a row of weight w counts as w copies of it, and one of weight
-            0 is left out. None is 1 for all.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator. After an interrupt (Ctrl-C) it holds the last
-            complete sweep.
-
-        Raises
-        ------
-        ValueError
-            If `X` has infinite or missing values, no rows or fewer than two columns,
-            `epochs` has not one label for each row, or a parameter is outside its
-            range.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If R-hat of the number of nodes or of the log joint is above 1.1 over the
-            sweeps of the newest epoch after burn-in (at least eight of them): the
-            chains, or the halves of one, have not come to the same posterior.
-        UserWarning
-            If `vmf_concentration` is learned from rows of which many are copies of
-            others, or that share nearly all of their few features with their node.
-        """
-        warn_if_y_is_labels(y, epochs)
-        with one_blas_thread():
-            self._fit(X, y, epochs=epochs, sample_weight=sample_weight)
-            self._warn_of_narrow_nodes(X)
-            return self
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        epochs: Any = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Sample further rows, of the open epoch or of later ones.
-
-        The first call fixes the features. Rows of the open epoch join those that it
-        has, which keep the nodes that they are at, and are swept over `max_iter` times.
-        A later label closes the open epoch: its tree is the past of the next one. After
-        `fit` the chain of the sample with the highest log joint goes on, from its last
-        state. A failed call leaves the estimator as it was.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere.
-        y : None
-            Ignored, but handed on to callbacks.
-        epochs : array-like of shape (n_samples,) or scalar, default=None
-            Label of the epoch of each row, or of all. None is the open epoch.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Whole numbers: a row of weight w counts as w copies of it, and one of weight
-            0 is left out. None is 1 for all.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If `X` has infinite or missing values, no rows or another number of columns
-            than before, or a label is older than the open epoch.
-        """
-        warn_if_y_is_labels(y, epochs)
-        with one_blas_thread():
-            self._partial_fit(X, y, epochs=epochs, sample_weight=sample_weight)
-            self._warn_of_narrow_nodes(X)
-            return self
-
-    def fit_transform(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        epochs: Any = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> np.ndarray | sp.csr_array:
-        """Fit, and infer the proportions of nodes in the rows.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere.
-        y : None
-            Ignored, but handed on to callbacks.
-        epochs : array-like of shape (n_samples,) or scalar, default=None
-            Label of the epoch of each row, or of all.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Of `fit`.
-
-        Returns
-        -------
-        node_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
-            As of `transform`.
-        """
-        fitted = self.fit(X, y, epochs=epochs, sample_weight=sample_weight)
-        return fitted.transform(X, epochs=epochs)
-
     def _read(
         self, X, *, reset: bool, method: str, epochs=None, sample_weight=None
     ) -> _EpochCorpus:
-        forget = reset and not hasattr(self, "n_features_in_")
-        rows, _ = check_directions(self, X, reset=reset, method=method)
-        is_first = reset or method == "fit"
-        try:
-            groups = self._rows_of_epochs(rows, epochs, is_first=is_first)
-            rows, groups = self._copied(rows, groups, sample_weight)
-        except ValueError:
-            if forget:
-                self._forget_features()
-            raise
-        n_used = sum(len(numbers) for _, numbers in groups)
-        if method == "fit" and n_used < 2:
-            what = "no row" if n_used == 0 else "one row"
-            warn_caller(f"X has {what} with a direction: this fit says nothing.")
+        given = X, epochs, sample_weight
+        rows, groups = self._read_epochs(*given, reset=reset, method=method)
         rows, seen = self._compact(rows, reset=reset)
         parts = [EpochRows(label, Rows.of(rows[numbers])) for label, numbers in groups]
         while len(parts) > 1 and len(parts[0].rows) == 0:
@@ -587,17 +420,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         }
 
     def _attributes_of(self, best: TreeSample) -> dict[str, Any]:
-        state = best.epoch.state
-        view = view_of(state)
-        return {
-            "tree_": view,
-            "n_components_": len(state.tree),
-            "component_ids_": state.tree.ids.copy(),
-            "vmf_concentration_": float(state.concentration),
-            "prior_concentration_": float(state.prior_concentration),
-            "past_weight_": float(best.past_weight),
-            "n_active_components_": int(view.in_use.sum()),
-        }
+        return self._tree_attributes(best.epoch.state, best.past_weight)
 
     # -- loading ----------------------------------------------------------------------
 

@@ -1,0 +1,90 @@
+"""What is read of one epoch of a tree: its record, its directions, its saved state."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.estimators._saved import LARGE, check_array, check_number
+from skbnp.models.dependent_trees.state import EpochState
+from skbnp.trees import TreeView
+
+__all__ = ["SHOWN", "EpochRecord", "check_state", "directions_of", "view_of"]
+
+#: Share of the length of a direction below which entries are not shown.
+SHOWN = 1e-4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EpochRecord:
+    """What was learned of an epoch, to be read.
+
+    Attributes
+    ----------
+    tree : TreeView
+        The tree at the end of the epoch.
+    components : csr_array of shape (n_nodes, n_features)
+        Mean directions, rows of `tree`; entries below 1e-4 are left out.
+    component_ids : ndarray of int of shape (n_nodes,)
+        Names of the nodes: a topic keeps its name over the epochs.
+    masses : ndarray of shape (n_nodes,)
+        Expected rows at each node itself.
+    n_samples : int
+        Rows of the epoch that have a direction.
+    first_step : int
+        Updates before the epoch: the `step` of its records in `lineage_` is not lower.
+    n_records : int
+        Records of `lineage_` up to the end of the epoch: these lead to `component_ids`.
+    """
+
+    tree: TreeView
+    components: sp.csr_array
+    component_ids: np.ndarray
+    masses: np.ndarray
+    n_samples: int
+    first_step: int
+    n_records: int
+
+    def __repr__(self) -> str:
+        return f"EpochRecord(n_samples={self.n_samples}, tree={self.tree!r})"
+
+
+def directions_of(state: EpochState) -> np.ndarray:
+    lengths = np.linalg.norm(state.means, axis=1, keepdims=True)
+    return state.means / np.maximum(lengths, 1e-300)
+
+
+def view_of(state: EpochState) -> TreeView:
+    """Show a tree, with the share of rows at each node or below."""
+    tree, total = state.tree, float(state.masses.sum())
+    through = tree.accumulate(state.masses)
+    weight = through / through[0] if total > 0.0 else np.eye(1, len(tree))[0]
+    in_use = through >= max(1.0, 1e-4 * total)
+    return TreeView(tree.parent, weight, tree.ids, in_use, by_id=True)
+
+
+def check_state(state: EpochState, n_features: int, n_seen: int) -> int:
+    """Refuse an epoch that compiled code must not read; return its columns.
+
+    Those are at most `n_seen`.
+    """
+    state.tree.check()
+    n, unseen = len(state.tree), state.n_unseen
+    check_number("n_unseen", unseen, least=n_features - n_seen, most=n_features)
+    width = n_features - unseen
+    for name in ("masses", "history", "concentrations"):
+        check_array(name, getattr(state, name), (n,))
+    for name, shape in (
+        ("means", (n, width)),
+        ("previous", (len(state.previous), width)),
+        ("above", (width,)),
+        ("centroid", (width,)),
+    ):
+        check_array(name, getattr(state, name), shape, least=-LARGE)
+    check_array("past", state.past, (n,), kind="i", least=-1)
+    n_before = len(state.previous)
+    check_number("past", int(state.past.max()), least=-1, most=n_before - 1)
+    check_array("past_ids", state.past_ids, (n_before,), kind="i", least=0)
+    for name in ("concentration", "prior_concentration"):
+        check_number(name, getattr(state, name), least=1e-300, most=LARGE)
+    return width
