@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any
 
@@ -30,18 +30,10 @@ from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.utils.archive import text_of
 from skbnp.utils.containers import row_totals
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, validate_data
+from skbnp.utils.validation import Interval, check_is_fitted, validate_data
 
-__all__ = ["CLUSTER_PARAMETERS", "ShardedMixin", "no_shares"]
+__all__ = ["ShardedMixin", "no_shares", "no_values"]
 
-#: Constraints of the parameters that estimators on a cluster have besides.
-CLUSTER_PARAMETERS: dict[str, list] = {
-    "client": [Client, None],
-    "checkpoint_dir": [str, os.PathLike, None],
-    "resume": ["boolean"],
-    "shards_per_round": [Interval(Integral, 1, None, closed="left"), None],
-    "timeout": [Interval(Real, 0, None, closed="neither")],
-}
 #: Parameters that may change between checkpoint and resumption of a fit.
 FREE = {"client", "checkpoint_dir", "resume", "timeout", "n_jobs", "verbose"}
 
@@ -53,14 +45,55 @@ Evaluation = Callable[..., Any]
 class ShardedMixin(BaseEstimator):
     """Parameters and habits of estimators on a cluster; the first base of a class.
 
-    `_local_class` is the local estimator that evaluates blocks.
+    `_local_class` is the local estimator that evaluates blocks, see `parameters_of`.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads of this process. Workers use theirs.
+    client : distributed.Client or None, default=None
+        The cluster. None does the same in this process.
+    checkpoint_dir : path-like or None, default=None
+        Where what has been learned is written after each pass of `fit`: arrays and
+        JSON alone, renamed when they are whole; the newest two stay. What another fit
+        has left there is removed, unless `resume` is set.
+    resume : bool, default=False
+        Whether `fit` continues from the newest checkpoint, if there is one: to the bits
+        of a fit that nothing has stopped. It needs `checkpoint_dir`.
+    shards_per_round : int or None, default=None
+        Shards after which an update follows; None is all. Results depend on it, and on
+        how rows are cut into blocks, but not on which workers have them.
+    timeout : float, default=30.0
+        Seconds without a sign of life after which a worker is given up, and without any
+        worker after which `fit` is.
     """
 
-    _local_class: type[BaseEstimator]
+    _local_class: type[Any]
     _instead_of_checkpoint = "use its parameters checkpoint_dir and resume."
-    client: Client | None
-    checkpoint_dir: str | os.PathLike | None
-    timeout: float
+    _parameter_constraints: dict = {
+        "client": [Client, None],
+        "checkpoint_dir": [str, os.PathLike, None],
+        "resume": ["boolean"],
+        "shards_per_round": [Interval(Integral, 1, None, closed="left"), None],
+        "timeout": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        *args: Any,
+        client: Client | None = None,
+        checkpoint_dir: str | os.PathLike | None = None,
+        resume=False,
+        shards_per_round=None,
+        timeout=30.0,
+        **parameters: Any,
+    ):
+        super().__init__(*args, **parameters)
+        self.client = client
+        self.checkpoint_dir = checkpoint_dir
+        self.resume = resume
+        self.shards_per_round = shards_per_round
+        self.timeout = timeout
 
     # -- parameters -------------------------------------------------------------------
 
@@ -148,16 +181,26 @@ class ShardedMixin(BaseEstimator):
         """Sum the magnitudes of each row, (n_samples,); lazy where `X` is."""
         if not is_lazy(X):
             return row_totals(X)
-        return self._lazy_rows(X, None, _totals_of, np.empty(0))
+        return self._lazy_rows(X, None, _totals_of, no_values)
+
+    def _lazy_mean(
+        self, X: MatrixLike, labels: Labels, function: Evaluation
+    ) -> DaskArray:
+        """Return the mean of what a function scores in blocks, by their weights."""
+        check_is_fitted(self)
+        parts = list(self._blockwise(X, labels, function))
+        return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
 
     def _lazy_rows(
         self,
         X: MatrixLike,
         labels: Labels,
         function: Evaluation,
-        meta: MatrixLike,
+        of_no_rows: Callable[[Any], MatrixLike],
     ) -> DaskArray:
-        """Return the rows that a function makes of blocks; of no rows, of `meta`."""
+        """Return the rows that a function makes of blocks."""
+        check_is_fitted(self)
+        meta = of_no_rows(self)
         parts = list(self._blockwise(X, labels, function))
         sizes = [np.nan] * len(parts)
         if isinstance(X, DaskArray):
@@ -171,6 +214,17 @@ class ShardedMixin(BaseEstimator):
         )
 
 
+def _mean(parts: Iterable[tuple[float, float]]) -> np.float64:
+    """Divide the sum of scores by the sum of weights, (score, weight) by block."""
+    scores, weights = map(sum, zip(*parts, strict=True))
+    return np.float64(scores / weights if weights else 0.0)
+
+
+def no_values(estimator: Any) -> np.ndarray:
+    """Return the values of no rows."""
+    return np.empty(0)
+
+
 def no_shares(estimator: Any) -> np.ndarray | sp.csr_array:
     """Shares of topics in no rows."""
     empty = np.empty((0, estimator.n_components_))
@@ -180,7 +234,7 @@ def no_shares(estimator: Any) -> np.ndarray | sp.csr_array:
 def _totals_of(
     local: BaseEstimator, X: MatrixLike, labels: Labels
 ) -> NDArray[np.float64]:
-    return row_totals(X) if X.shape[0] else np.empty(0)
+    return row_totals(X) if X.shape[0] else no_values(local)
 
 
 def _clone(estimator: BaseEstimator) -> BaseEstimator:

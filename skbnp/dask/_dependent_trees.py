@@ -1,28 +1,27 @@
 """Trees of topics that grow and drift over epochs, for rows on a cluster."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
-import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.array import Array as DaskArray
-from dask.delayed import Delayed, delayed
+from dask.delayed import Delayed
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.dask._base import CLUSTER_PARAMETERS, ShardedMixin, no_shares
+from skbnp.dask._base import ShardedMixin, no_shares, no_values
 from skbnp.dask._checkpoints import Checkpoints, ShardRecord
 from skbnp.dask._inputs import Block, NpzFile, is_lazy
 from skbnp.dask._labels import Labels
+from skbnp.dask._parameters import parameters_of
 from skbnp.dask._sessions import Session, sizes_by_label
 from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
 from skbnp.inference.schedules import ShardSchedule
 from skbnp.models.dependent_trees.memory import RowLocalStep
-from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.row_samples import (
     ROWS_PER_CLUSTER,
     SAMPLE,
@@ -38,7 +37,7 @@ from skbnp.utils.epochs import (
     warn_of_newest,
 )
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import check_directions, check_is_fitted
+from skbnp.utils.validation import check_directions
 
 __all__ = ["DependentTrees"]
 
@@ -104,6 +103,7 @@ class SessionRows:
             yield label, EpochRows(self.session, label, shape, self.seen)
 
 
+@parameters_of(LocalTrees)
 class DependentTrees(ShardedMixin, LocalTrees):
     """Dependent nonparametric trees of rows that stay where they are.
 
@@ -113,94 +113,19 @@ class DependentTrees(ShardedMixin, LocalTrees):
 
     Parameters
     ----------
-    max_components : int or None, default=None
-        Nodes at the most, the root included; None for no limit.
-    child_concentration : float, default=0.5
-        Concentration of the children of a node (gamma), in [1e-100, 1e10].
-    stop_concentration : float, default=0.5
-        Concentration of staying at a node (alpha), in [1e-100, 1e10].
-    vmf_concentration : float or "auto", default="auto"
-        Concentration of rows around their node (beta), > 0. "auto" maximises the bound.
-    prior_concentration : float or "auto", default="auto"
-        Concentration of directions around parent and past (kappa_0), > 0. "auto"
-        maximises the bound.
-    parent_weight : float, default=1.0
-        Share of the parent in the prior of a direction (kappa_1), >= 0.
-    past_weight : float or "auto", default="auto"
-        Share of the past in the prior of a direction (kappa_2), >= 0. "auto" maximises
-        the bound in each epoch, from 1 in the second one.
-    window : int, default=1
-        Past epochs whose rows count for the sticks (h), 1 or more.
     structure_moves : bool or EpochMoves, default=True
         Whether the tree changes within an epoch. Rows for which new nodes are tried
-        travel to this process, `EpochMoves.birth_rows` of each target at the most.
-    sparse_output : bool, default=False
-        Whether `transform` returns sparse arrays.
+        travel to this process, at most `EpochMoves.birth_rows` of each target.
     batch_size : int or None, default=None
         Without effect: updates follow `shards_per_round` shards.
-    max_iter : int, default=100
-        Passes over the rows of an epoch.
-    tol : float, default=4e-3
-        Learning of an epoch ends when the bound changes by less, relatively, between
-        two passes, moves included.
-    n_jobs : int or None, default=None
-        Threads of this process. Workers use theirs.
     random_state : int, RandomState instance or None, default=None
         Which rows begin, their clusters, the order in which they choose their nodes,
         and where births are tried. The same int gives the same bits, for the same
         blocks, on however many workers of one kind of CPU.
-    verbose : int, default=0
-        Passes between messages; 0 for none.
-    client : distributed.Client or None, default=None
-        The cluster. None does the same in this process.
-    checkpoint_dir : path-like or None, default=None
-        Where what has been learned is written after each pass: arrays and JSON alone,
-        renamed when they are whole; the newest two stay. `fit` alone writes them. What
-        another fit has left there is removed, unless `resume` is set.
-    resume : bool, default=False
-        Whether `fit` continues from the newest checkpoint, if there is one: to the bits
-        of a fit that nothing has stopped. It needs `checkpoint_dir`.
     shards_per_round : int or None, default=None
         Shards after which all directions are updated, in passes but the first of an
         epoch. None is all: a pass is one exact step. Results depend on it, and on how
         rows are cut into blocks, but not on which workers have them.
-    timeout : float, default=30.0
-        Seconds without a sign of life after which a worker is given up, and without any
-        worker after which `fit` is.
-
-    Attributes
-    ----------
-    tree_ : TreeView
-        The tree of the newest epoch.
-    components_ : ndarray of shape (n_components_, n_features)
-        Mean directions of the nodes in the newest epoch, of length one.
-    topic_weights_ : ndarray of shape (n_components_,)
-        Expected shares of the rows of the newest epoch at the nodes themselves; they
-        sum to one where there are rows.
-    epochs_ : dict of label to EpochRecord
-        What was learned of each epoch, in order.
-    vmf_concentration_, prior_concentration_, past_weight_ : float
-        Values in force in the newest epoch.
-    n_components_ : int
-        Number of nodes of the newest tree.
-    component_ids_ : ndarray of shape (n_components_,)
-        Name of each node, kept from epoch to epoch: in texts, tables and figures, in
-        `lineage_` and `epochs_`. Arrays and `apply` have rows.
-    lineage_ : list of named tuples (step, kind, parents, children)
-        Where each id came from.
-    n_active_components_ : int
-        Nodes of the newest tree that have at least max(1, 1e-4 of all) expected rows of
-        the newest epoch at them or below.
-    elbo_ : float
-        Bound of the newest epoch, given those before, in nats per row.
-    converged_ : bool
-        Whether `tol` ended the learning of each epoch of the last `fit`.
-    history_ : dict of lists
-        One entry per update.
-    n_iter_ : int
-        Passes made by the last `fit`, of all epochs.
-    n_features_in_ : int
-        Number of columns.
 
     See Also
     --------
@@ -219,14 +144,6 @@ class DependentTrees(ShardedMixin, LocalTrees):
     most are sent to this process, where they choose their nodes; all others go to the
     nodes that these leave.
 
-    References
-    ----------
-    .. [1] Zhiting Hu, Qirong Ho, Avinava Dubey and Eric P. Xing, "Large-scale
-       Distributed Dependent Nonparametric Trees", International Conference on Machine
-       Learning, 2015.
-    .. [2] Avinava Dubey, Qirong Ho, Sinead Williamson and Eric P. Xing, "Dependent
-       nonparametric trees for dynamic hierarchical clustering", NIPS 2014.
-
     Examples
     --------
     >>> from skbnp.dask import DependentTrees
@@ -239,61 +156,6 @@ class DependentTrees(ShardedMixin, LocalTrees):
     >>> trees.transform(X, epochs=epochs).shape[0]
     600
     """
-
-    _local_class = LocalTrees
-    _parameter_constraints: dict = {
-        **LocalTrees._parameter_constraints,
-        **CLUSTER_PARAMETERS,
-    }
-
-    def __init__(
-        self,
-        max_components=None,
-        *,
-        child_concentration=0.5,
-        stop_concentration=0.5,
-        vmf_concentration: float | str = "auto",
-        prior_concentration: float | str = "auto",
-        parent_weight=1.0,
-        past_weight: float | str = "auto",
-        window=1,
-        structure_moves: bool | EpochMoves = True,
-        sparse_output=False,
-        batch_size=None,
-        max_iter=100,
-        tol=4e-3,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        client=None,
-        checkpoint_dir=None,
-        resume=False,
-        shards_per_round=None,
-        timeout=30.0,
-    ):
-        super().__init__(
-            max_components,
-            child_concentration=child_concentration,
-            stop_concentration=stop_concentration,
-            vmf_concentration=vmf_concentration,
-            prior_concentration=prior_concentration,
-            parent_weight=parent_weight,
-            past_weight=past_weight,
-            window=window,
-            structure_moves=structure_moves,
-            sparse_output=sparse_output,
-            batch_size=batch_size,
-            max_iter=max_iter,
-            tol=tol,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.client = client
-        self.checkpoint_dir = checkpoint_dir
-        self.resume = resume
-        self.shards_per_round = shards_per_round
-        self.timeout = timeout
 
     # -- learning ---------------------------------------------------------------------
 
@@ -452,6 +314,13 @@ class DependentTrees(ShardedMixin, LocalTrees):
             for block, part in zip(blocks, parts, strict=True)
         ]
 
+    def _by_block(self, method: str, X, epochs, of_no_rows) -> Any:
+        """Evaluate rows by a method of the local estimator; lazily where they are."""
+        if not is_lazy(X):
+            return getattr(super(), method)(X, epochs=epochs)
+        function = partial(_evaluate, method=method, of_no_rows=of_no_rows)
+        return self._lazy_rows(X, epochs, function, of_no_rows)
+
     def transform(
         self, X: MatrixLike, epochs: Any = None
     ) -> np.ndarray | sp.csr_array | DaskArray:
@@ -471,10 +340,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
                 (n_samples, n_components_)
             Probability that a row is at each node of `tree_`; lazy where `X` is.
         """
-        if not is_lazy(X):
-            return super().transform(X, epochs=epochs)
-        check_is_fitted(self)
-        return self._lazy_rows(X, epochs, _transform, no_shares(self))
+        return self._by_block("transform", X, epochs, no_shares)
 
     def apply(self, X: MatrixLike, epochs: Any = None) -> np.ndarray | DaskArray:  # type: ignore[override]
         """Find the most probable node of each row.
@@ -491,10 +357,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         nodes : {ndarray, dask.array.Array} of int of shape (n_samples,)
             Rows of `tree_` and `components_`; lazy where `X` is.
         """
-        if not is_lazy(X):
-            return super().apply(X, epochs=epochs)
-        check_is_fitted(self)
-        return self._lazy_rows(X, epochs, _apply, np.empty(0, dtype=np.intp))
+        return self._by_block("apply", X, epochs, _no_nodes)
 
     def decision_path(
         self, X: MatrixLike, epochs: Any = None
@@ -514,11 +377,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
             One at the nodes of the path, both ends included; lazy, in blocks that are
             sparse, where `X` is.
         """
-        if not is_lazy(X):
-            return super().decision_path(X, epochs=epochs)
-        check_is_fitted(self)
-        meta = sp.csr_array((0, self.n_components_), dtype=np.intp)
-        return self._lazy_rows(X, epochs, _decision_path, meta)
+        return self._by_block("decision_path", X, epochs, _no_paths)
 
     def score_samples(  # type: ignore[override]
         self, X: MatrixLike, epochs: Any = None
@@ -537,10 +396,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         gain : {ndarray, dask.array.Array} of shape (n_samples,)
             Nats; zero for a row of zeros; lazy where `X` is.
         """
-        if not is_lazy(X):
-            return super().score_samples(X, epochs=epochs)
-        check_is_fitted(self)
-        return self._lazy_rows(X, epochs, _score_samples, np.empty(0))
+        return self._by_block("score_samples", X, epochs, no_values)
 
     def score(  # type: ignore[override]
         self,
@@ -576,9 +432,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
             return super().score(X, y, epochs=epochs, sample_weight=sample_weight)
         if sample_weight is not None:
             raise ValueError("sample_weight is for rows in memory.")
-        check_is_fitted(self)
-        parts = list(self._blockwise(X, epochs, _score))
-        return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
+        return self._lazy_mean(X, epochs, _score)
 
 
 def _find_columns(session: Session, sizes: dict[Label, int]) -> np.ndarray:
@@ -590,22 +444,25 @@ def _find_columns(session: Session, sizes: dict[Label, int]) -> np.ndarray:
     return np.flatnonzero(seen)
 
 
-def _transform(local: BaseEstimator, X: MatrixLike, labels: Labels) -> MatrixLike:
-    return local.transform(X, epochs=labels) if X.shape[0] else no_shares(local)
+def _no_nodes(estimator: Any) -> np.ndarray:
+    return np.empty(0, dtype=np.intp)
 
 
-def _apply(local: BaseEstimator, X: MatrixLike, labels: Labels) -> MatrixLike:
-    return local.apply(X, epochs=labels) if X.shape[0] else np.empty(0, dtype=np.intp)
+def _no_paths(estimator: Any) -> sp.csr_array:
+    return sp.csr_array((0, estimator.n_components_), dtype=np.intp)
 
 
-def _decision_path(local: BaseEstimator, X: MatrixLike, labels: Labels) -> MatrixLike:
+def _evaluate(
+    local: BaseEstimator,
+    X: MatrixLike,
+    labels: Labels,
+    *,
+    method: str,
+    of_no_rows: Callable[[Any], MatrixLike],
+) -> MatrixLike:
     if X.shape[0] == 0:
-        return sp.csr_array((0, local.n_components_), dtype=np.intp)
-    return local.decision_path(X, epochs=labels)
-
-
-def _score_samples(local: BaseEstimator, X: MatrixLike, labels: Labels) -> MatrixLike:
-    return local.score_samples(X, epochs=labels) if X.shape[0] else np.empty(0)
+        return of_no_rows(local)
+    return getattr(local, method)(X, epochs=labels)
 
 
 def _score(local: BaseEstimator, X: MatrixLike, labels: Labels) -> tuple[float, int]:
@@ -615,8 +472,3 @@ def _score(local: BaseEstimator, X: MatrixLike, labels: Labels) -> tuple[float, 
     gains = local.score_samples(X, epochs=labels)
     rows, _ = local._rows(X, "score")
     return float(gains.sum()), int((np.diff(rows.indptr) > 0).sum())
-
-
-def _mean(parts: Iterable[tuple[float, int]]) -> np.float64:
-    global_stats, counts = zip(*parts, strict=True)
-    return np.float64(sum(global_stats) / max(sum(counts), 1))

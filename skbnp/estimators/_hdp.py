@@ -136,7 +136,7 @@ class HDP(VariationalTopicModel):
         Initial Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10];
         smaller values make more specific topics. Or known topics, which come first: a
         dict of names and seed words, or an array (n_known, n_features) of priors;
-        :class:`KnownTopics` has their options.
+        :class:`skbnp.KnownTopics` has their options.
     burstiness : "auto" or False, default="auto"
         Collapsed family: whether documents may repeat words beyond their topics [3]_;
         topics then explain first uses. "auto": if that predicts clearly better.

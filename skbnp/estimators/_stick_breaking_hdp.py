@@ -77,7 +77,7 @@ class StickBreakingHDP(VariationalTopicModel):
         Initial Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10];
         smaller values make more specific topics. Or known topics, which come first: a
         dict of names and seed words, or an array (n_known, n_features) of priors;
-        :class:`KnownTopics` has their options.
+        :class:`skbnp.KnownTopics` has their options.
     learn_priors : bool or "concentrations", default="concentrations"
         Whether to learn both concentrations and the topic prior (True), the
         concentrations alone, or nothing (False), as in [1]_.

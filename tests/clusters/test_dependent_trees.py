@@ -80,15 +80,17 @@ def assert_same_fit(one, other):
 
 # Parity -------------------------------------------------------------------------------
 
+MORE = "client", "checkpoint_dir", "resume", "shards_per_round", "timeout"
+
 
 def test_parameters_are_those_of_the_local_estimator():
     local, ours = skbnp.DependentTrees().get_params(), DependentTrees().get_params()
-    more = {"client", "checkpoint_dir", "resume", "shards_per_round", "timeout"}
-    assert set(ours) == set(local) | more
+    assert set(ours) == {*local, *MORE}
     assert {name: ours[name] for name in local} == local
-    assert list(inspect.signature(DependentTrees).parameters)[: len(local)] == list(
-        inspect.signature(skbnp.DependentTrees).parameters
-    )
+    assert list(inspect.signature(DependentTrees).parameters) == [
+        *inspect.signature(skbnp.DependentTrees).parameters,
+        *MORE,
+    ]
 
 
 @pytest.mark.long

@@ -93,15 +93,17 @@ def assert_same_fit(one, other):
 
 # Parity -------------------------------------------------------------------------------
 
+MORE = "client", "checkpoint_dir", "resume", "shards_per_round", "timeout"
+
 
 def test_parameters_are_those_of_the_local_estimator():
     local, ours = skbnp.HDP().get_params(), HDP().get_params()
-    more = {"client", "checkpoint_dir", "resume", "shards_per_round", "timeout"}
-    assert set(ours) == set(local) | more
+    assert set(ours) == {*local, *MORE}
     assert {name: ours[name] for name in local} == local
-    assert list(inspect.signature(HDP).parameters)[: len(local)] == list(
-        inspect.signature(skbnp.HDP).parameters
-    )
+    assert list(inspect.signature(HDP).parameters) == [
+        *inspect.signature(skbnp.HDP).parameters,
+        *MORE,
+    ]
 
 
 def test_fitted_attributes_are_those_of_the_local_estimator(
