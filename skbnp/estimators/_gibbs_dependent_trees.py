@@ -26,10 +26,9 @@ from skbnp.estimators._saved import (
     check_signed,
 )
 from skbnp.inference.executor import Executor
-from skbnp.models.dependent_slices.chain import (
-    COLUMNS,
+from skbnp.models.dependent_slices.chain import COLUMNS, SliceChain
+from skbnp.models.dependent_slices.chain_state import (
     EpochRows,
-    SliceChain,
     TreeChainState,
     TreeSettings,
     TreeStart,

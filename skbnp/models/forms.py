@@ -26,7 +26,7 @@ from skbnp.inference.protocols import Corpus, Moves
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.inference.shards import Broadcast
 from skbnp.inference.trials import Rejections
-from skbnp.models.dependent_slices.chain import TreeChainState
+from skbnp.models.dependent_slices.chain_state import TreeChainState
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.sample import TreeSample
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, EpochModel, EpochPosterior

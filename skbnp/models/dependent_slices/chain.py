@@ -1,9 +1,8 @@
 """A chain of dependent trees: what one sweep consists of, epoch by epoch."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,15 +10,21 @@ from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
-from skbnp.inference.chains import ChainStart, ChainState, birth_entries, end_entries
+from skbnp.inference.chains import birth_entries, end_entries
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.inference.lineage import Lineage
 from skbnp.kernels._tree_directions import prior_products
+from skbnp.models.dependent_slices.chain_state import (
+    EpochRows,
+    TreeChainState,
+    TreeSettings,
+    TreeStart,
+    check_places,
+    fields_of,
+)
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.joint import LogJoint, log_joint_of
 from skbnp.models.dependent_slices.model import (
-    Phase,
-    Rows,
     SlicedTree,
     blocks_of,
     draw_all,
@@ -27,6 +32,7 @@ from skbnp.models.dependent_slices.model import (
 from skbnp.models.dependent_slices.moves.attachments import Attachments
 from skbnp.models.dependent_slices.moves.intermediates import propose_intermediate
 from skbnp.models.dependent_slices.moves.split_merge import propose_split_or_merge
+from skbnp.models.dependent_slices.phase import Phase
 from skbnp.models.dependent_slices.sample import (
     TreeSample,
     reading_of,
@@ -36,10 +42,9 @@ from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import update_local
 from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.state import (
-    EpochState,
     TreePriors,
     next_epoch,
-    padded,
+    reordered,
     windowed,
 )
 from skbnp.models.dependent_trees.updates import (
@@ -49,17 +54,9 @@ from skbnp.models.dependent_trees.updates import (
     best_prior_concentration,
 )
 from skbnp.trees import Tree
-from skbnp.utils.epochs import Label
 from skbnp.utils.random import Purpose, stream
 
-__all__ = [
-    "COLUMNS",
-    "EpochRows",
-    "SliceChain",
-    "TreeChainState",
-    "TreeSettings",
-    "TreeStart",
-]
+__all__ = ["COLUMNS", "SliceChain"]
 
 Array = NDArray[np.float64]
 
@@ -78,84 +75,6 @@ COLUMNS = (
 )
 #: Depths whose directions are integrated out, in turns: odd ones first.
 PARITIES = (1, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class TreeSettings:
-    """What is not learned, and what is."""
-
-    priors: TreePriors
-    learns_concentration: bool
-    learns_prior_concentration: bool
-    learns_past_weight: bool
-    window: int
-    n_proposals: int  # of splits or merges in a sweep, and as many of parents
-    sweeps: int  # of an epoch but the last
-
-
-@dataclass(frozen=True, slots=True)
-class EpochRows:
-    """Rows of an epoch that have a direction."""
-
-    label: Label
-    rows: Rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeStart(ChainStart):
-    """Where a chain starts: an epoch whose rows are at nodes."""
-
-    state: EpochState
-    place: NDArray[np.int32]  # (n_rows,)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeChainState(ChainState):
-    """A chain between two sweeps; arrays as in `SlicedTree`.
-
-    `begin` counts sweeps before the open epoch.
-    """
-
-    number_of_epoch: int
-    tree: Tree
-    place: NDArray[np.int32]  # (n_rows,)
-    directions: Directions
-    history: Array  # (n_nodes,)
-    past: NDArray[np.intp]  # (n_nodes,)
-    previous: Array  # (n_old, n_seen)
-    concentration: float
-    prior_concentration: float
-    past_weight: float
-    sums: sp.csr_array  # (n_nodes, n_seen) of all rows
-    gone: Array  # (n_nodes,)
-    gone_sums: sp.csr_array  # (n_nodes, n_seen)
-    closed: tuple[ClosedEpoch, ...]
-
-    def with_columns(self, n_seen: int, rng: np.random.Generator) -> "TreeChainState":
-        """Let rows have more columns, `n_seen` in all, that none had before."""
-        sums, gone = (
-            sp.csr_array((one.data, one.indices, one.indptr), (one.shape[0], n_seen))
-            for one in (self.sums, self.gone_sums)
-        )
-        return replace(
-            self,
-            directions=self.directions.with_columns(n_seen, rng),
-            previous=padded(self.previous, n_seen),
-            sums=sums,
-            gone_sums=gone,
-        )
-
-    def without_rows(self) -> "TreeChainState":
-        """Let all rows stay where they are, and begin anew with others."""
-        masses = self.gone + np.bincount(self.place, minlength=len(self.tree))
-        return replace(
-            self,
-            begin=self.step,
-            number_of_epoch=0,
-            place=np.zeros(0, dtype=np.int32),
-            gone=masses,
-            gone_sums=self.sums,
-        )
 
 
 class SliceChain:
@@ -209,7 +128,7 @@ class SliceChain:
                 )
                 start = start.with_columns(n_seen, rng)
             self._restore(self._joined(start) if len(start.place) == 0 else start)
-            _check_places(self.state, epochs)
+            check_places(self.state, epochs)
             return
         self._restore(self._started(start, number))
 
@@ -245,7 +164,7 @@ class SliceChain:
             log_joint=log_joint_of(sampler_state),
             number_of_epoch=0,
             closed=(),
-            **_fields(sampler_state, sampler_state.sums),
+            **fields_of(sampler_state, sampler_state.sums),
         )
 
     def _joined(self, state: TreeChainState) -> TreeChainState:
@@ -431,7 +350,7 @@ class SliceChain:
             next_id=sampler_state.tree.next_id,
             lineage=[*before.lineage, *news],
             log_joint=self._joint.value(),
-            **_fields(sampler_state, self._sums),
+            **fields_of(sampler_state, self._sums),
         )
         self._restore(state)
 
@@ -468,9 +387,13 @@ class SliceChain:
         past = [(one.state.tree.ids, one.state.masses) for one in closed]
         history = windowed(state.tree, past[-settings.window :])
         after = next_epoch(epoch.state, history)
-        after = _pruned(after, state.next_id)
+        kept = after.tree.accumulate(after.history) > 0.0  # in the window, or below
+        kept[0] = True
+        places = np.flatnonzero(kept)
+        ids, depth = after.tree.ids[places], after.tree.depth[places]
+        tree = Tree(ids, depth, max(state.next_id, after.tree.next_id))
+        after = reordered(after, tree, places)
         memo, _ = update_local(NodeTable.of(after, settings.priors), rows.X)
-        ids = after.tree.ids
         log = end_entries(state.step + 1, np.setdiff1d(state.ids, ids))
         return replace(
             state,
@@ -556,24 +479,6 @@ def best_past_weight(state: SlicedTree, products: Array) -> float:
     return pull / state.prior_concentration
 
 
-def _fields(state: SlicedTree, sums: sp.csr_array) -> dict[str, Any]:
-    """What a state keeps of where rows are."""
-    return {
-        "tree": state.tree,
-        "place": state.place,
-        "directions": state.directions,
-        "history": state.history,
-        "past": state.past,
-        "previous": state.previous,
-        "concentration": state.concentration,
-        "prior_concentration": state.prior_concentration,
-        "past_weight": state.priors.past_weight,
-        "sums": sums,
-        "gone": state.gone,
-        "gone_sums": state.gone_sums,
-    }
-
-
 def _init(step: int, ids: NDArray[np.intp]) -> Lineage:
     return Lineage(step, "init", (), tuple(np.sort(ids).tolist()))
 
@@ -584,39 +489,3 @@ def _unit(means: Array) -> Array:
     result = means / np.maximum(lengths, 1e-300)[:, None]
     result[lengths == 0.0] = np.eye(1, means.shape[1])[0]
     return np.asarray(result)
-
-
-def _pruned(state: EpochState, next_id: int) -> EpochState:
-    """Leave out nodes without past rows in the window, at them or below."""
-    tree = state.tree
-    kept = tree.accumulate(state.history) > 0.0
-    kept[0] = True
-    places = np.flatnonzero(kept)
-    return replace(
-        state,
-        tree=Tree(tree.ids[places], tree.depth[places], max(next_id, tree.next_id)),
-        masses=state.masses[places],
-        history=state.history[places],
-        means=state.means[places],
-        concentrations=state.concentrations[places],
-        past=state.past[places],
-    )
-
-
-def _check_places(state: TreeChainState, epochs: Sequence[EpochRows]) -> None:
-    """Refuse places of rows that are none of these: a file may be damaged."""
-    number, place, tree = state.number_of_epoch, state.place, state.tree
-    is_sound = (
-        isinstance(number, int)
-        and 0 <= number < len(epochs)
-        and isinstance(place, np.ndarray)
-        and (place.dtype, place.shape) == (np.int32, (len(epochs[number].rows),))
-        and (len(place) == 0 or (place.min() >= 0 and place.max() < len(tree)))
-    )
-    if is_sound:
-        masses = np.bincount(place, minlength=len(tree))
-        has_rows = tree.accumulate(masses + state.gone) > 0
-        has_rows |= tree.accumulate((state.past >= 0).astype(int)) > 0
-        is_sound = bool(has_rows[1:].all())
-    if not is_sound:
-        raise ValueError("The saved nodes of the rows of a chain are damaged.")

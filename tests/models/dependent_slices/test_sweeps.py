@@ -17,16 +17,17 @@ from skbnp.distributions.von_mises_fisher import draw_natural, log_normaliser
 from skbnp.kernels._directions import log_constants
 from skbnp.kernels._tree_directions import prior_products
 from skbnp.kernels._tree_rows import fill_parameters
-from skbnp.models.dependent_slices import model, weights
+from skbnp.models.dependent_slices import model, phase, weights
 from skbnp.models.dependent_slices.chain import best_past_weight, prior_cosines
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.joint import log_joint_of
-from skbnp.models.dependent_slices.model import Phase, Rows, SlicedTree
+from skbnp.models.dependent_slices.model import Rows, SlicedTree
 from skbnp.models.dependent_slices.moves import (
     attachments,
     intermediates,
     split_merge,
 )
+from skbnp.models.dependent_slices.phase import Phase
 from skbnp.models.dependent_slices.weights import log_prior
 from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.trees import Tree
@@ -348,7 +349,7 @@ def test_sweeps_with_unseen_columns_left_out_have_the_same_posterior(monkeypatch
 @pytest.mark.parametrize("move", ["phases", "groups"])
 def test_parts_of_a_sweep_have_the_frequencies_alone(move, monkeypatch):
     if move == "groups":
-        monkeypatch.setattr(model, "NODES_PER_GROUP", 2)
+        monkeypatch.setattr(phase, "NODES_PER_GROUP", 2)
 
     def phases(state, rng):
         return run_phase(run_phase(state, 1, rng), 0, rng)
@@ -385,7 +386,7 @@ def with_parent_above_root(nodes, *arguments):
 @pytest.mark.long
 def test_wrong_sweeps_have_other_frequencies(monkeypatch):
     """Other bugs are found soon in proposals alone, and by the joint distribution."""
-    monkeypatch.setattr(model, "break_rest", without_stops)
+    monkeypatch.setattr(phase, "break_rest", without_stops)
     with pytest.raises(AssertionError):
         check_sweeps("first", 1200, 0)
 

@@ -1,0 +1,143 @@
+"""The state of a chain of dependent trees between two sweeps, and its settings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from skbnp.inference.chains import ChainStart, ChainState
+from skbnp.models.dependent_slices.directions import Directions
+from skbnp.models.dependent_slices.model import Rows, SlicedTree
+from skbnp.models.dependent_trees.epoch import ClosedEpoch
+from skbnp.models.dependent_trees.state import EpochState, TreePriors, padded
+from skbnp.trees import Tree
+from skbnp.utils.epochs import Label
+
+__all__ = [
+    "EpochRows",
+    "TreeChainState",
+    "TreeSettings",
+    "TreeStart",
+    "check_places",
+    "fields_of",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSettings:
+    """What is not learned, and what is."""
+
+    priors: TreePriors
+    learns_concentration: bool
+    learns_prior_concentration: bool
+    learns_past_weight: bool
+    window: int
+    n_proposals: int  # of splits or merges in a sweep, and as many of parents
+    sweeps: int  # of an epoch but the last
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRows:
+    """Rows of an epoch that have a direction."""
+
+    label: Label
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeStart(ChainStart):
+    """Where a chain starts: an epoch whose rows are at nodes."""
+
+    state: EpochState
+    place: NDArray[np.int32]  # (n_rows,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeChainState(ChainState):
+    """A chain between two sweeps; arrays as in `SlicedTree`.
+
+    `begin` counts sweeps before the open epoch.
+    """
+
+    number_of_epoch: int
+    tree: Tree
+    place: NDArray[np.int32]  # (n_rows,)
+    directions: Directions
+    history: Array  # (n_nodes,)
+    past: NDArray[np.intp]  # (n_nodes,)
+    previous: Array  # (n_old, n_seen)
+    concentration: float
+    prior_concentration: float
+    past_weight: float
+    sums: sp.csr_array  # (n_nodes, n_seen) of all rows
+    gone: Array  # (n_nodes,)
+    gone_sums: sp.csr_array  # (n_nodes, n_seen)
+    closed: tuple[ClosedEpoch, ...]
+
+    def with_columns(self, n_seen: int, rng: np.random.Generator) -> "TreeChainState":
+        """Let rows have more columns, `n_seen` in all, that none had before."""
+        sums, gone = (
+            sp.csr_array((one.data, one.indices, one.indptr), (one.shape[0], n_seen))
+            for one in (self.sums, self.gone_sums)
+        )
+        return replace(
+            self,
+            directions=self.directions.with_columns(n_seen, rng),
+            previous=padded(self.previous, n_seen),
+            sums=sums,
+            gone_sums=gone,
+        )
+
+    def without_rows(self) -> "TreeChainState":
+        """Let all rows stay where they are, and begin anew with others."""
+        masses = self.gone + np.bincount(self.place, minlength=len(self.tree))
+        return replace(
+            self,
+            begin=self.step,
+            number_of_epoch=0,
+            place=np.zeros(0, dtype=np.int32),
+            gone=masses,
+            gone_sums=self.sums,
+        )
+
+
+def fields_of(state: SlicedTree, sums: sp.csr_array) -> dict[str, Any]:
+    """What a state keeps of where rows are."""
+    return {
+        "tree": state.tree,
+        "place": state.place,
+        "directions": state.directions,
+        "history": state.history,
+        "past": state.past,
+        "previous": state.previous,
+        "concentration": state.concentration,
+        "prior_concentration": state.prior_concentration,
+        "past_weight": state.priors.past_weight,
+        "sums": sums,
+        "gone": state.gone,
+        "gone_sums": state.gone_sums,
+    }
+
+
+def check_places(state: TreeChainState, epochs: Sequence[EpochRows]) -> None:
+    """Refuse places of rows that are none of these: a file may be damaged."""
+    number, place, tree = state.number_of_epoch, state.place, state.tree
+    is_sound = (
+        isinstance(number, int)
+        and 0 <= number < len(epochs)
+        and isinstance(place, np.ndarray)
+        and (place.dtype, place.shape) == (np.int32, (len(epochs[number].rows),))
+        and (len(place) == 0 or (place.min() >= 0 and place.max() < len(tree)))
+    )
+    if is_sound:
+        masses = np.bincount(place, minlength=len(tree))
+        has_rows = tree.accumulate(masses + state.gone) > 0
+        has_rows |= tree.accumulate((state.past >= 0).astype(int)) > 0
+        is_sound = bool(has_rows[1:].all())
+    if not is_sound:
+        raise ValueError("The saved nodes of the rows of a chain are damaged.")
