@@ -55,7 +55,7 @@ LONG = {
     ],
     "benchmarks/topic_quality.py": ["jacm", "--fits", "2"],
     "benchmarks/papers/bryant2012_bars.py": ["--starts", "2", "--seeds", "0"],
-    "benchmarks/papers/bryant2012_nips.py": ["--seconds", "0.2"],
+    "benchmarks/papers/bryant2012_nips.py": ["--seconds", "0.2", "--updates", "8"],
     "benchmarks/papers/hu2015.py": [
         *("table", "curves", "threads", "growth", "tree", "planted"),
         *("--corpora", "sotu", "--seeds", "0", "--sweeps", "4", "--rows", "20"),

@@ -1,6 +1,7 @@
-"""NIPS papers of Bryant and Sudderth (2012), Figure 2(b, e, h): all five methods.
+"""NIPS papers of Bryant and Sudderth (2012), Figure 2(b, e, h) and Figure 3.
 
-SKBNP_DATA=... python benchmarks/papers/bryant2012_nips.py [--seconds S] [--seeds N ...]
+SKBNP_DATA=... python benchmarks/papers/bryant2012_nips.py [curves] [split]
+    [--seconds S] [--seeds N ...] [--updates N]
 
 Processor seconds of a run; curves that the figure shows are those of the first seed.
 """
@@ -18,6 +19,7 @@ from common import RESULTS, Curve, load_corpus, save, standard_score, standard_s
 
 from skbnp import HDP, GibbsHDP, StickBreakingHDP
 from skbnp.estimators import SplitMerge
+from skbnp.inspection import top_terms
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -119,11 +121,7 @@ bryant2012_nips.png, of seed {seed}; (h): the dot is the end.
 """
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    options = parser.parse_args()
+def curves(options):
     train, test = standard_split(load_corpus("nips"), 0.2)
     rows = []
     for seed in options.seeds:
@@ -135,6 +133,75 @@ def main():
         reading = READING.format(seconds=options.seconds, seed=options.seeds[0])
         save("bryant2012_nips", rows, columns, reading)
     draw([row for row in rows if row["seed"] == options.seeds[0]])
+
+
+# -- split: Figure 3 -------------------------------------------------------------------
+
+SPLIT = """
+Figure 3 of the paper: how a topic that was split goes on, in a stream of minibatches
+of 200 papers of `nips` in random order, pass after pass, with `SplitMerge.paper()` from
+100 topics. Of the splits from update {first} to {last} of {updates} whose topics are
+both there in the end, the one whose smaller topic is the largest then. "documents":
+seen since the split; "tokens": expected ones of the topic, the prior left out.
+"""
+MOMENTS = (1, 2, 4, 8, 16, 32)
+
+
+def split(options):
+    """Follow both topics of a split."""
+    counts = load_corpus("nips")
+    path = common.data_folder() / "nips.vocab.txt"
+    names = np.array(path.read_text().split())
+    make, _, settings = METHODS["oHDP-SM"]
+    hdp = make(100, total_samples=counts.shape[0], random_state=0, **settings)
+    stream, snapshots, splits = common.minibatches(counts, 200, 0), [], []
+    for update in range(options.updates):
+        hdp.partial_fit(next(stream))
+        ids = hdp.component_ids_.tolist()
+        words = dict(zip(ids, top_terms(hdp, names, n=10), strict=True))
+        prior = hdp.topic_word_prior_ * hdp.components_.shape[1]
+        tokens = (hdp.components_.sum(axis=1) - prior).tolist()
+        snapshots.append((words, dict(zip(ids, tokens, strict=True))))
+        splits += [
+            (update, entry.parents[0], entry.children)
+            for entry in hdp.lineage_
+            if entry.kind == "split" and entry.step >= update
+        ]
+    first, last = options.updates // 4, options.updates // 2
+    rows, best = [], None
+    for update, parent, children in splits:
+        alive = [snapshots[-1][1].get(child, 0.0) for child in children]
+        if first <= update <= last and (best is None or min(alive) > best[0]):
+            best = (min(alive), update, parent, children)
+    if best is None:
+        raise SystemExit("No split in time: give more --updates.")
+    _, update, parent, children = best
+    moments = [(0, parent, update - 1)]
+    for child in children:
+        moments += [(n, child, update + n - 1) for n in MOMENTS]
+    for n_updates, topic, place in moments:
+        if place < len(snapshots) and topic in snapshots[place][0]:
+            words, tokens = snapshots[place]
+            row = {"topic": topic, "documents": 200 * n_updates}
+            row |= {"tokens": round(tokens[topic]), "words": " ".join(words[topic])}
+            rows.append(row)
+            print(row, flush=True)
+    reading = SPLIT.format(first=first, last=last, updates=options.updates)
+    save("bryant2012_split", rows, list(rows[0]), reading)
+
+
+SECTIONS = {"curves": curves, "split": split}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sections", nargs="*", help=", ".join(SECTIONS))
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--updates", type=int, default=48, help="of the split")
+    options = parser.parse_args()
+    for name in options.sections or SECTIONS:
+        SECTIONS[name](options)
 
 
 if __name__ == "__main__":
