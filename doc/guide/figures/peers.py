@@ -39,7 +39,7 @@ for panel, corpus in zip(panels.flat, corpora, strict=True):
     panel.minorticks_off()
     panel.tick_params(labelsize=7.5)
     panel.title.set_size(9.5)
-figure.supylabel("nats per held-out token", fontsize=9)
+figure.supylabel("score (nats per held-out token), higher is better", fontsize=9)
 figure.supxlabel("seconds of the processor", fontsize=9)
 handles, labels = panels[0, 0].get_legend_handles_labels()
 figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=8)

@@ -21,9 +21,14 @@ for (start, moves), (label, colour, style) in RUNS.items():
     for panel, name in zip(panels, ("topics", "score", "CPU s"), strict=True):
         values = [row[name] for row in run]
         panel.plot(seen, values, style, marker=".", color=colour, label=label)
-titles = ("topics", "nats per held-out token", "processor seconds so far")
+titles = (
+    "topics",
+    "score (nats per held-out token)",
+    "processor seconds so far",
+)
 for panel, title in zip(panels, titles, strict=True):
     panel.set(xscale="log", xlabel="thousand documents", title=title)
+    panel.set_xticks((1, 10, 100), (1, 10, 100))
     panel.title.set_size(10)
 panels[0].legend(fontsize=8, loc="upper left")
 panels[0].set_ylim(0, 1.4 * max(row["topics"] for row in rows))  # for the legend

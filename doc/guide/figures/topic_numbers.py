@@ -50,9 +50,9 @@ for y, (_, least, most, shared) in enumerate(ranges):
     else:
         ax.barh(y, shared, 0.5, color="#d94801")
         ax.barh(y, most - shared, 0.5, left=shared, color="#fdd0a2")
-        text = f"{most}, of which {most - shared} mostly one document's"
+        text = f"{most:,}, of which {most - shared:,} are of one document"
     ax.text(most + 25, y, text, va="center", fontsize=8.5)
 ax.set_yticks(range(len(ranges)), [label for label, *_ in ranges], fontsize=9)
 ax.invert_yaxis()
-ax.set(xlim=(0, 2.1 * max(most for _, _, most, _ in ranges)), xlabel="topics")
+ax.set(xlim=(0, 2.3 * max(most for _, _, most, _ in ranges)), xlabel="topics")
 ax.spines[["top", "right"]].set_visible(False)
