@@ -43,6 +43,23 @@ nitpicky = True
 
 # -- API pages -------------------------------------------------------------------------
 autosummary_generate = True
+
+
+def pages_of_names():
+    """Up to three pages of the guide for each public name, that with most of it first."""
+    found = {}
+    for path in sorted((HERE / "guide").glob("*.rst")):
+        text = path.read_text(encoding="utf-8")
+        named = re.findall(r":(?:class|func):`(?:[^`<]*<)?[~!]?(skbnp\.[\w.]+)", text)
+        for name in set(named):
+            n_times = len(re.findall(rf"\b{name.rpartition('.')[2]}\b", text))
+            found.setdefault(name, []).append((-n_times, f"/guide/{path.stem}"))
+    return {
+        name: [page for _, page in sorted(pages)[:3]] for name, pages in found.items()
+    }
+
+
+autosummary_context = {"guides": pages_of_names()}
 autodoc_typehints = "none"  # numpydoc's sections have the types
 autodoc_default_options = {"member-order": "alphabetical"}
 # Methods stand on the page of their class; its template lists them.
@@ -124,6 +141,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "skbnp"
 html_static_path = ["_static"]
 html_css_files = ["skbnp.css"]
+html_js_files = ["skbnp.js"]
 html_favicon = "_static/favicon.svg"
 # Where the pages are published: nowhere yet. The list of versions is read from there.
 site = os.environ.get("SKBNP_DOCS_URL", "").rstrip("/")
@@ -131,7 +149,7 @@ html_baseurl = f"{site}/" if site else ""
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
-    "logo": {"text": "skbnp"},
+    "logo": {"text": f"skbnp {version}"},
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
     "navbar_end": ["theme-switcher", *(["version-switcher"] if site else [])],
@@ -147,7 +165,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"changelog": [], "bibliography": []}
+html_sidebars = {"changelog": [], "bibliography": [], "404": []}
 
 
 def skip_attributes(app, what, name, value, skip, options):
@@ -183,8 +201,15 @@ def name_results(app, docname, source):
         source[0] = re.sub(r"\[([^]]*)\]\(results/(\w+)\.md\)", r"\1 (`\2.md`)", index)
 
 
+def anchor_missing_page(app, pagename, templatename, context, doctree):
+    """Let links of the page of missing ones start from the root, wherever it is shown."""
+    if pagename == "404" and site:
+        context["metatags"] = f'<base href="{site}/">' + context.get("metatags", "")
+
+
 def setup(app):
     """Connect what is ours."""
+    app.connect("html-page-context", anchor_missing_page)
     app.connect("source-read", name_results)
     app.connect("autodoc-skip-member", skip_attributes)
     app.connect("autodoc-process-docstring", escape_types, priority=400)
