@@ -46,7 +46,7 @@ autosummary_generate = True
 
 
 def pages_of_names():
-    """Up to three pages of the guide for each public name, that with most of it first."""
+    """Pages of the guide that say most of each public name, three at most."""
     found = {}
     for path in sorted((HERE / "guide").glob("*.rst")):
         text = path.read_text(encoding="utf-8")
@@ -202,7 +202,7 @@ def name_results(app, docname, source):
 
 
 def anchor_missing_page(app, pagename, templatename, context, doctree):
-    """Let links of the page of missing ones start from the root, wherever it is shown."""
+    """Let links of the page for missing ones start from the root of the site."""
     if pagename == "404" and site:
         context["metatags"] = f'<base href="{site}/">' + context.get("metatags", "")
 
