@@ -30,7 +30,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.memory import NOTHING, DocumentCache, RunningAverage
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
-from skbnp.models.hdp.bound_trials import BoundTrials
+from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.burstiness import (
     MOST_CONCENTRATION,
     MOST_DISCOUNT,
@@ -648,8 +648,7 @@ class HDP(VariationalTopicModel):
                         self.max_iter,
                         finish,
                         n_final_passes=self._final_passes,
-                        prior_limit=self._prior_limit,
-                        learns_burstiness=self._learns_burstiness,
+                        **self._learned_by_trials,
                     )
 
                 is_fresh = not (goes_on or self._is_given)
@@ -728,14 +727,18 @@ class HDP(VariationalTopicModel):
             exact or self._round_moves(),
             warm_up=warm_up * corpus.n_docs,
         )
-        return learner if exact is None else BoundTrials(learner, moves, self.max_iter)
+        return (
+            learner
+            if exact is None
+            else BoundTrials(Run(learner), moves, self.max_iter)
+        )
 
     def _cache(self, warm_up, documents):
         """Return what a fit remembers of parts."""
         if self.learning_method == "online":
             return RunningAverage(documents)
         if self._is_collapsed:
-            return CollapsedCache(documents)
+            return CollapsedCache(document_weights=documents)
         return MeanFieldCache(max(warm_up, 1))
 
     def _trial_learner(self, posterior, held_out, local_step, goes_on) -> Learner:
@@ -767,20 +770,21 @@ class HDP(VariationalTopicModel):
         return FINAL_PASSES if self._is_collapsed else FINAL_PASSES_MEAN_FIELD
 
     @property
-    def _prior_limit(self) -> float | None:
-        """Largest topic prior while topics grow in number; None if none is learned."""
-        learns = self._is_collapsed and self.learn_priors == "auto"
-        return base_prior(self.topic_word_prior) if learns else None
-
-    def _fewest_passes(self, moves: SplitMerge) -> int:
-        """Passes of a fit with one trial."""
-        return 2 * moves.trial_passes + self._final_passes
+    def _learned_by_trials(self) -> dict[str, Any]:
+        """What held-out documents choose of the priors, see `HeldOutTrials`."""
+        return {
+            "folds_words": self._is_collapsed and self.learn_priors == "auto",
+            "prior_limit": base_prior(self.topic_word_prior),
+            "learns_burstiness": self._learns_burstiness,
+        }
 
     @property
     def _has_time_for_trials(self) -> bool:
         """Whether a fit has trials that held-out documents judge."""
         moves = self._held_out_moves()
-        return moves is not None and self.max_iter >= self._fewest_passes(moves)
+        if moves is None:
+            return False
+        return self.max_iter >= 2 * moves.trial_passes + self._final_passes
 
     def _reservoir_moves(self) -> SplitMerge | None:
         """Return the moves of a stream if documents that are kept judge them."""
@@ -888,8 +892,7 @@ class HDP(VariationalTopicModel):
                 learner,
                 held_out,
                 moves,
-                self._prior_limit,
-                self._learns_burstiness,
+                **self._learned_by_trials,
             )
         else:
             trials = trials.resumed(local_step)

@@ -436,17 +436,19 @@ class NestedHDP(CountModel):
 
     def _make_learner(self, posterior, around, goes_on):
         counts, local_step = around
-        document_weights = DocumentWeights(
-            counts.shape[0], 1.0
-        )  # the start knows each once
+        weights = DocumentWeights(counts.shape[0], 1.0)  # the start counts each once
         is_online = self.learning_method == "online"
-        cache = RunningAverage if is_online else CollapsedCache
+        cache = (
+            RunningAverage(weights)
+            if is_online
+            else CollapsedCache(document_weights=weights)
+        )
         return Learner(
             posterior,
             Corpus(counts),
             self._fit_schedule(posterior, counts),
             local_step,
-            cache(document_weights),
+            cache,
         )
 
     def _fit_schedule(self, posterior, counts) -> Schedule:

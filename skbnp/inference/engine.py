@@ -6,7 +6,7 @@ documents, the schedule the order of parts, and the moves what changes component
 """
 
 from collections.abc import Callable
-from copy import copy
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, Self, TypeVar
 
 from skbnp.components.word_topics import Weighting
@@ -35,6 +35,7 @@ LocalStepT = TypeVar("LocalStepT", bound=LocalStep)
 StatisticsCacheT = TypeVar("StatisticsCacheT", bound=StatisticsCache)
 
 
+@dataclass(eq=False, repr=False)
 class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     """Passes over a corpus.
 
@@ -45,12 +46,14 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     corpus : Corpus
         Documents by part.
     schedule : Schedule
-    local_step : Visitor
-    cache : Memory
+    local_step : LocalStep
+    cache : StatisticsCache
         Statistics kept of parts, and how the totals take in those of a round.
     moves : Moves
     warm_up : float
         Documents, of all passes together, whose local step uses mean weights.
+    n_passes : int
+        Passes made.
     """
 
     posterior: PosteriorT
@@ -58,37 +61,19 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     schedule: Schedule
     local_step: LocalStepT
     cache: StatisticsCacheT
-    moves: Moves
-    warm_up: float
-    n_passes: int
+    moves: Moves = NO_MOVES
+    warm_up: float = 0.0
+    n_passes: int = 0
     has_ended = False
-
-    def __init__(
-        self,
-        posterior: PosteriorT,
-        corpus: CorpusT,
-        schedule: Schedule,
-        local_step: LocalStepT,
-        cache: StatisticsCacheT,
-        moves: Moves = NO_MOVES,
-        *,
-        warm_up: float = 0.0,
-    ):
-        self.posterior, self.schedule, self.moves = posterior, schedule, moves
-        self.corpus, self.local_step, self.cache = corpus, local_step, cache
-        self.warm_up, self.n_passes = warm_up, 0
 
     def restart(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
         """Return one that learns another posterior, with steps as from the start."""
-        learner = self.fork(posterior, cache)
-        learner.schedule, learner.n_passes = self.schedule.reset(), 0
-        return learner
+        schedule = self.schedule.reset()
+        return replace(self.fork(posterior, cache), schedule=schedule, n_passes=0)
 
     def fork(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
         """Return a learner that continues from these; all else is shared."""
-        learner = copy(self)
-        learner.posterior, learner.cache = posterior, cache
-        return learner
+        return replace(self, posterior=posterior, cache=cache)
 
     @property
     def n_updates(self) -> int:

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Generic, Self, TypeVar
 
@@ -46,13 +47,11 @@ MemoT = TypeVar("MemoT", bound=Summed)
 NOTHING = DocumentCache()
 
 
+@dataclass(eq=False)
 class DocumentStarts(DocumentCache):
     """Documents start from where they ended, and keep the better; parts stay."""
 
-    _starts: dict[int, object]
-
-    def __init__(self) -> None:
-        self._starts = {}
+    _starts: dict[int, object] = field(default_factory=dict)
 
     def initial_local(self, part: Part) -> object:
         """Return what the local step of a part starts from."""
@@ -69,24 +68,15 @@ class DocumentStarts(DocumentCache):
 
     def copy(self) -> "DocumentStarts":
         """Return an independent copy."""
-        other = DocumentStarts()  # kept local parameters are never changed
-        other._starts = dict(self._starts)
-        return other
+        return DocumentStarts(dict(self._starts))  # their values are never changed
 
 
+@dataclass(eq=False)
 class RunningAverage(StatisticsCache):
-    """Totals are running averages of statistics of rounds (online learning).
+    """Totals are running averages of statistics of rounds (online learning)."""
 
-    Parameters
-    ----------
-    documents : DocumentMemory
-    """
-
-    documents: DocumentCache
+    documents: DocumentCache = NOTHING
     holds_corpus = False
-
-    def __init__(self, documents: DocumentCache = NOTHING):
-        self.documents = documents
 
     def empty(self) -> "RunningAverage":
         """Return one for totals that hold none of the documents."""
@@ -112,6 +102,7 @@ class RunningAverage(StatisticsCache):
         learn_priors(posterior)
 
 
+@dataclass(eq=False, repr=False)
 class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
     """Totals hold each document once: its new statistics replace the old ones.
 
@@ -121,19 +112,15 @@ class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
     ----------
     n_forgetful : int
         Passes that begin without memory, at least one.
-
-    Attributes
-    ----------
+    n_passes : int
+        Passes made.
     memos : list
         One of each part, with its statistics `stats`; never changed but replaced.
     """
 
-    n_forgetful: int
-    n_passes: int
-    memos: list[MemoT]
-
-    def __init__(self, n_forgetful: int = 1):
-        self.n_forgetful, self.n_passes, self.memos = n_forgetful, 0, []
+    n_forgetful: int = 1
+    n_passes: int = 0
+    memos: list[MemoT] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -68,13 +69,11 @@ class LocalStep(Protocol):
         """
 
 
+@dataclass(eq=False, repr=False)
 class Corpus:
     """Documents by part: rows of a matrix of canonical counts, none of them empty."""
 
     X: sp.csr_array
-
-    def __init__(self, X: sp.csr_array):
-        self.X = X
 
     @property
     def n_docs(self) -> int:

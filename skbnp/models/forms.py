@@ -166,12 +166,11 @@ register("epoch-moves/1", EpochMoves, make=EpochMoves)
 
 # What models have learned.
 register("lineage/1", Lineage, "step kind parents children")
-register(
-    "posterior/1",
-    Posterior,
+POSTERIOR = (
     "model state global_stats ids lineage seed_entropy n_steps step_origin n_seen "
-    "is_warm init_fraction max_components",
+    "is_warm init_fraction max_components"
 )
+register("posterior/1", Posterior, POSTERIOR)
 register("seen-words/1", SeenWords, "words n_vocabulary")
 register(
     "word-topics/2",
@@ -194,8 +193,7 @@ register("level-priors/1", LevelPriors, "concentration level_prior topic_prior s
 register(
     "hdp-posterior/3",
     HDPPosterior,
-    "model state global_stats ids lineage seed_entropy n_steps step_origin n_seen "
-    "is_warm init_fraction max_components trials_ended move_records reservoir alike "
+    POSTERIOR + " trials_ended move_records reservoir alike "
     "is_cross_fitted surprises trials",
     older={
         "hdp-posterior/1": {
@@ -319,9 +317,7 @@ register(
 register(
     "dependent-trees-posterior/1",
     EpochPosterior,
-    "model state global_stats ids lineage seed_entropy n_steps step_origin n_seen "
-    "is_warm init_fraction max_components label first_step window n_open "
-    "unconverged seen closed",
+    POSTERIOR + " label first_step window n_open unconverged seen closed",
 )
 register(
     "dependent-trees-state/1",
@@ -494,13 +490,15 @@ register(
     "tokens prior total rest word_topic shown opens",
 )
 register("held-out-topics/1", MeanTopics, "counts eta norm")
+TRIALS = (
+    "held_out moves passes_left finish n_final_passes folds_words prior_limit "
+    "learn_burstiness length posterior n_tokens n_trials n_accepted final is_complete "
+    "n_final model run best uses_burstiness tries_tables alike is_halving may_reduce"
+)
 register(
     "held-out-trials/4",
     HeldOutTrials,
-    "posterior held_out moves folds_words prior_limit length passes_left finish "
-    "n_tokens n_trials n_accepted final is_complete n_final n_final_passes model "
-    "run best learn_burstiness uses_burstiness tries_tables alike is_halving "
-    "may_reduce",
+    TRIALS,
     checked=False,
     older={
         "held-out-trials/2": {"alike": [], "is_halving": False, "may_reduce": True},
@@ -510,10 +508,7 @@ register(
 register(
     "stream-trials/1",
     StreamTrials,
-    "posterior held_out moves folds_words prior_limit length passes_left finish "
-    "n_tokens n_trials n_accepted final is_complete n_final n_final_passes model "
-    "run best learn_burstiness uses_burstiness tries_tables alike is_halving "
-    "may_reduce missed",
+    TRIALS + " missed",
     checked=False,
 )
 register(

@@ -80,7 +80,10 @@ def edits(moves):
 
 def incremental(X, rounds=None, *, moves=None, n_topics=6):
     local_step, rounds = LOCAL_STEP, rounds or schedule()
-    memory, corpus = CollapsedCache(DocumentWeights(X.shape[0])), Corpus(X)
+    memory, corpus = (
+        CollapsedCache(document_weights=DocumentWeights(X.shape[0])),
+        Corpus(X),
+    )
     one = start(X, n_topics)
     return Learner(one, corpus, rounds, local_step, memory, edits(moves))
 

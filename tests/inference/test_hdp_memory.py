@@ -21,8 +21,7 @@ from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.monitor import Monitor, discarding, new_history
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
-from skbnp.models.hdp.bound_trials import BoundTrials
-from skbnp.models.hdp.candidate import adopt
+from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import (
     MeanFieldCache,
@@ -44,6 +43,10 @@ MOVES = SplitMerge(
     trial_passes=2,
     max_rejections=9,
 )
+
+
+def bound_trials(learner, n_passes):
+    return BoundTrials(Run(learner), MOVES, n_passes)
 
 
 class Recorder:
@@ -251,7 +254,7 @@ def test_bound_through_trials_is_that_of_all_documents(case, seed):
     """Births, deaths, their merges; those kept and those rejected."""
     rng = np.random.default_rng([seed, case, 1])
     one = learner(rng, (1, 3, 9, 15)[case], warm_up=case % 2)
-    trials, candidate_posterior = BoundTrials(one, MOVES, 40), None
+    trials, candidate_posterior = bound_trials(one, 40), None
     for _ in passes(trials, 40):
         if trials.learner is not one:
             posterior = trials.posterior
@@ -320,7 +323,7 @@ def test_the_bound_never_falls_from_exact_pass_to_exact_pass(case, learn, moves,
 @pytest.mark.parametrize("case", daily(2, range(4)))
 def test_the_bound_never_falls_through_trials(case, seed):
     rng = np.random.default_rng([seed, case])
-    trials = BoundTrials(learner(rng, 1 + 4 * case), MOVES, 40)
+    trials = bound_trials(learner(rng, 1 + 4 * case), 40)
     trace = [trials.run.bound for _ in passes(trials, 40)][1:]
     check_never_falls(trace)
 
@@ -398,7 +401,7 @@ def test_one_batch_is_batch_learning(seed):
     ):
         one = learner(np.random.default_rng(seed), 6)
         one.schedule = schedule
-        trials = BoundTrials(one, MOVES, 15)
+        trials = bound_trials(one, 15)
         list(passes(trials, 15))
         traces.append((trials.posterior, trials.run.bound))
     assert_same(*traces)
@@ -440,7 +443,7 @@ def next_trial(trials, monitor):
 @pytest.mark.long
 @pytest.mark.parametrize("case", range(4))
 def test_a_rejected_trial_changes_no_bit(case, seed):
-    trials = BoundTrials(learner(np.random.default_rng([seed, case]), 5), MOVES, 60)
+    trials = bound_trials(learner(np.random.default_rng([seed, case]), 5), 60)
     monitor = Monitor(new_history())
     for _ in range(3):
         candidate = next_trial(trials, monitor)
@@ -480,7 +483,7 @@ def snapshot_of(posterior):
 
 def test_the_comparison_of_bits_tells_a_learning_rival(seed):
     """A candidate that shares its totals with the posterior."""
-    trials = BoundTrials(learner(np.random.default_rng(seed), 5), MOVES, 60)
+    trials = bound_trials(learner(np.random.default_rng(seed), 5), 60)
     candidate = next_trial(trials, Monitor(new_history())).learner
     before = snapshot_of(trials.posterior)
     candidate.posterior.global_stats.topic_words.decay(0.5)
@@ -494,7 +497,7 @@ def test_the_comparison_of_bits_tells_a_learning_rival(seed):
 @pytest.mark.long
 @pytest.mark.parametrize("case", range(2))
 def test_an_accepted_trial_is_recorded_and_better(case, seed):
-    trials = BoundTrials(learner(np.random.default_rng([seed, case]), 1), MOVES, 60)
+    trials = bound_trials(learner(np.random.default_rng([seed, case]), 1), 60)
     monitor, n_accepted, ever = Monitor(new_history()), 0, {0}
     for _ in range(60):
         one, log, bound = trials.learner, trials.posterior.lineage, trials.run.bound
@@ -538,7 +541,7 @@ def test_a_topic_that_was_born_merged_and_ended_leaves_a_consistent_log(seed):
         Lineage(0, "merge", (3, 4), (3,)),
         Lineage(0, "prune", (3,), ()),
     ]
-    adopt(posterior, candidate, discarding())
+    posterior.adopt(candidate, discarding())
     check_lineage(posterior)
 
 
@@ -556,7 +559,7 @@ def test_the_check_of_the_log_tells_an_id_given_twice():
 @pytest.mark.long
 def test_no_trial_begins_that_could_not_end(seed):
     for n_passes in range(1, 12):
-        trials = BoundTrials(learner(np.random.default_rng(seed), 2), MOVES, n_passes)
+        trials = bound_trials(learner(np.random.default_rng(seed), 2), n_passes)
         list(passes(trials, n_passes))
         assert trials.candidate is None
 
@@ -567,7 +570,7 @@ def test_trials_stay_within_the_limit(limit, seed):
     rng = np.random.default_rng(seed)
     one = learner(rng, 1)
     one.posterior.max_components = limit
-    trials, sizes = BoundTrials(one, MOVES, 40), set()
+    trials, sizes = bound_trials(one, 40), set()
     for _ in passes(trials, 40):
         sizes.add(trials.posterior.state.n_components)
         if trials.candidate is not None:

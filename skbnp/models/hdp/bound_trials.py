@@ -5,13 +5,12 @@ drops some of the present ones, then learns like a fit: passes with mean weights
 exact ones. A death ends the lightest topics and lets their documents find others.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
 
 from skbnp.inference.monitor import Monitor, discarding
-from skbnp.models.hdp.candidate import adopt
 from skbnp.models.hdp.memory import MeanFieldCache, doc_topic
 from skbnp.models.hdp.moves import birth as hdp_birth
 from skbnp.models.hdp.moves.settings import SplitMerge
@@ -51,33 +50,22 @@ class Run:
         return self.rise < SETTLED * abs(self.bound)
 
 
+@dataclass(eq=False, repr=False)
 class BoundTrials:
-    """Passes with memory; between them, passes of candidates that may take over.
-
-    Parameters
-    ----------
-    learner : ExactLearner
-        With a `MeanFieldCache`.
-    moves : SplitMerge
-    n_passes : int
-        Passes at hand; no trial begins that could not be completed.
-    """
+    """Passes with a cache; between them, passes of candidates that may take over."""
 
     run: Run
     moves: SplitMerge
-    passes_left: int
-    posterior: HDPPosterior
-    candidate: Run | None
-    candidate_passes: int
-    n_trials: int
-    n_rejected: int
+    passes_left: int  # no trial begins that could not be completed
+    posterior: HDPPosterior = field(init=False)
+    candidate: Run | None = None
+    candidate_passes: int = 0
+    n_trials: int = 0
+    n_rejected: int = 0
     has_ended = False
 
-    def __init__(self, learner: ExactLearner, moves: SplitMerge, n_passes: int):
-        self.run, self.moves, self.passes_left = Run(learner), moves, n_passes
-        self.posterior = learner.posterior
-        self.candidate, self.candidate_passes = None, 0
-        self.n_trials = self.n_rejected = 0
+    def __post_init__(self) -> None:
+        self.posterior = self.run.learner.posterior
 
     @property
     def learner(self) -> ExactLearner:
@@ -149,7 +137,7 @@ class BoundTrials:
         """Keep the candidate if its bound is higher, else forget it."""
         self.candidate = None
         if candidate.bound - self.run.bound > LEAST_GAIN * abs(self.run.bound):
-            adopt(self.posterior, candidate.learner.posterior, monitor)
+            self.posterior.adopt(candidate.learner.posterior, monitor)
             candidate.learner.posterior = self.posterior
             self.run, candidate.rise = candidate, np.inf
             self.n_rejected = 0

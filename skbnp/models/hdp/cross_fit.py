@@ -12,7 +12,7 @@ then the words of `X` are all that a document can have.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -144,6 +144,7 @@ class Candidate(NamedTuple):
         return max(self.usual) <= SPREAD * min(self.usual)
 
 
+@dataclass(eq=False, repr=False)
 class CrossFittedTrials:
     """Trials and fits beside splits, in the first pass, and what follows the best.
 
@@ -165,19 +166,7 @@ class CrossFittedTrials:
     make: Callable[[HDPPosterior, HeldOut], HeldOutTrials] | None
     moves: SplitMerge
     n_carried: int
-    trials: HeldOutTrials | None
-
-    def __init__(
-        self,
-        posterior: HDPPosterior,
-        held_out: list[HeldOut],
-        make: Callable[[HDPPosterior, HeldOut], HeldOutTrials],
-        moves: SplitMerge,
-        n_carried: int,
-    ):
-        self.posterior, self.held_out, self.make = posterior, held_out, make
-        self.moves, self.n_carried = moves, n_carried
-        self.trials: HeldOutTrials | None = None
+    trials: HeldOutTrials | None = None
 
     @property
     def has_ended(self) -> bool:

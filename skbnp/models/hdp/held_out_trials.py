@@ -15,9 +15,9 @@ these documents are predicted best from their other words.
 import sys
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,7 +32,6 @@ from skbnp.inference.local import DocumentLocalStep
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
-from skbnp.models.hdp.candidate import adopt
 from skbnp.models.hdp.held_out import (
     OTHERS,
     Gain,
@@ -128,6 +127,7 @@ class Trial:
         return min(fall * self.n_topics / self.n_started, 1.0)
 
 
+@dataclass(eq=False, repr=False)
 class HeldOutTrials:
     """Passes without held-out documents, those of candidates between, then over all.
 
@@ -137,86 +137,66 @@ class HeldOutTrials:
         At its start, over the documents that are not held out.
     held_out : HeldOut
     moves : SplitMerge
-    n_passes : int
-        Passes at hand; no trial begins that could not be completed.
+    passes_left : int
+        No trial begins that could not be completed.
     finish : callable or None
         Makes the learner over everything from what was held out, a posterior and its
         learner. None: that which is left goes on.
     n_final_passes : int
         Passes over everything in the end, the first half of them beside the model: then
         scores are level, or nearly so.
-    prior_limit : float or None
-        The topic prior is learned, too: each state is judged under the one that suits
-        it. Until topics have grown, it is no larger than this: under the one that suits
-        few topics, many would not live. None: it stays.
-    length : int or None
-        Passes of a run; None for those that `moves` ask for.
+    folds_words : bool
+        Whether the topic prior is learned, too: each state is judged under the one that
+        suits it.
+    prior_limit : float
+        Largest topic prior that is learned until topics have grown: under the one that
+        suits few topics, many would not live.
+    length : int
+        Passes of a run; 0 for those that `moves` ask for.
     """
 
-    posterior: HDPPosterior
+    learner: InitVar[OnlineLearner]
     held_out: HeldOut
     moves: SplitMerge
-    folds_words: bool
-    prior_limit: float
-    length: int
     passes_left: int
     finish: Callable[[HeldOut, HDPPosterior, OnlineLearner], PassLearner] | None
-    n_tokens: Array  # of each judge
-    n_trials: int
-    n_accepted: int
-    final: PassLearner | None  # over everything
-    is_complete: bool  # no trial is left
-    n_final: int
+    _: KW_ONLY
     n_final_passes: int
-    model: Trial
-    run: Trial  # of the model or of a candidate
-    best: dict[int, Array]
-    learns_burstiness: bool
-    knows_repeats: bool
-    tries_tables: bool
-    alike: list[int]
-    is_halving: bool
-    may_reduce: bool
+    folds_words: bool = False
+    prior_limit: float = HIGHEST
+    learns_burstiness: bool = False
+    length: int = 0
+    posterior: HDPPosterior = field(init=False)
+    n_tokens: Array = field(init=False)  # of each judge
+    n_trials: int = 0
+    n_accepted: int = 0
+    final: PassLearner | None = None  # over everything
+    is_complete: bool = False  # no trial is left
+    n_final: int = 0  # passes of `final`
+    model: Trial = field(init=False)
+    run: Trial = field(init=False)  # of the model or of a candidate
+    best: dict[int, Array] = field(init=False)  # of the reductions
+    knows_repeats: bool = False
+    tries_tables: bool = field(init=False)
+    alike: list[int] = field(default_factory=list)  # numbers that predict as well
+    is_halving: bool = False  # whether a reduction of more topics was rejected
+    may_reduce: bool = True
     #: Whether nobody reads the posterior between trials.
-    is_unseen = False
+    is_unseen: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        learner: OnlineLearner,
-        held_out: HeldOut,
-        moves: SplitMerge,
-        n_passes: int,
-        finish: Callable[[HeldOut, HDPPosterior, OnlineLearner], PassLearner] | None,
-        *,
-        n_final_passes: int,
-        prior_limit: float | None = None,
-        learns_burstiness: bool = False,
-        length: int | None = None,
-    ):
-        self.posterior, self.held_out, self.moves = learner.posterior, held_out, moves
-        self.folds_words = prior_limit is not None
-        self.prior_limit = HIGHEST if prior_limit is None else prior_limit
-        self.learns_burstiness, self.knows_repeats = learns_burstiness, False
-        state = replace(
-            learner.posterior.state,
+    def __post_init__(self, learner: OnlineLearner) -> None:
+        posterior = self.posterior = learner.posterior
+        posterior.state = replace(
+            posterior.state,
             burstiness=None,
             by_tables=False,
             prediction_concentration=0.0,
         )
-        learner.posterior.state = state
-        self.length = moves.trial_passes if length is None else length
-        self.passes_left, self.finish = n_passes, finish
-        self.n_tokens, self.n_trials, self.n_accepted = held_out.n_tokens, 0, 0
-        self.final: PassLearner | None = None
-        self.is_complete = False  # no trial is left
-        self.tries_tables = learns_burstiness and finish is not None
-        self.n_final, self.n_final_passes = 0, n_final_passes
-        # Of the model itself; of what learns now, it or a candidate.
+        self.length = self.length or self.moves.trial_passes
+        self.n_tokens = self.held_out.n_tokens
+        self.tries_tables = self.learns_burstiness and self.finish is not None
         self.model = self.run = self._new_run("start", learner, 0)
-        self.best = self.model.logs  # of the reductions
-        self.alike = list[int]()  # numbers that predict as well as the model
-        self.is_halving = False  # whether a reduction of more topics was rejected
-        self.may_reduce = True
+        self.best = self.model.logs
 
     @cached_property
     def folds(self) -> list[WordFold]:
@@ -316,7 +296,7 @@ class HeldOutTrials:
     def take_over(self, posterior: HDPPosterior, monitor: Monitor) -> None:
         """Let another posterior have the result of the trials, and what follows."""
         n_logged = len(self.posterior.lineage)
-        adopt(posterior, self.posterior, monitor)
+        posterior.adopt(self.posterior, monitor)
         if self.final is not None and self.final.posterior is not self.posterior:
             more = self.final.posterior.lineage[n_logged:]
             self.final.posterior.lineage = [*posterior.lineage, *more]
@@ -548,7 +528,7 @@ class HeldOutTrials:
         """Take over what a candidate has learned; from now on it learns the model."""
         posterior = self.posterior
         with commit():
-            adopt(posterior, learner.posterior, monitor)
+            posterior.adopt(learner.posterior, monitor)
             posterior.step_origin = posterior.n_steps - learner.n_updates
         learner.posterior = posterior
 
@@ -624,16 +604,17 @@ class HeldOutTrials:
         return Trial(kind, learner, beside, state.n_components, prior, n_changes)
 
 
+@dataclass(eq=False, repr=False)
 class StreamTrials(HeldOutTrials):
     """Trials over what is kept of a stream, beginning with the model as it is.
 
     The learner is that of a copy of the stream's posterior.
     """
 
-    missed: list[sp.csr_array]  # documents that the stream has learned meanwhile
-
+    # Documents that the stream has learned meanwhile.
+    missed: list[sp.csr_array] = field(default_factory=list)
     #: The copy is read when all trials are over: it need not hold what is as good.
-    is_unseen = True
+    is_unseen: ClassVar[bool] = True
 
     def _after_births(self) -> Trial | None:
         """Reduce: the stream itself goes on."""
@@ -647,7 +628,6 @@ class StreamTrials(HeldOutTrials):
         start.n_passes = length
         self._record(start, result)
         start.logs[(length + 1) // 2] = start.logs[length]
-        self.missed = []
 
     def begin_first(self) -> None:
         """Begin the first trial, if there is one."""
@@ -699,18 +679,17 @@ def begin_on_sample(
     make_learner: Callable[[HDPPosterior], OnlineLearner],
     held_out: HeldOut,
     moves: SplitMerge,
-    prior_limit: float | None,
-    learns_burstiness: bool,
+    **priors: Any,
 ) -> StreamTrials:
     """Begin trials over a sample of a stream, of which totals then stand for it alone.
 
-    They learn a copy of the posterior.
+    They learn a copy of the posterior. `priors` are what `HeldOutTrials` learn of them.
     """
     learner = make_learner(posterior)
     executor = learner.local_step.executor
     if not posterior.model.has_bound:
         suit_prediction_concentration(held_out, posterior, executor)
-    if learns_burstiness:
+    if priors["learns_burstiness"]:
         suit_burstiness(held_out, posterior, executor)
     copy = learner.posterior = posterior.copy()
     copy.reservoir = copy.surprises = None
@@ -718,11 +697,10 @@ def begin_on_sample(
         learner,
         held_out,
         moves,
-        n_passes=sys.maxsize,
+        passes_left=sys.maxsize,
         finish=None,
         n_final_passes=moves.trial_passes,  # the stream goes on
-        prior_limit=prior_limit,
-        learns_burstiness=learns_burstiness,
+        **priors,
         length=2 * moves.trial_passes,  # the model knows more documents
     )
     trials.begin(held_out.predict(copy, executor))
@@ -749,7 +727,7 @@ def end_on_sample(
     if n_words > copy.global_stats.topic_words.shape[0]:  # new terms came meanwhile
         copy.global_stats.topic_words.widen(n_words)
     with commit():
-        adopt(posterior, copy, monitor)
+        posterior.adopt(copy, monitor)
         posterior.alike = min(trials.alike), max(trials.alike)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
         posterior.n_seen -= sum(rows.shape[0] for rows in trials.missed)

@@ -1,7 +1,7 @@
 """What parts of a corpus are remembered by, in either variational family."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -149,9 +149,7 @@ class MeanFieldCache(Remembered[Collected, Memo]):
 
     def copy(self) -> "MeanFieldCache":
         """Return an independent copy."""
-        other = MeanFieldCache(self.n_forgetful)
-        other.n_passes, other.memos = self.n_passes, list(self.memos)
-        return other
+        return MeanFieldCache(self.n_forgetful, self.n_passes, list(self.memos))
 
     def initial_local(self, part: Part) -> sp.csr_array | None:
         """Return the expected counts of a part."""
@@ -236,20 +234,12 @@ class Statistics(NamedTuple):
     stats: CollapsedStats[WordRows]
 
 
+@dataclass(eq=False, repr=False)
 class CollapsedCache(Remembered[Collected, Statistics]):
-    """Parts with their statistics alone: there is no bound.
+    """Parts with their statistics alone: there is no bound."""
 
-    Parameters
-    ----------
-    document_weights : Holdings
-        How often the totals hold the documents before the first pass.
-    """
-
-    document_weights: DocumentWeights
-
-    def __init__(self, document_weights: DocumentWeights):
-        super().__init__()
-        self.document_weights = document_weights
+    # How often the totals count the documents before the first pass.
+    document_weights: DocumentWeights = field(kw_only=True)
 
     def initial_local(self, part: Part) -> Array:
         """Return how often the totals count each document of a part."""

@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.word_topics import WordTopics
+from skbnp.inference.interrupts import commit
 from skbnp.inference.lineage import Lineage
+from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
@@ -60,6 +62,29 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         """Give each id another name, in what moves remember, too."""
         Posterior.rename(self, names)  # slots hide `super`
         self.move_records = self.move_records.renamed(names)
+
+    def adopt(self, candidate: "HDPPosterior", monitor: Monitor) -> None:
+        """Take over what a candidate, that began as this, has learned: an update.
+
+        Its log continues from here; ids that came and went meanwhile are left out.
+        """
+        log = candidate.lineage[len(self.lineage) :]
+        born = {entry.children for entry in log if entry.kind == "birth"}
+        gone = {entry.parents for entry in log if entry.kind == "prune"}
+        merged = {n for entry in log if entry.kind == "merge" for n in entry.parents}
+        passing = {name for (name,) in born & gone} - merged
+        log = [
+            entry._replace(step=self.n_steps + 1)
+            for entry in log
+            if passing.isdisjoint(entry.parents + entry.children)
+        ]
+        with commit():
+            self.replace_globals(candidate.state, candidate.global_stats)
+            self.ids, self.init_fraction = candidate.ids, candidate.init_fraction
+            self.move_records = MoveRecords()  # its topics are others
+            self.n_steps += 1
+            self.lineage = [*self.lineage, *log]
+            self.record(monitor)
 
     def copy(self) -> "HDPPosterior":
         """Return one that learns by itself."""
