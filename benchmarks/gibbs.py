@@ -20,8 +20,9 @@ import scipy.sparse as sp
 from skbnp import GibbsHDP
 from skbnp.datasets import make_hdp
 from skbnp.metrics import split_tokens
-from skbnp.models.hdp_franchise.model import FixedTopics, Seating
+from skbnp.models.hdp_franchise.model import Seating
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
+from skbnp.models.hdp_franchise.sample import FixedTopics
 
 
 def show(row):

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
 
 from skbnp.estimators._cautions import (
     warn_if_few_documents,
@@ -248,7 +252,7 @@ def _declared(kind: type) -> list[str]:
     )
 
 
-class TopicModelMixin(ComponentModelMixin):
+class TopicModelMixin(ComponentModelMixin, TransformerMixin):
     """Documents, scores and tags of models of counts."""
 
     n_jobs: int | None
@@ -329,18 +333,31 @@ class TopicModelMixin(ComponentModelMixin):
         check_is_fitted(self)
         return check_documents(self, X, reset=False, method=method)
 
-    def _proportions(
-        self,
-        counts: sp.csr_array,
-        prior: np.ndarray,
-        columns: np.ndarray,
-        dtype: np.dtype,
-    ) -> Any:
-        """Return expected proportions given expected counts of topics, (n_docs, K).
+    def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Infer expected counts of topics in documents, (n_docs, K).
 
-        `columns` are in the order of users. Sparse ones are of topics with counts, and
-        of all topics in documents that have none.
+        Returns them, the prior of proportions, (K,), and columns in the order of users.
         """
+        raise NotImplementedError
+
+    def transform(self, X: MatrixLike) -> np.ndarray:
+        """Infer the topic proportions of documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts; rows are documents.
+
+        Returns
+        -------
+        doc_topic_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
+            Expected proportions; rows sum to one, the mass of topics not represented
+            left out, and with `sparse_output` that of topics of which the document has
+            no tokens. A document without tokens gets the corpus-level weights. float32
+            if `X` is, otherwise float64.
+        """
+        X_counts, dtype = self._check_counts(X, "transform")
+        counts, prior, columns = self._doc_topics(X_counts)
         if not self.sparse_output:
             distr = counts.toarray()
             distr += prior

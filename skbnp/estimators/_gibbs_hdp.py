@@ -47,20 +47,15 @@ from skbnp.models.hdp_franchise.chain import (
     FranchiseStart,
     FranchiseState,
 )
-from skbnp.models.hdp_franchise.model import (
-    Concentrations,
-    FixedTopics,
-    FranchiseSample,
-    TableAssignments,
-)
+from skbnp.models.hdp_franchise.model import Concentrations, TableAssignments
 from skbnp.models.hdp_franchise.prediction import FranchisePredictor
 from skbnp.models.hdp_franchise.priors import Priors
 from skbnp.models.hdp_franchise.repeats import DISCOUNTS, NONE
+from skbnp.models.hdp_franchise.sample import FixedTopics, FranchiseSample
 from skbnp.models.hdp_franchise.start import draw_topics
 from skbnp.utils.ordering import names_by_weight, rows_by_id
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.settings import check_gamma_prior
-from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
@@ -751,30 +746,11 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         check_is_fitted(self)
         return FranchisePredictor(self.samples_, repeats=True)
 
-    def transform(self, X: MatrixLike) -> np.ndarray:
-        """Infer the topic proportions of documents.
-
-        Under the sample with the highest log joint, by the deterministic fold-in of
-        :func:`skbnp.metrics.held_out_log_likelihood`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents.
-
-        Returns
-        -------
-        doc_topic_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
-            Expected proportions; rows sum to one, the mass of topics not represented
-            left out, and with `sparse_output` that of topics of which the document has
-            no tokens. A document without tokens gets the corpus-level weights. float32
-            if `X` is, otherwise float64.
-        """
-        (counts, dtype), best = self._check_counts(X, "transform"), self._best()
+    def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
+        best = self._best()
         with Executor(self.n_jobs) as executor:
             result = self._predictor().infer_counts(best, counts, executor)
-        rows = rows_by_id(best.component_ids)
-        return self._proportions(result, best.doc_prior[:-1], rows, dtype)
+        return result, best.doc_prior[:-1], rows_by_id(best.component_ids)
 
     def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
         """Expected uses of topics in documents, (n_docs, n_components_), and of words.

@@ -21,8 +21,8 @@ from skbnp.inference.monitor import new_history
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.reservoir import Reservoir
-from skbnp.models.hdp_franchise.model import FranchiseSample
 from skbnp.models.hdp_franchise.repeats import NONE
+from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.utils.matching import cosines, matched
 from skbnp.utils.ordering import rows_by_id
 from skbnp.utils.validation import (

@@ -979,38 +979,18 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         burstiness = getattr(self._posterior.state, "burstiness", None)
         return MixturePredictor.of_mean_topics(topics, rows, prior, burstiness)
 
-    def transform(self, X: MatrixLike) -> np.ndarray:
-        """Infer the topic proportions of documents.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents.
-
-        Returns
-        -------
-        doc_topic_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
-            Expected proportions; rows sum to one, the mass of topics not represented
-            left out, and with `sparse_output` that of topics of which the document has
-            no tokens. A document without tokens gets the corpus-level weights. float32
-            if `X` is, otherwise float64.
-        """
-        counts, dtype = self._check_counts(X, "transform")
-        posterior = self._posterior
+    def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
         with Executor(self.n_jobs) as executor:
-            result = self._infer_counts(posterior, counts, executor)
-        prior = self._prediction_state.doc_prior
-        return self._proportions(result, prior, posterior.rows, dtype)
+            result = self._infer_counts(self._posterior, counts, executor)
+        return result, self._prediction_state.doc_prior, self._posterior.rows
 
     def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
         """Expected uses of topics in documents, (n_docs, n_components_), and of words.
 
         A word is used as often as it stands there, but where documents repeat words.
         """
-        posterior = self._posterior
-        with Executor(self.n_jobs) as executor:
-            result = self._infer_counts(posterior, counts, executor)
-        return result[:, posterior.rows], counts.data
+        result, _, columns = self._doc_topics(counts)
+        return result[:, columns], counts.data
 
     def _infer_counts(self, posterior, counts, executor) -> sp.csr_array:
         """Expected tokens of each topic in each document, (n_docs, K)."""

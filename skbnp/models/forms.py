@@ -68,11 +68,8 @@ from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule
 from skbnp.models.hdp.shard_tasks import Cut
 from skbnp.models.hdp.surprises import Proposal, Surprises
 from skbnp.models.hdp_franchise.chain import FranchiseState
-from skbnp.models.hdp_franchise.model import (
-    Concentrations,
-    FranchiseSample,
-    TableAssignments,
-)
+from skbnp.models.hdp_franchise.model import Concentrations, TableAssignments
+from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.models.hdp_sticks.local import Tables
 from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
 from skbnp.models.nested_crp.local import DocPaths

@@ -17,8 +17,6 @@ from skbnp.kernels._franchise import sweep
 from skbnp.kernels._seating import MEAL_PART
 from skbnp.models.hdp_franchise.model import (
     Concentrations,
-    FixedTopics,
-    FranchiseSample,
     Places,
     Seating,
     TableAssignments,
@@ -26,6 +24,7 @@ from skbnp.models.hdp_franchise.model import (
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
 from skbnp.models.hdp_franchise.priors import Priors
 from skbnp.models.hdp_franchise.repeats import DISCOUNTS, Repeats
+from skbnp.models.hdp_franchise.sample import FixedTopics, FranchiseSample
 from skbnp.rows.tokens import Tokens
 
 LENGTHS, N_WORDS = (3, 4, 2, 6, 1), 4

@@ -21,7 +21,7 @@ from skbnp.models.hdp.fold_in import (
     fold_in_tables,
     mix,
 )
-from skbnp.models.hdp_franchise.model import FixedTopics, FranchiseSample
+from skbnp.models.hdp_franchise.sample import FixedTopics, FranchiseSample
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.settings import SMALLEST_PRIOR
 

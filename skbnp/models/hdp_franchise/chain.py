@@ -17,15 +17,11 @@ from skbnp.inference.chains import (
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.inference.lineage import Lineage
 from skbnp.kernels._franchise import sweep
-from skbnp.models.hdp_franchise.model import (
-    Concentrations,
-    FranchiseSample,
-    Seating,
-    TableAssignments,
-)
+from skbnp.models.hdp_franchise.model import Concentrations, Seating, TableAssignments
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
 from skbnp.models.hdp_franchise.priors import Priors
 from skbnp.models.hdp_franchise.repeats import START
+from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import Purpose, stream
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skbnp.components.hyperparameters import log_rising
-from skbnp.inference.chains import ChainState
 from skbnp.kernels._seating import (
     MEAL_PART,
     Workspace,
@@ -30,8 +29,6 @@ from skbnp.rows.tokens import Tokens
 
 __all__ = [
     "Concentrations",
-    "FixedTopics",
-    "FranchiseSample",
     "Places",
     "Seating",
     "TableAssignments",
@@ -408,116 +405,6 @@ class Seating:
         common = np.flatnonzero(times)
         counts = np.concatenate([common, large[:n_large]]).astype(np.float64)
         return counts, np.concatenate([times[common], np.ones(n_large, np.int64)])
-
-
-@dataclass(frozen=True, slots=True)
-class FixedTopics:
-    """Topics that are known."""
-
-    topic_word_distr: Array  # (n_components, n_words)
-    doc_prior: Array  # (n_components + 1,)
-
-    def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
-        """phi_kw of some words, (n_words, K)."""
-        return np.ascontiguousarray(self.topic_word_distr[:, words].T)
-
-
-@dataclass(frozen=True, slots=True)
-class FranchiseSample:
-    """What prediction needs of a seating: topics are not aligned between samples."""
-
-    topic_word_counts: sp.csr_array  # (n_components, n_words) int32
-    table_counts: Ints  # (n_components,)
-    component_ids: NDArray[np.intp]  # (n_components,)
-    doc_concentration: float  # alpha
-    corpus_concentration: float  # gamma
-    topic_word_prior: float  # eta
-    log_joint: float  # nats per token
-    chain: int
-    step: int  # sweeps made
-    word_discount: float = NONE[0]  # d
-    word_concentration: float = NONE[1]  # c
-
-    @classmethod
-    def of(cls, seating: Seating, state: ChainState) -> "FranchiseSample":
-        """Copy from a tidy seating, most tables first; an empty topic for none."""
-        counts, tables = seating.dish_counts(), seating.dish_tables[: seating.n_served]
-        order = np.argsort(-tables, kind="stable")
-        if len(order):
-            counts, tables, ids = counts[order], tables[order], state.ids[order]
-        else:
-            counts = sp.csr_array((1, seating.tokens.n_words), dtype=np.int32)
-            tables, ids = np.ones(1, np.int32), np.array([state.next_id - 1])
-        return cls(
-            counts,
-            tables,
-            ids,
-            seating.doc_concentration,
-            seating.corpus_concentration,
-            seating.topic_word_prior,
-            state.log_joint,
-            state.number,
-            state.step,
-            seating.word_discount,
-            seating.word_concentration,
-        )
-
-    @classmethod
-    def of_prior(
-        cls,
-        counts: sp.csr_array,
-        ids: NDArray[np.intp],
-        concentrations: Concentrations,
-    ) -> "FranchiseSample":
-        """Topics of which a prior has some tokens, at one table each."""
-        return cls(
-            counts,
-            np.ones(len(ids), np.int32),
-            ids,
-            concentrations.doc,
-            concentrations.corpus,
-            concentrations.topic_word_prior,
-            log_joint=0.0,
-            chain=0,
-            step=0,
-        )
-
-    @property
-    def has_repeats(self) -> bool:
-        """Whether documents repeat words for reasons of their own."""
-        return bool(np.isfinite(self.word_concentration))
-
-    @property
-    def n_tokens(self) -> NDArray:
-        """Tokens of each topic, repeats left out."""
-        return np.asarray(self.topic_word_counts.sum(axis=1)).ravel()
-
-    @property
-    def topic_weights(self) -> Array:
-        """Expected corpus-level weights, m_k / (m + gamma)."""
-        return self.table_counts / (self.table_counts.sum() + self.corpus_concentration)
-
-    @property
-    def doc_prior(self) -> Array:
-        """Dirichlet of a document's proportions; the last entry is of all others."""
-        weights = self.topic_weights
-        rest = self.corpus_concentration / (
-            self.table_counts.sum() + self.corpus_concentration
-        )
-        return self.doc_concentration * np.append(weights, rest)
-
-    def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
-        """E[phi_kw] = (n_kw + eta) / (n_k + V eta) of some words, (n_words, K)."""
-        eta, n_words = self.topic_word_prior, self.topic_word_counts.shape[1]
-        stored = self.topic_word_counts[:, words].T.toarray().astype(np.float64)
-        stored += eta
-        stored /= self.n_tokens + n_words * eta
-        return stored
-
-    def places(self) -> Places:
-        """Tables and counts to go on from."""
-        used = np.flatnonzero(self.n_tokens > 0)
-        return Places(self.topic_word_counts[used], self.table_counts[used])
 
 
 def _filled(limits: NDArray, n: NDArray) -> NDArray[np.intp]:

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.prediction import Array, MixturePredictor, Sample
-from skbnp.models.hdp_franchise.model import FranchiseSample
+from skbnp.models.hdp_franchise.sample import FranchiseSample
 
 __all__ = ["FranchisePredictor"]
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp.prediction import MixturePredictor
-from skbnp.models.hdp_franchise.model import FixedTopics, FranchiseSample
+from skbnp.models.hdp_franchise.sample import FixedTopics, FranchiseSample
 from skbnp.rows.tokens import Tokens
 
 __all__ = ["draw_topics"]

@@ -13,7 +13,7 @@ import numpy as np
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import BlockHook, Collected, LocalStop
+from skbnp.inference.local import Collected, LocalStop
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, Moves
@@ -49,31 +49,12 @@ def suit_burstiness_to(
 
 
 class LearnBurstiness(Moves):
-    """Other moves; burstiness, and after some passes topics that explain tables.
+    """Ends of topics; burstiness, and after some passes topics that explain tables."""
 
-    Parameters
-    ----------
-    moves : Moves
-    """
-
-    moves: Moves
+    moves: Moves  # between local steps
 
     def __init__(self, moves: Moves):
         self.moves = moves
-
-    def begin_pass(self, learner: Learner) -> None:
-        """Change components before a pass."""
-        self.moves.begin_pass(learner)
-
-    def block_hook(self, learner: Learner) -> BlockHook | None:
-        """Return what to look at while blocks are visited, if anything."""
-        return self.moves.block_hook(learner)
-
-    def end_local_step(
-        self, learner: Learner, round: Round, results: Sequence[Collected]
-    ) -> Sequence[Collected]:
-        """Change components before the update."""
-        return self.moves.end_local_step(learner, round, results)
 
     def end_round(
         self, learner: Learner, round: Round, results: Sequence[Collected]
