@@ -47,6 +47,7 @@ from skbnp.models.hdp.cross_fit import (
 )
 from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_documents
 from skbnp.models.hdp.held_out import hold_out
+from skbnp.models.hdp.held_out_priors import HIGHEST_CONCENTRATION
 from skbnp.models.hdp.held_out_trials import (
     HeldOutTrials,
     begin_on_sample,
@@ -69,7 +70,6 @@ from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.prediction_concentration import HIGHEST
 from skbnp.models.hdp.reservoir import (
     LAST_KEY,
     SCORED,
@@ -472,7 +472,7 @@ class HDP(VariationalTopicModel):
             self._check_reservoir(posterior.reservoir)
 
     def _check_prediction(self, state: HDPState) -> None:
-        most = 2.0 * max(HIGHEST, state.doc_concentration)
+        most = 2.0 * max(HIGHEST_CONCENTRATION, state.doc_concentration)
         result = state.prediction_concentration
         check_number("prediction_concentration_", result, least=0.0, most=most)
         burstiness = state.burstiness

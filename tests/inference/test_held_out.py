@@ -14,17 +14,12 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.lineage import Lineage
 from skbnp.inference.protocols import Corpus
 from skbnp.metrics import held_out_log_likelihood
-from skbnp.models.hdp import held_out
+from skbnp.models.hdp import held_out, held_out_priors
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.fold_in import SHORT_STOP
-from skbnp.models.hdp.held_out import (
-    OTHERS,
-    HeldOut,
-    compare,
-    hold_out,
-    suit_burstiness,
-)
+from skbnp.models.hdp.held_out import OTHERS, HeldOut, compare, hold_out
+from skbnp.models.hdp.held_out_priors import suit_burstiness
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves import held_out as moves
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -251,7 +246,7 @@ def test_the_error_of_a_gain_is_that_of_repeated_draws():
 
 @pytest.fixture(scope="module")
 def folds(held):
-    return held_out.fold_words(held)
+    return held_out_priors.fold_words(held)
 
 
 def whole_documents(held):
@@ -278,7 +273,7 @@ def suited(folds, posterior, highest=1e4, n_steps=1):
     """Prior after some steps."""
     with Executor(None) as executor:
         for _ in range(n_steps):
-            held_out.suit_prior(folds, posterior, highest, executor)
+            held_out_priors.suit_prior(folds, posterior, highest, executor)
     return posterior.state.topic_word_prior
 
 
@@ -314,7 +309,7 @@ def test_log_likelihoods_of_folds_are_those_of_the_reference(folds):
     priors = ETA * np.array([0.5, 1.0, 3.0])
     with Executor(None) as executor:
         given = topics, posterior.state, priors, executor
-        result = sum(held_out._log_likelihoods(fold, *given) for fold in folds)
+        result = sum(held_out_priors._log_likelihoods(fold, *given) for fold in folds)
     expected = [log_likelihood(folds, posterior, eta) for eta in priors]
     assert_allclose(result, expected, rtol=1e-7)  # weights are in single precision
 
@@ -324,10 +319,12 @@ def test_a_step_is_one_of_newtons_method(X, folds):
     posterior = make_posterior(X)
     at = 1.5 * suited(folds, posterior, n_steps=12)  # near the maximum
     posterior.state = replace(posterior.state, topic_word_prior=at)
-    grid = at * np.exp(np.array([-1, 0, 1]) * held_out.PRIOR_DIFFERENCE)
+    grid = at * np.exp(np.array([-1, 0, 1]) * held_out_priors.PRIOR_DIFFERENCE)
     low, mid, high = (log_posterior(folds, posterior, eta) for eta in grid)
-    step = held_out.PRIOR_DIFFERENCE * (high - low) / 2.0 / (2.0 * mid - low - high)
-    assert 0.1 < abs(step) < held_out.PRIOR_STEP
+    step = (
+        held_out_priors.PRIOR_DIFFERENCE * (high - low) / 2.0 / (2.0 * mid - low - high)
+    )
+    assert 0.1 < abs(step) < held_out_priors.PRIOR_STEP
     assert_allclose(suited(folds, posterior), at * np.exp(step), rtol=1e-4)
 
 
@@ -338,9 +335,9 @@ def test_a_step_says_whether_the_prior_may_fall_further(X, folds):
         posterior = make_posterior(X)
         posterior.state = replace(posterior.state, topic_word_prior=at)
         with Executor(None) as executor:
-            leads = held_out.suit_prior(folds, posterior, 1e4, executor)
+            leads = held_out_priors.suit_prior(folds, posterior, 1e4, executor)
         fall = np.log(at / posterior.state.topic_word_prior)
-        assert leads == (fall > held_out.PRIOR_DIFFERENCE)
+        assert leads == (fall > held_out_priors.PRIOR_DIFFERENCE)
         stats.add((leads, bool(fall > 1e-3), bool(fall < -1.0)))
     cases = {(True, True, False), (False, True, False), (False, False, True)}
     assert cases <= stats
@@ -378,7 +375,7 @@ def test_a_prior_stays_finite_where_each_document_has_one_word():
     """Nothing is predicted from nothing."""
     X = sp.csr_array(np.diag(np.full(N_WORDS, 4.0)))
     posterior = make_posterior(X)
-    folds = held_out.fold_words(hold_out(X, np.random.default_rng(0)))
+    folds = held_out_priors.fold_words(hold_out(X, np.random.default_rng(0)))
     assert 0.0 < suited(folds, posterior, n_steps=30) <= 1e4
 
 
@@ -395,7 +392,7 @@ def test_the_prior_that_topics_are_drawn_by_is_found(eta):
     theta = rng.dirichlet(np.full(5, 0.4), size=400)
     X = sp.csr_array(rng.multinomial(60, theta @ topics).astype(float))
     state = HDPState(np.append(np.full(5, 0.2), 1e-9), 2.0, 1.0, 0.1)
-    folds = held_out.fold_words(hold_out(X, rng))
+    folds = held_out_priors.fold_words(hold_out(X, rng))
     result = suited(folds, posterior_of(state, counts), n_steps=12)
     assert 0.75 < result / eta < 1.33
 

@@ -20,7 +20,8 @@ from skbnp.estimators import SplitMerge
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.edits import Merge, apply
 from skbnp.models.hdp import held_out_trials
-from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, compare, suit_prior
+from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, compare
+from skbnp.models.hdp.held_out_priors import suit_prior
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.moves import held_out as held_out_moves
 

@@ -13,9 +13,9 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.lineage import Lineage
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.held_out import hold_out
+from skbnp.models.hdp.held_out_priors import suit_prediction_concentration
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.prediction_concentration import suit_prediction_concentration
 
 N_TOPICS, N_WORDS = 6, 60
 

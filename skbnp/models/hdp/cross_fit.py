@@ -22,22 +22,18 @@ from numpy.typing import NDArray
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.protocols import Corpus
-from skbnp.models.hdp.held_out import (
-    FEWEST_JUDGES,
+from skbnp.models.hdp.held_out import FEWEST_JUDGES, Gain, HeldOut, compare, deal
+from skbnp.models.hdp.held_out_priors import (
     PRIOR_DEVIATION,
     PRIOR_MEDIAN,
-    Gain,
-    HeldOut,
-    compare,
-    deal,
     suit_burstiness,
+    suit_joint_concentration,
 )
 from skbnp.models.hdp.held_out_trials import ALIKE, ALIKE_ERRORS, HeldOutTrials
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves.held_out import start_from_documents
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.prediction_concentration import suit_joint_concentration
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["CrossFittedTrials", "has_few_tokens", "hold_out_each"]

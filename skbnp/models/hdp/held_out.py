@@ -18,30 +18,22 @@ from scipy.optimize import minimize_scalar
 
 from skbnp.components.topics import HIGHEST
 from skbnp.inference.executor import Executor
-from skbnp.inference.interrupts import commit
 from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.burstiness import (
-    ERRORS,
-    LEAST_GAIN,
-    N_DOCS,
     Burstiness,
-    evenly,
-    learn_burstiness,
 )
 from skbnp.models.hdp.fold_in import (
     PART_SIZE,
     MeanTopics,
     fold_in,
-    fold_in_by_mean_field,
     fold_in_tables,
     mix,
 )
-from skbnp.models.hdp.model import HDPState
-from skbnp.rows.splits import deal_tokens, with_values
+from skbnp.rows.splits import deal_tokens
 from skbnp.rows.word_sums import rows_of
-from skbnp.utils.parts import column_sums, row_parts
+from skbnp.utils.parts import row_parts
 from skbnp.utils.sparse import take_rows
 
 __all__ = [
@@ -49,16 +41,12 @@ __all__ = [
     "Gain",
     "HeldOut",
     "Prediction",
-    "WordFold",
     "compare",
     "deal",
-    "fold_words",
     "hold_out",
     "n_held_out",
     "n_judges",
     "split",
-    "suit_burstiness",
-    "suit_prior",
 ]
 
 Array = NDArray[np.float64]
@@ -82,14 +70,6 @@ N_FOLDS = 5
 JUDGE_STOP = LocalStop(max_iter=100, tol=1e-3)
 #: Smallest topic prior that is learned: under smaller ones topics hardly take up words.
 SMALLEST_PRIOR = 1e-3
-#: Change of log eta by which derivatives are found; the largest step at a time: what
-#: topics hold follows.
-PRIOR_DIFFERENCE, PRIOR_STEP = float(np.log(1.5)), float(np.log(3.0))
-#: The topic prior has a log-normal density of this median and deviation: words of few
-#: short documents ask for any value, or one without end.
-PRIOR_MEDIAN, PRIOR_DEVIATION = 0.05, float(np.log(4.0))
-#: Relative differences of log probabilities that are rounding errors.
-FLAT = 1e-10
 
 
 class Gain(NamedTuple):
@@ -282,159 +262,6 @@ class HeldOut:
         return np.bincount(docs, self.held_out.data * logs).astype(np.float64)
 
 
-class WordFold(NamedTuple):
-    """Words of a fold of the vocabulary, and held-out documents by these and others."""
-
-    words: NDArray[np.intp]
-    observed: sp.csr_array  # (n_docs, V) counts of words that are not of the fold
-    held_out: sp.csr_array  # (n_docs, V) counts of words that are
-    n_tokens: Array  # (n_docs,) n, of whole documents
-
-
-def fold_words(held_out: HeldOut) -> list[WordFold]:
-    """Deal words out in the order of their counts, so that folds weigh alike."""
-    whole = held_out.whole(held_out.first_parts)
-    order = np.argsort(-np.asarray(whole.sum(axis=0)).ravel(), kind="stable")
-    n_tokens, folds = np.asarray(whole.sum(axis=1)).ravel(), list[WordFold]()
-    for place in range(N_FOLDS):
-        words = np.sort(order[place::N_FOLDS])
-        is_held = np.isin(whole.indices, words)
-        rest, fold = with_values(whole, whole.data * ~is_held, whole.data * is_held)
-        folds.append(WordFold(words, rest, fold, n_tokens))
-    return folds
-
-
-def suit_prior(
-    folds: list[WordFold], posterior: Posterior, highest: float, executor: Executor
-) -> bool:
-    """Move the topic prior towards the one that predicts words from others best.
-
-    One step of Newton's method in log eta, no longer than `PRIOR_STEP` and to `highest`
-    at the most, towards the largest posterior density: the log probability of counts of
-    the words of each fold given those of all others, and a log-normal prior of eta,
-    under topics phi_kw = (eta + S_kw) / (V eta + S_k), with
-    S and proportions as they are. No word is predicted from itself: tokens of words
-    that the document has shown speak of how often it repeats words. Returns whether the
-    prior fell by more than the differences that derivatives are found by; then it may
-    fall further. (It may rise without end where words are alike, and is left behind.)
-
-    With proportions lambda_jk ~ Gamma(alpha beta_k, alpha) and Poisson counts of means
-    n_j lambda_jk phi_kw, counts of words in a fold and of others are independent given
-    the proportions, and with Phi_k the sum of phi_kw over the fold
-
-        E lambda_jk = (alpha beta_k + N_jk) / (alpha + n_j [1 - Phi_k]),
-
-    N_jk the expected tokens of words of other folds, by mean field: these are of fewer
-    topics than they should be, and a larger prior makes up for that. (To zero order
-    they are of more, so that flat topics would have a prior next to nothing.) Log
-    probabilities are Poisson's with mean proportions. Where they are flat, the prior
-    stays.
-    """
-    state, eta = posterior.state, posterior.state.topic_word_prior
-    topics = MeanTopics.of(posterior.global_stats.topic_words, eta)
-    priors = eta * np.exp([-PRIOR_DIFFERENCE, 0.0, PRIOR_DIFFERENCE])
-    logs = [_log_likelihoods(fold, topics, state, priors, executor) for fold in folds]
-    below, here, above = np.sum(logs, axis=0)
-    if abs(above - below) <= FLAT * abs(here):
-        return False
-    deviations = np.log(priors / PRIOR_MEDIAN) / PRIOR_DEVIATION
-    below, here, above = (below, here, above) - np.square(deviations) / 2.0
-    slope = (above - below) / (2.0 * PRIOR_DIFFERENCE)
-    bend = (above - 2.0 * here + below) / PRIOR_DIFFERENCE**2
-    step = -slope / bend if bend < 0.0 else np.copysign(PRIOR_STEP, slope)
-    new = float(eta * np.exp(np.clip(step, -PRIOR_STEP, PRIOR_STEP)))
-    new = float(np.clip(new, SMALLEST_PRIOR, highest))
-    with commit():
-        posterior.state = replace(state, topic_word_prior=new)
-        posterior.follow_prior()
-    return bool(np.log(eta / new) > PRIOR_DIFFERENCE)
-
-
-def suit_burstiness(
-    held_out: HeldOut, posterior: Posterior, executor: Executor
-) -> Prediction:
-    """Set the burstiness that predicts held-out tokens best, with topics as they are.
-
-    A search of `learn_burstiness` ends where tables and topics of documents agree with
-    their discount and concentration: with few tables topics are inferred from little,
-    and repeats seem to be needed. So its end, if that is elsewhere, competes with
-    present values, and with none. Returns the best prediction.
-    """
-    state = posterior.state.for_prediction
-    first = held_out.first_parts
-    whole = held_out.whole(first[evenly(len(first), N_DOCS)])
-    word_topic = MeanTopics.of(
-        posterior.global_stats.topic_words, state.topic_word_prior
-    )
-    rest = state.doc_concentration * state.weights[-1]
-
-    def seat(burstiness: Burstiness) -> tuple[Array, Array]:
-        prior, n_words = state.doc_prior, whole.shape[1]
-        seated = fold_in_tables(
-            word_topic, prior, rest, whole, burstiness, executor, n_words
-        )
-        return seated.tables, seated.base
-
-    end = learn_burstiness(whole, seat, state.burstiness)
-    if end != state.burstiness:
-        some = held_out.sample()
-        results = {
-            one: some.predict_under(one, posterior, executor)
-            for one in dict.fromkeys((None, state.burstiness, end))
-        }
-        logs = {one: some.log_probability(result) for one, result in results.items()}
-        best = max(logs, key=lambda one: logs[one].sum())
-        gain = compare(logs[best], logs[None], some.n_tokens)
-        is_needed = gain.mean > max(ERRORS * gain.error, LEAST_GAIN)
-        best = best if is_needed else None
-        with commit():
-            posterior.state = replace(posterior.state, burstiness=best)
-        if some is held_out:
-            return results[best]
-    return held_out.predict(posterior, executor)
-
-
-def _log_likelihoods(
-    fold: WordFold,
-    topics: MeanTopics,
-    state: HDPState,
-    priors: Array,
-    executor: Executor,
-) -> Array:
-    """Log probability of counts in a fold under some priors, but for constants."""
-    alpha, n_tokens = state.doc_concentration, fold.n_tokens
-    rows, (n_words, n_topics) = rows_of(fold.held_out.indptr), topics.shape
-    seen = topics.counts.seen.among(fold.words)
-    parts = row_parts((len(seen), n_topics), PART_SIZE)
-    sums = (topics.counts.rows(seen[some]) for some in parts)
-    counts, size = column_sums(sums, n_topics), len(fold.words) / n_words
-
-    def shares(topics: MeanTopics) -> Array:
-        """Phi_k."""
-        return (counts + len(fold.words) * topics.eta) / topics.norm
-
-    other_words = 1.0 - shares(topics)
-    # Mean field weighs topics by alpha beta_k + N_jk, or by exp(psi) of it. Over the
-    # denominators of E lambda, here those of a document of mean length, these are the
-    # weights of E lambda_jk.
-    scale = other_words + alpha / n_tokens.mean()
-    weighed = replace(topics, norm=topics.norm * scale)
-    theta = fold_in_by_mean_field(weighed, state.doc_prior, fold.observed, executor)
-    theta += state.doc_prior
-    theta /= alpha + n_tokens[:, None] * other_words
-    rest = alpha * state.weights[-1] / (alpha + n_tokens * (1.0 - size))
-    logs = np.empty(len(priors))
-    for at, eta in enumerate(priors.tolist()):
-        other = topics.under(eta)
-        means = mix(theta, other, fold.held_out) + rest[rows] / n_words
-        in_fold = np.einsum("nk,k->n", theta, shares(other)) + rest * size
-        # No BLAS, whose sums depend on its threads.
-        logs[at] = (fold.held_out.data * np.log(means)).sum() - (
-            n_tokens * in_fold
-        ).sum()
-    return logs
-
-
 def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
     """Gain of log probabilities of documents over others, paired by document."""
     gains, total = new - old, n_tokens.sum()
@@ -495,7 +322,7 @@ def deal(
     None if the tokens of fewer than `fewest` can be predicted. Words that a document
     has are not left out with all their tokens: they would not be missing at random, and
     of a small vocabulary ask for many more topics than the documents were drawn with.
-    (The folds of `suit_prior` are of the vocabulary, whatever words a document has.)
+    (The folds of `fold_words` are of the vocabulary, whatever words a document has.)
     """
     docs, held_out, observed = zip(*deal_tokens(whole, N_FOLDS, rng), strict=True)
     numbers = np.concatenate(docs)

@@ -32,21 +32,16 @@ from skbnp.inference.local import DocumentLocalStep
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
-from skbnp.models.hdp.held_out import (
-    OTHERS,
-    Gain,
-    HeldOut,
-    Prediction,
+from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
+from skbnp.models.hdp.held_out_priors import (
     WordFold,
-    compare,
     fold_words,
-    suit_burstiness,
     suit_prior,
+    suited_prediction,
 )
 from skbnp.models.hdp.moves import held_out as held_out_moves
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.prediction_concentration import suit_prediction_concentration
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["HeldOutTrials", "StreamTrials", "begin_on_sample", "end_on_sample"]
@@ -331,11 +326,9 @@ class HeldOutTrials:
                 posterior.follow_prior()
         elif not is_raw:  # topics of a start must form first
             self._suit_prior(run, executor)
-        if not (is_raw or posterior.model.has_bound):
-            suit_prediction_concentration(self.held_out, posterior, executor)
-        if self.knows_repeats:
-            return suit_burstiness(self.held_out, posterior, executor)
-        return self.held_out.predict(posterior, executor)
+        if is_raw:
+            return self.held_out.predict(posterior, executor)
+        return suited_prediction(self.held_out, posterior, executor, self.knows_repeats)
 
     def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
         """Gain over another run after as many passes, or over the one that goes on."""
@@ -470,10 +463,8 @@ class HeldOutTrials:
         for _ in range(MOST_STEPS if is_free else 0):
             if not suit_prior(self.folds, posterior, HIGHEST, executor):
                 break
-        if not posterior.model.has_bound:
-            suit_prediction_concentration(self.held_out, posterior, executor)
-        predict = suit_burstiness if self.knows_repeats else HeldOut.predict
-        result = predict(self.held_out, posterior, executor)
+        repeats = self.knows_repeats
+        result = suited_prediction(self.held_out, posterior, executor, repeats)
         if is_first and self.held_out.first_uses(result) < FEWEST_FIRST_USES:
             self.learns_burstiness = self.knows_repeats = False
             with commit():
@@ -687,10 +678,7 @@ def begin_on_sample(
     """
     learner = make_learner(posterior)
     executor = learner.local_step.executor
-    if not posterior.model.has_bound:
-        suit_prediction_concentration(held_out, posterior, executor)
-    if priors["learns_burstiness"]:
-        suit_burstiness(held_out, posterior, executor)
+    suited_prediction(held_out, posterior, executor, priors["learns_burstiness"])
     copy = learner.posterior = posterior.copy()
     copy.reservoir = copy.surprises = None
     trials = StreamTrials(
