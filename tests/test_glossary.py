@@ -39,7 +39,7 @@ FORBIDDEN = {
     "RowVisitor": "RowLocalStep",
     "_bring_back": "_revive_nodes",
     "_deliver": "_apply_births",
-    "_hand_over": "_merge_and_reassign_history",
+    "_hand_over": "reassign_history",
 }
 FIELDS = ("id", "attr", "arg", "name", "asname")
 

@@ -15,7 +15,7 @@ from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.gains import merge_gain
 from skbnp.models.dependent_trees.moves import compound, judging, merges, structure
 from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.records import Attach, Merge
+from skbnp.models.dependent_trees.moves.records import Attach, Merge, replay
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import update_nodes, update_sticks
@@ -264,7 +264,8 @@ def test_what_new_parents_gain_without_a_move_does_not_count(monkeypatch):
     monkeypatch.setattr(compound, "propose_attachments", propose)
     monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
     end = Merge(1, 0)
-    least = edits._gain(learner, [end]) + 0.5 * worth
+    after = replay(state, stats, model.priors, [end])
+    least = bound(model, *after) - bound(model, state, stats) + 0.5 * worth
     assert not edits._make_compound(learner, [end], least)
     assert learner.posterior.model is model
     assert learner.posterior.state is state

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import EpochMoves
-from skbnp.inference.trials import WAIT
 from skbnp.models.dependent_trees.bound import direction_bound, objective
 from skbnp.models.dependent_trees.epoch import (
     N_RETURN,
@@ -25,9 +24,8 @@ from skbnp.models.dependent_trees.moves import compound, merges, structure
 from skbnp.models.dependent_trees.moves.exchanges import (
     past_gains,
     propose_exchanges,
-    propose_handover,
-    propose_new_root,
 )
+from skbnp.models.dependent_trees.moves.judging import bound_of
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
     Attach,
@@ -236,62 +234,6 @@ def test_pasts_in_wrong_hands_are_found(seed):
     assert right.tree == TREE
 
 
-def test_past_of_a_node_that_merges_goes_to_the_one_that_was_born_of_it(seed):
-    """3 has the name and the past of the topic of 4, which was born without any."""
-    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    swap = Exchange((3, 4), (4, 3))
-    assert propose_handover(*gains_of(state), Merge(2, 1), "target", 0.0) is None
-    none = propose_handover(*gains_of(state), Merge(4, 5), "target", np.inf)
-    assert none is None  # it is new
-    wrong, _ = replay(state, stats, PRIORS, [swap])
-    result = propose_handover(*gains_of(wrong), Merge(3, 5), "target", 0.0)
-    assert result is not None
-    exchange, merge = result
-    assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {3: 4, 4: 3}
-    assert merge == Merge(4, 5)
-    right, kept = replay(wrong, stats, PRIORS, result)
-    assert_array_equal(right.tree.ids, TREE.remove(4).ids)
-    plain = replay(wrong, stats, PRIORS, [Merge(3, 5)])
-    everywhere = np.arange(6)
-    gain = direction_bound(right, kept, PRIORS, everywhere)
-    assert gain > direction_bound(*plain, PRIORS, everywhere) + 1.0
-
-
-def test_past_of_a_target_goes_to_others_too(seed):
-    """A child merges into its parent, which has the past of a topic born anew."""
-    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    wrong, _ = replay(state, stats, PRIORS, [Exchange((1, 3, 4), (3, 4, 1))])
-    given = *gains_of(wrong), Merge(2, 3)
-    exchange, merge = propose_handover(*given, "source", np.inf)
-    assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {3: 2, 2: 4, 4: 3}
-    assert merge == Merge(4, 2)
-    plain = merges.MergeProposal(Merge(2, 3), "source", 0.0).records
-    gain, less = (
-        direction_bound(*replay(wrong, stats, PRIORS, some), PRIORS, np.arange(6))
-        for some in ((exchange, merge), plain)
-    )
-    assert gain > less + 1.0
-
-
-def test_all_edges_between_the_root_and_the_new_one_are_reversed(seed):
-    """The rows of the past of the root are two levels below it."""
-    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    places, (below,) = np.arange(7), TREE.positions([4])
-    places[[0, below]] = below, 0
-    wrong = replace(state, means=state.means[places], masses=state.masses[places])
-    kept = stats.taken(places)
-    for _ in range(50):
-        wrong = update_nodes(wrong, kept, PRIORS, TREE.ids)
-    records = propose_new_root(*gains_of(wrong))
-    assert records == (Exchange((0, 4), (4, 0)), Reverse(5, 4), Reverse(0, 5))
-    right, same = replay(wrong, kept, PRIORS, records)
-    assert right.tree.ids[0] == 0
-    assert [right.tree.parent_of(node) for node in (5, 4)] == [0, 5]
-    everywhere = np.arange(7)
-    gain = direction_bound(right, same, PRIORS, everywhere)
-    assert gain > direction_bound(wrong, kept, PRIORS, everywhere)
-
-
 def learner_of(state, stats, n_passes=0):
     """What proposals read, and are judged by."""
     posterior = EpochPosterior(
@@ -313,58 +255,6 @@ def test_children_of_the_old_root_may_go_with_the_new_one():
         gain = value_of(new, kept)
         less = value_of(*replay(state, stats, PRIORS, records))
         assert (gain > less) == is_more
-
-
-def test_a_new_root_that_was_rejected_waits(monkeypatch):
-    """Any other, too, which is then not even looked for."""
-    state, stats, _, _ = at_optimum(np.random.default_rng(0))
-    tried, candidates = [], iter(range(4, 20))
-
-    def propose(*given):
-        candidate = next(candidates)
-        return (Exchange((0, candidate), (candidate, 0)),)
-
-    def reject(edits, learner, records, lost):
-        tried.append((learner.n_passes, records[0].names))
-        return False
-
-    monkeypatch.setattr(structure.TreeEdits, "_make_if_better", reject)
-    monkeypatch.setattr(structure.TreeEdits, "_attachments_near", lambda *given: [])
-    monkeypatch.setattr(structure, "propose_new_root", propose)
-    edits = structure.TreeEdits(EpochMoves())
-    for n_passes in range(2 * WAIT):
-        edits._change_root(learner_of(state, stats, n_passes))
-    assert [one for one, _ in tried] == [0, WAIT]
-    again = structure.TreeEdits(EpochMoves())
-    again.resume(edits.account())
-    again._change_root(learner_of(state, stats, 2 * WAIT))
-    assert len(tried) == 2
-    assert next(candidates) == 6
-
-
-def test_a_topic_that_begins_at_the_root_makes_room(seed):
-    """The root has a new topic and the past of 0, whose rows a child has."""
-    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    right, kept = replay(state, stats, PRIORS, [Attach(4, 5, 0)])
-    everywhere = np.arange(7)
-    worse = propose_new_root(*gains_of(right))
-    if worse:
-        gain = direction_bound(*replay(right, kept, PRIORS, worse), PRIORS, everywhere)
-        assert gain < direction_bound(right, kept, PRIORS, everywhere)
-    edits = [Reverse(4, 0), Exchange((4, 0), (0, 4))]
-    wrong, kept = replay(right, kept, PRIORS, edits)
-    assert wrong.tree.ids[0] == 0
-    result = propose_new_root(*gains_of(wrong))
-    exchange, reverse = result
-    assert dict(zip(exchange.nodes, exchange.names, strict=True)) == {0: 4, 4: 0}
-    assert reverse == Reverse(0, 4)
-    back, same = replay(wrong, kept, PRIORS, result)
-    assert {n: back.tree.parent_of(n) for n in TREE.ids.tolist()} == {
-        n: right.tree.parent_of(n) for n in TREE.ids.tolist()
-    }
-    assert back.past[back.tree.positions(4)] == -1
-    gain = direction_bound(back, same, PRIORS, everywhere)
-    assert gain > direction_bound(wrong, kept, PRIORS, everywhere) + 1.0
 
 
 def test_a_merged_node_keeps_the_better_past(seed):
@@ -448,19 +338,6 @@ def test_a_topic_that_ends_keeps_no_rows(of):
     for source, target in pairs_of(state.tree):
         if pausing.isdisjoint((source, target)):
             assert not merge_gain(state, stats, TreePriors(), source, target).is_safe
-
-
-@pytest.mark.long
-def test_a_birth_at_the_root_is_found(monkeypatch):
-    """Without the move, the root's name goes to a topic that begins in epoch 2."""
-
-    def is_new():
-        corpus, trees = planted_drift(1319, until=2)
-        return name_of(corpus, trees, 2, 9) not in trees.epochs_[1].component_ids
-
-    assert is_new()
-    monkeypatch.setattr(structure, "propose_new_root", lambda *given: ())
-    assert not is_new()
 
 
 def with_ended(state, name=9):
@@ -549,23 +426,6 @@ def test_products_after_a_return_are_those_of_the_new_state(seed):
     assert_allclose(result.means, fresh.means, atol=1e-6)
 
 
-def test_other_proposals_give_no_past_of_a_node_that_has_ended(seed):
-    state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    state, _ = replay(state, stats, PRIORS, [Exchange((3, 4), (4, 3))])
-    result = []
-    for one in (state, with_ended(state)):
-        one = replace(one, tree=Tree(state.tree.ids, state.tree.depth, 10))
-        given = gains_of(one)
-        merges = [
-            propose_handover(*given, Merge(source, target), past_of, np.inf)
-            for source, target in pairs_of(one.tree)
-            for past_of in ("source", "target")
-        ]
-        result.append([*merges, propose_new_root(*given)])
-    assert any(result[0])
-    assert result[0] == result[1]
-
-
 @pytest.mark.parametrize("lost", [-1.0, 1.0])
 def test_directions_lose_less_by_a_return_than_two_births_need(lost, monkeypatch):
     """Shares of past rows are not asked; exchanges without a return are left out."""
@@ -600,7 +460,8 @@ def test_the_bound_of_a_pass_does_not_fall_when_a_node_comes_back():
 
     learner, record = learner_of(with_ended(state), stats), Exchange((4,), (9,))
     edits = Edits(EpochMoves())
-    after = edits._bound(learner) + edits._gain(learner, [record])
+    model, now = learner.posterior.model, (learner.posterior.state, stats)
+    after = bound_of(model, *replay(*now, PRIORS, [record]))
     for before, n_written in ((after + 1e-6, 0), (after - 1e-6, 1)):
         edits._revive_nodes(learner, before)
         assert len(written) == n_written
@@ -671,9 +532,7 @@ def test_without_a_past_nothing_is_proposed():
     state, _, _, _ = at_optimum(np.random.default_rng(0))
     state = state.without_past()
     assert len(state.with_past) == 0
-    assert propose_handover(*gains_of(state), Merge(2, 1), "target", np.inf) is None
     assert propose_exchanges(*gains_of(state)) == []
-    assert propose_new_root(*gains_of(state)) == ()
 
 
 def n_emerging(seed, n_epochs, past_weight):
@@ -692,7 +551,7 @@ def n_emerging(seed, n_epochs, past_weight):
 
 @pytest.mark.long
 def test_names_are_kept_where_topics_come_near_the_past_of_others(monkeypatch):
-    """Without exchanges and handovers they change."""
+    """Without exchanges they change."""
 
     def n_changes(seed):
         """Topics that have another name than in the epoch before."""
@@ -713,7 +572,6 @@ def test_names_are_kept_where_topics_come_near_the_past_of_others(monkeypatch):
     kept = sum(n_changes(seed) for seed in seeds)
     for module in (compound, structure):
         monkeypatch.setattr(module, "propose_exchanges", lambda *given: [])
-    monkeypatch.setattr(structure, "propose_handover", lambda *given: None)
     assert sum(n_changes(seed) for seed in seeds) > 2 * kept
 
 

@@ -57,8 +57,8 @@ Array = NDArray[np.float64]
 #: Times that moves of one kind are made after a pass.
 N_TURNS = 5
 #: Kinds of moves that wait where they gain nothing: targets, nodes and parents, nodes
-#: that would merge or exchange names, or all new roots. A fit may end while some wait.
-KINDS = ("attachment", "birth", "exchange", "merge", "reversal", "root")
+#: that would merge or exchange names. A fit may end while some wait.
+KINDS = ("attachment", "birth", "exchange", "merge", "reversal")
 
 
 class CompoundMoves(Judge):

@@ -10,23 +10,18 @@ a node that began since takes its name, or hands it on. The assignment that is b
 all directions but one stay is found at once, and made cycle by cycle.
 """
 
-from itertools import pairwise
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.records import Exchange, Merge, Reverse
+from skbnp.models.dependent_trees.moves.records import Exchange
 from skbnp.models.dependent_trees.state import EpochState
 
 __all__ = [
     "past_gains",
     "propose_exchanges",
-    "propose_handover",
-    "propose_new_root",
 ]
 
 Array = NDArray[np.float64]
@@ -88,75 +83,12 @@ def propose_exchanges(
     proposals = []
     for cycle in _cycles(names):
         gain = float(gains[cycle, names[cycle]].sum())
-        exchange = _exchange(ids, cycle, names)
+        both = ids[cycle].tolist(), ids[names[cycle]].tolist()
+        exchange = Exchange(tuple(both[0]), tuple(both[1]))
         if gain >= (-most_lost if exchange.brings_back else 0.0):
             proposals.append((gain, exchange))
     proposals.sort(key=lambda one: (-one[0], one[1].nodes))
     return [record for _, record in proposals]
-
-
-def propose_new_root(
-    state: EpochState, gains: Array
-) -> tuple[()] | tuple[Exchange, *tuple[Reverse, ...]]:
-    """Let another node have the root's past and place, and the root none.
-
-    A topic that begins may have been at the root, which cannot be new; then another
-    node has the rows that the past of the root explains. The assignment of pasts is the
-    best of those that give the root none, and all edges between the two are reversed.
-    There are no records where the root has no past, or all nodes have one.
-    """
-    tree, old = state.tree, state.with_past
-    if state.past[0] < 0 or len(old) == len(tree):
-        return ()
-    forced = gains[:, : len(tree)].copy()
-    forced[0, old] = -HUGE
-    names = _best_assignment(forced)
-    (cycle,) = (one for one in _cycles(names) if 0 in one)
-    exchange = _exchange(tree.ids, cycle, names)
-    ids = exchange.edit(tree).ids
-    path = [int(np.flatnonzero(names == 0)[0])]  # up to the root
-    while path[-1]:
-        path.append(int(tree.parent[path[-1]]))
-    edges = list(pairwise(ids[path].tolist()))[::-1]
-    return exchange, *(Reverse(node, parent) for node, parent in edges)
-
-
-def propose_handover(
-    state: EpochState,
-    gains: Array,
-    merge: Merge,
-    past_of: Literal["source", "target"],
-    most: float,
-) -> tuple[Exchange, Merge] | None:
-    """Let others have the past that ends in a merge; a node born since then ends.
-
-    A topic whose rows went to others when the epoch began may have been born anew. The
-    assignment of pasts is the best of those that leave none to the node that would not
-    keep its own. By it directions lose `most` nats at the most: shares of rows, which
-    have a term in the bound, would give any new topic the past of one that ends in its
-    epoch.
-
-    Parameters
-    ----------
-    past_of : {"source", "target"}
-        That the merged node would keep.
-    """
-    tree, old = state.tree, state.with_past
-    both = source, target = tree.positions([merge.source, merge.target]).tolist()
-    without = source if past_of == "target" else target
-    if without not in old or len(old) == len(tree):
-        return None
-    gains = gains[:, : len(tree)].copy()
-    gains[without] = 0.0
-    gains[without, old] = -HUGE
-    names = _assigned(gains, state, 0.0)
-    if gains[np.arange(len(names)), names].sum() < -most:
-        return None
-    if past_of == "source":
-        names[[source, target]] = names[[target, source]]
-    cycles = [one for one in _cycles(names) if np.isin(both, one).any()]
-    ends, stays = tree.ids[names[[source, target]]].tolist()
-    return _exchange(tree.ids, np.concatenate(cycles), names), Merge(ends, stays)
 
 
 def _assigned(gains: Array, state: EpochState, worth_of_return: float) -> Ints:
@@ -171,19 +103,9 @@ def _assigned(gains: Array, state: EpochState, worth_of_return: float) -> Ints:
     gains[:n_nodes, n_nodes:] += worth_of_return
     gains[0, new] = -HUGE
     gains[n_nodes:, state.with_past] = -HUGE
-    return _best_assignment(gains)[:n_nodes]
-
-
-def _best_assignment(gains: Array) -> Ints:
-    """Find whose past each node has in the best assignment of all."""
-    gains = gains + LEAST_GAIN * np.eye(len(gains))
+    gains += LEAST_GAIN * np.eye(len(gains))
     _, names = linear_sum_assignment(gains, maximize=True)
-    return np.asarray(names)
-
-
-def _exchange(ids: Ints, cycle: Ints, names: Ints) -> Exchange:
-    """Exchange names along a cycle of positions."""
-    return Exchange(tuple(ids[cycle].tolist()), tuple(ids[names[cycle]].tolist()))
+    return np.asarray(names)[:n_nodes]
 
 
 def _cycles(names: Ints) -> list[Ints]:

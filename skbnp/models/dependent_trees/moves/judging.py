@@ -97,13 +97,6 @@ class Judge(Moves):
             self._present = last = (*seen, bound_of(*seen))
         return last[3]
 
-    def _gain(self, learner: EpochLearner, records: Sequence[Record]) -> float:
-        """Rise of the bound by moves that are not made."""
-        posterior = learner.posterior
-        model, state, stats = posterior.model, posterior.state, posterior.global_stats
-        after = bound_of(model, *replay(state, stats, model.priors, records))
-        return after - self._bound(learner)
-
     def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
         posterior = learner.posterior
         proposals = replay(

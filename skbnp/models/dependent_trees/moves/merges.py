@@ -62,12 +62,6 @@ class MergeProposal:
         return self.lost + self.evidence
 
     @property
-    def without_past(self) -> int:
-        """The node whose past is not kept."""
-        is_target = self.past_of == "target"
-        return self.merge.source if is_target else self.merge.target
-
-    @property
     def records(self) -> tuple[Exchange | Merge, ...]:
         """What to replay."""
         source, target = self.merge.source, self.merge.target

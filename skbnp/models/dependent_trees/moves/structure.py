@@ -12,7 +12,7 @@ parents are judged again, if the tree has changed since. The moves of the paper 
 merges and births in turn, and nothing else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
@@ -41,13 +41,8 @@ from skbnp.models.dependent_trees.moves.compound import KINDS, N_TURNS, Compound
 from skbnp.models.dependent_trees.moves.exchanges import (
     LEAST_GAIN,
     propose_exchanges,
-    propose_handover,
-    propose_new_root,
 )
-from skbnp.models.dependent_trees.moves.judging import (
-    bound_of,
-    nodes_of,
-)
+from skbnp.models.dependent_trees.moves.judging import bound_of
 from skbnp.models.dependent_trees.moves.merges import (
     MergeProposal,
     PairLosses,
@@ -113,8 +108,6 @@ class TreeEdits(CompoundMoves):
         self._in_turns(self._merge, learner)
         if self._gains_little(learner, before):
             self._in_turns(self._attach, learner)
-        if len(self.records) == n_before and has_past:
-            self._change_root(learner)
         n_births = self._propose_births(learner)
         self._n_without_birth = 0 if n_births else self._n_without_birth + 1
         is_settled = self._gains_little(learner, before)
@@ -209,16 +202,9 @@ class TreeEdits(CompoundMoves):
             if len(learner.posterior.state.tree) == 1:
                 return
             proposals = self._find_merges(learner, parity, test, losses)
-            moves, least = (
-                [one.records for one in proposals],
-                [one.least for one in proposals],
-            )
-            if self._is_printed:
-                is_made = self._keep(learner, moves, [one.lost for one in proposals])
-            else:
-                is_made = self._merge_and_reassign_history(learner, proposals)
-                is_made = is_made or self._keep(learner, moves, least)
-            if is_made:
+            moves = [one.records for one in proposals]
+            least = [one.lost if self._is_printed else one.least for one in proposals]
+            if self._keep(learner, moves, least):
                 self._refresh(learner)
                 losses = cache.losses()
 
@@ -242,29 +228,6 @@ class TreeEdits(CompoundMoves):
             self._staying(state, stats),
             learner.cache.run,
         )
-
-    def _merge_and_reassign_history(
-        self, learner: EpochLearner, result: Sequence[MergeProposal]
-    ) -> bool:
-        """Let a node of an epoch before merge, and its past go to others.
-
-        If it just merged, one topic would end and another one begin: that must gain as
-        much as a birth.
-        """
-        for one in result:
-            state, ends = learner.posterior.state, one.without_past
-            if state.past[state.tree.positions(ends)] < 0:
-                continue
-            gains = self._past_gains(learner)
-            both = propose_handover(
-                state, gains, one.merge, one.past_of, LEAST_EVIDENCE
-            )
-            if both is None:
-                continue
-            least = max(one.lost, self._gain(learner, one.records) - LEAST_EVIDENCE)
-            if self._make_if_better(learner, both, least):
-                return True
-        return False
 
     def _exchange(self, learner: EpochLearner) -> None:
         """Let nodes have the pasts that explain them best."""
@@ -307,18 +270,6 @@ class TreeEdits(CompoundMoves):
             least = LEAST_GAIN * len(record.nodes) - most
             if gain > least and bound_of(model, *new) > least_bound:
                 self._write(learner, [record], *new)
-
-    def _change_root(self, learner: EpochLearner) -> None:
-        """Let another node have the root's past and place; where it may not, wait."""
-        waits = self._rejections["root"]
-        if not waits.is_over((), learner.n_passes):
-            return
-        records = propose_new_root(learner.posterior.state, self._past_gains(learner))
-        if records:
-            near = nodes_of(records)
-            moves = [*records, *self._attachments_near(learner, near, records)]
-            if not self._make_if_better(learner, moves, LEAST_GAIN):
-                waits.add((), learner.n_passes)
 
     def _staying(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
         """Nodes of epochs before that do not merge: while births may return to them."""
