@@ -251,13 +251,13 @@ class Topica:
         some, more = self.fit(5), self.fit(10)
         each = max(more - some, 1e-3) / 5
         points, rest = [], max(some - 5 * each, 0.0)  # what it takes beside sweeps
-        for goal in (moment for moment in TIMES if moment <= limit):
+        for goal in sorted({limit, *(moment for moment in TIMES if moment < limit)}):
             n_sweeps = int((0.95 * goal - rest) / each)
             if n_sweeps > 0:
                 seconds = self.fit(n_sweeps)
                 each = (seconds - rest) / n_sweeps
                 points.append([seconds, *look(*self.topics())])
-        return points
+        return points or [[more, *look(*self.topics())]]
 
     def fit(self, n_sweeps):
         """Learn from scratch; return processor seconds."""
