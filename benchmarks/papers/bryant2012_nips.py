@@ -43,6 +43,8 @@ METHODS = {
 COLOURS = dict(zip(METHODS, ("C3", "C0", "C2", "C4", "C1", "C5"), strict=True))
 STYLES = {100: ":", 300: "-", 1000: "--"}
 SPACING = 1.3
+#: Nats per token.
+LEVEL = 0.0005
 
 
 def run(train, test, method, start, seed, limit):
@@ -57,13 +59,15 @@ def run(train, test, method, start, seed, limit):
             if make is StickBreakingHDP:
                 prior = prior[:-1]
             score = standard_score(model.topic_word_distr_, prior, test)
+            if is_level(curve.points):
+                curve.limit = 0.0
             return [score, model.n_active_components_]
 
         curve = Curve(look, limit, spacing=SPACING, gap=0.0)
         hdp.set_callbacks(curve).fit(train)
         points = [*curve.points, [curve.seconds(), *look(hdp)]]
     seconds, scores, used = (list(column) for column in zip(*points, strict=True))
-    half = np.interp(seconds[-1] / 2.0, seconds, scores)
+    half = half_way(points)
     row = {"method": method, "start": start, "seed": seed, "score": scores[-1]}
     row |= {"last half": scores[-1] - float(half), "in use": used[-1]}
     for name in ("n_splits", "n_merges"):
@@ -71,6 +75,19 @@ def run(train, test, method, start, seed, limit):
         row[name] = moves[-1] if moves else ""
     row |= {"passes": getattr(hdp, "n_iter_", ""), "CPU s": seconds[-1]}
     return row | {"curve": points}
+
+
+def half_way(points):
+    """The score after half of the time."""
+    seconds, scores, _ = zip(*points, strict=True)
+    return np.interp(seconds[-1] / 2.0, seconds, scores)
+
+
+def is_level(points):
+    """Whether the score has not changed since half of the time, of ten seconds."""
+    if not points or points[-1][0] < 10.0:
+        return False
+    return abs(points[-1][1] - half_way(points)) < LEVEL
 
 
 def sample(hdp, train, test, limit):
@@ -115,8 +132,9 @@ most {seconds:g} processor seconds of a run (the paper: 40 hours). "oHDP-SM" is
 `SplitMerge.paper()`, "oHDP" and "bHDP" are without moves, "oHDP-CRF" is
 `StickBreakingHDP`, "CGS" plain `GibbsHDP` without burstiness, by its present state;
 "held-out trials" are not in the paper: the default moves of `HDP`, in the same family.
-"start": topics to start from; "in use": those with at least 1e-4 of the tokens; "last
-half": what the score has gained in the second half of the time. Curves are in
+Variational runs end once the score is level: within .0005 of that after half of the
+time. "start": topics to start from; "in use": those with at least 1e-4 of the tokens;
+"last half": what the score has gained in the second half of the time. Curves are in
 bryant2012_nips.png, of seed {seed}; (h): the dot is the end.
 """
 
