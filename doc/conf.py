@@ -47,16 +47,22 @@ autosummary_generate = True
 
 def pages_of_names():
     """Pages of the guide that say most of each public name, three at most."""
-    found = {}
-    for path in sorted((HERE / "guide").glob("*.rst")):
-        text = path.read_text(encoding="utf-8")
-        named = re.findall(r":(?:class|func):`(?:[^`<]*<)?[~!]?(skbnp\.[\w.]+)", text)
-        for name in set(named):
-            n_times = len(re.findall(rf"\b{name.rpartition('.')[2]}\b", text))
-            found.setdefault(name, []).append((-n_times, f"/guide/{path.stem}"))
-    return {
-        name: [page for _, page in sorted(pages)[:3]] for name, pages in found.items()
+    pages = {
+        f"/guide/{path.stem}": path.read_text(encoding="utf-8")
+        for path in sorted((HERE / "guide").glob("*.rst"))
     }
+    role = r":(?:class|func):`(?:[^`<]*<)?[~!]?(skbnp\.[\w.]+)"
+    linked = {page: re.findall(role, text) for page, text in pages.items()}
+    result = {}
+    for name in {name for names in linked.values() for name in names}:
+        last, found = name.rpartition(".")[2], []
+        for page, text in pages.items():
+            title = next(line for line in text.splitlines() if line.strip("="))
+            n_times = linked[page].count(name) + len(re.findall(rf"``{last}\(", text))
+            if n_times:
+                found.append((last not in title.split(), -n_times, page))
+        result[name] = [page for *_, page in sorted(found)[:3]]
+    return result
 
 
 autosummary_context = {"guides": pages_of_names()}
