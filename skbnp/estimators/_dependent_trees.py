@@ -183,9 +183,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     n_components_ : int
         Number of nodes of the newest tree.
     component_ids_ : ndarray of shape (n_components_,)
-        Name of each node, kept from epoch to epoch: in texts, tables and figures, in
-        `lineage_` and `epochs_`. Arrays, such as those of `tree_`, and `apply` have
-        rows, as trees of scikit-learn do: ``component_ids_[apply(X)]`` has the names.
+        Name of each node, kept from epoch to epoch, in texts, tables and figures.
+        `apply` has rows: ``component_ids_[apply(X)]`` has the names.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id came from: the start, then every accepted "birth" (a child of the
         parent named), "merge", "reattach" (the node, then its new parent, or the parent

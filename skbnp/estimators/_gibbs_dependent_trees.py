@@ -168,10 +168,8 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     n_components_ : int
         Number of nodes of the newest tree, the root included.
     component_ids_ : ndarray of shape (n_components_,)
-        Name of each node, kept from epoch to epoch within the chain: in texts, tables
-        and figures, in `lineage_` and `epochs_`. Arrays, such as those of `tree_`, and
-        `apply` have rows, as trees of scikit-learn do: ``component_ids_[apply(X)]`` has
-        the names.
+        Name of each node, kept from epoch to epoch within the chain, in texts, tables
+        and figures. `apply` has rows: ``component_ids_[apply(X)]`` has the names.
     lineage_ : list of named tuples (step, kind, parents, children)
         Where each id of that sample came from: the start, then "birth" and "prune" of
         each sweep. Ended ids never return.
