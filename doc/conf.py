@@ -204,7 +204,8 @@ def name_results(app, docname, source):
     """Show the index of benchmarks, whose pages are not part of the site."""
     if docname == "developer/results":
         index = (HERE.parent / "benchmarks" / "README.md").read_text(encoding="utf-8")
-        source[0] = re.sub(r"\[([^]]*)\]\(results/(\w+)\.md\)", r"\1 (`\2.md`)", index)
+        link = r"\[([^]]*)\]\((?:results/)?([\w/]+\.md)\)"
+        source[0] = re.sub(link, r"\1 (`\2`)", index)
 
 
 def anchor_missing_page(app, pagename, templatename, context, doctree):
