@@ -48,11 +48,7 @@ from skbnp.models.hdp.cross_fit import (
 from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_documents
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_priors import HIGHEST_CONCENTRATION
-from skbnp.models.hdp.held_out_trials import (
-    HeldOutTrials,
-    begin_on_sample,
-    end_on_sample,
-)
+from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.late_topics import judge_proposal, propose
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights, MeanFieldCache
@@ -77,6 +73,7 @@ from skbnp.models.hdp.reservoir import (
     Reservoir,
     has_doubled,
 )
+from skbnp.models.hdp.stream_trials import begin_on_sample, end_on_sample
 from skbnp.models.hdp.surprises import Surprises
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream

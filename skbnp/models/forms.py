@@ -51,7 +51,7 @@ from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.cross_fit import CrossFittedTrials
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction
-from skbnp.models.hdp.held_out_trials import HeldOutTrials, StreamTrials, Trial
+from skbnp.models.hdp.held_out_trials import HeldOutTrials, Trial
 from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights, MeanFieldCache
 from skbnp.models.hdp.memory import Memo as MeanFieldMemo
 from skbnp.models.hdp.memory import Statistics as CollapsedMemo
@@ -66,6 +66,7 @@ from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, Sent, ShardCorpus
 from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule
 from skbnp.models.hdp.shard_tasks import Cut
+from skbnp.models.hdp.stream_trials import StreamTrials
 from skbnp.models.hdp.surprises import Proposal, Surprises
 from skbnp.models.hdp_franchise.chain import FranchiseState
 from skbnp.models.hdp_franchise.model import Concentrations, TableAssignments

@@ -16,7 +16,7 @@ from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
 from skbnp.estimators._variational import VariationalTopicModel
-from skbnp.models.hdp import held_out_trials, reservoir
+from skbnp.models.hdp import held_out_trials, reservoir, stream_trials
 from skbnp.models.hdp.held_out import HeldOut
 
 
@@ -237,9 +237,7 @@ def test_a_fit_forgets_what_was_held_out(bars):
 
 
 def test_trials_back_off_where_none_is_accepted(bars, monkeypatch):
-    monkeypatch.setattr(
-        held_out_trials.StreamTrials, "advance", lambda *arguments: True
-    )
+    monkeypatch.setattr(stream_trials.StreamTrials, "advance", lambda *arguments: True)
     for n_docs, n_next in ((300, reservoir.SECOND_TRIALS), (600, 4 * 600)):
         hdp = HDP(4, batch_size=1000, random_state=0).partial_fit(bars.data[:n_docs])
         assert hdp._posterior.reservoir.n_next == n_next

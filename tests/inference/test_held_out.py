@@ -287,7 +287,7 @@ def log_likelihood(folds, posterior, eta):
         share = np.append(phi[fold.words].sum(axis=0), len(fold.words) / N_WORDS)
         scale = 1.0 - share[:-1] + state.doc_concentration / fold.n_tokens.mean()
         with Executor(None) as executor:
-            tokens = held_out.fold_in_by_mean_field(
+            tokens = held_out_priors.fold_in_by_mean_field(
                 phi / scale, state.doc_prior, fold.observed, executor
             )
         means = reference.mean_proportions(tokens, prior, fold.n_tokens, share)

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
-from skbnp.inference.monitor import Monitor
+from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hdp.held_out import FEWEST_JUDGES, Gain, HeldOut, compare, deal
 from skbnp.models.hdp.held_out_priors import (
@@ -178,7 +178,7 @@ class CrossFittedTrials:
         """Make one pass; whether nothing is left but to converge."""
         if self.trials is None:
             trials = self._choose(monitor)
-            trials.take_over(self.posterior, monitor)
+            take_over(trials, self.posterior, monitor)
             self.posterior.is_cross_fitted = True
             self.trials, self.make, self.held_out = trials, None, []
         return self.trials.one_pass(monitor)
@@ -205,15 +205,18 @@ class CrossFittedTrials:
             for place in range(len(self.held_out))
         ]
         for one in trials:
-            one.run_to_end()
+            run_to_end(one)
         return Candidate("trials", trials, self._suit_priors(trials))
 
     def _fixed(self, n_topics: int) -> Candidate:
         """Learn a number of topics beside each split."""
         places = range(len(self.held_out))
         trials = [self._begin(n, n_topics, self.n_carried) for n in places]
+        beside = discarding()
         for one in trials:
-            one.learn_model(N_PASSES)
+            for _ in range(N_PASSES):
+                one.model.learner.one_pass(beside)
+            one.result.global_stats.topic_words.trim()
         return Candidate("fixed", trials, self._suit_priors(trials))
 
     def _numbers(self) -> Iterator[int]:
@@ -332,13 +335,31 @@ class CrossFittedTrials:
         place = chosen.middle if chosen.kind == "trials" else int(np.argmax(n_judges))
         result = chosen.trials[place]
         if chosen.kind == "fixed":
-            result.end_model()
+            result.end_births()
+            run_to_end(result)
         result.alike = sorted({*alike})
         monitor.report(
             f"trials beside {len(chosen.trials)} splits: {chosen.number} "
             f"topics, {min(alike)} to {max(alike)} predict as well"
         )
         return result
+
+
+def run_to_end(trials: HeldOutTrials) -> None:
+    """Make all passes before those over everything."""
+    beside = discarding(trials.posterior.model.criterion)
+    while trials.final is None:
+        trials.one_pass(beside)
+
+
+def take_over(trials: HeldOutTrials, posterior: HDPPosterior, monitor: Monitor) -> None:
+    """Let another posterior have the result of trials, and what follows."""
+    n_logged = len(trials.posterior.lineage)
+    posterior.adopt(trials.posterior, monitor)
+    if trials.final is not None and trials.final.posterior is not trials.posterior:
+        more = trials.final.posterior.lineage[n_logged:]
+        trials.final.posterior.lineage = [*posterior.lineage, *more]
+    trials.posterior = trials.model.learner.posterior = posterior
 
 
 def _set_prior(posteriors: list[HDPPosterior], prior: float) -> None:

@@ -12,18 +12,14 @@ that is as good. The topic prior, if it is learned, is the one under which words
 these documents are predicted best from their other words.
 """
 
-import sys
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import multiply
 from skbnp.components.topics import HIGHEST
 from skbnp.inference.engine import Learner, PassLearner
 from skbnp.inference.executor import Executor
@@ -44,7 +40,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["HeldOutTrials", "StreamTrials", "begin_on_sample", "end_on_sample"]
+__all__ = ["ALIKE", "ALIKE_ERRORS", "HeldOutTrials", "OnlineLearner", "Trial"]
 
 Array = NDArray[np.float64]
 OnlineLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, RunningAverage]
@@ -80,8 +76,6 @@ FEW = 0.03
 #: many, and often fall behind. Of others half of the passes cost hardly more than it
 #: takes to judge them.
 COMPARED_AT_HALF = ("start", "births", "merge of all")
-#: Visits of learning that take as long as a document takes to judge, for each part.
-JUDGE_COST = 8.0
 #: Reductions that there must be time for after the model has gone on.
 REDUCTIONS = 2
 
@@ -204,20 +198,14 @@ class HeldOutTrials:
 
         A learner with an exact bound goes on until that has settled.
         """
-        is_level = self.n_final >= self.n_final_passes
-        return is_level and not self.has_exact_bound
+        final, is_level = self.final, self.n_final >= self.n_final_passes
+        has_sums = isinstance(final, Learner) and final.cache.holds_corpus
+        return is_level and not (has_sums and self.posterior.model.has_bound)
 
     @property
     def n_updates(self) -> int:
         """Updates made, by which step sizes have decreased."""
         return (self.final or self.model.learner).n_updates
-
-    @property
-    def has_exact_bound(self) -> bool:
-        """Whether the passes over everything have the exact bound of the corpus."""
-        final = self.final
-        holds_corpus = isinstance(final, Learner) and final.cache.holds_corpus
-        return holds_corpus and self.posterior.model.has_bound
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether nothing is left but to converge."""
@@ -256,46 +244,10 @@ class HeldOutTrials:
                 self.posterior.alike = min(self.alike), max(self.alike)
         return is_exact_pass and self.n_final > n_beside + 1
 
-    # -- trials beside a split --------------------------------------------------------
-
     @property
     def result(self) -> HDPPosterior:
         """The posterior so far, before it learns from everything."""
         return (self.final or self.model.learner).posterior
-
-    def run_to_end(self) -> None:
-        """Make all passes before those over everything, with nobody watching."""
-        beside = discarding(self.posterior.model.criterion)
-        while self.final is None:
-            self.one_pass(beside)
-
-    def learn_model(self, n_passes: int) -> None:
-        """Let the model learn, and judge nothing."""
-        beside = discarding(self.posterior.model.criterion)
-        for _ in range(n_passes):
-            self.model.learner.one_pass(beside)
-        self.model.learner.posterior.global_stats.topic_words.trim()
-
-    def end_model(self) -> None:
-        """Keep the number of topics of the model; what follows, follows."""
-        model, length, self.may_reduce = self.model, self.length, False
-        self.knows_repeats = self.learns_burstiness
-        model.n_passes = length
-        learner = model.learner
-        executor = learner.local_step.executor
-        self._record(model, self.held_out.predict(learner.posterior, executor))
-        beside = discarding(self.posterior.model.criterion)
-        self._begin(self._first_reduction(), beside)
-        self.run_to_end()
-
-    def take_over(self, posterior: HDPPosterior, monitor: Monitor) -> None:
-        """Let another posterior have the result of the trials, and what follows."""
-        n_logged = len(self.posterior.lineage)
-        posterior.adopt(self.posterior, monitor)
-        if self.final is not None and self.final.posterior is not self.posterior:
-            more = self.final.posterior.lineage[n_logged:]
-            self.final.posterior.lineage = [*posterior.lineage, *more]
-        self.posterior = self.model.learner.posterior = posterior
 
     def _record(self, run: Trial, result: Prediction) -> None:
         """Keep a prediction after the passes made, and log probabilities by it."""
@@ -472,6 +424,16 @@ class HeldOutTrials:
             result = self.held_out.predict(posterior, executor)
         self._record(run, result)
 
+    def end_births(self) -> None:
+        """Keep the number of topics of the model, without reductions."""
+        model, self.may_reduce = self.model, False
+        self.knows_repeats, model.n_passes = self.learns_burstiness, self.length
+        learner = model.learner
+        executor = learner.local_step.executor
+        self._record(model, self.held_out.predict(learner.posterior, executor))
+        beside = discarding(self.posterior.model.criterion)
+        self._begin(self._first_reduction(), beside)
+
     def _first_reduction(self) -> Trial | None:
         """Begin reductions, after tables: the topics that will be used judge them."""
         tables = self._tables()
@@ -593,130 +555,3 @@ class HeldOutTrials:
         beside, state = discarding(posterior.model.criterion), posterior.state
         prior = state.topic_word_prior
         return Trial(kind, learner, beside, state.n_components, prior, n_changes)
-
-
-@dataclass(eq=False, repr=False)
-class StreamTrials(HeldOutTrials):
-    """Trials over what is kept of a stream, beginning with the model as it is.
-
-    The learner is that of a copy of the stream's posterior.
-    """
-
-    # Documents that the stream has learned meanwhile.
-    missed: list[sp.csr_array] = field(default_factory=list)
-    #: The copy is read when all trials are over: it need not hold what is as good.
-    is_unseen: ClassVar[bool] = True
-
-    def _after_births(self) -> Trial | None:
-        """Reduce: the stream itself goes on."""
-        if self.learns_burstiness:
-            self._judge_anew(self.model)
-        return self._first_reduction()
-
-    def begin(self, result: Prediction) -> None:
-        """Begin with what the model says of the held-out documents."""
-        start, length = self.model, self.length
-        start.n_passes = length
-        self._record(start, result)
-        start.logs[(length + 1) // 2] = start.logs[length]
-
-    def begin_first(self) -> None:
-        """Begin the first trial, if there is one."""
-        self._decide(self.model, discarding(self.posterior.model.criterion))
-
-    def advance(self, n_visits: float) -> bool:
-        """Make passes that cost so many visits of documents, or one.
-
-        Returns whether all have been made.
-        """
-        beside = discarding(self.posterior.model.criterion)
-        n_spent = 0.0
-        while not self.are_over:
-            cost = self._cost_of_pass
-            if n_spent and n_spent + cost > n_visits:
-                break
-            n_spent += cost
-            self.one_pass(beside)
-        return self.are_over
-
-    @property
-    def _cost_of_pass(self) -> float:
-        """Visits of documents that the next pass takes as long as."""
-        n_made, length = self.run.n_passes + 1, self.length
-        is_judged = self.final is None and n_made in ((length + 1) // 2, length)
-        n_judges = JUDGE_COST * len(self.held_out.docs) if is_judged else 0.0
-        return self.held_out.train.n_docs + n_judges
-
-    @property
-    def are_over(self) -> bool:
-        """Whether no pass is left."""
-        return self.final is not None and (not self.n_accepted or self.has_ended)
-
-    def resumed(self, local_step: Any) -> "StreamTrials":
-        """Return a copy that goes on by another local step; documents are shared."""
-        rows = self.held_out, self.held_out.train, self.held_out.train.X
-        other = deepcopy(self, {id(each): each for each in rows})
-        other.attach(local_step)
-        return other
-
-    def attach(self, local_step: Any) -> None:
-        """Let learners visit documents by another step; None between calls."""
-        for learner in (self.model.learner, self.run.learner):
-            learner.local_step = local_step
-
-
-def begin_on_sample(
-    posterior: HDPPosterior,
-    make_learner: Callable[[HDPPosterior], OnlineLearner],
-    held_out: HeldOut,
-    moves: SplitMerge,
-    **priors: Any,
-) -> StreamTrials:
-    """Begin trials over a sample of a stream, of which totals then stand for it alone.
-
-    They learn a copy of the posterior. `priors` are what `HeldOutTrials` learn of them.
-    """
-    learner = make_learner(posterior)
-    executor = learner.local_step.executor
-    suited_prediction(held_out, posterior, executor, priors["learns_burstiness"])
-    copy = learner.posterior = posterior.copy()
-    copy.reservoir = copy.surprises = None
-    trials = StreamTrials(
-        learner,
-        held_out,
-        moves,
-        passes_left=sys.maxsize,
-        finish=None,
-        n_final_passes=moves.trial_passes,  # the stream goes on
-        **priors,
-        length=2 * moves.trial_passes,  # the model knows more documents
-    )
-    trials.begin(held_out.predict(copy, executor))
-    n_tokens = posterior.global_stats.topic_words.tokens.sum()
-    multiply(copy.global_stats, held_out.train.n_tokens / max(n_tokens, 1e-300))
-    trials.begin_first()
-    return trials
-
-
-def end_on_sample(
-    trials: StreamTrials, posterior: HDPPosterior, n_docs: float, monitor: Monitor
-) -> int:
-    """Let a stream of `n_docs` have what trials over a sample of it have found.
-
-    Documents that these topics have missed count as not learned. Returns the number of
-    trials that were accepted.
-    """
-    if not trials.n_accepted:
-        return 0
-    copy = trials.posterior
-    multiply(copy.global_stats, n_docs / trials.held_out.train.n_docs)
-    copy.global_stats.topic_words.trim()
-    n_words = posterior.global_stats.topic_words.shape[0]
-    if n_words > copy.global_stats.topic_words.shape[0]:  # new terms came meanwhile
-        copy.global_stats.topic_words.widen(n_words)
-    with commit():
-        posterior.adopt(copy, monitor)
-        posterior.alike = min(trials.alike), max(trials.alike)
-        posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
-        posterior.n_seen -= sum(rows.shape[0] for rows in trials.missed)
-    return trials.n_accepted
