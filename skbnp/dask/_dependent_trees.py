@@ -22,11 +22,7 @@ from skbnp.dask._sessions import Session, sizes_by_label
 from skbnp.estimators._dependent_trees import DependentTrees as LocalTrees
 from skbnp.inference.schedules import ShardSchedule
 from skbnp.models.dependent_trees.memory import RowLocalStep
-from skbnp.models.dependent_trees.row_samples import (
-    ROWS_PER_CLUSTER,
-    SAMPLE,
-    draw_rows,
-)
+from skbnp.models.dependent_trees.row_samples import ROWS_PER_CLUSTER, SAMPLE, draw_rows
 from skbnp.models.dependent_trees.shard_tasks import seen_columns
 from skbnp.utils.epochs import (
     Label,

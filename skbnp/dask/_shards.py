@@ -135,11 +135,7 @@ class WorkerShards:
     """
 
     def __init__(
-        self,
-        pool: Pool,
-        blocks: Sequence[Block],
-        read: Reader,
-        roster: Roster,
+        self, pool: Pool, blocks: Sequence[Block], read: Reader, roster: Roster
     ):
         self.pool, self.blocks, self.read, self.roster = pool, blocks, read, roster
         self.descriptions: dict[int, BlockDescription] = {}

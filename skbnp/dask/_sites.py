@@ -106,11 +106,7 @@ class Site:
     last_call: float = field(default_factory=time.monotonic)
 
     def load(
-        self,
-        number: int,
-        read: Reader,
-        rows: MatrixLike,
-        labels: Labels,
+        self, number: int, read: Reader, rows: MatrixLike, labels: Labels
     ) -> BlockDescription:
         """Read a block, and keep its rows by label."""
         X, labels = read_block(rows, labels)

@@ -13,10 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._base import FitTasks
 from skbnp.estimators._checkpoints import files_of
-from skbnp.estimators._epoch_records import (
-    EpochRecord,
-    check_state,
-)
+from skbnp.estimators._epoch_records import EpochRecord, check_state
 from skbnp.estimators._epoch_trees import EpochTreeMixin
 from skbnp.estimators._saved import (
     LARGE,

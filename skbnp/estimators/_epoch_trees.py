@@ -13,12 +13,7 @@ from sklearn.base import TransformerMixin
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._base import spoken
-from skbnp.estimators._epoch_records import (
-    SHOWN,
-    EpochRecord,
-    directions_of,
-    view_of,
-)
+from skbnp.estimators._epoch_records import SHOWN, EpochRecord, directions_of, view_of
 from skbnp.estimators._narrow_nodes import warn_of_narrow_nodes
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_trees.epoch import ClosedEpoch, rows_by_epoch
@@ -35,6 +30,7 @@ from skbnp.utils.epochs import (
     warn_if_few_rows,
     warn_if_y_is_labels,
 )
+from skbnp.utils.sparse import at_columns
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
@@ -81,10 +77,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
             StrOptions({"auto"}),
         ],
         "parent_weight": [Interval(Real, 0, 1e6, closed="both")],
-        "past_weight": [
-            Interval(Real, 0, 1e6, closed="both"),
-            StrOptions({"auto"}),
-        ],
+        "past_weight": [Interval(Real, 0, 1e6, closed="both"), StrOptions({"auto"})],
         "window": [Interval(Integral, 1, None, closed="left")],
         "sparse_output": ["boolean"],
     }
@@ -267,10 +260,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         """Priors of sticks and directions."""
 
     def _log_gain(
-        self,
-        epoch: ClosedEpoch,
-        rows: sp.csr_array,
-        run: Callable[..., Iterable[Any]],
+        self, epoch: ClosedEpoch, rows: sp.csr_array, run: Callable[..., Iterable[Any]]
     ) -> np.ndarray:
         """Log density of rows in an epoch less the uniform one, (n_rows,)."""
         return log_gain(epoch.state, self._tree_priors(), rows, run=run)
@@ -487,11 +477,8 @@ class EpochTreeMixin(TransformerMixin, ABC):
         """
         nodes = self.apply(X, epochs=epochs)
         paths = self._known_epochs()[-1].state.tree.paths(nodes)
-        known = paths >= 0
-        limits = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
-        ones = np.ones(limits[-1], dtype=np.intp)
-        shape = (len(paths), self.n_components_)
-        return sp.csr_array((ones, paths[known], limits), shape=shape)
+        ones = np.ones(paths.shape, dtype=np.intp)
+        return at_columns(paths, ones, self.n_components_)
 
     def score_samples(self, X: MatrixLike, epochs: Any = None) -> np.ndarray:
         """Log density of each row, less that of the uniform density.

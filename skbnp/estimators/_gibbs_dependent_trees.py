@@ -12,9 +12,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.estimators._epoch_records import (
-    check_state,
-)
+from skbnp.estimators._epoch_records import check_state
 from skbnp.estimators._epoch_trees import EpochTreeMixin
 from skbnp.estimators._samplers import Sampler
 from skbnp.estimators._saved import (
@@ -477,10 +475,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         return [best.epoch]
 
     def _log_gain(
-        self,
-        epoch: ClosedEpoch,
-        rows: sp.csr_array,
-        run: Callable[..., Iterable[Any]],
+        self, epoch: ClosedEpoch, rows: sp.csr_array, run: Callable[..., Iterable[Any]]
     ) -> np.ndarray:
         """Log of the mean density over the samples of an epoch."""
         drawn = [

@@ -41,6 +41,7 @@ from skbnp.models.hca.state import State, Stats, equations
 from skbnp.trees import TreeView
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.sparse import at_columns
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,
@@ -304,10 +305,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Learn a tree of directions from all rows.
 
@@ -346,10 +344,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Learn from a chunk of a stream: one online update per `batch_size` rows.
 
@@ -733,11 +728,8 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
                 given, memo, rows, state.tree, model.frame, executor
             )
         nodes = given.stub_nodes[best]
-        known = nodes >= 0
-        result = (result * _signs(state.loadings)[nodes])[known].astype(rows.dtype)
-        limits = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
-        shape = (len(rows), self.n_components_)
-        sparse = sp.csr_array((result, nodes[known], limits), shape=shape)
+        result = (result * _signs(state.loadings)[nodes]).astype(rows.dtype)
+        sparse = at_columns(nodes, result, self.n_components_)
         return sparse if self.sparse_output else sparse.toarray()
 
     def inverse_transform(self, X: MatrixLike) -> np.ndarray:
@@ -834,13 +826,10 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         indicator : csr_array of shape (n_samples, n_components_)
             One where the path passes the node.
         """
-        rows, memo, given = self._visited(X, "decision_path")
+        _, memo, given = self._visited(X, "decision_path")
         nodes = given.stub_nodes[self._places(memo.stubs[memo.best])]
-        known = nodes >= 0
-        limits = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
-        ones = np.ones(limits[-1], dtype=np.intp)
-        shape = (len(rows), self.n_components_)
-        return sp.csr_array((ones, nodes[known], limits), shape=shape)
+        ones = np.ones(nodes.shape, dtype=np.intp)
+        return at_columns(nodes, ones, self.n_components_)
 
     def doc_paths(self, X: MatrixLike) -> sp.csr_array:
         """Infer where the paths of rows end.

@@ -17,6 +17,7 @@ from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.rows.word_sums import rows_of
 from skbnp.trees import TreeView
 from skbnp.utils.settings import check_per_level
+from skbnp.utils.sparse import at_columns
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted
 from skbnp.utils.warnings import warn_caller
@@ -161,11 +162,8 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         """
         docs, tree, _ = self._infer(X, "decision_path")
         nodes = tree.stub_nodes[docs.best]
-        known = nodes >= 0
-        limits = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
-        ones = np.ones(limits[-1], dtype=np.intp)
-        shape = len(nodes), len(tree.stub_nodes)
-        return sp.csr_array((ones, nodes[known], limits), shape=shape)
+        ones = np.ones(nodes.shape, dtype=np.intp)
+        return at_columns(nodes, ones, len(tree.stub_nodes))
 
     def doc_paths(self, X: MatrixLike) -> sp.csr_array:
         """Infer where the paths of documents end.

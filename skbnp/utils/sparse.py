@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["csr", "take_rows", "with_columns"]
+__all__ = ["at_columns", "csr", "take_rows", "with_columns"]
 
 _EMPTY = sp.csr_array((1, 1))
 _MOST = np.iinfo(np.int32).max
@@ -50,6 +50,16 @@ def csr(
         indices = indices.astype(width, copy=False)
         indptr = indptr.astype(width, copy=False)
     return _assembled(data, indices, indptr, shape)
+
+
+def at_columns(
+    columns: NDArray[np.intp], values: NDArray, n_columns: int
+) -> sp.csr_array:
+    """Put the values of each row at its columns; negative columns are left out."""
+    known = columns >= 0
+    limits = np.append(0, np.cumsum(known.sum(axis=1)))
+    shape = len(columns), n_columns
+    return sp.csr_array((values[known], columns[known], limits), shape=shape)
 
 
 def take_rows(X: sp.csr_array, rows: NDArray[np.intp] | slice) -> sp.csr_array:

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from skbnp.utils import sparse
-from skbnp.utils.sparse import csr, take_rows
+from skbnp.utils.sparse import at_columns, csr, take_rows
 
 #: A matrix with an empty row first, within and last.
 X = sp.csr_array(np.array([[0, 0, 0], [1, 0, 2], [0, 0, 0], [0, 3, 0], [0, 0, 0.0]]))
@@ -47,3 +47,10 @@ def test_another_layout_of_scipy_is_noticed(monkeypatch):
     assert not sparse._is_like_scipys()
     monkeypatch.setattr(sparse, "_IS_LIKE_SCIPYS", False)
     assert_same(csr(X.data, X.indices, X.indptr, X.shape), X.copy())
+
+
+def test_values_stand_at_the_columns_of_their_rows():
+    columns = np.array([[0, 2, -1], [-1, -1, -1], [1, -1, 0]])
+    values = np.arange(9.0).reshape(3, 3) + 1.0
+    result = at_columns(columns, values, 4)
+    assert (result.toarray() == [[1, 0, 2, 0], [0, 0, 0, 0], [9, 7, 0, 0]]).all()

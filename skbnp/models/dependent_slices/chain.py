@@ -24,11 +24,7 @@ from skbnp.models.dependent_slices.chain_state import (
 )
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.joint import LogJoint, log_joint_of
-from skbnp.models.dependent_slices.model import (
-    SlicedTree,
-    blocks_of,
-    draw_all,
-)
+from skbnp.models.dependent_slices.model import SlicedTree, blocks_of, draw_all
 from skbnp.models.dependent_slices.moves.attachments import Attachments
 from skbnp.models.dependent_slices.moves.intermediates import propose_intermediate
 from skbnp.models.dependent_slices.moves.split_merge import propose_split_or_merge

@@ -24,25 +24,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.distributions.von_mises_fisher import (
-    draw_natural,
-)
+from skbnp.distributions.von_mises_fisher import draw_natural
 from skbnp.models.dependent_slices.directions import Directions
-from skbnp.models.dependent_slices.weights import (
-    log_prior,
-)
+from skbnp.models.dependent_slices.weights import log_prior
 from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser_gain
 from skbnp.models.dependent_trees.state import TreePriors, padded
 from skbnp.trees import Tree
 
-__all__ = [
-    "ENTRIES",
-    "Rows",
-    "SlicedTree",
-    "accept_direction",
-    "blocks_of",
-    "draw_all",
-]
+__all__ = ["ENTRIES", "Rows", "SlicedTree", "accept_direction", "blocks_of", "draw_all"]
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int32]

@@ -38,14 +38,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln
 
-from skbnp.distributions.von_mises_fisher import (
-    log_normaliser,
-)
+from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.kernels import _directions as kernels
-from skbnp.models.dependent_trees.directions import (
-    conjugate,
-    log_normaliser_gain,
-)
+from skbnp.models.dependent_trees.directions import conjugate, log_normaliser_gain
 from skbnp.models.dependent_trees.state import (
     Array,
     EpochState,
@@ -141,10 +136,7 @@ def objective(
         directions += beta * float(state.centroid @ state.means[0])
         directions += log_normaliser_gain(beta**2, dimension)
     before = Sticks.given(
-        state.tree,
-        state.history,
-        priors.stop_concentration,
-        priors.child_concentration,
+        state.tree, state.history, priors.stop_concentration, priors.child_concentration
     )
     return {
         "rows": float(rows),

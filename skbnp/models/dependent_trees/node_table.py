@@ -12,10 +12,7 @@ from skbnp.models.dependent_trees.directions import (
     natural_lengths,
     row_gains,
 )
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    TreePriors,
-)
+from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
 
 __all__ = ["Array", "Drift", "Naturals", "NodeTable"]

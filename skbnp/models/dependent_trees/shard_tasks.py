@@ -17,10 +17,7 @@ from skbnp.inference.shards import Broadcast, Shard
 from skbnp.models.dependent_trees.local import Memo, sum_rows, update_local
 from skbnp.models.dependent_trees.moves.births import collect
 from skbnp.models.dependent_trees.moves.merges import PairLosses
-from skbnp.models.dependent_trees.moves.records import (
-    Record,
-    replay_memo,
-)
+from skbnp.models.dependent_trees.moves.records import Record, replay_memo
 from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.state import EpochStats
 from skbnp.trees import Tree

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from skbnp.distributions.von_mises_fisher import (
-    expansion,
-)
+from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.bound import (
@@ -20,10 +18,7 @@ from skbnp.models.dependent_trees.bound import (
     prior_spreads,
     row_fits,
 )
-from skbnp.models.dependent_trees.directions import (
-    bessel_slope,
-    natural_lengths,
-)
+from skbnp.models.dependent_trees.directions import bessel_slope, natural_lengths
 from skbnp.models.dependent_trees.state import (
     Array,
     EpochState,
@@ -244,11 +239,7 @@ def learn_past_weight(
 
 
 def best_past_pull(
-    pulls: Array,
-    products: Array,
-    cosines: Array,
-    dimension: int,
-    known: float = np.inf,
+    pulls: Array, products: Array, cosines: Array, dimension: int, known: float = np.inf
 ) -> float:
     """Return b = kappa0 k2 where the bound is stationary in it, not below V / 100.
 

@@ -7,11 +7,7 @@ from skbnp.models.hca.model import Model
 from skbnp.models.hca.state import State
 from skbnp.trees import Tree
 
-__all__ = [
-    "path_of_directions",
-    "principal_directions",
-    "some_rows",
-]
+__all__ = ["path_of_directions", "principal_directions", "some_rows"]
 
 Array = NDArray[np.float64]
 

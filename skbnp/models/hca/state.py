@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_nodes
-from skbnp.components.tree_sticks import (
-    stub_nodes,
-)
+from skbnp.components.tree_sticks import stub_nodes
 from skbnp.models.hca.frame import Frame
 from skbnp.trees import Tree
 

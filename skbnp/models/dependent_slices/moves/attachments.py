@@ -117,11 +117,7 @@ def natural_of(state: SlicedTree, node: int) -> Array:
 
 
 def attach(
-    state: SlicedTree,
-    node: int,
-    natural: Array,
-    along: Array,
-    rng: np.random.Generator,
+    state: SlicedTree, node: int, natural: Array, along: Array, rng: np.random.Generator
 ) -> SlicedTree:
     """Propose another parent for a node; returns what comes of it.
 

@@ -54,11 +54,7 @@ LEAST_REVERSAL = 1.0
 
 
 def attachment_gains(
-    state: EpochState,
-    stats: EpochStats,
-    priors: TreePriors,
-    nodes: Ints,
-    parents: Ints,
+    state: EpochState, stats: EpochStats, priors: TreePriors, nodes: Ints, parents: Ints
 ) -> Array:
     """What the bound gains if nodes go below others, by pair, each by itself.
 

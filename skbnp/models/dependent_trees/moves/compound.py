@@ -13,18 +13,10 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.memory import EpochLearner
-from skbnp.models.dependent_trees.moves.attachments import (
-    propose_attachments,
-)
-from skbnp.models.dependent_trees.moves.births import (
-    Proposed,
-    join_rows,
-)
+from skbnp.models.dependent_trees.moves.attachments import propose_attachments
+from skbnp.models.dependent_trees.moves.births import Proposed, join_rows
 from skbnp.models.dependent_trees.moves.cached_products import CachedProducts
-from skbnp.models.dependent_trees.moves.exchanges import (
-    past_gains,
-    propose_exchanges,
-)
+from skbnp.models.dependent_trees.moves.exchanges import past_gains, propose_exchanges
 from skbnp.models.dependent_trees.moves.judging import (
     NO_ASSIGNMENTS,
     NO_ROW_NUMBERS,
@@ -40,14 +32,8 @@ from skbnp.models.dependent_trees.moves.merges import (
     propose_compound_merges,
 )
 from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.moves.records import (
-    Exchange,
-    Record,
-    replay,
-)
-from skbnp.models.dependent_trees.moves.settings import (
-    EpochMoves,
-)
+from skbnp.models.dependent_trees.moves.records import Exchange, Record, replay
+from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.state import EpochState
 
 __all__ = ["KINDS", "CompoundMoves"]

@@ -19,10 +19,7 @@ from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange
 from skbnp.models.dependent_trees.state import EpochState
 
-__all__ = [
-    "past_gains",
-    "propose_exchanges",
-]
+__all__ = ["past_gains", "propose_exchanges"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]

@@ -245,11 +245,7 @@ class PairLosses:
 
 
 def _ranked(
-    tree: Tree,
-    nodes: Ints,
-    units: Ints,
-    heavy: NDArray[np.float64],
-    products: Products,
+    tree: Tree, nodes: Ints, units: Ints, heavy: NDArray[np.float64], products: Products
 ) -> tuple[Ints, Ints]:
     """Find pairs of some nodes, the lighter into the heavier sibling, or the parent.
 

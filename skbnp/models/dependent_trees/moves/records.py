@@ -312,10 +312,7 @@ def merged_into_of(records: Iterable[Record]) -> dict[int, int]:
 
 
 def replay(
-    state: EpochState,
-    stats: EpochStats,
-    priors: TreePriors,
-    records: Sequence[Record],
+    state: EpochState, stats: EpochStats, priors: TreePriors, records: Sequence[Record]
 ) -> tuple[EpochState, EpochStats]:
     """Apply records to tree and statistics, one after the other.
 

@@ -32,16 +32,9 @@ from skbnp.models.dependent_trees.moves.birth_targets import (
     draw_targets,
     propose_births,
 )
-from skbnp.models.dependent_trees.moves.births import (
-    Proposed,
-    join_rows,
-    renumbered,
-)
+from skbnp.models.dependent_trees.moves.births import Proposed, join_rows, renumbered
 from skbnp.models.dependent_trees.moves.compound import KINDS, N_TURNS, CompoundMoves
-from skbnp.models.dependent_trees.moves.exchanges import (
-    LEAST_GAIN,
-    propose_exchanges,
-)
+from skbnp.models.dependent_trees.moves.exchanges import LEAST_GAIN, propose_exchanges
 from skbnp.models.dependent_trees.moves.judging import bound_of
 from skbnp.models.dependent_trees.moves.merges import (
     MergeProposal,

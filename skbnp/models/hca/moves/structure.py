@@ -18,14 +18,7 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
-from skbnp.inference.trials import (
-    LEAST_GAIN,
-    ROUNDING,
-    EditMoves,
-    Kind,
-    accept,
-    follow,
-)
+from skbnp.inference.trials import LEAST_GAIN, ROUNDING, EditMoves, Kind, accept, follow
 from skbnp.models.hca.bound import white_noise
 from skbnp.models.hca.local import Memo
 from skbnp.models.hca.memory import RowCache, RowLocalStep
