@@ -29,7 +29,6 @@ from skbnp.estimators._samplers import (
     TokenCorpus,
     TopicSampler,
     best_of,
-    evenly_spaced,
 )
 from skbnp.estimators._saved import (
     check_array,
@@ -53,7 +52,7 @@ from skbnp.models.hdp_franchise.priors import Priors
 from skbnp.models.hdp_franchise.repeats import DISCOUNTS, NONE
 from skbnp.models.hdp_franchise.sample import FixedTopics, FranchiseSample
 from skbnp.models.hdp_franchise.start import draw_topics
-from skbnp.utils.ordering import names_by_weight, rows_by_id
+from skbnp.utils.ordering import evenly_spaced, names_by_weight, rows_by_id
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.validation import (

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from skbnp.estimators._base import are_in_use
-from skbnp.estimators._samplers import TokenCorpus, TopicSampler, evenly_spaced
+from skbnp.estimators._samplers import TokenCorpus, TopicSampler
 from skbnp.estimators._saved import (
     check_array,
     check_counts,
@@ -35,6 +35,7 @@ from skbnp.models.nested_crp_walks.chain import (
 from skbnp.models.nested_crp_walks.model import NestedPriors
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.trees import TreeView
+from skbnp.utils.ordering import evenly_spaced
 from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.validation import HasMethods, Interval, StrOptions, check_is_fitted
 from skbnp.utils.warnings import warn_caller

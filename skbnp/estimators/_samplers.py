@@ -3,7 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
@@ -472,12 +472,6 @@ class TokenCorpus:
         content.update(self.tokens.begin.tobytes())
         content.update(self.tokens.n_words.to_bytes(8, "little"))
         return content.digest()
-
-
-def evenly_spaced(samples: Sequence[Any], n: int) -> list[Any]:
-    """Choose at most `n` of some samples."""
-    places = np.linspace(0, len(samples) - 1, min(n, len(samples)))
-    return [samples[place] for place in places.astype(np.intp)]
 
 
 class TopicSampler(TopicModelMixin, Sampler):

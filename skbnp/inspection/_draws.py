@@ -12,7 +12,7 @@ from skbnp.inspection._terms import are_directions, fitted, fitted_model, weight
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.fitted import concentration_of, in_use, normalised_rows
 
-__all__ = ["DocumentDraws", "Draw", "blocks", "draws_of"]
+__all__ = ["DocumentDraws", "Draw", "blocks", "draw_of_sample", "draws_of"]
 
 Array = NDArray[np.float64]
 
@@ -70,7 +70,7 @@ def draws_of(
     samples = getattr(model, "samples_", None)
     if by_sample and samples and hasattr(samples[0], "topic_word_counts"):
         for sample in samples:
-            yield _of_sample(sample, columns, n_features)
+            yield draw_of_sample(sample, columns, n_features)
         return
     components, used = fitted(estimator, "components_"), in_use(estimator)
     weights = weights_of(estimator, components)
@@ -92,7 +92,9 @@ def _spread(values: Array, columns: NDArray[np.intp], n_features: int) -> Array:
     return spread
 
 
-def _of_sample(sample: Any, columns: NDArray[np.intp], n_features: int) -> Draw:
+def draw_of_sample(
+    sample: Any, columns: NDArray[np.intp] | None = None, n_features: int = 0
+) -> Draw:
     """Counts of a sample plus its prior over words; topics without tokens are none."""
     counts = sample.topic_word_counts
     tokens = np.asarray(counts.sum(axis=1)).ravel()
@@ -100,7 +102,9 @@ def _of_sample(sample: Any, columns: NDArray[np.intp], n_features: int) -> Draw:
     prior = np.asarray(sample.topic_word_prior, dtype=np.float64)
     if prior.ndim:  # of each level of a tree
         prior = prior[sample.depth[used]][:, None]
-    values = _spread(counts[used].toarray() + prior, columns, n_features)
+    values = counts[used].toarray() + prior
+    if columns is not None:
+        values = _spread(values, columns, n_features)
     of_docs = None
     if hasattr(sample, "doc_prior"):
         of_docs = sample.doc_prior[used]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri, stdtrit
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
@@ -304,6 +305,7 @@ def topic_shares(
             draws,
             limits,
             len(lengths),
+            n_fitted=2,
         )
     alone = int((n_documents == 1).sum())
     if alone:
@@ -412,14 +414,19 @@ def _slopes(weights: Array, shares: Array, x: Array) -> Array:
     return (weighted @ shares) / np.maximum(spread, 1e-300)
 
 
-def _summary_of(estimate, draws, limits, n_documents):
+def _summary_of(estimate, draws, limits, n_documents, n_fitted=1):
     """Return the estimate, its standard error and limits, wider with few documents.
 
-    Draws with exponential weights have the variance (n - 1) / (n + 1) times too small.
+    Draws with exponential weights have the variance (n - p) / (n + 1) times too small,
+    p numbers fitted; limits are wider by the ratio of quantiles of Student's t with
+    n - p degrees of freedom to those of a normal distribution.
     """
-    if n_documents == 1:
+    if n_documents <= n_fitted:
         nan = np.full(len(estimate), np.nan)
         return estimate, nan, np.array([nan, nan])
-    wider = np.sqrt((n_documents + 1) / (n_documents - 1))
-    draws = estimate + wider * (draws - draws.mean(axis=0))
-    return estimate, draws.std(axis=0), np.quantile(draws, limits, axis=0)
+    left = n_documents - n_fitted
+    wider = np.sqrt((n_documents + 1) / left)
+    draws = wider * (draws - draws.mean(axis=0))
+    tails = stdtrit(left, limits[1]) / ndtri(limits[1])
+    ends = estimate + tails * np.quantile(draws, limits, axis=0)
+    return estimate, draws.std(axis=0), ends

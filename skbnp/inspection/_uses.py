@@ -1,5 +1,6 @@
 """Tokens of topics in documents: what shares by group are made of."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,6 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
+from skbnp.inspection._draws import draw_of_sample
 from skbnp.inspection._terms import (
     NOT_BURSTY,
     doc_counts,
@@ -16,6 +18,7 @@ from skbnp.inspection._terms import (
 )
 from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.utils.fitted import distributions
+from skbnp.utils.ordering import evenly_spaced
 from skbnp.utils.settings import SMALLEST_PRIOR
 from skbnp.utils.validation import check_counts
 
@@ -45,14 +48,16 @@ def uses_of(
     is_here = not hasattr(model, "_row_totals")
     if is_here and hasattr(model, "_sample_uses") and len(model.samples_) > 1:
         counts = check_counts(rows, whom="topic_shares")
-        return Uses(_sample_uses(model, counts), counts)
+        return Uses(_sample_uses(model, counts, parts), counts)
     if is_here and hasattr(model, "_expected_uses"):
         counts = check_counts(rows, whom="topic_shares")
         if getattr(model, "word_concentration_", np.inf) < NOT_BURSTY:
             uses, data = model._expected_uses(counts)
             parts_of = (data, counts.indices, counts.indptr)
             return Uses([uses], sp.csr_array(parts_of, counts.shape))
-        return Uses([_by_group(estimator, counts, parts)], counts)
+        distr = distributions(estimator)
+        prior = doc_prior(fitted_model(estimator), len(distr))
+        return Uses([_by_group(distr, prior, counts, parts)], counts)
     given = {} if epochs is None else {"epochs": epochs}
     shares = in_memory(model.transform(rows, **given)).astype(np.float64, copy=False)
     if (shares < 0.0).any() or (shares.sum(axis=1) > 1.0 + 1e-3).any():
@@ -66,11 +71,13 @@ def uses_of(
     return Uses([doc_counts(model, rows, shares)[0]], counts)
 
 
-def _sample_uses(model: Any, counts: sp.csr_array) -> list[sp.csr_array]:
+def _sample_uses(
+    model: Any, counts: sp.csr_array, parts: NDArray[np.intp]
+) -> list[sp.csr_array]:
     """Put the topics of samples to the most similar one of the best sample."""
     components, result = model.components_, []
     topics = unit(components - components.min(axis=1, keepdims=True))
-    for values, depth, uses in model._sample_uses(counts, SAMPLES):
+    for values, depth, uses in _uses_by_sample(model, counts, parts):
         similar = topics @ unit(values).T
         if depth is not None:
             similar[model.tree_.depth[:, None] != depth] = 0.0
@@ -84,10 +91,24 @@ def _sample_uses(model: Any, counts: sp.csr_array) -> list[sp.csr_array]:
     return result
 
 
-def _by_group(estimator: Any, counts: sp.csr_array, parts: NDArray[np.intp]) -> Array:
+def _uses_by_sample(
+    model: Any, counts: sp.csr_array, parts: NDArray[np.intp]
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield words of topics, their depth or None, and tokens in documents."""
+    is_bursty = getattr(model, "word_concentration_", np.inf) < NOT_BURSTY
+    if hasattr(model, "tree_") or is_bursty:
+        yield from model._sample_uses(counts, SAMPLES)
+        return
+    for sample in evenly_spaced(model.samples_, SAMPLES):
+        draw = draw_of_sample(sample)
+        yield draw.values, None, _by_group(draw.distr(), draw.prior, counts, parts)
+
+
+def _by_group(
+    distr: Array, prior: Array, counts: sp.csr_array, parts: NDArray[np.intp]
+) -> Array:
     """Infer expected tokens of topics, documents drawn towards means of their group."""
-    distr = distributions(estimator)
-    prior = np.maximum(doc_prior(fitted_model(estimator), len(distr)), SMALLEST_PRIOR)
+    prior = np.maximum(prior, SMALLEST_PRIOR)
     uses = np.zeros((counts.shape[0], len(distr)))
     with Executor(None) as executor:
         for own in (np.flatnonzero(parts == part) for part in np.unique(parts)):

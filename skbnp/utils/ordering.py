@@ -1,9 +1,12 @@
 """Order of values and of topics, which does not depend on the machine."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["largest", "names_by_weight", "rows_by_id"]
+__all__ = ["evenly_spaced", "largest", "names_by_weight", "rows_by_id"]
 
 
 def largest(values: NDArray, n: int) -> NDArray[np.intp]:
@@ -45,3 +48,9 @@ def names_by_weight(
     names = np.arange(n_named)
     names[np.concatenate([living, ended])] = np.arange(n_fixed, n_named)
     return names
+
+
+def evenly_spaced(samples: Sequence[Any], n: int) -> list[Any]:
+    """Choose at most `n` of some samples."""
+    places = np.linspace(0, len(samples) - 1, min(n, len(samples)))
+    return [samples[place] for place in places.astype(np.intp)]
