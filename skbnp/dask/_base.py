@@ -56,7 +56,8 @@ class ShardedMixin(BaseEstimator):
     checkpoint_dir : path-like or None, default=None
         Where what has been learned is written after each pass of `fit`: arrays and
         JSON alone, renamed when they are whole; the newest two stay. What another fit
-        has left there is removed, unless `resume` is set.
+        has left there is removed, unless `resume` is set. ``{fit}`` in it stands for a
+        digest of the parameters and of `X`: each fit of a search has its own folder.
     resume : bool, default=False
         Whether `fit` continues from the newest checkpoint, if there is one: to the bits
         of a fit that nothing has stopped. It needs `checkpoint_dir`.

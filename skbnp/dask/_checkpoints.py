@@ -7,12 +7,23 @@ from typing import Any
 
 from skbnp.inference.monitor import Account
 from skbnp.models.forms import from_plain, to_plain
-from skbnp.utils.archive import read_newest, write_archive
+from skbnp.utils.archive import (
+    label_in,
+    path_of_fit,
+    read_newest,
+    stamp_of,
+    write_archive,
+)
 
 __all__ = ["Checkpoints", "ShardRecord"]
 
 #: Checkpoints that are kept.
 N_KEPT = 2
+#: The cure where fits share a folder.
+PER_FIT = (
+    "Fits of a search need a folder each: put {fit} into it, as in "
+    'checkpoint_dir="fits/{fit}".'
+)
 
 
 class Checkpoints:
@@ -21,14 +32,15 @@ class Checkpoints:
     Parameters
     ----------
     folder : path-like
-        Made if it is not there.
+        Made if it is not there. ``{fit}`` in it stands for a digest of `origin`.
     origin : dict
         What a fit that resumes from a checkpoint must agree in: names of what it
         depends on, with texts that tell values apart.
     """
 
     def __init__(self, folder: str | os.PathLike, origin: Mapping[str, str]):
-        self.folder, self.origin = Path(folder), dict(origin)
+        self.folder, self.origin = path_of_fit(folder, origin), dict(origin)
+        self._newest: Any = None
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def clear(self) -> None:
@@ -38,9 +50,17 @@ class Checkpoints:
         self._tidy()
 
     def write(self, number: int, account: object) -> None:
-        """Write what has been learned after `n_passes` passes."""
+        """Write what has been learned after `n_passes` passes.
+
+        Raises
+        ------
+        ValueError
+            If another fit has written to the folder since.
+        """
+        self._refuse_other()
         path = self.folder / f"pass-{number:06d}.npz"
         write_archive(path, self.origin, to_plain(account))
+        self._newest = stamp_of(path)
         for old in self._paths()[:-N_KEPT]:
             old.unlink(missing_ok=True)
 
@@ -64,12 +84,28 @@ class Checkpoints:
         )
 
     def _check(self, origin: Mapping[str, str]) -> None:
-        names = sorted(origin.keys() | self.origin.keys())
-        other = [name for name in names if origin.get(name) != self.origin.get(name)]
+        other = self._differing(origin)
         if other:
             raise ValueError(
                 f"The checkpoint in {str(self.folder)!r} is of another fit, with other "
-                f"{', '.join(other)}. Use resume=False, or another folder."
+                f"{', '.join(other)}. Use resume=False, or another folder. {PER_FIT}"
+            )
+
+    def _differing(self, origin: Mapping[str, str]) -> list[str]:
+        """Names of what differs between this fit and another."""
+        names = sorted(origin.keys() | self.origin.keys())
+        return [name for name in names if origin.get(name) != self.origin.get(name)]
+
+    def _refuse_other(self) -> None:
+        """Raise if the newest checkpoint is one that another fit has written."""
+        newest = next(reversed(self._paths()), None)
+        if newest is None or stamp_of(newest) == self._newest:
+            return
+        origin = label_in(newest)
+        if origin is not None and self._differing(origin):
+            raise ValueError(
+                f"{str(self.folder)!r} is written by another fit at the same time. "
+                f"{PER_FIT}"
             )
 
     def _paths(self) -> list[Path]:

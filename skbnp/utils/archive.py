@@ -27,8 +27,11 @@ __all__ = [
     "decode",
     "digest_of",
     "encode",
+    "label_in",
+    "path_of_fit",
     "read_newest",
     "rows_digest",
+    "stamp_of",
     "text_of",
     "write_archive",
 ]
@@ -165,6 +168,29 @@ def read_newest(
 OF_FIT = "{fit}"
 
 
+def path_of_fit(path: str | os.PathLike, label: Mapping[str, str]) -> Path:
+    """Put the digest of the fit with a label in the place of `OF_FIT` in a path."""
+    name = digest_of(f"{key} {label[key]}" for key in sorted(label))
+    return Path(str(Path(path)).replace(OF_FIT, name))
+
+
+def stamp_of(path: Path) -> tuple[int, ...] | None:
+    """Tell whether a file is that which was there before; None without one."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def label_in(path: Path) -> Mapping[str, str] | None:
+    """Return the label of a file; None if no whole one is there."""
+    try:
+        return Archive.read(path).label
+    except Exception:  # a damaged one gives way
+        return None
+
+
 class FitFile:
     """The newest file of a fit, and the one before it until the fit has ended.
 
@@ -187,24 +213,16 @@ class FitFile:
 
     def of(self, label: Mapping[str, str]) -> "FitFile":
         """Return the file of the fit with a label, where `path` has a place for it."""
-        name = digest_of(f"{key} {label[key]}" for key in sorted(label))
-        path = str(self.path).replace(OF_FIT, name)
-        return self if path == str(self.path) else FitFile(path, self.every)
+        path = path_of_fit(self.path, label)
+        return self if path == self.path else FitFile(path, self.every)
 
     def stamp(self) -> tuple[int, ...] | None:
         """Tell whether the file is that which was there before; None without one."""
-        try:
-            status = self.path.stat()
-        except FileNotFoundError:
-            return None
-        return status.st_ino, status.st_mtime_ns, status.st_size
+        return stamp_of(self.path)
 
     def label(self) -> Mapping[str, str] | None:
         """Return the label of the file; None if no whole one is there."""
-        try:
-            return Archive.read(self.path).label
-        except Exception:  # a damaged one gives way
-            return None
+        return label_in(self.path)
 
     def write(self, label: Mapping[str, str], content: object) -> None:
         """Write a file; the one before is kept."""

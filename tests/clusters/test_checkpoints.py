@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
+from sklearn.model_selection import GridSearchCV
 
+import skbnp.dask
 from skbnp.dask._checkpoints import Checkpoints
+from skbnp.datasets import make_bars
 from skbnp.inference.lineage import Lineage
 from skbnp.inference.shards import Broadcast
 from skbnp.models.dependent_trees.state import EpochStats
@@ -293,3 +296,35 @@ def test_another_fit_is_refused(tmp_path):
     other = Checkpoints(tmp_path, ORIGIN | {"rows of X": "abe", "parameter tol": "0"})
     with pytest.raises(ValueError, match=r"with other parameter tol, rows of X\."):
         other.read()
+
+
+def search(folder, **given):
+    X = make_bars(60, side=4, random_state=0).data
+    hdp = skbnp.dask.HDP(4, max_iter=2, checkpoint_dir=folder, random_state=0, **given)
+    grid = GridSearchCV(hdp, {"n_components": [3, 4]}, cv=2, error_score="raise")
+    return grid.fit(X)
+
+
+def test_candidates_of_a_search_have_folders_of_their_own(tmp_path):
+    search(tmp_path / "{fit}", resume=True)
+    folders = list(tmp_path.iterdir())
+    assert len(folders) == 5  # of two folds each, and of all rows
+    assert all(list(folder.glob("pass-*.npz")) for folder in folders)
+
+
+def test_a_folder_that_candidates_share_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"with other .*rows of X.*fits/\{fit\}"):
+        search(tmp_path, resume=True)
+
+
+def test_fits_side_by_side_are_refused_one_folder(tmp_path):
+    first, second = (Checkpoints(tmp_path, ORIGIN | {"a": a}) for a in "bc")
+    first.write(1, {"number": 1})
+    first.write(2, {"number": 2})
+    with pytest.raises(ValueError, match=r"at the same time.*fits/\{fit\}"):
+        second.write(1, {"number": 1})
+    first.clear()
+    second.write(1, {"number": 1})
+    with pytest.raises(ValueError, match="at the same time"):
+        first.write(3, {"number": 3})
+    assert second.read() == {"number": 1}
