@@ -119,7 +119,8 @@ class EpochTreeMixin(TransformerMixin, ABC):
             known by their texts.
         sample_weight : array-like of shape (n_samples,), default=None
             Whole numbers: a row of weight w counts as w copies of it, and one of weight
-            0 is left out. None is 1 for all.
+            0 is left out. None is 1 for all. Fractions raise ValueError: a row is in a
+            step as a whole.
 
         Returns
         -------
@@ -176,7 +177,8 @@ class EpochTreeMixin(TransformerMixin, ABC):
             Label of the epoch of each row, or of all. None is the open epoch.
         sample_weight : array-like of shape (n_samples,), default=None
             Whole numbers: a row of weight w counts as w copies of it, and one of weight
-            0 is left out. None is 1 for all.
+            0 is left out. None is 1 for all. Fractions raise ValueError: a row is in a
+            step as a whole.
 
         Returns
         -------

@@ -554,7 +554,8 @@ class TopicSampler(TopicModelMixin, Sampler):
             Ignored, but handed on to callbacks.
         sample_weight : array-like of shape (n_samples,), default=None
             Whole numbers: a row of weight w counts as w copies of it, and one of weight
-            0 is left out. None is 1 for all.
+            0 is left out. None is 1 for all. Fractions raise ValueError: a row is in a
+            step as a whole.
 
         Returns
         -------
@@ -608,7 +609,8 @@ class TopicSampler(TopicModelMixin, Sampler):
             Ignored, but handed on to callbacks.
         sample_weight : array-like of shape (n_samples,), default=None
             Whole numbers: a row of weight w counts as w copies of it, and one of weight
-            0 is left out. None is 1 for all.
+            0 is left out. None is 1 for all. Fractions raise ValueError: a row is in a
+            step as a whole.
 
         Returns
         -------

@@ -503,7 +503,8 @@ class CountModel(TopicModelMixin, MinibatchEstimator):
             Ignored, but handed on to callbacks.
         sample_weight : array-like of shape (n_samples,), default=None
             Whole numbers: a row of weight w counts as w copies of it, and one of weight
-            0 is left out. None is 1 for all.
+            0 is left out. None is 1 for all. Fractions raise ValueError: a row is in a
+            minibatch, or held out, as a whole.
 
         Returns
         -------
@@ -548,7 +549,8 @@ class CountModel(TopicModelMixin, MinibatchEstimator):
             Ignored, but handed on to callbacks.
         sample_weight : array-like of shape (n_samples,), default=None
             Whole numbers: a row of weight w counts as w copies of it, and one of weight
-            0 is left out. None is 1 for all.
+            0 is left out. None is 1 for all. Fractions raise ValueError: a row is in a
+            minibatch, or held out, as a whole.
 
         Returns
         -------
