@@ -194,7 +194,7 @@ def interrupt_every_line(estimator, n_jobs, *, method):
 
 
 def interrupt_moves(estimator, n_jobs):
-    """Ctrl-C at lines of moves, trials and the ends of passes; of many, every fourth.
+    """Ctrl-C at lines of moves, trials and the ends of passes; of many, every eighth.
 
     Each is a complete step by itself, so there is no twin to compare with.
     """
@@ -208,7 +208,7 @@ def interrupt_moves(estimator, n_jobs):
     n_passes = 3 if is_tree(estimator) else 10
     estimator = fresh(estimator, split_merge=moves, n_jobs=n_jobs, max_iter=n_passes)
     places = [p for p in list_lines(estimator, "fit", X, MOVING) if p[2] == 0]
-    places = places[::4] if len(places) > 60 else places
+    places = places[::8] if len(places) > 60 else places
     for place in places:
         victim = fresh(estimator)
         raised = run_until(place, lambda: victim.fit(X), MOVING)  # noqa: B023

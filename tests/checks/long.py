@@ -2,7 +2,7 @@
 
 import pytest
 
-__all__ = ["daily", "each_pair", "few_and_many"]
+__all__ = ["along_diagonal", "daily"]
 
 
 def daily(number, values):
@@ -12,24 +12,9 @@ def daily(number, values):
     return values[:number] + long
 
 
-def each_pair(names, first, second):
-    """Parametrise over all pairs of values of two parameters, of which many are long.
-
-    Every day each value stands in a pair, as on the diagonal of a table.
-    """
+def along_diagonal(names, first, second):
+    """Parametrise over pairs of values of two parameters: each value is in a pair."""
     first, second = list(first), list(second)
     most = max(len(first), len(second))
-    every_day = {(i % len(first), i % len(second)) for i in range(most)}
-    return pytest.mark.parametrize(
-        names,
-        [
-            pytest.param(a, b, marks=[] if (i, j) in every_day else [pytest.mark.long])
-            for i, a in enumerate(first)
-            for j, b in enumerate(second)
-        ],
-    )
-
-
-def few_and_many(few, many):
-    """Parametrise a test over `n_draws`: enough to find planted bugs, and long."""
-    return pytest.mark.parametrize("n_draws", daily(1, [few, many]))
+    pairs = [(first[i % len(first)], second[i % len(second)]) for i in range(most)]
+    return pytest.mark.parametrize(names, pairs)

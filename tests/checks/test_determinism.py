@@ -7,11 +7,13 @@ from sklearn.base import clone
 
 from checks.corpora import topic_counts
 from checks.estimators import (
+    DOORS,
     EVALUATIONS,
     FEW,
     FIRST,
     INSTANCES,
     LEARNING,
+    OF_EACH_CLASS,
     every_estimator,
     every_kind,
     every_method,
@@ -101,7 +103,7 @@ def test_any_number_of_jobs_gives_the_same_bits(estimator, n_jobs, many, small_b
     check_jobs_do_not_matter(estimator, lambda e: learned(e.fit(many)), n_jobs)
 
 
-@every_method(*EVALUATIONS, among=FIRST, daily=FEW)
+@every_method(*EVALUATIONS, among=OF_EACH_CLASS, daily=FEW)
 def test_evaluation_does_not_depend_on_the_number_of_jobs(fitted, method, small_blocks):
     X = rows_of(fitted, topic_counts(120, 24))
     one = getattr(fitted, method)(X)
@@ -127,7 +129,7 @@ def test_threading_backend_of_joblib_gives_the_same_bits(estimator, many, small_
     assert_same((one.transform(many), one.score(many)), (distr, score))
 
 
-@every_estimator(among=FIRST, daily=["HDP-online"])
+@every_estimator(among=DOORS, daily=["HDP-online"])
 def test_processes_of_joblib_give_the_same_bits(estimator, many):
     X = many[:60]
     one = parallel(estimator).fit(X)

@@ -16,6 +16,7 @@ from checks.estimators import (
     FEW,
     FIRST,
     LEARNING,
+    OF_EACH_CLASS,
     every_estimator,
     every_kind,
     every_method,
@@ -297,7 +298,7 @@ ALIKE = ("learning_decay", "learning_offset", "total_samples", "n_jobs", "random
 @each_value(
     [
         (label, e, name, value)
-        for label, e in FIRST.items()
+        for label, e in OF_EACH_CLASS.items()
         for name, value in FINE
         if name in e.get_params()
         if value is not None or name != size_name(e) or not is_variational(e)

@@ -11,9 +11,11 @@ import pytest
 from sklearn.base import clone
 
 from checks.estimators import (
+    DAILY,
     FEW,
     FIRST,
     INSTANCES,
+    OF_EACH_CLASS,
     evaluate,
     every_estimator,
     every_kind,
@@ -48,6 +50,25 @@ ONE = {"HDP-online": INSTANCES["HDP-online"]}
 each_copy = pytest.mark.parametrize("through", COPIES.values(), ids=COPIES.keys())
 
 
+def every_copy(among, daily):
+    """Parametrise over estimators and copies: few in every way, the others in one."""
+    return pytest.mark.parametrize(
+        ("estimator", "through"),
+        [
+            pytest.param(
+                estimator,
+                through,
+                id=f"{name}-{way}",
+                marks=[] if name in daily else [pytest.mark.long],
+            )
+            for name, estimator in among.items()
+            for way, through in COPIES.items()
+            if name in FEW or way == "pickle"
+        ],
+        indirect=["estimator"],
+    )
+
+
 def check_stream_survives(estimator, through, chunks):
     """Raise unless a stream goes on after a copy as it does without."""
     copied = clone(estimator)
@@ -71,20 +92,17 @@ def test_copy_in_the_middle_of_a_stream_goes_on_with_the_same_bits(
     check_stream_survives(estimator, through, [rows[:20], rows[20:45], rows[45:]])
 
 
-@every_estimator()
-@each_copy
+@every_copy(INSTANCES, DAILY)
 def test_copy_holds_the_same_state(fitted, through):
     assert_same(vars(fitted), vars(through(fitted)), ignore=())
 
 
-@every_kind()
-@each_copy
+@every_copy(OF_EACH_CLASS, FEW)
 def test_copy_gives_the_same_results(fitted, through, rows):
     assert_same(evaluate(fitted, rows), evaluate(through(fitted), rows))
 
 
-@every_kind()
-@each_copy
+@every_copy(OF_EACH_CLASS, FEW)
 def test_copy_of_an_unfitted_estimator_is_unfitted(estimator, through):
     assert_same(vars(estimator), vars(through(estimator)))
 

@@ -8,10 +8,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from checks.estimators import (
-    DAILY,
+    DOORS,
+    FEW,
+    INSTANCES,
+    LEARNING,
+    OF_EACH_CLASS,
     every_estimator,
     every_kind,
-    every_method,
+    instance,
     needs_two_columns,
 )
 from checks.states import assert_same, learned
@@ -26,7 +30,16 @@ def check_counts_as_copies(estimator, method, X, weights=WEIGHTS, copies=WEIGHTS
     assert_same(learned(copied), learned(weighted))
 
 
-@every_method("fit", "partial_fit", daily=DAILY)
+@pytest.mark.parametrize(
+    ("estimator", "method"),
+    [
+        instance(name, e, method, daily=FEW)
+        for name, e in INSTANCES.items()
+        for method in LEARNING
+        if method == "fit" or name in OF_EACH_CLASS
+    ],
+    indirect=["estimator"],
+)
 def test_a_row_counts_as_so_many_copies(estimator, method, rows):
     check_counts_as_copies(clone(estimator), method, rows)
 
@@ -60,8 +73,15 @@ WRONG = {
 }
 
 
-@every_kind()
-@pytest.mark.parametrize("message", WRONG)
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        instance(name, e, message, daily=FEW)
+        for name, e in OF_EACH_CLASS.items()
+        for message in (WRONG if name in DOORS else [*WRONG][:1])
+    ],
+    indirect=["estimator"],
+)
 def test_what_is_no_number_of_copies_is_refused(estimator, rows, message):
     with pytest.raises(ValueError, match=message):
         estimator.fit(rows, sample_weight=WRONG[message])

@@ -16,7 +16,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from checks.failures import Failure, failing_visit
 from checks.lineages import check_lineage
-from checks.long import each_pair
+from checks.long import along_diagonal
 from checks.states import assert_same, learned
 from skbnp import HDP, GibbsNestedCRP, NestedCRP
 from skbnp.callbacks import HeldOutMonitor
@@ -138,7 +138,7 @@ def test_priors_by_level_are_those_of_their_level(docs):
 # -- shapes of trees -------------------------------------------------------------------
 
 
-@each_pair(("max_depth", "learn"), [1, 2, 3, 50], [True, False])
+@along_diagonal(("max_depth", "learn"), [1, 2, 3, 50], [True, False])
 def test_trees_of_any_depth(max_depth, learn, docs, X_test):
     crp = GibbsNestedCRP(
         max_depth, level_prior=1.0, learn_priors=learn, max_iter=4, random_state=0
@@ -649,16 +649,16 @@ def test_too_many_tokens_are_refused_by_row():
     assert np.isfinite(crp.log_joint_)
 
 
-@each_pair(("size", "learn"), [1e-100, 1e-40, 1e-5, 1e5, 1e10], [False, True])
+@along_diagonal(("size", "learn"), [1e-100, 1e-40, 1e-5, 1e5, 1e10], [False, True])
 def test_extreme_hyperparameters_give_finite_numbers(size, learn, docs):
     for name in ("child_concentration", "level_prior", "topic_word_prior"):
         crp = GibbsNestedCRP(max_iter=4, learn_priors=learn, random_state=0)
-        crp.set_params(**{name: size}).fit(docs[:20])
+        crp.set_params(**{name: size}).fit(docs[:9])
         assert np.isfinite(crp.history_["log_joint"]).all()
-        assert np.isfinite(crp.transform(docs)).all()
-        assert np.isfinite(crp.score(docs))
-        assert crp.samples_[0].topic_word_counts.sum() == docs[:20].sum()
-        crp.partial_fit(docs[20:25])
+        assert np.isfinite(crp.transform(docs[:20])).all()
+        assert np.isfinite(crp.score(docs[:20]))
+        assert crp.samples_[0].topic_word_counts.sum() == docs[:9].sum()
+        crp.partial_fit(docs[9:12])
         assert np.isfinite(crp.log_joint_)
 
 

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from checks.failures import Failure
-from checks.long import daily, each_pair
+from checks.long import along_diagonal, daily
 from checks.states import assert_same, learned
 from reference.ncrp_topics import conditional_step, log_predictive
 from skbnp import HDP, GibbsNestedCRP, NestedCRP
@@ -296,7 +296,7 @@ def check_history(crp):
 
 
 @pytest.mark.long
-@each_pair(("limit", "method"), [1, 3, 6], METHODS)
+@along_diagonal(("limit", "method"), [1, 3, 6], METHODS)
 def test_tree_has_no_more_nodes_than_allowed(method, limit, few, X_test):
     crp = NestedCRP(
         max_components=limit, learning_method=method, batch_size=40, **QUICK
@@ -309,7 +309,7 @@ def test_tree_has_no_more_nodes_than_allowed(method, limit, few, X_test):
     assert crp.n_components_ <= limit
 
 
-@each_pair(("learn", "method"), [False, "concentrations", True], METHODS)
+@along_diagonal(("learn", "method"), [False, "concentrations", True], METHODS)
 def test_hyperparameters_are_learned_as_asked(learn, method, few):
     crp = NestedCRP(learning_method=method, **(QUICK | {"learn_priors": learn}))
     crp.set_params(structure_moves=False).fit(few)
@@ -353,7 +353,7 @@ def check_depth(max_depth, method, docs, X_test):
 
 
 @pytest.mark.long
-@each_pair(("max_depth", "method"), [1, 2, 4], METHODS)
+@along_diagonal(("max_depth", "method"), [1, 2, 4], METHODS)
 def test_trees_of_any_depth(max_depth, method, docs, X_test):
     check_depth(max_depth, method, docs[:40], X_test)
 
@@ -372,7 +372,7 @@ def test_a_single_level_is_a_single_topic(few):
 
 
 @pytest.mark.long
-@each_pair(
+@along_diagonal(
     ("init", "method"), ["auto", "agglomerative", "gibbs", "sequential"], METHODS
 )
 def test_one_document_has_a_path(init, method):
@@ -393,7 +393,7 @@ def test_more_clusters_than_documents_and_documents_of_a_word(init):
 
 
 @pytest.mark.long
-@each_pair(("scale", "method"), [1e-6, 1e-2], METHODS)
+@along_diagonal(("scale", "method"), [1e-6, 1e-2], METHODS)
 def test_weights_like_those_of_tf_idf(scale, method, few, X_test):
     norms = np.sqrt((few**2).sum(axis=1))
     X = sp.csr_array(few / norms[:, None]) * scale
@@ -426,7 +426,7 @@ def test_a_corpus_without_tokens_has_a_root_and_a_start_comes_later(method, docs
 
 
 @pytest.mark.long
-@each_pair(
+@along_diagonal(
     ("size", "learner"),
     [1e-100, 1e-5, 1e10],
     [("memoized", True), ("batch", True), ("memoized", False)],

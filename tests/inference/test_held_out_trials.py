@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from checks.callbacks import StopAfter
 from checks.judges import note_trials, with_own_words, words_of_none
-from checks.long import daily, each_pair
+from checks.long import along_diagonal, daily
 from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.components.topics import HIGHEST
@@ -33,6 +33,10 @@ def bars():
     return make_bars(900, random_state=3)
 
 
+class Seen(Exception):
+    """What a test asks for has happened: the rest of the fit is of no use to it."""
+
+
 def n_found(hdp, bars):
     one, other = (
         rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -42,7 +46,7 @@ def n_found(hdp, bars):
 
 
 @pytest.mark.long
-@each_pair(("start", "method"), [1, 10, 100], METHODS)
+@along_diagonal(("start", "method"), [1, 10, 100], METHODS)
 def test_bars_are_found_from_any_start(method, start, bars):
     hdp = HDP(start, learning_method=method, random_state=0).fit(bars.data)
     assert abs(hdp.n_components_ - 20) <= 1
@@ -148,14 +152,13 @@ def test_after_an_interrupt_nobody_knows_the_documents_that_judge(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("start", [60, 100])
-def test_few_documents_are_predicted_alike_from_any_start(start, corpus):
+def test_few_documents_are_predicted_alike_from_any_start(corpus):
     """Topics that start from judges seem better than births: .05 to .1 nats lost."""
     counts, losses = corpus("kos"), []
-    for seed in (1, 2, 3):
+    for seed in (1, 2):
         rows = np.random.default_rng(seed).permutation(counts.shape[0])
         train, test = counts[rows[:320]], counts[rows[320:420]]
-        usual, other = (HDP(n, random_state=seed).fit(train) for n in (300, start))
+        usual, other = (HDP(n, random_state=seed).fit(train) for n in (300, 60))
         losses.append(usual.score(test) - other.score(test))
     assert np.mean(losses) < 0.025
 
@@ -295,11 +298,14 @@ def test_the_prior_steps_on_while_it_falls(
             steps.clear()
             free(self, run)
             freed.append(list(steps))
+            raise Seen
 
     free = HeldOutTrials._judge_anew
     monkeypatch.setattr(held_out_trials, "suit_prior", step)
     monkeypatch.setattr(HeldOutTrials, "_judge_anew", block_hook)
-    HDP(30, split_merge=SplitMerge(births=False), random_state=0).fit(bars.data[:300])
+    hdp = HDP(30, split_merge=SplitMerge(births=False), random_state=0)
+    with pytest.raises(Seen):
+        hdp.fit(bars.data[:300])
     assert freed == [[HIGHEST] * expected]
 
 
@@ -487,10 +493,10 @@ def test_max_components_is_kept(bars):
 
 def test_without_births_topics_only_end(bars):
     moves = SplitMerge(births=False)
-    hdp = HDP(8, split_merge=moves, random_state=0).fit(bars.data)
+    hdp = HDP(8, split_merge=moves, random_state=0).fit(bars.data[:300])
     assert hdp.n_components_ <= 8
     assert not any(entry.kind == "birth" for entry in hdp.lineage_)
-    many = HDP(60, split_merge=moves, random_state=0).fit(bars.data)
+    many = HDP(40, split_merge=moves, random_state=0).fit(bars.data[:400])
     assert abs(many.n_components_ - 20) <= 1
 
 

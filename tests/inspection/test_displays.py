@@ -12,7 +12,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 
 from checks.estimators import mean_field_hdp
-from checks.long import each_pair
+from checks.long import along_diagonal
 from skbnp import HDP, GibbsHDP, inspection
 from skbnp.datasets import make_bars
 from skbnp.inspection import HistoryDisplay, TopicTermsDisplay, top_terms
@@ -121,7 +121,7 @@ def test_a_step_with_several_records_is_drawn_once():
     assert_array_equal(topics.get_xydata(), [[1, 5], [2, 4]])
 
 
-@each_pair(("n_topics", "length"), [11, 1, 8], [14, 120, 2])
+@along_diagonal(("n_topics", "length"), [11, 1, 8], [14, 120, 2])
 def test_nothing_written_overlaps_or_is_cut_off(n_topics, length):
     display = many_topics(n_topics, length).plot()
     boxes = texts_of(display)

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 from checks.geweke import check_joint_distribution
-from checks.long import daily, few_and_many
+from checks.long import daily
 from reference import nested_crp as reference
 from skbnp.components.hyperparameters import draw_concentration
 from skbnp.components.tree_sticks import LevelPriors
@@ -26,7 +26,6 @@ CORPORA = {
 GAMMA, ALPHA, ETA = 0.8, (2.0, 1.0, 0.5), (1.0, 0.5, 0.2)
 #: Draws in which wrong moves are found.
 N_DRAWS = 8_000
-each_n_draws = few_and_many(N_DRAWS, 5 * N_DRAWS)
 
 
 def walks_of(docs, n_levels, gamma=GAMMA, seed=0):
@@ -190,10 +189,9 @@ def test_number_of_states_and_mass_of_the_prior(name):
 
 @pytest.mark.parametrize("name", CORPORA)
 @each_move
-@each_n_draws
-def test_frequencies_are_those_of_the_posterior(n_draws, move, name, seed):
+def test_frequencies_are_those_of_the_posterior(move, name, seed):
     docs, n_levels, _ = CORPORA[name]
-    check_frequencies(docs, n_levels, move, n_draws, seed)
+    check_frequencies(docs, n_levels, move, N_DRAWS, seed)
 
 
 #: Documents that have gone, the rest of the corpus, and its number of states.
@@ -211,14 +209,11 @@ LEFT = {
 
 @pytest.mark.parametrize("name", daily(1, ["many", "deep", "one", "two"]))
 @each_move
-@each_n_draws
-def test_frequencies_given_counts_before_are_those_of_the_posterior(
-    n_draws, move, name, seed
-):
+def test_frequencies_given_counts_before_are_those_of_the_posterior(move, name, seed):
     gone, docs, n_states = LEFT[name]
     n_levels = len(gone.paths[0])
     assert len(given(*posterior(docs, n_levels), gone)[0]) == n_states
-    check_frequencies(docs, n_levels, move, n_draws, seed, gone)
+    check_frequencies(docs, n_levels, move, N_DRAWS, seed, gone)
 
 
 ALL = {name: (NOBODY, corpus[0]) for name, corpus in CORPORA.items()}

@@ -11,7 +11,6 @@ from scipy.special import logsumexp
 
 from checks.frequencies import check_frequencies
 from checks.geweke import check_joint_distribution
-from checks.long import few_and_many
 from reference import dependent_slices as reference
 from skbnp.distributions.von_mises_fisher import draw_natural, log_normaliser
 from skbnp.kernels._directions import log_constants
@@ -43,7 +42,10 @@ PAST = np.array([[1.0, 0.0], [0.0, 1.0], [-0.6, 0.8]])
 #: Without a past, and with one: trees of so many nodes are enumerated, 98 and 429.
 MOST_NODES = {"first": 4, "later": 5}
 N_STATES = {"first": 98, "later": 429}
-each_n_draws = few_and_many(400, 2000)
+each_epoch = pytest.mark.parametrize(
+    ("epoch", "n_draws"),
+    [("first", 400), pytest.param("later", 1200, marks=pytest.mark.long)],
+)
 
 
 def on_circle(angles):
@@ -258,10 +260,7 @@ def test_past_weight_is_that_of_the_largest_density(seed):
 # -- sweeps ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "epoch", ["first", pytest.param("later", marks=pytest.mark.long)]
-)
-@each_n_draws
+@each_epoch
 def test_frequencies_are_those_of_the_posterior(n_draws, epoch, seed):
     check_sweeps(epoch, n_draws, seed)
 
@@ -279,10 +278,7 @@ def posterior_of_signs(epoch):
     return states, np.exp(np.array(log_p) - logsumexp(log_p))
 
 
-@pytest.mark.parametrize(
-    "epoch", ["first", pytest.param("later", marks=pytest.mark.long)]
-)
-@each_n_draws
+@each_epoch
 def test_frequencies_are_those_with_a_column_that_no_row_has(n_draws, epoch, seed):
     """Rows of one column of two: directions have a part along an axis, too."""
     start = broadcast_of(epoch, SIGNS)
@@ -341,8 +337,8 @@ def differences(one, other, n_draws, n_batches=20):
 @pytest.mark.long
 def test_sweeps_with_unseen_columns_left_out_have_the_same_posterior(monkeypatch):
     whole = of_columns(8, 0)
-    assert np.abs(differences(of_columns(2, 6), whole, 2000)).max() < 4.5
-    assert np.abs(differences(of_columns(2, 3), whole, 1000)).max() > 6.0
+    assert np.abs(differences(of_columns(2, 6), whole, 600)).max() < 4.5
+    assert np.abs(differences(of_columns(2, 3), whole, 400)).max() > 6.0
 
 
 @pytest.mark.long
@@ -473,20 +469,15 @@ def check_attachments(n_draws=1500, n_proposals=3):
     check_proposals(state, propose, states, n_draws)
 
 
-each_few = few_and_many(1500, 4000)
-
-
 @pytest.mark.long
-@each_few
-def test_splits_and_merges_have_the_frequencies_alone(n_draws):
-    check_splits(n_draws)
+def test_splits_and_merges_have_the_frequencies_alone():
+    check_splits()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("n_proposals", [1, 3])
-@each_few
-def test_attachments_have_the_frequencies_alone(n_draws, n_proposals):
-    check_attachments(n_draws, n_proposals)
+def test_attachments_have_the_frequencies_alone(n_proposals):
+    check_attachments(n_proposals=n_proposals)
 
 
 def flat_normalisers(squares, dimension):
@@ -582,9 +573,8 @@ def are_apart(tree):
 
 
 @pytest.mark.long
-@each_few
-def test_intermediate_nodes_have_the_frequencies_alone(n_draws):
-    check_intermediates(n_draws)
+def test_intermediate_nodes_have_the_frequencies_alone():
+    check_intermediates()
 
 
 class Choices:
