@@ -36,7 +36,7 @@ LONG = {
     "benchmarks/dependent_trees_cost.py": [],
     "benchmarks/sphere.py": ["--runs", "1"],
     "benchmarks/components.py": ["planted", "noise", "--seeds", "200"],
-    "benchmarks/estimators.py": ["single", "--runs", "1", "--share", "0.1"],
+    "benchmarks/estimators.py": ["single", "--runs", "1", "--share", "0.02"],
     "benchmarks/fit_shares.py": ["100 short documents", "--runs", "1"],
     "benchmarks/fold_in.py": ["5 flat topics", "--seeds", "0"],
     "benchmarks/gibbs_topic_prior.py": ["--sweeps", "5"],

@@ -267,6 +267,9 @@ def test_blocks_warn_as_one_matrix_does(rows, message):
     X = da.from_array(rows(BARS.toarray()), chunks=(30, -1))
     with pytest.warns(UserWarning, match=message):
         HDP(**SETTINGS).fit(X)
+
+
+def test_blocks_of_ordinary_documents_do_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "max_iter=")

@@ -503,8 +503,10 @@ class Stop(Exception):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("error", [Stop, KeyboardInterrupt])
-@pytest.mark.parametrize("number", [1, 2, 7, 20])
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [(1, Stop), (2, KeyboardInterrupt), (7, Stop), (20, KeyboardInterrupt)],
+)
 def test_failures_leave_the_last_complete_update(number, error, drawn, monkeypatch):
     X, epochs = small(drawn)
     visit, calls = Learner.learn_round, []

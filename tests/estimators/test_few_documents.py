@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 
 from checks.corpora import topic_counts
-from checks.estimators import INSTANCES, every_estimator, rows_of
+from checks.estimators import INSTANCES, every_kind, rows_of
 from skbnp import HDP, GibbsHDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
@@ -177,7 +177,7 @@ def test_weights_that_are_no_counts_warn_and_name_the_cure(method, counts):
         getattr(HDP(3, max_iter=2), method)(counts)
 
 
-@every_estimator(indirect=False)
+@every_kind(indirect=False)
 def test_a_summary_says_whether_documents_are_too_few(estimator):
     """Of a stream a first chunk may be small: no warning, but a line."""
     model, noted = clone(estimator), "so far: too few to judge the number of"

@@ -57,7 +57,7 @@ def seen_columns(chunk):
     return chunk[chunk.columns[(chunk != 0).any()]]
 
 
-@pytest.mark.parametrize("name", daily(3, STREAMS))
+@pytest.mark.parametrize("name", daily(1, STREAMS))
 def test_terms_that_come_over_ten_chunks_cost_no_score(name):
     X = make_hdp(1200, n_features=600, n_words=60, random_state=0).data
     frame = pd.DataFrame(sp.csr_array(X).toarray()).rename(columns="w{}".format)

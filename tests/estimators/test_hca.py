@@ -319,15 +319,20 @@ def assert_alike(one, other, factor, **closeness):
 
 @pytest.mark.parametrize("factor", [2.0**-40, 1e4])
 @pytest.mark.parametrize("method", daily(1, ["fit", "partial_fit"]))
-def test_units_change_nothing(method, factor, few):
+def test_units_change_nothing(method, factor, few, small):
     """Bit for bit where multiplication is exact."""
     X = few.data
     is_exact = np.log2(factor) % 1.0 == 0.0
     closeness = {} if is_exact else {"rtol": 1e-7}
-    one, other = (HierarchicalComponentAnalysis(random_state=0) for _ in range(2))
-    for part in [slice(None)] if method == "fit" else [slice(0, 5), slice(5, 120)]:
-        getattr(one, method)(X[part] * factor)
-        getattr(other, method)(X[part])
+    one = HierarchicalComponentAnalysis(random_state=0)
+    if method == "fit":
+        one.fit(X * factor)
+        other = small
+    else:
+        other = clone(one)
+        for part in slice(0, 5), slice(5, 80):
+            one.partial_fit(X[part] * factor)
+            other.partial_fit(X[part])
     assert_alike(one, other, factor, **closeness)
     assert_array_equal(one.apply(X * factor), other.apply(X))
     shift = X.shape[1] * np.log(factor)
@@ -356,21 +361,21 @@ def test_first_chunks_without_a_scale_of_their_own(first, few):
 
 def test_hidden_rows_are_named(few):
     """One row of another order of magnitude makes all others equal."""
-    X = few.data.copy()
+    X = few.data[:60].copy()
     hca = HierarchicalComponentAnalysis(random_state=0, max_iter=5)
-    for size in (1e9, 1e75, 1e98):
+    for size in (1e9, 1e98):
         X[17] = size
         with pytest.warns(UserWarning, match="Row 17 of X has all but"):
             hca.fit(X)
         assert np.isfinite(hca.score_samples(X)).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        clone(hca).set_params(tol=0.0).fit(few.data)
-        clone(hca).partial_fit(few.data[:2]).partial_fit(few.data)
+        clone(hca).set_params(tol=0.0).fit(few.data[:60])
+        clone(hca).partial_fit(few.data[:2]).partial_fit(few.data[:60])
 
 
 def test_rows_from_elsewhere_are_refused(few):
-    hca = HierarchicalComponentAnalysis(random_state=0).fit(few.data * 1e-20)
+    hca = HierarchicalComponentAnalysis(structure_moves=False).fit(few.data * 1e-20)
     with pytest.raises(ValueError, match=r"Row 3 of X is 1\.\d+e\+\d+ standard dev"):
         hca.score(np.eye(12)[[0, 1, 2, 3]] * np.array([[0, 0, 0, 1e60]]).T)
 
@@ -432,11 +437,11 @@ def test_offsets_change_nothing(drawn):
 def test_what_is_learned_is_laid_out_as_files_must_be(moves, drawn):
     """A copy, as callbacks get it, keeps the layout that a file is checked for."""
     hca = HierarchicalComponentAnalysis(structure_moves=moves, max_iter=3, tol=0.0)
-    hca.fit(drawn.data[:100])
+    hca.fit(drawn.data[:40])
     other = HierarchicalComponentAnalysis()
     other.__setstate__(copy.deepcopy(hca).__getstate__())
     assert_array_equal(other.components_, hca.components_)
-    hca.partial_fit(drawn.data[100:200])
+    hca.partial_fit(drawn.data[40:80])
     other.__setstate__(copy.deepcopy(hca).__getstate__())
 
 

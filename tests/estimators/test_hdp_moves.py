@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
 from checks.estimators import each_family, mean_field_hdp
-from checks.long import daily
+from checks.long import along_diagonal
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
@@ -71,8 +71,7 @@ def check_bars(hdp, bars):
 
 
 @pytest.mark.long
-@each_method
-@pytest.mark.parametrize("n_components", daily(1, [2, 60]))
+@along_diagonal(("n_components", "method"), [2, 60], METHODS)
 def test_held_out_documents_find_all_bars_from_any_start(n_components, method, bars, X):
     hdp = mean_field_hdp(n_components, learning_method=method, random_state=0)
     check_bars(hdp.fit(X), bars)
@@ -80,8 +79,9 @@ def test_held_out_documents_find_all_bars_from_any_start(n_components, method, b
 
 
 @pytest.mark.long
-@each_family
-@pytest.mark.parametrize("n_components", [1, 100])
+@pytest.mark.parametrize(
+    ("n_components", "family"), [(1, "mean_field"), (100, "collapsed")]
+)
 def test_one_topic_is_found_in_noise(n_components, family):
     """Of equal words for all documents: mean-field topics alone share the words out."""
     rng = np.random.default_rng(0)
@@ -94,28 +94,16 @@ def test_one_topic_is_found_in_noise(n_components, family):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "case",
-    daily(
-        1,
-        [
-            (2, "batch"),
-            (60, "online"),
-            (2, "memoized"),
-            (60, "memoized"),
-            (60, "batch"),
-        ],
-    ),
-    ids=str,
+    "case", [(2, "batch"), (60, "online"), (2, "memoized")], ids=str
 )
 def test_the_bound_finds_all_bars(case, bars, X):
     check_bars(bars_model(*case).fit(X), bars)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("n_components", daily(1, [2, 60]))
-def test_moves_of_the_paper_find_all_bars(n_components, bars, X):
+def test_moves_of_the_paper_find_all_bars(bars, X):
     moves = SplitMerge.paper()
-    hdp = bars_model(n_components, "online", split_merge=moves, max_iter=6).fit(X)
+    hdp = bars_model(2, "online", split_merge=moves, max_iter=6).fit(X)
     check_bars(hdp, bars)
     assert hdp.n_components_ == 20
 
@@ -137,8 +125,7 @@ def test_the_collapsed_family_has_no_bound_to_judge_by(X):
 
 
 @pytest.mark.long
-@each_family
-@each_method
+@along_diagonal(("family", "method"), ["collapsed", "mean_field"], METHODS)
 def test_without_moves_two_topics_stay_two(method, family, bars, X):
     hdp = bars_model(2, method, split_merge=False, max_iter=8)
     hdp.set_params(variational_family=family).fit(X)
@@ -375,7 +362,7 @@ def test_where_nothing_can_be_held_out_there_are_no_trials(X):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("method", daily(1, ["memoized", "online"]))
+@pytest.mark.parametrize("method", ["memoized", "online"])
 def test_moves_forget_topics_that_a_fit_has_changed(method, X):
     hdp = mean_field_hdp(20, **{**OPTIONS, "batch_size": 20})
     for begin in range(0, 150, 30):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from checks.long import daily
 from checks.states import assert_same
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.edits import Merge, Remove, Split, apply
@@ -123,8 +122,8 @@ def check_others(edit, posterior, columns, words):
             assert_allclose(now, words[:, columns[name]], rtol=1e-12)
 
 
-@pytest.mark.parametrize("part", daily(3, range(10)))
-def test_a_thousand_random_sequences_keep_every_invariant(part, seed):
+@pytest.mark.parametrize("part", range(3))
+def test_three_hundred_random_sequences_keep_every_invariant(part, seed):
     for case in range(100):
         edited(np.random.default_rng([seed, part, case]))
 

@@ -67,10 +67,10 @@ def test_slopes_of_shuffled_labels_are_not():
 def test_intervals_hold_the_planted_slope():
     """Expected 89 and 86 of 100; 82 and 77 if a topic in two shapes is two.
 
-    The standard error of 100 draws is 3.6 at 85: 78 are two of these below it.
+    The standard error of 40 draws is 5.6 of 100 at 85: 74 are two of these below it.
     """
-    result = np.array([inside(seed) for seed in range(100)])
-    assert (result.sum(axis=0) >= 78).all()
+    result = np.array([inside(seed) for seed in range(40)])
+    assert (result.mean(axis=0) >= 0.74).all()
     assert result.mean() >= 0.8
 
 

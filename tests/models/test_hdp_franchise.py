@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 from checks.geweke import check_joint_distribution
-from checks.long import daily
+from checks.long import along_diagonal
 from reference import hdp_franchise as reference
 from skbnp.components.hyperparameters import log_rising
 from skbnp.inference.chains import ChainState
@@ -270,17 +270,15 @@ def test_geweke_with_repeats_of_known_parameters(discount, seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("concentration", daily(1, [1.3, 0.3, 5.0]))
-@pytest.mark.parametrize("split_merge", [False, True], ids=["gibbs", "split-merge"])
+@along_diagonal(("concentration", "split_merge"), [1.3, 0.3, 5.0], [True, False])
 def test_geweke_without_hyperparameters(split_merge, concentration, seed):
     move = make_move(None, split_merge=split_merge)
     check_geweke(move, N_FEW, seed, FIXED[concentration])
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("n_scans", daily(1, [1, 3]))
-def test_geweke_with_intermediate_scans(n_scans, seed):
-    move = make_move(LEARN, split_merge=True, n_scans=n_scans)
+def test_geweke_with_intermediate_scans(seed):
+    move = make_move(LEARN, split_merge=True, n_scans=3)
     check_geweke(move, N_FEW, seed)
 
 
