@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import skbnp
 from checks.judges import note_trials, with_own_words
+from checks.long import along_diagonal
 from checks.worker_pools import (
     FAULTS,
     ScriptedPool,
@@ -121,7 +122,6 @@ def test_fitted_attributes_are_those_of_the_local_estimator(
     ("n_workers", "settings"),
     [
         (2, {"shards_per_round": 2}),
-        pytest.param(1, {}, marks=pytest.mark.long),
         pytest.param(4, {}, marks=pytest.mark.long),
     ],
 )
@@ -307,10 +307,11 @@ def test_faults_change_no_bit(order, fit, collapsed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("shards_per_round", [None, 1])
+@along_diagonal(("fault", "family"), FAULTS, FAMILIES)
 def test_a_fault_at_any_call_changes_no_bit(fault, shards_per_round, fit, family):
-    settings = {"shards_per_round": shards_per_round, "max_iter": 8, **family}
+    settings = {"shards_per_round": shards_per_round, "max_iter": 8}
+    settings["variational_family"] = family
     alone = fit(**settings)
     for number in numbers_of_calls(fault, shards_per_round):
         pool = ScriptedPool(3, {number: fault})
@@ -370,8 +371,7 @@ def stopped_after(n_passes, fit, **settings):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("method", ["online", "batch"])
+@along_diagonal(("family", "method"), FAMILIES, ["online", "batch"])
 def test_a_fit_goes_on_from_any_checkpoint(tmp_path, family, method, fit):
     """As if nothing had stopped it, in this process or on workers."""
     settings = {"variational_family": family, "learning_method": method}

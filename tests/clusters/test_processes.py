@@ -28,7 +28,7 @@ def test_the_example_of_the_guide_runs(tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "kinds"),
-    [("DependentTrees", ["kill", "wake"]), ("HDP", ["kill"])],
+    [("DependentTrees", ["wake"]), ("HDP", ["kill"])],
 )
 def test_lost_workers_and_drivers_change_no_bit(name, kinds):
     script = ROOT / "benchmarks" / "dask_faults.py"

@@ -268,7 +268,7 @@ def test_one_topic_under_two_shapes_is_one_though_no_draw_has_both():
 
 @pytest.mark.long
 def test_twelve_planted_signatures_are_twelve():
-    X, phi, theta = planted(0, 700, 12, 96, (50, 300))
-    hdp = GibbsHDP(n_chains=3, max_iter=150, thin=10, random_state=0).fit(X)
+    X, phi, theta = planted(0, 1500, 12, 96, (50, 300))
+    hdp = GibbsHDP(n_chains=4, max_iter=200, thin=10, random_state=0).fit(X)
     assert max(len(sample.component_ids) for sample in hdp.samples_) > 12
     check_consensus(consensus_components(hdp, X), phi, theta)
