@@ -159,9 +159,8 @@ INSTANCES = {
     ),
 }
 
-#: Those that every check sees each day; the others are marked as long. They are a sampler
-#: and one for each sort of rows and components: topics, trees of topics, of directions,
-#: and over epochs.
+#: Those that every check sees each day; the others are marked as long: a sampler, and one
+#: for each sort of rows and components: topics, trees of topics, of directions, of epochs.
 DAILY = (
     "HDP-online",
     "GibbsHDP",
