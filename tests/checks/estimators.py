@@ -159,8 +159,8 @@ INSTANCES = {
     ),
 }
 
-#: Those that every check sees each day; the others are marked as long: a sampler, and one
-#: for each sort of rows and components: topics, trees of topics, of directions, of epochs.
+#: Those that every check sees each day; the others are marked as long. A sampler, and
+#: one for each sort: topics, trees of topics, trees of directions, trees over epochs.
 DAILY = (
     "HDP-online",
     "GibbsHDP",
