@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from checks.long import daily
+from checks.long import along_diagonal
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.executor import Executor
@@ -377,8 +377,7 @@ def test_given_topics_are_taken_as_they_are(seed, monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("init", ["agglomerative", "gibbs", "sequential"])
-@pytest.mark.parametrize("limit", daily(1, [2, 1, 4]))
+@along_diagonal(("init", "limit"), ["agglomerative", "gibbs", "sequential"], [2, 1, 4])
 def test_lightest_leaves_go_where_there_are_too_many_nodes(init, limit, seed):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng, n_docs=24)
