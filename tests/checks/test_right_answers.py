@@ -145,7 +145,7 @@ TOO_SMALL = {"tiny-weights"}
 def each_small(*methods):
     """Parametrise over estimators with a method, and corpora that they take.
 
-    Fits of one of each kind are tried on all, those of the others on every third one,
+    Fits of one of each kind are tried on all, those of the others on every other one,
     in turn; other methods on one of each kind, of which few learn by them each day.
     """
     long = pytest.mark.long
@@ -164,7 +164,7 @@ def each_small(*methods):
             for method in methods
             if method == "fit" or label in FIRST
             for at, (name, X) in enumerate((SMALL | SIGNED).items())
-            if label in FIRST or (at + turns[label]) % 3 == 0
+            if label in FIRST or (at + turns[label]) % 2 == 0
             if (is_variational(estimator) or name not in TOO_LONG | TOO_SMALL)
             if (name not in SIGNED or not takes_counts_only(estimator))
             if (X.shape[1] > 1 or not needs_two_columns(estimator))
