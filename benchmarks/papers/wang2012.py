@@ -329,32 +329,24 @@ def merged(options):
 # -- curves: Figures 5 to 7 ------------------------------------------------------------
 
 CURVES = """
-Figures 6 and 7 of the paper: split-merge ("Gibbs+SM": {proposals} proposals after each
+Figures 5 to 7 of the paper: split-merge ("Gibbs+SM": {proposals} proposals after each
 of the first {first} of {sweeps} sweeps) against plain Gibbs on 80 % of the documents,
 Gamma(1, 1) on both concentrations, {runs} pairs of runs from the same sequential start
-(the paper: 500 sweeps, 20 runs; both are fewer here). Differences, above zero where
-split-merge is better, with the standard error of the mean over pairs, of the best log
-joint so far (nats per training token, Eq. (14)) and of the held-out score of the
-present state (nats per token, 80/20 completion of the other documents): at the same
-processor time, of which the last is that of the shortest run, and after as many sweeps.
-"accepted": share of the proposals; "more time": how much longer the first {first}
-sweeps took with proposals; K: dishes of at least 1e-3 of the tokens at the end,
-medians. Curves are in wang2012_curves.png: against time, and dashed after as many
-sweeps, at the mean time at which plain Gibbs has made them.
-
-After as many sweeps neither is better in the end, as the paper finds for most settings;
-at the same time split-merge is up to 0.025 behind where topics are few (0.5). The
-paper's gain on NIPS with 0.2 is not seen (ML+IR, where it had most, is not to be had).
-On `arxiv2000` split-merge is ahead for the first few sweeps. After those, and on
-`nips_abstracts`, it is behind by time though not by sweeps, for a while: with few
-topics of thousands of tables each a proposal takes several per cent of a sweep, and
-there are five. The share of proposals that is accepted is below that of the paper (3
-%).
+(the paper: 20 runs). Differences, above zero where split-merge is better, with the
+standard error of the mean over pairs, of the best log joint so far (nats per training
+token, Eq. (14)) and of the held-out score of the present state (nats per token, 80/20
+completion of the other documents): at the same processor time, of which the last is
+that of the shortest run, and after as many sweeps. "accepted": share of the proposals;
+"more time": how much longer the first {first} sweeps took with proposals; K: dishes of
+at least 1e-3 of the tokens at the end, medians. Curves are in wang2012_figure5.png
+(log joint and score, 0.2), wang2012_figure6.png (log joint) and wang2012_figure7.png
+(score): differences against time, and dashed after as many sweeps, at the mean time at
+which plain Gibbs has made them.
 """
 CORPORA = ("arxiv2000", "nips_abstracts", "jacm")
 ETAS = (0.1, 0.2, 0.5)
 MOVE_SWEEPS, N_PROPOSALS = 50, 5
-SHARES, SWEEPS = (0.05, 0.2, 0.5, 1.0), (5, 20, 50)
+SHARES, SWEEPS = (0.05, 0.2, 0.5, 1.0), (5, 50, 500)
 
 
 def follow(train, parts, eta, moves, seed, n_sweeps):
@@ -418,9 +410,15 @@ def curves(options):
             for line in compare(runs, end):
                 table.append(show({"corpus": corpus, "eta": eta} | line))
             table[-1] |= {"each": ends, "curves": averages(runs, end)}
-    draw_likelihoods(table)
+        save_curves(table, n_sweeps, n_runs)
+
+
+def save_curves(table, n_sweeps, n_runs):
+    """Write and draw what there is so far."""
+    rows = [row for row in table if "curves" in row]
+    draw_likelihoods([row for row in rows if row["eta"] == 0.2])
     for number, name in ((6, "log joint"), (7, "score")):
-        draw_differences(table, number, name)
+        draw_differences(rows, number, name)
     reading = CURVES.format(
         proposals=N_PROPOSALS, first=MOVE_SWEEPS, sweeps=n_sweeps, runs=n_runs
     )
@@ -447,12 +445,12 @@ def averages(runs, end):
     return result
 
 
-def draw_likelihoods(table):
+def draw_likelihoods(rows):
     """Figure 5: log joint and held-out score themselves, eta = 0.2."""
+    size = (4 * len(rows), 6)
     figure, panels = plt.subplots(
-        2, len(CORPORA), figsize=(12, 6), layout="constrained", squeeze=False
+        2, len(rows), figsize=size, layout="constrained", squeeze=False
     )
-    rows = [row for row in table if "curves" in row and row["eta"] == 0.2]
     for row, column in zip(rows, panels.T, strict=True):
         for panel, name in zip(column, ("log joint", "score"), strict=True):
             for method in ("Gibbs+SM", "Gibbs"):
@@ -466,12 +464,13 @@ def draw_likelihoods(table):
     figure.savefig(RESULTS / "wang2012_figure5.png", dpi=100)
 
 
-def draw_differences(table, number, name):
+def draw_differences(rows, number, name):
     """Figure 6 or 7: split-merge less plain Gibbs."""
+    n_corpora = len(rows) // len(ETAS)
+    size = (12, 1.0 + 2.5 * n_corpora)
     figure, panels = plt.subplots(
-        len(CORPORA), len(ETAS), figsize=(12, 8), layout="constrained", squeeze=False
+        n_corpora, len(ETAS), figsize=size, layout="constrained", squeeze=False
     )
-    rows = [row for row in table if "curves" in row]
     for panel, row in zip(panels.ravel(), rows, strict=True):
         times = row["curves"]["times"]
         mean, error = (np.array(row["curves"][n]) for n in (name, f"{name} +-"))
