@@ -341,8 +341,13 @@ class WordTopics:
     def part(self, topic: int, first: Array, second: Array) -> None:
         """Put two topics for one: in its place, and at the end; as of `column`."""
         self.append(second)
-        self._seen_rows[:, topic] = first / self._scale
-        self.total[topic] = first.sum()
+        self.put(topic, first)
+
+    def put(self, topic: int, column: Array) -> None:
+        """Replace the counts of a topic, of the words that have been seen."""
+        self._own()
+        self._seen_rows[:, topic] = column / self._scale
+        self.total[topic] = column.sum()
 
     def append(self, column: Array) -> None:
         """Add a topic at the end, of the words that have been seen, (n_seen,)."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
@@ -29,14 +30,18 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.memory import NOTHING, DocumentCache, RunningAverage
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
-from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
+from skbnp.inference.schedules import (
+    BatchSchedule,
+    OnlineSchedule,
+    Schedule,
+    even_limits,
+)
 from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.burstiness import (
     MOST_CONCENTRATION,
     MOST_DISCOUNT,
     NO_BURSTINESS,
     Burstiness,
-    evenly,
 )
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
@@ -49,7 +54,7 @@ from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_docume
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_priors import HIGHEST_CONCENTRATION
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
-from skbnp.models.hdp.late_topics import judge_proposal, propose
+from skbnp.models.hdp.late_topics import notice
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights, MeanFieldCache
 from skbnp.models.hdp.model import (
@@ -74,7 +79,6 @@ from skbnp.models.hdp.reservoir import (
     has_doubled,
 )
 from skbnp.models.hdp.stream_trials import begin_on_sample, end_on_sample
-from skbnp.models.hdp.surprises import Surprises
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.sparse import with_columns
@@ -805,7 +809,8 @@ class HDP(VariationalTopicModel):
             n_left = counts.shape[0] - begin
             end = begin + self._next_part(posterior.reservoir, n_left, batch_size)
             if posterior.n_steps > 0:
-                some = counts[begin:end][evenly(end - begin, SCORED)]
+                some = counts[begin:end]
+                some = some[np.diff(some.indptr) > 0]
                 self._score_new(posterior, some, executor, monitor, moves)
             posterior.reservoir, learned = posterior.reservoir.add(
                 counts[begin:end], moves.reservoir_tokens, posterior.seed_entropy
@@ -825,29 +830,14 @@ class HDP(VariationalTopicModel):
 
     def _score_new(self, posterior, some, executor, monitor, moves) -> None:
         """Score documents before they are learned from; few topics may be born."""
-        scores = score_documents(posterior, some, executor)
-        are_outliers = posterior.reservoir.are_outliers(scores)
-        posterior.reservoir = posterior.reservoir.scored(scores)
-        if not (self._is_collapsed and moves.births):
-            return
-        entropy, n_words = posterior.seed_entropy, some.shape[1]
-        surprises = posterior.surprises or Surprises.empty(n_words)
-        if surprises.proposal is not None:
-            born = surprises.born
-            rng = stream(entropy, Purpose.MOVE, posterior.n_steps, 1)
-            surprises = judge_proposal(
-                posterior, surprises, some, rng, executor, monitor
-            )
-            if surprises.born != born:
-                posterior.trials = None  # of topics without these
-        bad = posterior.reservoir.select_learned(some[are_outliers], entropy)
-        surprises = surprises.with_documents(bad)
-        is_surprised = posterior.reservoir.is_surprised
-        is_free = posterior.trials is None or is_surprised
-        if is_free and surprises.is_due(is_surprised):
-            surprises = propose(posterior, surprises, executor)
-            posterior.reservoir = posterior.reservoir.reset_surprise()
-        posterior.surprises = surprises
+        has_births = self._is_collapsed and moves.births
+        n_pieces = -(-some.shape[0] // SCORED)
+        for begin, end in pairwise(even_limits(some.shape[0], n_pieces)):
+            piece = some[begin:end]
+            scores = score_documents(posterior, piece, executor)
+            posterior.reservoir = posterior.reservoir.scored(scores)
+            if has_births:
+                notice(posterior, piece, scores, begin, executor, monitor)
 
     @staticmethod
     def _next_part(reservoir: Reservoir, n_left: int, batch_size: int) -> int:

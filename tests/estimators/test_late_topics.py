@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import skbnp
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import HDP
-from skbnp.estimators import SplitMerge, _hdp
+from skbnp.estimators import SplitMerge
 from skbnp.models.hdp import late_topics, reservoir
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 
@@ -105,15 +105,15 @@ def test_documents_that_judge_refuse_topics_of_chosen_ones(monkeypatch):
 
 def test_documents_that_judge_stay_as_they_are(monkeypatch):
     """Those predicted badly are kept afterwards, to propose other topics from."""
-    judged = []
+    judged, judge_proposal = [], late_topics.judge_proposal
 
     def judge(posterior, surprises, X, *given):
         before = X.toarray()
-        result = late_topics.judge_proposal(posterior, surprises, X, *given)
+        result = judge_proposal(posterior, surprises, X, *given)
         judged.append((X.toarray() == before).all())
         return result
 
-    monkeypatch.setattr(_hdp, "judge_proposal", judge)
+    monkeypatch.setattr(late_topics, "judge_proposal", judge)
     learn(HDP(2, random_state=0), plant(900, seed=1)[0], 100)
     assert judged
     assert all(judged)

@@ -12,7 +12,7 @@ topics share most words, or documents repeat few words, where more iterations ar
 needed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -260,14 +260,22 @@ def _posterior_step(
     return _ZeroOrderStep(weights, state.doc_prior, SHORT_STOP, words), batch
 
 
-def score_documents(posterior: Posterior, X: sp.csr_array, executor: Executor) -> Array:
+def score_documents(
+    posterior: Posterior,
+    X: sp.csr_array,
+    executor: Executor,
+    without: Sequence[int] = (),
+) -> Array:
     """Log probability of the tokens of documents that have some, nats per token.
 
     Under their own expected proportions: too good, but alike for all documents that
-    nothing was learned from.
+    nothing was learned from. Topics of the columns `without` are left out.
     """
     state, topic_words = posterior.state, posterior.global_stats.topic_words
     topics, prior = MeanTopics.of(topic_words, state.topic_word_prior), state.doc_prior
+    if without:
+        prior = prior.copy()
+        prior[list(without)] = 0.0
     theta = fold_in(topics, prior, X, executor).toarray() + prior
     rest = np.full(len(theta), state.doc_concentration * state.weights[-1])
     total = theta.sum(axis=1) + rest

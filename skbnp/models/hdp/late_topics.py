@@ -13,7 +13,7 @@ by it, and is dropped if it takes too long.
 All of it costs some visits of the kept documents, and one of each document that judges.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,14 +22,16 @@ from numpy.typing import NDArray
 
 from skbnp.inference.edits import Birth, apply
 from skbnp.inference.executor import Executor
+from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
-from skbnp.models.hdp.fold_in import MeanTopics, fold_in, mix
+from skbnp.models.hdp.fold_in import MeanTopics, fold_in, mix, score_documents
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.surprises import Proposal, Surprises
+from skbnp.models.hdp.surprises import Proposal, Surprises, matched
 from skbnp.rows.splits import deal_tokens
 from skbnp.rows.word_sums import rows_of
+from skbnp.utils.random import Purpose, stream
 
-__all__ = ["judge_proposal", "propose"]
+__all__ = ["notice"]
 
 Array = NDArray[np.float64]
 
@@ -103,18 +105,61 @@ def _mixture(
     observed: sp.csr_array,
     predicted: sp.csr_array,
     executor: Executor,
+    without: Sequence[int] = (),
 ) -> Mixture:
-    """Return entries of `predicted` under topics that are folded in to `observed`."""
+    """Return entries of `predicted` under topics that are folded in to `observed`.
+
+    All topics but those of the columns `without`.
+    """
     state = posterior.state.for_prediction
     topics = MeanTopics.of(posterior.global_stats.topic_words, state.topic_word_prior)
-    theta = fold_in(topics, state.doc_prior, observed, executor).toarray()
-    theta += state.doc_prior
+    prior = state.doc_prior.copy()
+    prior[list(without)] = 0.0
+    theta = fold_in(topics, prior, observed, executor).toarray() + prior
     rest = state.doc_concentration * state.weights[-1]
     total = theta.sum(axis=1) + rest
     rows = rows_of(predicted.indptr).astype(np.intp)
     old = (mix(theta, topics, predicted) + rest / predicted.shape[1]) / total[rows]
     words = predicted.indices.astype(np.intp)
     return Mixture(rows, words, predicted.data, old, predicted.shape[0])
+
+
+# -- a call -------------------------------------------------------------------------
+
+
+def notice(
+    posterior: HDPPosterior,
+    X: sp.csr_array,
+    scores: Array,
+    place: int,
+    executor: Executor,
+    monitor: Monitor,
+) -> None:
+    """Let documents judge proposals before they are learned from; propose more.
+
+    `scores` are of the documents `X`, (n_docs,), and `place` their place in a call.
+    """
+    entropy, reservoir = posterior.seed_entropy, posterior.reservoir
+    assert reservoir is not None
+    surprises = posterior.surprises or Surprises.empty(X.shape[1])
+    if surprises.proposal is not None:
+        born = surprises.born
+        rng = stream(entropy, Purpose.MOVE, posterior.n_steps, 1 + place)
+        surprises = judge_proposal(posterior, surprises, X, rng, executor, monitor)
+        if surprises.born != born:
+            posterior.trials = None  # of topics without these
+    without = _young_columns(posterior, surprises)
+    if without:  # they are to be learned anew from all of their documents
+        scores = score_documents(posterior, X, executor, without)
+    bad = reservoir.select_learned(X[reservoir.are_outliers(scores)], entropy)
+    surprises = surprises.with_documents(bad)
+    surprises = surprises.aged(X.shape[0], MOST_JUDGES, posterior.ids)
+    is_surprised = reservoir.is_surprised
+    is_free = posterior.trials is None or is_surprised
+    if is_free and surprises.is_due(is_surprised or bool(surprises.young)):
+        surprises = propose(posterior, surprises, executor)
+        posterior.reservoir = reservoir.reset_surprise()
+    posterior.surprises = surprises
 
 
 # -- proposals ----------------------------------------------------------------------
@@ -128,7 +173,8 @@ def propose(
     some = posterior.global_stats.topic_words.seen.among(np.unique(X.indices))
     X = X[:, some]
     whole = sp.csr_array((X.data, some[X.indices], X.indptr), surprises.counts.shape)
-    mixture = _mixture(posterior, whole, whole, executor)
+    without = _young_columns(posterior, surprises)
+    mixture = _mixture(posterior, whole, whole, executor, without)
     mixture = mixture._replace(words=X.indices.astype(np.intp))
     n_words, prior = X.shape[1], posterior.state.topic_word_prior
     n_features = surprises.counts.shape[1]
@@ -158,20 +204,53 @@ def propose(
     n_topics = int(min(MOST_TOPICS, X.shape[0] // DOCS_PER_TOPIC, limit))
     seeds = _seeds(parts, n_topics)
     if len(seeds) == 0:
-        return surprises.proposed(None)
+        return surprises.proposed(None, SAME)
     starts = parts[seeds].toarray() + 0.1 * one / len(seeds)
     sums, tokens = learn(topics_of(starts), ROUNDS)
     while len(joined := _joined(sums)) < len(sums):
         sums, tokens = learn(topics_of(joined), ROUNDS_OF_ONE)
     kept = _large(tokens)
     if len(kept) == 0:
-        return surprises.proposed(None)
-    topics = sp.csr_array(sums[kept])
+        return surprises.proposed(None, SAME)
+    new = _relearn(posterior, without, sums[kept], some)
+    topics = sp.csr_array(sums[kept][new])
     columns = some[topics.indices]
-    topics = sp.csr_array(
-        (topics.data, columns, topics.indptr), (len(kept), n_features)
-    )
-    return surprises.proposed(Proposal.of(topics))
+    topics = sp.csr_array((topics.data, columns, topics.indptr), (len(new), n_features))
+    return surprises.proposed(topics, SAME)
+
+
+def _relearn(
+    posterior: HDPPosterior, young: list[int], sums: Array, some: NDArray[np.intp]
+) -> list[int]:
+    """Put topics learned anew in the place of young ones; return all others.
+
+    `sums` are of the words `some`, (T, n_words); `young` are columns. A young topic
+    began with few documents of its own, and may stand for two topics.
+    """
+    topic_words = posterior.global_stats.topic_words
+    if not young:
+        return list(range(len(sums)))
+    before = topic_words.rows(some)[:, young].T
+    units = [
+        rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+        for rows in (sums, before)
+    ]
+    pairs = matched(units[0] @ units[1].T, SAME)
+    with commit():
+        for new, old in pairs:
+            whole = np.zeros(topic_words.shape[0])
+            whole[some] = sums[new]
+            column = whole[topic_words.seen.words]
+            column *= topic_words.total[young[old]] / column.sum()
+            topic_words.put(young[old], column)
+    taken = {new for new, _ in pairs}
+    return [new for new in range(len(sums)) if new not in taken]
+
+
+def _young_columns(posterior: HDPPosterior, surprises: Surprises) -> list[int]:
+    """Columns of topics that proposals may replace."""
+    columns = posterior.columns
+    return [columns[name] for name, _ in surprises.young if name in columns]
 
 
 def _seeds(parts: sp.csr_array, n_topics: int) -> list[int]:
@@ -239,43 +318,46 @@ def judge_proposal(
     if len(judges) == 0:
         return surprises
     shares = mixture(observed, observed).shares(topics, ROUNDS)
-    judged = mixture(observed, held_out)
-    parts = shares[judged.rows]
-    parts *= np.column_stack([judged.old, topics[:, judged.words].T])
-    whole = parts.sum(axis=1)
-    without = (whole[:, None] - parts[:, 1:]) / (1.0 - shares[judged.rows, 1:])
-    logs = judged.counts[:, None] * np.log(whole[:, None] / without)
-    gains = _row_sums(logs, judged.rows, judged.n_docs)
+    gains = _gains(mixture(observed, held_out), shares, topics)
     proposal = proposal.judged(gains, shares[:, 1:])
     limit = int(posterior.max_components - posterior.state.n_components)
-    is_early = proposal.n_judges < FEWEST_JUDGES
-    chosen = np.flatnonzero(_needed(proposal))[: 0 if is_early else limit]
+    chosen = np.flatnonzero(_needed(proposal))[:limit]
     if len(chosen):
         give_birth(posterior, proposal, chosen)
-        posterior.recount(monitor)
         born = posterior.ids[len(posterior.ids) - len(chosen) :]
         surprises = surprises.accepted(born)
-    left = proposal.without(chosen)
-    if len(left.gains) == 0:
-        return replace(surprises, proposal=None)
-    if proposal.n_judges >= MOST_JUDGES:
+        posterior.recount(monitor)
+    is_left = proposal.n_judges < MOST_JUDGES
+    is_left[chosen] = False
+    if not (is_left.any() or len(chosen)):
         return surprises.rejected()
-    return replace(surprises, proposal=left)
+    return surprises.left(proposal.take(is_left))
+
+
+def _gains(mixture: Mixture, shares: Array, topics: Array) -> Array:
+    """Nats that each document gains by each of some topics, (n_docs, T)."""
+    parts = shares[mixture.rows]
+    parts *= np.column_stack([mixture.old, topics[:, mixture.words].T])
+    whole = parts.sum(axis=1)
+    without = (whole[:, None] - parts[:, 1:]) / (1.0 - shares[mixture.rows, 1:])
+    logs = mixture.counts[:, None] * np.log(whole[:, None] / without)
+    return _row_sums(logs, mixture.rows, mixture.n_docs)
 
 
 def _needed(proposal: Proposal) -> NDArray[np.bool_]:
     """Tell topics by which documents gain clearly."""
-    n, gains = max(proposal.n_judges, 1), proposal.gains
+    n, gains = np.maximum(proposal.n_judges, 1), proposal.gains
     spread = proposal.squares - gains**2 / n
-    error = np.sqrt(np.maximum(spread, 0.0) * n / max(n - 1, 1))
-    return gains > np.maximum(LEAST_GAIN, ERRORS * error)
+    error = np.sqrt(np.maximum(spread, 0.0) * n / np.maximum(n - 1, 1))
+    is_clear = gains > np.maximum(LEAST_GAIN, ERRORS * error)
+    return is_clear & (proposal.n_judges >= FEWEST_JUDGES)
 
 
 def give_birth(
     posterior: HDPPosterior, proposal: Proposal, chosen: NDArray[np.intp]
 ) -> None:
     """Begin topics with the share of the stream that the judges give them."""
-    shares = np.minimum(proposal.shares[chosen] / proposal.n_judges, MOST_SHARE)
+    shares = np.minimum(proposal.shares[chosen] / proposal.n_judges[chosen], MOST_SHARE)
     words = posterior.global_stats.topic_words
     columns = proposal.topics[chosen].toarray()[:, words.seen.words]
     columns /= columns.sum(axis=1, keepdims=True)

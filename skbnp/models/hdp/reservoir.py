@@ -24,7 +24,7 @@ MARGIN = 1.1
 FEWEST_DOCS = 1000
 #: Documents of a part of a call whose scores are recorded, at most, and those that a
 #: record needs before it tells what is usual.
-SCORED, FEWEST_SCORED = 200, 100
+SCORED, FEWEST_SCORED = 100, 100
 #: Standard errors that a call may score below the record each time, and those beyond
 #: these that in all make other numbers of topics due.
 SLACK, SURPRISE = 0.5, 4.0

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from skbnp.utils.sparse import with_columns
 
-__all__ = ["Proposal", "Surprises"]
+__all__ = ["Proposal", "Surprises", "matched"]
 
 Array = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ class Proposal:
     """Topics on trial, and what documents have gained by each so far."""
 
     topics: sp.csr_array  # (T, V) expected counts
-    n_judges: int
+    n_judges: NDArray[np.intp]  # (T,) documents
     gains: Array  # (T,) sum over documents, nats
     squares: Array  # (T,) sum of squares
     shares: Array  # (T,) sum of the shares of documents
@@ -34,8 +34,8 @@ class Proposal:
     @classmethod
     def of(cls, topics: sp.csr_array) -> "Proposal":
         """Return topics that no document has judged."""
-        zeros = np.zeros(topics.shape[0])
-        return cls(topics, 0, zeros, zeros, zeros)
+        gains, squares, shares = np.zeros((3, topics.shape[0]))
+        return cls(topics, np.zeros(topics.shape[0], np.intp), gains, squares, shares)
 
     def judged(self, gains: Array, shares: Array) -> "Proposal":
         """Return one that further documents have judged, both (n_docs, T)."""
@@ -47,11 +47,45 @@ class Proposal:
             shares=self.shares + shares.sum(axis=0),
         )
 
-    def without(self, chosen: NDArray[np.intp]) -> "Proposal":
-        """Return one of the other topics."""
-        left = np.delete(np.arange(len(self.gains)), chosen)
-        parts = self.gains[left], self.squares[left], self.shares[left]
-        return Proposal(self.topics[left], self.n_judges, *parts)
+    def take(self, some: NDArray[np.intp] | NDArray[np.bool_]) -> "Proposal":
+        """Return one of some of the topics."""
+        return Proposal(
+            self.topics[some],
+            self.n_judges[some],
+            self.gains[some],
+            self.squares[some],
+            self.shares[some],
+        )
+
+    def continued_by(self, topics: sp.csr_array, least: float) -> "Proposal":
+        """Return one of topics learned anew, which keep what judges said of old ones.
+
+        Each old topic is continued by the nearest new one, of a cosine of `least`.
+        """
+        cosines = np.asarray((_unit(topics) @ _unit(self.topics).T).todense())
+        result = Proposal.of(topics)
+        for new, old in matched(cosines, least):
+            result.n_judges[new] = self.n_judges[old]
+            result.gains[new] = self.gains[old]
+            result.squares[new] = self.squares[old]
+            result.shares[new] = self.shares[old]
+        return result
+
+
+def matched(cosines: Array, least: float) -> list[tuple[int, int]]:
+    """Return disjoint pairs (row, column) of the largest cosines from `least` on."""
+    left, pairs = cosines.copy(), list[tuple[int, int]]()
+    while left.size and left.max() >= least:
+        row, column = divmod(int(np.argmax(left)), left.shape[1])
+        pairs.append((row, column))
+        left[row], left[:, column] = -1.0, -1.0
+    return pairs
+
+
+def _unit(rows: sp.csr_array) -> sp.csr_array:
+    """Rows of length one."""
+    norm = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+    return sp.csr_array(sp.diags_array(1.0 / np.maximum(norm, 1e-300)) @ rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +97,8 @@ class Surprises:
     n_wait: int = FIRST_WAIT  # new ones that make a proposal due
     proposal: Proposal | None = None
     born: tuple[int, ...] = ()  # ids of topics that began so, in order
+    #: Ids of those that proposals may replace, and documents scored since they began.
+    young: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def empty(cls, n_words: int) -> "Surprises":
@@ -78,13 +114,18 @@ class Surprises:
 
     def is_due(self, is_surprised: bool) -> bool:
         """Whether to propose topics; soon where scores have fallen."""
-        n_wait = WAIT_OF_SURPRISE if is_surprised else self.n_wait
-        return self.proposal is None and self.n_new >= n_wait
+        return self.n_new >= (WAIT_OF_SURPRISE if is_surprised else self.n_wait)
 
-    def proposed(self, proposal: Proposal | None) -> "Surprises":
+    def proposed(self, topics: sp.csr_array | None, least: float) -> "Surprises":
         """Return one with topics on trial, or without if there were none to propose."""
-        tried = replace(self, proposal=proposal, n_new=0)
-        return tried if proposal is not None else tried.rejected()
+        tried = replace(self, n_new=0)
+        if topics is None:
+            return tried.rejected()
+        if topics.shape[0] == 0:
+            return replace(tried, proposal=None)
+        if self.proposal is None:
+            return replace(tried, proposal=Proposal.of(topics))
+        return replace(tried, proposal=self.proposal.continued_by(topics, least))
 
     def rejected(self) -> "Surprises":
         """Return one that waits for longer."""
@@ -92,9 +133,29 @@ class Surprises:
         return replace(self, proposal=None, n_wait=n_wait)
 
     def accepted(self, ids: NDArray[np.intp]) -> "Surprises":
-        """Return one without documents, which topics that were born explain."""
-        empty = replace(self.empty(self.counts.shape[1]), proposal=self.proposal)
-        return replace(empty, born=(*self.born, *ids.tolist()))
+        """Return one that has found topics: there may be more of them."""
+        names = tuple(ids.tolist())
+        young = (*self.young, *((name, 0) for name in names))
+        born = (*self.born, *names)
+        return replace(self, n_wait=FIRST_WAIT, born=born, young=young)
+
+    def aged(self, n_docs: int, most: int, ids: NDArray[np.intp]) -> "Surprises":
+        """Return one in which topics have become older by documents that were scored.
+
+        Those that have reached `most`, or are not among `ids`, are no longer young.
+        """
+        young = tuple(
+            (name, age + n_docs)
+            for name, age in self.young
+            if age + n_docs < most and name in ids
+        )
+        return replace(self, young=young)
+
+    def left(self, proposal: Proposal) -> "Surprises":
+        """Return one with the topics that are on trial still."""
+        if len(proposal.gains):
+            return replace(self, proposal=proposal)
+        return replace(self, proposal=None)
 
     def widened(self, n_words: int) -> "Surprises":
         """Return the same with further words, which no document has."""
