@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import re
 import sys
 
 import networkx as nx
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from skbnp.models.forms import from_plain, to_plain
 from skbnp.trees import Tree, TreeView
+from skbnp.utils.plain import HOLDS, IS
 
 #: 0 above 1, 2, 3; 1 above 4, 5; 4 above 6; rows by level, ids not in order.
 PARENT = [-1, 0, 0, 0, 1, 1, 4]
@@ -75,6 +78,30 @@ def test_arrays_cannot_be_written_to(view, name, twin):
 def test_copies_are_equal(view, twin):
     assert twin(view) == view
     assert twin(view) != TreeView(PARENT, WEIGHT)
+
+
+def test_a_tree_by_id_calls_its_nodes_by_their_ids_in_texts_and_copies():
+    by_id = TreeView(PARENT, WEIGHT, IDS, by_id=True)
+    assert_array_equal(by_id.numbers, IDS)
+    assert_array_equal(TreeView(PARENT, WEIGHT, IDS).numbers, range(7))
+    assert by_id != TreeView(PARENT, WEIGHT, IDS)
+    rows, ids = (
+        [int(re.search(r"\d+", line)[0]) for line in text.split("\n")]
+        for text in (TreeView(PARENT, WEIGHT, IDS).to_text(), by_id.to_text())
+    )
+    assert ids == [IDS[row] for row in rows] != rows
+    for made in (pickle.loads(pickle.dumps(by_id)), from_plain(to_plain(by_id))):
+        assert made == by_id
+
+
+def test_files_from_before_have_trees_whose_nodes_go_by_row(view):
+    node = to_plain(view)
+    assert node[IS] == "tree-view/2"
+    fields = {name: value for name, value in node[HOLDS].items() if name != "by_id"}
+    older = node | {IS: "tree-view/1", HOLDS: fields}
+    assert from_plain(older) == view
+    with pytest.raises(ValueError, match="by_id"):
+        from_plain(node | {HOLDS: fields})
 
 
 def test_a_tree_publishes_its_rows():
