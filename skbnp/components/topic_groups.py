@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import average
 from scipy.special import gammaln
 
-from skbnp.components.topic_evidence import (
-    Array,
-    Evidence,
-    Ints,
-    Moments,
-    TopicCounts,
-)
+from skbnp.components.topic_evidence import Array, Evidence, Ints, Moments, TopicCounts
 from skbnp.kernels._topic_groups import merge_gains, rising_sums
 
 __all__ = ["Grouping", "group_topics", "linkage"]

@@ -25,11 +25,7 @@ from skbnp.estimators._known_topics import (
     resolve,
     warn_of_heavy,
 )
-from skbnp.estimators._samplers import (
-    TokenCorpus,
-    TopicSampler,
-    best_of,
-)
+from skbnp.estimators._samplers import TokenCorpus, TopicSampler, best_of
 from skbnp.estimators._saved import (
     check_array,
     check_concentrations,

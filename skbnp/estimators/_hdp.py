@@ -45,11 +45,7 @@ from skbnp.models.hdp.burstiness import (
 )
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
-from skbnp.models.hdp.cross_fit import (
-    CrossFittedTrials,
-    has_few_tokens,
-    hold_out_each,
-)
+from skbnp.models.hdp.cross_fit import CrossFittedTrials, has_few_tokens, hold_out_each
 from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_documents
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_priors import HIGHEST_CONCENTRATION
@@ -875,11 +871,7 @@ class HDP(VariationalTopicModel):
 
             n_visits -= BEGIN_COST * len(held_out.docs)
             trials = begin_on_sample(
-                posterior,
-                learner,
-                held_out,
-                moves,
-                **self._learned_by_trials,
+                posterior, learner, held_out, moves, **self._learned_by_trials
             )
         else:
             trials = trials.resumed(local_step)

@@ -538,10 +538,7 @@ class TopicSampler(TopicModelMixin, Sampler):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Sample topics of all documents.
 
@@ -586,10 +583,7 @@ class TopicSampler(TopicModelMixin, Sampler):
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Sample topics of a chunk of documents, given the counts of those before.
 

@@ -488,10 +488,7 @@ class CountModel(TopicModelMixin, MinibatchEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Learn topics from all documents.
 
@@ -530,10 +527,7 @@ class CountModel(TopicModelMixin, MinibatchEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self,
-        X: MatrixLike,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Learn from a chunk of a stream: one online update per `batch_size` documents.
 

@@ -6,6 +6,7 @@ attribute changes nothing here. If fields are added, removed or get another mean
 version of the tag goes up.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,21 +103,12 @@ def _csr(
     return made
 
 
-def _state_of_corpus(corpus: TreeCorpus) -> dict[str, Any]:
-    names = ("X", "size", "scale", "memos")
-    return {name: getattr(corpus, name) for name in names}
-
-
 def _tree_corpus(
     X: sp.csr_array, size: int | None, scale: float, memos: list[DocPaths]
 ) -> TreeCorpus:
     corpus = TreeCorpus(X, size, scale)
     corpus.memos = memos
     return corpus
-
-
-def _state_of_generator(generator: np.random.RandomState) -> dict[str, Any]:
-    return dict(generator.get_state(legacy=False))
 
 
 def _generator(**state: Any) -> np.random.RandomState:
@@ -138,7 +130,7 @@ register(
     np.random.RandomState,
     types=dict.fromkeys(("bit_generator", "state", "has_gauss", "gauss"), object),
     make=_generator,
-    state=_state_of_generator,
+    state=lambda generator: dict(generator.get_state(legacy=False)),
 )
 
 # Trees, and settings of users: their constructors check them.
@@ -188,19 +180,15 @@ register(
     state=KnownWordTopics.__getstate__,
 )
 register("level-priors/1", LevelPriors, "concentration level_prior topic_prior seen")
+NO_TRIALS = {"surprises": None, "trials": None}
 register(
     "hdp-posterior/3",
     HDPPosterior,
     POSTERIOR + " trials_ended move_records reservoir alike "
     "is_cross_fitted surprises trials",
     older={
-        "hdp-posterior/1": {
-            "alike": None,
-            "is_cross_fitted": False,
-            "surprises": None,
-            "trials": None,
-        },
-        "hdp-posterior/2": {"surprises": None, "trials": None},
+        "hdp-posterior/1": {"alike": None, "is_cross_fitted": False, **NO_TRIALS},
+        "hdp-posterior/2": NO_TRIALS,
     },
 )
 register(
@@ -217,21 +205,14 @@ register(
     "weights doc_concentration corpus_concentration topic_word_prior burstiness "
     "by_tables prediction_concentration",
 )
-register(
-    "hdp-collapsed/1",
-    CollapsedHDP,
-    "learn_concentrations learn_topic_prior corpus_prior doc_prior",
-)
+HDP_PRIORS = "learn_concentrations learn_topic_prior corpus_prior doc_prior"
+register("hdp-collapsed/1", CollapsedHDP, HDP_PRIORS)
 register(
     "hdp-collapsed-stats/1",
     CollapsedStats,
     "topic_words tables length_slope log_predictive n_tokens",
 )
-register(
-    "hdp-mean-field/1",
-    DirectHDP,
-    "learn_concentrations learn_topic_prior corpus_prior doc_prior",
-)
+register("hdp-mean-field/1", DirectHDP, HDP_PRIORS)
 register(
     "hdp-mean-field-stats/1",
     HDPStats,
@@ -246,11 +227,7 @@ register(
 )
 register("hdp-move-records/1", MoveRecords, "idle pairs pairs_on_hold waits credit")
 register("hdp-merge-evidence/1", Evidence, "n_docs gain square check_at")
-register(
-    "hdp-sticks/1",
-    StickHDP,
-    "n_tables learn_concentrations learn_topic_prior corpus_prior doc_prior",
-)
+register("hdp-sticks/1", StickHDP, "n_tables " + HDP_PRIORS)
 register(
     "hdp-sticks-state/1",
     StickState,
@@ -379,44 +356,35 @@ register("slice-sample/1", TreeSample, "epoch log_joint chain step past_weight")
 
 TREE_CORPUS = {"X": object, "size": int | None, "scale": float, "memos": list[DocPaths]}
 # What a fit that goes on has learned, and what its moves and trials wait for.
-register(
+learned = partial(register, checked=False)
+learned(
     "learner/1",
     Learner,
     "posterior corpus schedule local_step statistics_cache moves warm_up n_passes",
-    checked=False,
 )
-register(
+learned(
     "monitor/1",
     Monitor,
     "verbose last_message history criterion parts_name unit tol size least_change "
     "change n_passes last start",
-    checked=False,
 )
 register("no-moves/1", Moves, "")
 register("prune-unused/1", EndUnused, "moves")
 register("learn-burstiness/1", LearnBurstiness, "moves")
-register("bound-moves/1", ExactMoves, "moves pairs pairs_on_hold", checked=False)
-register("minibatch-moves/1", MinibatchMoves, "moves compares_pairs", checked=False)
-register(
-    "printed-moves/1",
-    PrintedMoves,
-    "moves compares_pairs columns weights",
-    checked=False,
-)
-register("rejections/1", Rejections, "waits", checked=False)
-register("tree-edits/1", TreeEdits, "moves rejections ends_idle", checked=False)
-register("online-tree-edits/1", OnlineTreeEdits, "n_docs_counted moves", checked=False)
-register(
+learned("bound-moves/1", ExactMoves, "moves pairs pairs_on_hold")
+learned("minibatch-moves/1", MinibatchMoves, "moves compares_pairs")
+learned("printed-moves/1", PrintedMoves, "moves compares_pairs columns weights")
+learned("rejections/1", Rejections, "waits")
+learned("tree-edits/1", TreeEdits, "moves rejections ends_idle")
+learned("online-tree-edits/1", OnlineTreeEdits, "n_docs_counted moves")
+learned(
     "component-edits/1",
     ComponentEdits,
     "moves rejections groups_only tol grows has_grown n_refused has_ended best "
     "has_begun rival",
-    checked=False,
 )
 register(
-    "component-rival/1",
-    Rival,
-    "posterior assignments rest_stats proposal attempted",
+    "component-rival/1", Rival, "posterior assignments rest_stats proposal attempted"
 )
 register(
     "component-proposal/1",
@@ -428,11 +396,10 @@ register("document-starts/1", DocumentStarts, "starts")
 register("hdp-tables/1", Tables, "limits tokens table_limits topics phi zeta")
 register("running-average/1", RunningAverage, "documents")
 register("word-rows/1", WordRows, "words values")
-register(
+learned(
     "hdp-collapsed-cache/1",
     CollapsedCache,
     "n_forgetting n_passes parts document_weights",
-    checked=False,
 )
 register(
     "hdp-collapsed-part/1",
@@ -440,33 +407,28 @@ register(
     "stats",
     types={"stats": CollapsedStats | NestedStats},
 )
-register(
-    "hdp-mean-field-cache/1",
-    MeanFieldCache,
-    "n_forgetting n_passes parts",
-    checked=False,
-)
+learned("hdp-mean-field-cache/1", MeanFieldCache, "n_forgetting n_passes parts")
 register("hdp-mean-field-part/1", MeanFieldMemo, "stats doc_topic n_tokens losses")
-register("path-cache/1", PathCache, "corpus rest_stats is_exact", checked=False)
+learned("path-cache/1", PathCache, "corpus rest_stats is_exact")
 register(
     "path-assignments/1",
     DocPaths,
     "limits stubs shares levels pairs tokens entropies bounds",
 )
-register("component-cache/1", RowCache, "scale rest_stats assignments", checked=False)
+learned("component-cache/1", RowCache, "scale rest_stats assignments")
 register(
     "component-assignments/1",
     ComponentMemo,
     "limits stubs shares means moments entropies bounds",
 )
-register("corpus/1", Corpus, "X", checked=False)
+learned("corpus/1", Corpus, "X")
 register(
     "tree-corpus/1",
     TreeCorpus,
     "X size scale assignments",
     TREE_CORPUS,
     make=_tree_corpus,
-    state=_state_of_corpus,
+    state=lambda corpus: {name: getattr(corpus, name) for name in TREE_CORPUS},
 )
 register("batch-schedule/1", BatchSchedule, "n_rows n_parts scale n_joint")
 register(
@@ -508,47 +470,35 @@ register(
         "held-out-trials/3": {"is_halving": False, "may_reduce": True},
     },
 )
-register(
-    "stream-trials/1",
-    StreamTrials,
-    TRIALS + " missed",
-    checked=False,
-)
-register(
+learned("stream-trials/1", StreamTrials, TRIALS + " missed")
+learned(
     "cross-fitted-trials/1",
     CrossFittedTrials,
     "posterior held_out make moves n_carried trials",
-    checked=False,
 )
-register(
+learned(
     "held-out-trial/1",
     Trial,
     "kind learner monitor n_started prior_started n_changes prior_falls n_passes "
     "logs prediction",
-    checked=False,
 )
-register(
+learned(
     "bound-trials/1",
     BoundTrials,
     "run moves passes_left posterior candidate candidate_passes n_trials n_rejected",
-    checked=False,
 )
-register("bound-trial/1", Run, "learner bound rise", checked=False)
-register("broadcast/1", Broadcast, "content name", checked=False)
+learned("bound-trial/1", Run, "learner bound rise")
+learned("broadcast/1", Broadcast, "content name")
 register("row-broadcast/1", LastBroadcast, "broadcast edits")
 register("row-assignments/1", Memo, "nodes weights scores rest step")
 register("row-edit/1", Edit, "records rows assignments")
 register("row-inputs/1", Sight, "table drift seen")
 register("row-drift/1", Drift, "step sums")
 register(
-    "row-nodes/1",
-    NodeTable,
-    "tree ids directions log_weights concentration naturals",
+    "row-nodes/1", NodeTable, "tree ids directions log_weights concentration naturals"
 )
 register(
-    "row-naturals/1",
-    Naturals,
-    "lengths mean_lengths shares spreads slopes dimension",
+    "row-naturals/1", Naturals, "lengths mean_lengths shares spreads slopes dimension"
 )
 register("row-edit-attach/1", records.Attach, "node old parent")
 register("row-edit-birth/1", records.Birth, "target new ids change")

@@ -84,11 +84,7 @@ class Archive:
 
 
 def write_archive(
-    path: Path,
-    label: Mapping[str, str],
-    content: object,
-    *,
-    keep: Path | None = None,
+    path: Path, label: Mapping[str, str], content: object, *, keep: Path | None = None
 ) -> None:
     """Write containers, numbers and arrays; the file is whole, or as it was.
 

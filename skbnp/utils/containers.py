@@ -26,10 +26,7 @@ LEAST_COUNT = 1e-305
 #: Units that are not counts, and that NumPy would turn into numbers without a word.
 _TIMES = frozenset("mM")
 #: What scikit-learn checks and converts.
-_COUNTS: dict[str, Any] = {
-    "accept_sparse": "csr",
-    "dtype": [np.float64, np.float32],
-}
+_COUNTS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
 def row_totals(X: MatrixLike) -> NDArray[np.float64]:

@@ -14,15 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval,
-    Options,
-    StrOptions,
-)
-from sklearn.utils.validation import (
-    _check_sample_weight as check_sample_weight,
-)
+from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import (
     _get_feature_names,
     check_is_fitted,

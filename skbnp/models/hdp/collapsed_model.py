@@ -161,11 +161,7 @@ class CollapsedHDP(HDPModel[CollapsedStats]):
         )
 
     def add(
-        self,
-        state: HDPState,
-        global_stats: CollapsedStats,
-        words: Array,
-        shares: Array,
+        self, state: HDPState, global_stats: CollapsedStats, words: Array, shares: Array
     ) -> tuple[HDPState, CollapsedStats]:
         """Add topics that have a share of all tokens and tables from now on.
 

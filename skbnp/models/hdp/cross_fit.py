@@ -347,7 +347,7 @@ class CrossFittedTrials:
 
 def run_to_end(trials: HeldOutTrials) -> None:
     """Make all passes before those over everything."""
-    beside = discarding(trials.posterior.model.criterion)
+    beside = discarding()
     while trials.final is None:
         trials.one_pass(beside)
 

@@ -21,16 +21,8 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
-from skbnp.models.hdp.burstiness import (
-    Burstiness,
-)
-from skbnp.models.hdp.fold_in import (
-    PART_SIZE,
-    MeanTopics,
-    fold_in,
-    fold_in_tables,
-    mix,
-)
+from skbnp.models.hdp.burstiness import Burstiness
+from skbnp.models.hdp.fold_in import PART_SIZE, MeanTopics, fold_in, fold_in_tables, mix
 from skbnp.rows.splits import deal_tokens
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.parts import row_parts

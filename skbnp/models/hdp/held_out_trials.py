@@ -1,15 +1,12 @@
 """Trials of other numbers of topics, judged by held-out documents, and what follows.
 
-Topics are learned from all documents but a few that are held out. Then a candidate with
-three times as many topics learns as long, beside the model, and replaces it if it
-predicts these documents better; and so on while nearly all topics find documents. The
-model goes on learning as long as it then predicts better: which topics are needed shows
-when they have formed. Then topics explain tables alone, if that predicts no worse, and
-those that prediction does not miss are merged or end, some at a time, as long as what
-is left predicts alike. In the end everything is learned
-from, the held-out documents, too, with steps as from a start: beside the model, until
-that is as good. The topic prior, if it is learned, is the one under which words of
-these documents are predicted best from their other words.
+Topics are learned from all documents but a few that are held out. Candidates with three
+times as many topics learn as long, and replace the model if they predict these better,
+while nearly all topics live. The model learns on as long as it then predicts better;
+topics explain tables alone, if that predicts no worse; topics that prediction does not
+miss are merged or end, some at a time. In the end everything is learned from, beside
+the model, with steps as from a start. The topic prior, if it is learned, is the one
+under which words of held-out documents are predicted best from their other words.
 """
 
 from collections.abc import Callable
@@ -72,9 +69,8 @@ MOST_STEPS = 5
 BUDGET = 0.001
 #: A reduction of a smaller share of the topics is the last.
 FEW = 0.03
-#: Runs that births are compared with when half of their passes are made: these are
-#: many, and often fall behind. Of others half of the passes cost hardly more than it
-#: takes to judge them.
+#: Runs that are judged when half of their passes are made, too: births are many, and
+#: often fall behind.
 COMPARED_AT_HALF = ("start", "births", "merge of all")
 #: Reductions that there must be time for after the model has gone on.
 REDUCTIONS = 2
@@ -96,14 +92,19 @@ class Trial:
     result: Prediction | None = None  # after the last pass, until it is used
 
     @property
-    def n_topics(self) -> int:
-        """Topics that are left."""
-        return self.learner.posterior.state.n_components
+    def posterior(self) -> HDPPosterior:
+        """What is learned."""
+        return self.learner.posterior
 
     @property
-    def n_before(self) -> int:
-        """Topics before a reduction."""
-        return self.n_started + self.n_changes
+    def executor(self) -> Executor:
+        """Threads."""
+        return self.learner.local_step.executor
+
+    @property
+    def n_topics(self) -> int:
+        """Topics that are left."""
+        return self.posterior.state.n_components
 
     @property
     def alive(self) -> float:
@@ -111,50 +112,30 @@ class Trial:
 
         A rough estimate: as many times more live as the topic prior is smaller.
         """
-        prior = self.learner.posterior.state.topic_word_prior
+        prior = self.posterior.state.topic_word_prior
         fall = max(self.prior_started / prior, 1.0)
         return min(fall * self.n_topics / self.n_started, 1.0)
 
 
 @dataclass(eq=False, repr=False)
 class HeldOutTrials:
-    """Passes without held-out documents, those of candidates between, then over all.
+    """Passes without held-out documents, those of candidates between, then over all."""
 
-    Parameters
-    ----------
-    learner : Learner
-        At its start, over the documents that are not held out.
-    held_out : HeldOut
-    moves : SplitMerge
-    passes_left : int
-        No trial begins that could not be completed.
-    finish : callable or None
-        Makes the learner over everything from what was held out, a posterior and its
-        learner. None: that which is left goes on.
-    n_final_passes : int
-        Passes over everything in the end, the first half of them beside the model: then
-        scores are level, or nearly so.
-    folds_words : bool
-        Whether the topic prior is learned, too: each state is judged under the one that
-        suits it.
-    prior_limit : float
-        Largest topic prior that is learned until topics have grown: under the one that
-        suits few topics, many would not live.
-    length : int
-        Passes of a run; 0 for those that `moves` ask for.
-    """
-
-    learner: InitVar[OnlineLearner]
+    learner: InitVar[OnlineLearner]  # at its start, over documents not held out
     held_out: HeldOut
     moves: SplitMerge
-    passes_left: int
+    passes_left: int  # no trial begins that could not be completed
+    #: Makes the learner over everything from what was held out, a posterior and its
+    #: learner. None: that which is left goes on.
     finish: Callable[[HeldOut, HDPPosterior, OnlineLearner], PassLearner] | None
     _: KW_ONLY
-    n_final_passes: int
-    folds_words: bool = False
+    n_final_passes: int  # over everything, the first half of them beside the model
+    folds_words: bool = False  # whether the topic prior is learned
+    #: Largest topic prior that is learned until topics have grown: under the one that
+    #: suits few topics, many would not live.
     prior_limit: float = HIGHEST
     learns_burstiness: bool = False
-    length: int = 0
+    length: int = 0  # passes of a run; 0 for those that `moves` ask for
     posterior: HDPPosterior = field(init=False)
     n_tokens: Array = field(init=False)  # of each judge
     n_trials: int = 0
@@ -170,17 +151,12 @@ class HeldOutTrials:
     alike: list[int] = field(default_factory=list)  # numbers that predict as well
     is_halving: bool = False  # whether a reduction of more topics was rejected
     may_reduce: bool = True
-    #: Whether nobody reads the posterior between trials.
-    is_unseen: ClassVar[bool] = False
+    is_unseen: ClassVar[bool] = False  # between trials
 
     def __post_init__(self, learner: OnlineLearner) -> None:
         posterior = self.posterior = learner.posterior
-        posterior.state = replace(
-            posterior.state,
-            burstiness=None,
-            by_tables=False,
-            prediction_concentration=0.0,
-        )
+        state = replace(posterior.state, burstiness=None, by_tables=False)
+        posterior.state = replace(state, prediction_concentration=0.0)
         self.length = self.length or self.moves.trial_passes
         self.n_tokens = self.held_out.n_tokens
         self.tries_tables = self.learns_burstiness and self.finish is not None
@@ -216,15 +192,16 @@ class HeldOutTrials:
         run.learner.one_pass(monitor if run is self.model else run.monitor)
         run.n_passes += 1
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
-        may_end = run.kind == "births"
-        executor = run.learner.local_step.executor
         if is_over or (is_half and run.kind in COMPARED_AT_HALF):
-            self._record(run, self._predict(run, executor))
+            self._record(run, self._predict(run))
         elif is_half:
-            self._suit_prior(run, executor)
+            self._suit_prior(run)
         if is_half and not is_over:  # topics change in place
             run.result = None
-        if is_over or (is_half and may_end and self._is_behind(run)):
+            if run.kind == "births":  # may end
+                gain = self._gain(run, self.model.logs)
+                is_over = gain.mean < -gain.error
+        if is_over:
             self._decide(run, monitor)
         return False
 
@@ -232,10 +209,7 @@ class HeldOutTrials:
         """Learn from everything, at first beside the model."""
         n_beside = self.n_final_passes // 2
         is_beside = learner.posterior is not self.posterior
-        criterion = self.posterior.model.criterion
-        is_exact_pass = learner.one_pass(
-            discarding(criterion) if is_beside else monitor
-        )
+        is_exact_pass = learner.one_pass(discarding() if is_beside else monitor)
         self.n_final += 1
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
@@ -254,19 +228,18 @@ class HeldOutTrials:
         run.result = result
         run.logs[run.n_passes] = self.held_out.log_probability(result)
 
-    def _suit_prior(self, run: Trial, executor: Executor) -> None:
+    def _suit_prior(self, run: Trial) -> None:
         """Set the topic prior that suits, if learned."""
         has_grown = run.kind in ("continuation", "reduction", "tables")
         limit = HIGHEST if has_grown else self.prior_limit
-        posterior = run.learner.posterior
         with commit():
-            posterior.global_stats.topic_words.trim()
+            run.posterior.global_stats.topic_words.trim()
         if self.folds:
-            run.prior_falls = suit_prior(self.folds, posterior, limit, executor)
+            run.prior_falls = suit_prior(self.folds, run.posterior, limit, run.executor)
 
-    def _predict(self, run: Trial, executor: Executor) -> Prediction:
+    def _predict(self, run: Trial) -> Prediction:
         """Predict held-out documents, under parameters that suit."""
-        posterior = run.learner.posterior
+        posterior, executor = run.posterior, run.executor
         is_raw = run.kind == "start" and run.n_passes < self.length
         if self.folds and run.kind == "merge of all":  # as words have been judged
             _, prior = self.held_out.log_probability_of_words(
@@ -277,7 +250,7 @@ class HeldOutTrials:
                 posterior.state = replace(posterior.state, topic_word_prior=prior)
                 posterior.follow_prior()
         elif not is_raw:  # topics of a start must form first
-            self._suit_prior(run, executor)
+            self._suit_prior(run)
         if is_raw:
             return self.held_out.predict(posterior, executor)
         return suited_prediction(self.held_out, posterior, executor, self.knows_repeats)
@@ -290,20 +263,13 @@ class HeldOutTrials:
         judges = OTHERS if run.kind == "reduction" else slice(None)
         return compare(new[judges], old[judges], self.n_tokens[judges])
 
-    def _is_behind(self, run: Trial) -> bool:
-        gain = self._gain(run, self.model.logs)
-        return gain.mean < -gain.error
-
     def _is_no_better_than_words(self, run: Trial) -> bool:
         """Whether the frequencies of words predict as well as all topics.
 
-        They may be worse by half of what the merge of all topics is allowed to lose, so
-        that it is then accepted. Where documents explain their repeats, topics alone
-        must say so, too: what long documents have shown predicts all that is to come.
+        Or worse by half of what the merge of all topics may lose. If documents explain
+        their repeats, without these, too: long documents have shown all their words.
         """
-        posterior = run.learner.posterior
-        executor = run.learner.local_step.executor
-        logs = run.logs[run.n_passes]
+        posterior, executor, logs = run.posterior, run.executor, run.logs[run.n_passes]
         for burstiness in dict.fromkeys((posterior.state.burstiness, None)):
             words, _ = self.held_out.log_probability_of_words(
                 burstiness, posterior, executor, learns_prior=self.folds_words
@@ -328,30 +294,29 @@ class HeldOutTrials:
         accepted = self._is_accepted(run, gain)
         self._report(run, gain, accepted, monitor)
         self._note_alike(run, gain, accepted)
+        if accepted:
+            is_sure = self.is_unseen or gain.mean > SURE_ERRORS * gain.error
+            if run.kind != "tables" and (run.kind != "reduction" or is_sure):
+                self._adopt(run.learner, monitor)
+            # Otherwise the posterior, which is as good, stays until the end.
+            self.model, self.n_accepted = run, self.n_accepted + 1
+        more = None
         if run.kind == "reduction":
-            is_sure = gain.mean > SURE_ERRORS * gain.error
-            if accepted and (is_sure or self.is_unseen):
-                self._adopted(run, monitor)
-            elif accepted:  # the posterior, which is as good, stays until the end
-                self.model, self.n_accepted = run, self.n_accepted + 1
             if gain.mean > 0.0:
                 self.best = run.logs
             self.is_halving |= not accepted
             most = run.n_changes // 2 if self.is_halving else None
             n_next = run.n_changes if most is None else most
             is_near = self.knows_repeats and gain.mean > -NEAR * self._cost(run, gain)
-            is_last = not (accepted or is_near) or n_next < FEW * run.n_before
-            more = None if is_last else self._reduction(self.model, most)
+            is_few = n_next < FEW * (run.n_started + run.n_changes)
+            if (accepted or is_near) and not is_few:
+                more = self._reduction(self.model, most)
         elif run.kind == "continuation":
-            if accepted:
-                self._adopted(run, monitor)
             more = self._after_births() if accepted else self._first_reduction()
         elif run.kind == "tables":
-            if accepted:
-                self.model, self.n_accepted = run, self.n_accepted + 1
             more = self._first_reduction()
         else:  # one topic is as a start with one: the others predicted nothing more
-            more = self._births(self._adopted(run, monitor)) if accepted else None
+            more = self._births(run) if accepted else None
             if run.kind == "births":
                 more = more or self._after_births()
         self._begin(more, monitor)
@@ -394,9 +359,7 @@ class HeldOutTrials:
         is_early = self.passes_left < n_both or self.posterior.model.has_bound
         if is_early or self._is_no_better_than_words(self.model):
             return self._first_reduction()
-        learner = self.model.learner
-        learner = learner.fork(learner.posterior.copy(), learner.cache.copy())
-        return self._new_run("continuation", learner, 0)
+        return self._continued("continuation", self.model)
 
     def _judge_anew(self, run: Trial) -> None:
         """Judge a state as those that follow, once births have ended.
@@ -404,7 +367,7 @@ class HeldOutTrials:
         Under any topic prior that suits it; and from now on documents know which words
         they repeat. Births must not: one topic and repeats explain as much as a few.
         """
-        posterior, executor = run.learner.posterior, run.learner.local_step.executor
+        posterior, executor = run.posterior, run.executor
         is_limited = run.kind != "continuation"
         is_limited &= posterior.state.topic_word_prior >= self.prior_limit
         is_free = bool(self.folds) and (is_limited or run.prior_falls)
@@ -428,30 +391,19 @@ class HeldOutTrials:
         """Keep the number of topics of the model, without reductions."""
         model, self.may_reduce = self.model, False
         self.knows_repeats, model.n_passes = self.learns_burstiness, self.length
-        learner = model.learner
-        executor = learner.local_step.executor
-        self._record(model, self.held_out.predict(learner.posterior, executor))
-        beside = discarding(self.posterior.model.criterion)
-        self._begin(self._first_reduction(), beside)
+        self._record(model, self.held_out.predict(model.posterior, model.executor))
+        self._begin(self._first_reduction(), discarding())
 
     def _first_reduction(self) -> Trial | None:
-        """Begin reductions, after tables: the topics that will be used judge them."""
-        tables = self._tables()
-        if tables is not None:
-            return tables
-        self.best = self.model.logs
-        return self._reduction(self.model) if self.may_reduce else None
-
-    def _tables(self) -> Trial | None:
-        """Let topics explain the tables of words alone, once no more are born."""
-        learner = self.model.learner
-        if not self.tries_tables or learner.posterior.state.burstiness is None:
-            return None
-        self.tries_tables = False
-        learner = learner.fork(learner.posterior.copy(), learner.cache.copy())
-        posterior = learner.posterior
-        posterior.state = replace(posterior.state, by_tables=True)
-        return self._new_run("tables", learner, 0)
+        """Begin reductions; before these, topics explain the tables of words alone."""
+        model = self.model
+        if self.tries_tables and model.posterior.state.burstiness is not None:
+            self.tries_tables = False
+            trial = self._continued("tables", model)
+            trial.posterior.state = replace(trial.posterior.state, by_tables=True)
+            return trial
+        self.best = model.logs
+        return self._reduction(model) if self.may_reduce else None
 
     def _begin(self, candidate: Trial | None, monitor: Monitor) -> None:
         """Begin a trial if it can be completed, or go over to learning from all."""
@@ -470,12 +422,6 @@ class HeldOutTrials:
             self.model.learner.posterior = self.posterior  # its topics are in the copy
         elif self.final.posterior is not self.posterior:
             self._adopt(self.final, monitor)
-
-    def _adopted(self, run: Trial, monitor: Monitor) -> Trial:
-        """Let a candidate be the model."""
-        self._adopt(run.learner, monitor)
-        self.model, self.n_accepted = run, self.n_accepted + 1
-        return run
 
     def _adopt(self, learner: PassLearner, monitor: Monitor) -> None:
         """Take over what a candidate has learned; from now on it learns the model."""
@@ -499,20 +445,17 @@ class HeldOutTrials:
 
     def _births(self, run: Trial) -> Trial | None:
         """Begin with three times as many topics, unless many have died."""
+        now, train = self.posterior, self.held_out.train
         wanted = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
-        limit = self.posterior.max_components - run.n_topics
-        n_births = int(min(wanted, self.held_out.train.n_docs, limit))
+        n_births = int(min(wanted, train.n_docs, now.max_components - run.n_topics))
         was_tried = n_births < wanted and run.n_topics + n_births <= run.n_started
-        alive = ALIVE_MEAN_FIELD if self.posterior.model.has_bound else ALIVE
-        is_open = run.alive >= alive and not was_tried
-        is_open &= run.learner.posterior.state.burstiness is None
-        if not (self.moves.births and is_open and n_births >= 1):
+        alive = ALIVE_MEAN_FIELD if now.model.has_bound else ALIVE
+        if was_tried or run.alive < alive or run.posterior.state.burstiness is not None:
             return None
-        place = (self.posterior.n_steps, self.n_trials)
-        rng = stream(self.posterior.seed_entropy, Purpose.MOVE, *place)
-        posterior = held_out_moves.propose_births(
-            self.posterior, self.held_out.train, n_births, rng
-        )
+        if not self.moves.births or n_births < 1:
+            return None
+        rng = stream(now.seed_entropy, Purpose.MOVE, now.n_steps, self.n_trials)
+        posterior = held_out_moves.propose_births(now, train, n_births, rng)
         learner = run.learner.restart(posterior, run.learner.cache.empty())
         return self._new_run("births", learner, n_births)
 
@@ -524,22 +467,19 @@ class HeldOutTrials:
         """
         proposal, run.result = run.result, None
         if proposal is None and limit is not None:
-            learner = run.learner
-            proposal = self.held_out.predict(
-                learner.posterior, learner.local_step.executor
-            )
+            proposal = self.held_out.predict(run.posterior, run.executor)
         if proposal is None or run.n_topics < 2:
             return None
         kind: Kind = "reduction"
         if self._is_no_better_than_words(run):
-            kind, posterior = "merge of all", run.learner.posterior.copy()
+            kind, posterior = "merge of all", run.posterior.copy()
             n_changes = held_out_moves.merge_all(posterior)
         else:
             choosers = self.held_out.choosers(proposal)
             del proposal
-            cheapest = held_out_moves.reductions(run.learner.posterior, *choosers)
+            cheapest = held_out_moves.reductions(run.posterior, *choosers)
             del choosers
-            posterior = run.learner.posterior.copy()
+            posterior = run.posterior.copy()
             n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit)
         if n_changes == 0:
             return None
@@ -549,9 +489,12 @@ class HeldOutTrials:
         learner = begin(posterior, run.learner.cache.copy())
         return self._new_run(kind, learner, n_changes)
 
+    def _continued(self, kind: Kind, run: Trial) -> Trial:
+        """Begin a run that learns on from a copy of another."""
+        learner = run.learner.fork(run.posterior.copy(), run.learner.cache.copy())
+        return self._new_run(kind, learner, 0)
+
     def _new_run(self, kind: Kind, learner: OnlineLearner, n_changes: int) -> Trial:
-        self.n_trials += 1
-        posterior = learner.posterior
-        beside, state = discarding(posterior.model.criterion), posterior.state
-        prior = state.topic_word_prior
-        return Trial(kind, learner, beside, state.n_components, prior, n_changes)
+        self.n_trials, state = self.n_trials + 1, learner.posterior.state
+        size, eta = state.n_components, state.topic_word_prior
+        return Trial(kind, learner, discarding(), size, eta, n_changes)

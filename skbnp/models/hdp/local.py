@@ -18,13 +18,7 @@ from skbnp.rows.batch import Batch, Block
 from skbnp.rows.word_sums import joined, joined_limits, rows_of, stacked, sum_ranges
 from skbnp.utils.sparse import csr
 
-__all__ = [
-    "BlockVisit",
-    "DocumentStep",
-    "Documents",
-    "expected_counts",
-    "sum_words",
-]
+__all__ = ["BlockVisit", "DocumentStep", "Documents", "expected_counts", "sum_words"]
 
 Array = NDArray[np.float64]
 

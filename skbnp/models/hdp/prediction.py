@@ -8,19 +8,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp.burstiness import (
-    N_DOCS,
-    Burstiness,
-    evenly,
-    learn_burstiness,
-)
-from skbnp.models.hdp.fold_in import (
-    MeanTopics,
-    Seated,
-    fold_in,
-    fold_in_tables,
-    mix,
-)
+from skbnp.models.hdp.burstiness import N_DOCS, Burstiness, evenly, learn_burstiness
+from skbnp.models.hdp.fold_in import MeanTopics, Seated, fold_in, fold_in_tables, mix
 from skbnp.models.hdp_franchise.sample import FixedTopics, FranchiseSample
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.settings import SMALLEST_PRIOR
@@ -84,12 +73,7 @@ class MixturePredictor:
         samples = [OrderedTopics(topics, columns, prior)]
         return cls(samples, burstiness=burstiness)
 
-    def infer(
-        self,
-        sample: Sample,
-        X: sp.csr_array,
-        executor: Executor,
-    ) -> Array:
+    def infer(self, sample: Sample, X: sp.csr_array, executor: Executor) -> Array:
         """Infer the Dirichlet parameters of the proportions, (n_docs, K)."""
         counts = self.infer_counts(sample, X, executor)
         return counts.toarray() + sample.doc_prior[:-1]

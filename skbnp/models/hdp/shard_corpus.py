@@ -10,11 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics, remaining
-from skbnp.inference.local import (
-    BlockHook,
-    Collected,
-    DocumentLocalStep,
-)
+from skbnp.inference.local import BlockHook, Collected, DocumentLocalStep
 from skbnp.inference.memory import DocumentCache
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import Part, Round

@@ -14,10 +14,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.executor import Executor, Run, S, T
-from skbnp.inference.local import (
-    LocalStop,
-    Step,
-)
+from skbnp.inference.local import LocalStop, Step
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.schedules import even_limits
 from skbnp.inference.shards import Broadcast, Shard

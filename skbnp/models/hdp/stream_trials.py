@@ -12,9 +12,7 @@ from skbnp.components.statistics import multiply
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.models.hdp.held_out import HeldOut, Prediction
-from skbnp.models.hdp.held_out_priors import (
-    suited_prediction,
-)
+from skbnp.models.hdp.held_out_priors import suited_prediction
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, OnlineLearner, Trial
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -49,14 +47,14 @@ class StreamTrials(HeldOutTrials):
         start.n_passes = length
         self._record(start, result)
         start.logs[(length + 1) // 2] = start.logs[length]
-        self._decide(self.model, discarding(self.posterior.model.criterion))
+        self._decide(self.model, discarding())
 
     def advance(self, n_visits: float) -> bool:
         """Make passes that cost so many visits of documents, or one.
 
         Returns whether all have been made.
         """
-        beside = discarding(self.posterior.model.criterion)
+        beside = discarding()
         n_spent = 0.0
         while not self.are_over:
             cost = self._cost_of_pass

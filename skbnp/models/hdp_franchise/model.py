@@ -27,12 +27,7 @@ from skbnp.kernels._seating import (
 from skbnp.models.hdp_franchise.repeats import NONE, Repeats
 from skbnp.rows.tokens import Tokens
 
-__all__ = [
-    "Concentrations",
-    "Places",
-    "Seating",
-    "TableAssignments",
-]
+__all__ = ["Concentrations", "Places", "Seating", "TableAssignments"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -70,10 +70,7 @@ class FranchiseSample:
 
     @classmethod
     def of_prior(
-        cls,
-        counts: sp.csr_array,
-        ids: NDArray[np.intp],
-        concentrations: Concentrations,
+        cls, counts: sp.csr_array, ids: NDArray[np.intp], concentrations: Concentrations
     ) -> "FranchiseSample":
         """Topics of which a prior has some tokens, at one table each."""
         return cls(

@@ -21,13 +21,7 @@ from skbnp.distributions.dirichlet import log_growth
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import BlockVisit
 
-__all__ = [
-    "Comparison",
-    "best_disjoint",
-    "candidates",
-    "documents_gain",
-    "words_gain",
-]
+__all__ = ["Comparison", "best_disjoint", "candidates", "documents_gain", "words_gain"]
 
 Array = NDArray[np.float64]
 Pair = tuple[int, int]
