@@ -16,7 +16,6 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.inference.shards import Broadcast, Shard
 from skbnp.models.dependent_trees.local import Memo, sum_rows, update_local
 from skbnp.models.dependent_trees.moves.births import collect
-from skbnp.models.dependent_trees.moves.merges import PairLosses
 from skbnp.models.dependent_trees.moves.records import Record, replay_memo
 from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.state import EpochStats
@@ -31,7 +30,6 @@ __all__ = [
     "collect_rows",
     "remembered",
     "seen_columns",
-    "sum_losses",
     "sum_shard_rows",
     "take_rows",
     "update_rows",
@@ -129,14 +127,6 @@ def sum_shard_rows(
     edits, tree = argument
     memo = remembered(shard, broadcast, edits)
     return sum_rows(tree, memo, _rows_of(shard, broadcast), run=shard.run)
-
-
-def sum_losses(
-    shard: Shard, broadcast: Broadcast, argument: tuple[Edits]
-) -> PairLosses:
-    """Sum the entropy that rows lose if two of their nodes are one."""
-    (edits,) = argument
-    return PairLosses.of_rows(remembered(shard, broadcast, edits))
 
 
 @dataclass(frozen=True, slots=True)
