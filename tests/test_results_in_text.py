@@ -11,12 +11,8 @@ TEXTS = [ROOT / "README.md", *sorted((ROOT / "doc" / "guide").glob("*.rst"))]
 NUMBER = re.compile(r"(?<![\w.])(?:\d[\d,]*)?\.?\d+(?![\w])")
 #: Differences of two numbers of the page, by text and number.
 DIFFERENCES = {
-    ("nested_crp.rst", "0.006"): (5.748, 5.742),
-    ("nested_crp.rst", "0.13"): (5.763, 5.632),
-    ("nested_crp.rst", "0.17"): (6.456, 6.291),
+    ("speed.rst", "0.2"): (7.655, 7.423),
     ("speed.rst", "0.8"): (8.029, 7.204),
-    ("streams.rst", "0.05"): (7.066, 7.019),
-    ("streams.rst", "0.3"): (7.339, 7.019),
 }
 
 
@@ -64,7 +60,7 @@ def test_numbers_beside_a_page_of_results_are_on_it(path):
 def test_some_numbers_are_compared():
     texts = [path.read_text(encoding="utf-8") for path in TEXTS]
     printed = [numbers for text in texts for _, numbers in paragraphs(text)]
-    assert sum(map(len, printed)) > 50
+    assert sum(map(len, printed)) > 30
 
 
 @pytest.mark.parametrize("number", ["0.123", "-7.777"])

@@ -173,8 +173,8 @@ def dated(request):
 
 def pairs_in(text):
     """Numbers of nodes, each with the term that follows it in a text."""
-    found = re.findall(r"(\d+)(?:: | +\(?\d+\.\d %\)? +)(-?w\d+)", text)
-    return {int(number): term for number, term in found}
+    entries = re.findall(r"(\d+)(?:: | +\(?\d+\.\d %\)? +)(-?w\d+)", text)
+    return {int(number): term for number, term in entries}
 
 
 def test_nodes_over_epochs_go_by_their_id_in_all_that_is_printed_or_drawn(dated):
