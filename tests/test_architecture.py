@@ -16,6 +16,8 @@ from skbnp.metrics import document_completion_score, split_tokens
 
 PACKAGE = Path(skbnp.__file__).parent
 
+#: Files and functions of the package that a default fit of `HDP` runs, trials included.
+N_FILES, N_FUNCTIONS = 49, 389
 #: Layer of each part of the package; a part imports from lower layers or within itself.
 LAYERS = {
     "utils": 0,
@@ -144,6 +146,16 @@ def check_metrics_score_alone(path, source):
         assert is_allowed, f"{path} uses {node.id} outside of score"
 
 
+def watched(watch, function, *given):
+    """Call a function under a profiler."""
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        function(*given)
+    finally:
+        sys.setprofile(before)
+
+
 def calls_between_parts(function, *given):
     """Pairs of parts of the package, of which one calls the other in a call."""
     pairs = set()
@@ -163,13 +175,22 @@ def calls_between_parts(function, *given):
         if caller is not None:
             pairs.add((part(caller), part(frame)))
 
-    before = sys.getprofile()
-    sys.setprofile(watch)
-    try:
-        function(*given)
-    finally:
-        sys.setprofile(before)
+    watched(watch, function, *given)
     return pairs
+
+
+def functions_called(function, *given):
+    """Functions of the package that a call runs, by file; inner ones do not count."""
+    called = set()
+
+    def watch(frame, event, _):
+        code = frame.f_code
+        is_own = event == "call" and code.co_filename.startswith(str(PACKAGE))
+        if is_own and "<" not in code.co_qualname:
+            called.add((code.co_filename, code.co_qualname))
+
+    watched(watch, function, *given)
+    return called
 
 
 def check_evaluation_goes_one_way(estimator, method, X):
@@ -212,6 +233,16 @@ def test_evaluation_goes_one_way(name):
     estimator = clone(FIRST[name]).fit(X)
     for method in (name for name in EVALUATIONS if hasattr(estimator, name)):
         check_evaluation_goes_one_way(estimator, method, X)
+
+
+def test_a_fit_walks_through_few_files_and_functions():
+    """What a reader of `HDP.fit` has to read; lower the numbers, never raise them."""
+    X = make_bars(60, random_state=0).data
+    HDP(max_iter=1, random_state=0).fit(X)
+    called = functions_called(HDP(max_iter=30, random_state=0).fit, X)
+    n_files, n_functions = len({file for file, _ in called}), len(called)
+    assert 30 < n_files <= N_FILES
+    assert 200 < n_functions <= N_FUNCTIONS
 
 
 # -- negative controls -----------------------------------------------------------------

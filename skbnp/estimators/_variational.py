@@ -263,17 +263,14 @@ class VariationalEstimator(
         posterior.is_warm = True  # once the first passes are made
         monitor = self._monitor(model, history, tol=self.tol)
         converged = False
-        tasks = FitTasks(
-            self,
-            X,
-            y,
-            lambda: self._fitted_attributes(
-                posterior, history, monitor.n_passes, converged
-            ),
-            self.max_iter
-            + int(self._needs_start(posterior))
-            + self._n_further_passes(rows),
-        )
+
+        def fitted() -> dict[str, Any]:
+            n_passes = monitor.n_passes
+            return self._fitted_attributes(posterior, history, n_passes, converged)
+
+        n_tasks = self.max_iter + self._n_further_passes(rows)
+        n_tasks += int(self._needs_start(posterior))
+        tasks = FitTasks(self, X, y, fitted, n_tasks)
         try:
             with executor, shown(self.verbose):
                 monitor.report(f"learns from {self._describe(rows)}")
@@ -287,7 +284,7 @@ class VariationalEstimator(
         finally:
             if not goes_on:
                 self._number_topics(posterior)
-            self._set_fitted(posterior, history, monitor.n_passes, converged)
+            self._publish(fitted())
         record.end()
         self._warn_if_not_converged(monitor)
         self._warn_of_components()
@@ -383,9 +380,6 @@ class VariationalEstimator(
 
     def _number_topics(self, posterior) -> None:
         """Give topics their numbers for life, where a fit that began anew ends."""
-
-    def _set_fitted(self, posterior, history, n_iter, converged):
-        self._publish(self._fitted_attributes(posterior, history, n_iter, converged))
 
     def _why_not_converged(self) -> str:
         """Say why a fit may end without two bounds to compare."""
@@ -888,7 +882,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
                 bound = sum(self._posterior.objective().values())
                 self.history_[model.criterion][-1] = bound
             self.history_["n_components"][-1] = self._posterior.state.n_components
-        self._set_fitted(self._posterior, self.history_, self.n_iter_, self.converged_)
+        given = self._posterior, self.history_, self.n_iter_, self.converged_
+        self._publish(self._fitted_attributes(*given))
 
     # -- loading ----------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ def as_ended(estimator):
         return result
     result._number_topics(result._posterior)
     ended = result.history_, result.n_iter_, result.converged_
-    result._set_fitted(result._posterior, *ended)
+    result._publish(result._fitted_attributes(result._posterior, *ended))
     return result
 
 
