@@ -379,10 +379,8 @@ class EpochTreeDisplay(EpochLines):
             range(1, len(rows)),
             key=lambda k: rows[k] @ times / max(rows[k].sum(), 1e-300),
         )
-        colors = [
-            plt.get_cmap("tab10" if len(order) <= 10 else "tab20")(i)
-            for i in range(len(order))
-        ]
+        colormap = plt.get_cmap("tab10" if len(order) <= 10 else "tab20")
+        colors = list(map(colormap, range(len(order))))
         order, colors = [*order, 0], [*colors, "0.85"]
         rows, texts = [rows[k] for k in order], [texts[k] for k in order]
         if len(self.epochs) == 1:  # a band needs two sides
@@ -393,13 +391,8 @@ class EpochTreeDisplay(EpochLines):
                 bottom=np.cumsum([0.0, *(row[0] for row in rows)])[:-1],
             )
         else:
-            ax.stackplot(
-                range(len(self.epochs)),
-                rows,
-                colors=colors,
-                linewidth=0.3,
-                edgecolor="white",
-            )
+            style = {"colors": colors, "linewidth": 0.3, "edgecolor": "white"}
+            ax.stackplot(range(len(self.epochs)), rows, **style)
             ax.set_xlim(0, len(self.epochs) - 1)
         handles = [Patch(color=c, label=t) for c, t in zip(colors, texts, strict=True)]
         legend = ax.legend(
@@ -485,32 +478,18 @@ class EpochTreeDisplay(EpochLines):
                 )
             before = words[:n_terms]
 
-    def _draw_line(self, ax, line, row, unit, color=BLUE):
+    def _draw_line(self, ax, line, row, unit):
         """Draw the discs of a topic."""
         there = np.flatnonzero(np.isfinite(row))
         span = np.arange(there[0], there[-1] + 1)  # with gaps where it was not there
         heights = np.where(np.isfinite(row[span]), float(line), np.nan)
         ax.plot(span, heights, color=GREY, linewidth=0.6, zorder=1)
-        is_born = np.arange(len(row)) == there[0]
-        is_born &= (there[0] > 0) & (color == BLUE)
-        colors = np.where(is_born, VERMILION, color)
-        has_rows = row[there] > 0.0
-        full, empty = there[has_rows], there[~has_rows]
-        area = np.maximum(row[full] * unit, LEAST)
-        ax.scatter(
-            full,
-            np.full(len(full), line),
-            s=area,
-            c=colors[full],
-            linewidths=0,
-            zorder=2,
-        )
-        ax.scatter(
-            empty,
-            np.full(len(empty), line),
-            s=LEAST * 4,
-            facecolors="white",
-            edgecolors=GREY,
-            linewidths=0.6,
-            zorder=2,
-        )
+        full, empty = there[row[there] > 0.0], there[row[there] <= 0.0]
+        is_birth = (full == there[0]) & (there[0] > 0)
+        discs = {"c": np.where(is_birth, VERMILION, BLUE), "linewidths": 0.0}
+        rings = {"facecolors": "white", "edgecolors": GREY, "linewidths": 0.6}
+        for at, area, style in (
+            (full, np.maximum(row[full] * unit, LEAST), discs),
+            (empty, 4.0 * LEAST, rings),
+        ):
+            ax.scatter(at, np.full(len(at), line), s=area, zorder=2, **style)

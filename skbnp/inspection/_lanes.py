@@ -1,6 +1,7 @@
 """Lanes of components: from when to when each was alive, and what came of it."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ __all__ = [
     "ancestors",
     "arranged",
     "check_ids",
+    "connectors",
     "descendants",
     "extent",
     "history_of",
@@ -107,6 +109,53 @@ def arranged(lanes):
 
     roots = sorted(name for name in lanes if parent[name] is None)
     return [lanes[name] for root in roots for name in around(root)]
+
+
+def connectors(lanes, row, last_step, shift):
+    """Place where lanes begin and end, `shift` apart where one step has several.
+
+    `row` has the row of each id that is drawn. Returns where lanes begin, end and
+    come back, and the kind, step, first and last row of each connector.
+    """
+    begins = {lane.id: lane.begin for lane in lanes}
+    ends = {lane.id: last_step if lane.end is None else lane.end for lane in lanes}
+    returns: dict[tuple[int, int], float] = {}
+    events: list[tuple[Any, ...]] = []
+    for lane in lanes:
+        pairs = zip(lane.pauses, lane.sources, strict=True)
+        for number, ((_, back), other) in enumerate(pairs):
+            if other in row:
+                moved = lane.id, number
+                events.append((back, "revive", returns, other, lane.id, moved))
+        for other in row.keys() & lane.origin:
+            kind = "birth" if lane.is_born else "split"
+            events.append((lane.begin, kind, begins, other, lane.id, (lane.id,)))
+        for other in row.keys() & lane.target:
+            events.append((lane.end, "merge", ends, lane.id, other, (lane.id,)))
+    taken: dict[int, list] = {}  # by step and slot: spans of rows
+    joints = []
+    # Splits are tried after an update, merges before the next.
+    for step, kind, places, *pair, moved in sorted(
+        events, key=lambda event: (event[0], event[1] == "merge", event[5])
+    ):
+        source, target = (row[name] for name in pair)
+        low, high = sorted((source, target))
+        slots = taken.setdefault(step, [])
+        number = next(
+            (
+                number
+                for number, spans in enumerate(slots)
+                if all(high < begin or end < low for begin, end in spans)
+            ),
+            len(slots),
+        )
+        if number == len(slots):
+            slots.append([])
+        slots[number].append((low, high))
+        at = step + number * shift
+        places[moved if kind == "revive" else moved[0]] = at
+        joints.append((kind, at, source, target))
+    return begins, ends, returns, joints
 
 
 def history_of(estimator):

@@ -17,6 +17,7 @@ from skbnp.inspection._lanes import (
     ancestors,
     arranged,
     check_ids,
+    connectors,
     descendants,
     extent,
     history_of,
@@ -392,7 +393,9 @@ class LineageDisplay:
 
         ax = self.ax_
         kinds: dict[str, Any] = {}  # how the legend shows each
-        begins, ends, returns, joints = self._connectors(lanes, row)
+        shift = APART * np.diff(ax.get_xlim()).item() / extent(ax)[0]
+        given = lanes, row, self.last_step, shift
+        begins, ends, returns, joints = connectors(*given)
         hollow: dict[str, Any] = {
             "ls": "",
             "markersize": 5.0,
@@ -453,51 +456,6 @@ class LineageDisplay:
         top = max(self.weights.values())
         share = self.weights.get(lane.id, 0.0) / max(top, 1e-300)
         return max(THICK * share * min(size / FONT, 1.0), THIN)
-
-    def _connectors(self, lanes, row):
-        """Place where lanes begin and end, side by side where one step has several."""
-        shift = APART * np.diff(self.ax_.get_xlim()).item() / extent(self.ax_)[0]
-        begins = {lane.id: lane.begin for lane in lanes}
-        ends = {
-            lane.id: self.last_step if lane.end is None else lane.end for lane in lanes
-        }
-        returns: dict[tuple[int, int], float] = {}
-        events: list[tuple[Any, ...]] = []
-        for lane in lanes:
-            pairs = zip(lane.pauses, lane.sources, strict=True)
-            for number, ((_, back), other) in enumerate(pairs):
-                if other in row:
-                    moved = lane.id, number
-                    events.append((back, "revive", returns, other, lane.id, moved))
-            for other in row.keys() & lane.origin:
-                kind = "birth" if lane.is_born else "split"
-                events.append((lane.begin, kind, begins, other, lane.id, (lane.id,)))
-            for other in row.keys() & lane.target:
-                events.append((lane.end, "merge", ends, lane.id, other, (lane.id,)))
-        taken: dict[int, list] = {}  # by step and slot: spans of rows
-        joints = []
-        # Splits are tried after an update, merges before the next.
-        for step, kind, places, *pair, moved in sorted(
-            events, key=lambda event: (event[0], event[1] == "merge", event[5])
-        ):
-            source, target = (row[name] for name in pair)
-            low, high = sorted((source, target))
-            slots = taken.setdefault(step, [])
-            number = next(
-                (
-                    number
-                    for number, spans in enumerate(slots)
-                    if all(high < begin or end < low for begin, end in spans)
-                ),
-                len(slots),
-            )
-            if number == len(slots):
-                slots.append([])
-            slots[number].append((low, high))
-            at = step + number * shift
-            places[moved if kind == "revive" else moved[0]] = at
-            joints.append((kind, at, source, target))
-        return begins, ends, returns, joints
 
     def _write(self, text, step, y, size, *, final):
         """Write beside the end of a lane, line under line; or below the lane."""
