@@ -32,6 +32,8 @@ __all__ = ["Consensus", "consensus_components", "consensus_of"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
+#: Share of tokens in topics that do not recur above which intervals are not trusted.
+MOST_OTHERS = 0.1
 #: Rounds of matching, at most.
 ROUNDS = 10
 
@@ -185,7 +187,8 @@ def consensus_components(
     Warns
     -----
     UserWarning
-        If no topic recurs.
+        If no topic recurs, or if those that do not have more than a tenth of the shares
+        of documents: intervals then say too little.
 
     See Also
     --------
@@ -309,7 +312,20 @@ def consensus_of(
             n_draws,
             seed_entropy,
         )
+        _warn_of_others(result)
     return result
+
+
+def _warn_of_others(result: Consensus) -> None:
+    """Warn if much of the documents is of topics that do not recur."""
+    others = 1.0 - result.doc_topic_distr_.sum(axis=1).mean()
+    if result.n_components_ and others > MOST_OTHERS:
+        warn_caller(
+            f"Topics that do not recur have {100 * others:.0f} % of the shares of "
+            "documents: intervals of the others may not hold the true shares. Use "
+            "longer chains (max_iter) or more documents; a lower min_recurrence or "
+            "min_similarity keeps more topics."
+        )
 
 
 def duplicates(draw: Draw, least: float) -> Ints:

@@ -1,5 +1,7 @@
 """The consensus of chains and fits has the planted topics, and honest intervals."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from checks.estimators import FIRST, fresh, rows_of
 from checks.long import daily
-from skbnp import HDP, GibbsHDP, NestedCRP
+from skbnp import HDP, GibbsHDP, KnownTopics, NestedCRP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.inspection import (
     TopicTermsDisplay,
@@ -216,6 +218,29 @@ def test_fits_that_do_not_agree_are_named():
     with pytest.warns(UserWarning, match="No topic recurs in 80 % of 2 draws"):
         result = consensus_components([np.eye(4)[:2], np.eye(4)[2:]])
     assert result.n_components_ == 0
+
+
+def test_much_in_topics_that_do_not_recur_is_named():
+    """Two topics in all fits, and one of another shape in each."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(40, 0.1), 5)
+    theta = rng.dirichlet(np.full(3, 0.5), 60)
+
+    def fits(n_fits, others):
+        for seed, other in zip(range(n_fits), others, strict=False):
+            known = KnownTopics(1e4 * topics[[0, 1, other]] + 1e-3, frozen=True)
+            X = rng.multinomial(60, theta @ topics[[0, 1, other]])
+            hdp = HDP(3, split_merge=False, topic_word_prior=known, random_state=seed)
+            yield hdp.fit(X)
+
+    X = rng.multinomial(60, theta @ topics[:3])
+    with pytest.warns(UserWarning, match=r"do not recur have \d\d % of the shares"):
+        result = consensus_components(list(fits(3, [2, 3, 4])), X, n_draws=30)
+    assert result.n_components_ == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = consensus_components(list(fits(3, [2, 2, 2])), X, n_draws=30)
+    assert result.n_components_ == 3
 
 
 # -- stability -------------------------------------------------------------------------
