@@ -65,7 +65,7 @@ def test_slopes_of_shuffled_labels_are_not():
 
 @pytest.mark.long
 def test_intervals_hold_the_planted_slope():
-    """Expected 89 and 86 of 100; 82 and 77 if a topic in two shapes is two.
+    """Expected 85 and 88 of 100; 90 and 89 % with the shares that were planted.
 
     The standard error of 40 draws is 5.6 of 100 at 85: 74 are two of these below it.
     """
