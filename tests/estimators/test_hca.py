@@ -361,8 +361,8 @@ def test_first_chunks_without_a_scale_of_their_own(first, few):
 
 def test_hidden_rows_are_named(few):
     """One row of another order of magnitude makes all others equal."""
-    X = few.data[:60].copy()
-    hca = HierarchicalComponentAnalysis(random_state=0, max_iter=5)
+    X = few.data.copy()
+    hca = HierarchicalComponentAnalysis(random_state=0, max_iter=3)
     for size in (1e9, 1e98):
         X[17] = size
         with pytest.warns(UserWarning, match="Row 17 of X has all but"):
@@ -370,8 +370,8 @@ def test_hidden_rows_are_named(few):
         assert np.isfinite(hca.score_samples(X)).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        clone(hca).set_params(tol=0.0).fit(few.data[:60])
-        clone(hca).partial_fit(few.data[:2]).partial_fit(few.data[:60])
+        clone(hca).set_params(tol=0.0).fit(few.data)
+        clone(hca).partial_fit(few.data[:2]).partial_fit(few.data)
 
 
 def test_rows_from_elsewhere_are_refused(few):
