@@ -446,6 +446,8 @@ class HDP(VariationalTopicModel):
     def _publish_edits(self):
         self._posterior.move_records = MoveRecords()  # it is about other topics
         self._posterior.trials = None
+        if self._posterior.surprises is not None:  # topics stay as they were edited
+            self._posterior.surprises = replace(self._posterior.surprises, young=())
         super()._publish_edits()
 
     _saved_parts = {

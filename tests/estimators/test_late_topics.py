@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,11 @@ import skbnp
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
+from skbnp.inference.executor import Executor
 from skbnp.models.hdp import late_topics, reservoir
+from skbnp.models.hdp.fold_in import score_documents
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
+from skbnp.models.hdp.surprises import Proposal, Surprises
 
 N_TOPICS, N_LATE, BEGIN = 8, 2, 700
 #: What copies have for themselves.
@@ -75,6 +79,64 @@ def test_late_topics_are_found_and_named(streams):
     assert n_born >= 4
 
 
+def two_late_as_one(seed):
+    """Return a posterior in which the mean of two late topics is the last topic.
+
+    And kept documents of both, and the topics.
+    """
+    X, topics = plant(1000, seed)
+    hdp = learn(HDP(2, random_state=0), X[:BEGIN], 100)
+    posterior = hdp._posterior.copy()
+    mean = sp.csr_array(topics[:N_LATE].mean(axis=0, keepdims=True))
+    proposal = Proposal.of(mean).judged(np.ones((1, 1)), np.full((1, 1), 0.1))
+    late_topics.give_birth(posterior, proposal, np.array([0]))
+    with Executor(1) as executor:
+        scores = score_documents(
+            posterior, X[BEGIN:], executor, [len(posterior.ids) - 1]
+        )
+    bad = X[BEGIN:][posterior.reservoir.are_outliers(scores)]
+    return posterior, Surprises.empty(200).with_documents(bad), topics
+
+
+def learned_anew(seed, is_young):
+    """Return cosines of the two with the last topic, and with proposed ones."""
+    posterior, surprises, topics = two_late_as_one(seed)
+    if is_young:
+        surprises = replace(surprises, young=((int(posterior.ids[-1]), 0),))
+    rng = np.random.default_rng(seed)
+    with Executor(1) as executor:
+        surprises = late_topics.propose(posterior, surprises, rng, executor)
+    last = posterior.global_stats.topic_words.rows(slice(None))[:, -1]
+    proposal, late = surprises.proposal, topics[:N_LATE]
+    proposed = np.zeros((0, 200)) if proposal is None else proposal.topics.toarray()
+    return cosines(late, last[None])[:, 0], cosines(late, proposed)
+
+
+def test_a_young_topic_that_stands_for_two_becomes_one_of_them():
+    """The other one is proposed, and hardly more: one more at most."""
+    n_each = 0
+    for seed in range(4):
+        near, proposed = learned_anew(seed, is_young=True)
+        assert near.max() > 0.8
+        assert 1 <= proposed.shape[1] <= 2
+        n_each += near.max() > 0.85 and proposed[near.argmin()].max() > 0.75
+    assert n_each >= 3
+
+
+def test_a_topic_that_is_no_longer_young_stays():
+    """A control: of the two together, each has a cosine of about .7."""
+    near, _ = learned_anew(2, is_young=False)
+    assert 0.6 < near.min() <= near.max() < 0.8
+
+
+def test_edited_topics_are_not_learned_anew():
+    X, _ = plant(1000, seed=0)
+    hdp = learn(HDP(2, random_state=0), X, 100)
+    assert len(hdp._posterior.surprises.young) > 0
+    hdp.drop_components([int(hdp.component_ids_[0])])
+    assert len(hdp._posterior.surprises.young) == 0
+
+
 def test_no_topic_is_found_without_births(streams):
     """A control: what is found above is found by births."""
     n_there = 0
@@ -100,7 +162,8 @@ def test_documents_that_judge_refuse_topics_of_chosen_ones(monkeypatch):
     monkeypatch.setattr(late_topics, "ERRORS", -np.inf)
     monkeypatch.setattr(reservoir, "OUTLIER", 0.5)
     X, _ = plant(1700, seed=1, begin=0)
-    assert len(learn(HDP(2, random_state=0), X, 50).emerged_component_ids_) > 1
+    hdp = learn(HDP(2, random_state=0), X, 50)
+    assert len(hdp._posterior.surprises.born) > 1
 
 
 def test_documents_that_judge_stay_as_they_are(monkeypatch):

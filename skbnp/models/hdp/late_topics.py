@@ -37,13 +37,14 @@ Array = NDArray[np.float64]
 
 #: Topics of a proposal, at most, and kept documents for each.
 MOST_TOPICS, DOCS_PER_TOPIC = 16, 2
-#: Rounds of EM with a topic for all that is unexplained, and with its parts.
-ROUNDS_OF_ONE, ROUNDS = 10, 30
+#: Rounds of EM with a topic for all that is unexplained, with its parts, and after two
+#: of these are joined.
+ROUNDS_OF_ONE, ROUNDS, ROUNDS_OF_JOIN = 10, 20, 5
 #: Prior tokens of a proposed topic in a document.
 TOKENS = 0.05
 #: Tokens that a topic needs, in documents that have at least one of it.
 FEWEST_TOKENS, FEWEST_DOCS = 20.0, 5.0
-#: Cosine of two proposed topics that are one.
+#: Cosine of a topic and of the same one learned anew, at the least.
 SAME = 0.5
 #: Nats, and standard errors, that documents must gain by a topic.
 LEAST_GAIN, ERRORS = 10.0, 2.0
@@ -82,6 +83,12 @@ class Mixture(NamedTuple):
         """Return the expected tokens of components in each entry, (nnz, 1 + T)."""
         parts = shares[self.rows] * columns
         return parts * (self.counts / parts.sum(axis=1))[:, None]
+
+    def log_probability(self, shares: Array, topics: Array) -> float:
+        """Log probability of the counts, in nats."""
+        columns = np.column_stack([self.old, topics[:, self.words].T])
+        mixed = np.einsum("nt,nt->n", shares[self.rows], columns)
+        return float(self.counts @ np.log(mixed))
 
 
 def _prior(columns: Array) -> Array:
@@ -157,7 +164,8 @@ def notice(
     is_surprised = reservoir.is_surprised
     is_free = posterior.trials is None or is_surprised
     if is_free and surprises.is_due(is_surprised or bool(surprises.young)):
-        surprises = propose(posterior, surprises, executor)
+        rng = stream(entropy, Purpose.MOVE, posterior.n_steps, 1 + place, 1)
+        surprises = propose(posterior, surprises, rng, executor)
         posterior.reservoir = reservoir.reset_surprise()
     posterior.surprises = surprises
 
@@ -165,57 +173,97 @@ def notice(
 # -- proposals ----------------------------------------------------------------------
 
 
-def propose(
-    posterior: HDPPosterior, surprises: Surprises, executor: Executor
-) -> Surprises:
-    """Propose topics for what is unexplained in documents that are predicted badly."""
-    X = surprises.counts
-    some = posterior.global_stats.topic_words.seen.among(np.unique(X.indices))
-    X = X[:, some]
-    whole = sp.csr_array((X.data, some[X.indices], X.indptr), surprises.counts.shape)
-    without = _young_columns(posterior, surprises)
-    mixture = _mixture(posterior, whole, whole, executor, without)
-    mixture = mixture._replace(words=X.indices.astype(np.intp))
-    n_words, prior = X.shape[1], posterior.state.topic_word_prior
-    n_features = surprises.counts.shape[1]
+class Kept(NamedTuple):
+    """Counts of kept documents, and what words of topics are."""
 
-    def topics_of(sums: Array) -> Array:
-        return (sums + prior) / (sums.sum(axis=1) + prior * n_features)[:, None]
+    mixture: Mixture
+    n_words: int  # that are seen
+    n_features: int
+    prior: float
 
-    def learn(topics: Array, n_rounds: int) -> tuple[Array, Array]:
-        """Return words and documents of topics, (T, n_words) and (n_docs, T)."""
+    def topics(self, sums: Array) -> Array:
+        """Return topics of expected counts, (T, n_words)."""
+        total = sums.sum(axis=1) + self.prior * self.n_features
+        return (sums + self.prior) / total[:, None]
+
+    def learn(self, sums: Array, n_rounds: int) -> tuple[Array, Array, Array]:
+        """Learn topics from a start, (T, n_words).
+
+        Returns their words, and tokens (n_docs, T) and shares (n_docs, 1 + T) of
+        documents.
+        """
+        mixture, topics = self.mixture, self.topics(sums)
         shares = mixture.shares(topics, 1)
         for _ in range(n_rounds):
             columns = np.column_stack([mixture.old, topics[:, mixture.words].T])
             parts = mixture.responsibilities(shares, columns)
             tokens = _row_sums(parts, mixture.rows, mixture.n_docs)
             shares = _normalised(tokens + _prior(columns))
-            sums = _row_sums(parts[:, 1:], mixture.words, n_words).T
-            topics = topics_of(sums)
-        return sums, tokens[:, 1:]
+            sums = _row_sums(parts[:, 1:], mixture.words, self.n_words).T
+            topics = self.topics(sums)
+        return sums, tokens[:, 1:], shares
 
-    words = np.bincount(mixture.words, mixture.counts, n_words).astype(np.float64)
-    one, _ = learn(topics_of(words[None]), ROUNDS_OF_ONE)
-    columns = np.column_stack([mixture.old, topics_of(one)[0, mixture.words]])
-    shares = mixture.shares(topics_of(one), ROUNDS_OF_ONE)
-    residual = mixture.responsibilities(shares, columns)[:, 1]
-    parts = sp.csr_array((residual, X.indices, X.indptr), X.shape)
-    limit = posterior.max_components - posterior.state.n_components
+    def residual(self) -> tuple[Array, Array]:
+        """Words of a topic for all that is unexplained, and its share of entries."""
+        mixture = self.mixture
+        words = np.bincount(mixture.words, mixture.counts, self.n_words)
+        one, _, shares = self.learn(words[None].astype(np.float64), ROUNDS_OF_ONE)
+        columns = np.column_stack([mixture.old, self.topics(one)[0, mixture.words]])
+        return one, mixture.responsibilities(shares, columns)[:, 1]
+
+
+def propose(
+    posterior: HDPPosterior,
+    surprises: Surprises,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> Surprises:
+    """Propose topics for what is unexplained in documents that are predicted badly.
+
+    Half of the tokens of each document tell how many: topics that are most alike are
+    joined as long as these are predicted better from the other half.
+    """
+    X, young = surprises.counts, _young_columns(posterior, surprises)
+    some = posterior.global_stats.topic_words.seen.among(np.unique(X.indices))
+    part = X[:, some]
+    X = sp.csr_array((part.data, some[part.indices], part.indptr), X.shape)
+
+    def kept(observed: sp.csr_array, predicted: sp.csr_array) -> Kept:
+        mixture = _mixture(posterior, observed, predicted, executor, young)
+        mixture = mixture._replace(words=np.searchsorted(some, mixture.words))
+        return Kept(mixture, len(some), X.shape[1], posterior.state.topic_word_prior)
+
+    judges, observed, held_out = next(deal_tokens(X, 2, rng))
+    if len(judges) == 0:
+        return surprises.proposed(None, SAME)
+    half, judge = kept(observed, observed), kept(observed, held_out)
+    one, residual = half.residual()
+    parts = sp.csr_array(
+        (residual, half.mixture.words, observed.indptr), (observed.shape[0], len(some))
+    )
+    limit = posterior.max_components - posterior.state.n_components + len(young)
     n_topics = int(min(MOST_TOPICS, X.shape[0] // DOCS_PER_TOPIC, limit))
     seeds = _seeds(parts, n_topics)
     if len(seeds) == 0:
         return surprises.proposed(None, SAME)
-    starts = parts[seeds].toarray() + 0.1 * one / len(seeds)
-    sums, tokens = learn(topics_of(starts), ROUNDS)
-    while len(joined := _joined(sums)) < len(sums):
-        sums, tokens = learn(topics_of(joined), ROUNDS_OF_ONE)
-    kept = _large(tokens)
-    if len(kept) == 0:
+    sums = parts[seeds].toarray() + 0.1 * one / len(seeds)
+    best, chosen, n_rounds = -np.inf, sums, ROUNDS
+    while True:
+        sums, _, shares = half.learn(sums, n_rounds)
+        log_probability = judge.mixture.log_probability(shares, half.topics(sums))
+        if log_probability > best:
+            best, chosen = log_probability, sums
+        if len(sums) == 1:
+            break
+        sums, n_rounds = _joined(sums), ROUNDS_OF_JOIN
+    sums, tokens, _ = kept(X, X).learn(chosen, ROUNDS_OF_ONE)
+    large = _large(tokens)
+    if len(large) == 0:
         return surprises.proposed(None, SAME)
-    new = _relearn(posterior, without, sums[kept], some)
-    topics = sp.csr_array(sums[kept][new])
+    new = _relearn(posterior, young, sums[large], some)
+    topics = sp.csr_array(sums[large][new])
     columns = some[topics.indices]
-    topics = sp.csr_array((topics.data, columns, topics.indptr), (len(new), n_features))
+    topics = sp.csr_array((topics.data, columns, topics.indptr), (len(new), X.shape[1]))
     return surprises.proposed(topics, SAME)
 
 
@@ -271,17 +319,12 @@ def _seeds(parts: sp.csr_array, n_topics: int) -> list[int]:
 
 
 def _joined(sums: Array) -> Array:
-    """Join topics that are alike, by the words of both, (T, n_words)."""
+    """Join the two topics that are most alike, (T, n_words)."""
     unit = sums / np.sqrt(np.square(sums).sum(axis=1, keepdims=True) + 1e-300)
-    joined, units = list[Array](), list[Array]()
-    for topic in np.argsort(-sums.sum(axis=1), kind="stable").tolist():
-        near = [(unit[topic] * other).sum() for other in units]
-        if near and max(near) >= SAME:
-            joined[int(np.argmax(near))] += sums[topic]
-        else:
-            joined.append(sums[topic].copy())
-            units.append(unit[topic])
-    return np.array(joined)
+    one, other = divmod(int(np.argmax(np.tril(1.0 + unit @ unit.T, -1))), len(sums))
+    joined = sums.copy()
+    joined[other] += joined[one]
+    return np.delete(joined, one, axis=0)
 
 
 def _large(tokens: Array) -> list[int]:
