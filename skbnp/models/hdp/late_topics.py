@@ -4,11 +4,16 @@ Documents of a stream are scored before they are learned from. Those that are pr
 worse than documents were before are kept, as many as fit. When enough new ones have
 come, topics are proposed for what the present topics leave unexplained in them, by an
 EM algorithm over documents of which each mixes the prediction of all present topics,
-as one component, with the proposed ones. Chosen documents flatter the topics that were
-made from them, so the next documents of the stream judge, whatever their scores, before
-they are learned from: the words of one half of each are predicted from the other half,
-with proposed topics and without. A proposed topic is born once documents gain clearly
-by it, and is dropped if it takes too long.
+as one component, with the proposed ones. Half of the tokens of each document choose
+how many: the number under which the other half predicts them best. Chosen documents
+flatter the topics that were made from them, so the next documents of the stream judge,
+whatever their scores, before they are learned from: the words of one half of each are
+predicted from the other half, with proposed topics and without. A proposed topic is
+born once documents gain clearly by it, and is dropped if it takes too long.
+
+Topics that begin together look like one as long as there are few documents of them. So
+a young topic is not among the present ones when topics are proposed: it is learned anew
+from the documents kept, and what it has covered besides is proposed by itself.
 
 All of it costs some visits of the kept documents, and one of each document that judges.
 """
