@@ -301,9 +301,10 @@ def _relearn(
 
 
 def _young_columns(posterior: HDPPosterior, surprises: Surprises) -> list[int]:
-    """Columns of topics that proposals may replace."""
+    """Columns of topics that proposals may replace; none if these are all."""
     columns = posterior.columns
-    return [columns[name] for name, _ in surprises.young if name in columns]
+    young = [columns[name] for name, _ in surprises.young if name in columns]
+    return young if len(young) < len(columns) else []
 
 
 def _seeds(parts: sp.csr_array, n_topics: int) -> list[int]:
