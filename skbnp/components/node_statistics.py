@@ -46,11 +46,12 @@ class NodeStatistics:
 
     def blended(self, fresh: Self, keep: float, gain: float) -> Self:
         """Forget a part, and take over others."""
-        names = [item.name for item in fields(self)]
-        sums = {
-            name: keep * getattr(self, name) + gain * getattr(fresh, name)
-            for name in names
-        }
+        sums = {}
+        for item in fields(self):
+            value, change = getattr(self, item.name), getattr(fresh, item.name)
+            value = value if keep == 1.0 else keep * value
+            change = change if gain == 1.0 else gain * change
+            sums[item.name] = value + change
         return type(self)(**sums)
 
     def reindex(self, old: Tree, new: Tree) -> Self:

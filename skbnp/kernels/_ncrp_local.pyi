@@ -1,4 +1,4 @@
-from numpy import float64, int32, int64
+from numpy import float64, int32, int64, uint8
 from numpy.typing import NDArray
 
 CHEAP_ITERATIONS: int
@@ -20,6 +20,7 @@ def infer_paths(
     starts: tuple[NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64]]
     | None = None,
     enter: float = ...,
+    is_open: NDArray[uint8] | None = None,
 ) -> tuple[
     NDArray[int32],
     NDArray[int32],

@@ -8,8 +8,8 @@ row for each node, and for each level one of topics that are not in the tree.
 import numpy as np
 
 from libc.math cimport INFINITY, exp, fabs, fmax, fmin, log
-from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcpy
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
 
 from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport (
@@ -77,6 +77,7 @@ cdef struct Document "skbnp_document":
     const double* prior         # (n_levels,) alpha
     double* logs                # (n_rows, wide) E log W of the nodes and levels
     double* shared              # (n_rows + 1, wide) see `_share_weights`
+    uint8_t* needed             # (n_rows,) those rows that are wanted of it
     double* tile                # (n_levels, wide) weights of a path,
     double* top                 # (wide,) relative to these logarithms;
     double* norms               # (wide,) s,
@@ -132,11 +133,13 @@ cdef void _share_weights "skbnp_share_weights"(const Document* d) noexcept nogil
     """exp(logs), relative to the largest of each word, and those as another row."""
     cdef double* best = d.shared + d.n_rows * d.wide
     cdef Py_ssize_t row
-    memcpy(best, d.logs, d.wide * sizeof(double))
+    memcpy(best, d.logs, d.wide * sizeof(double))  # all paths need the root
     for row in range(1, d.n_rows):
-        raise_row(d.wide, d.logs + row * d.wide, best)
+        if d.needed[row]:
+            raise_row(d.wide, d.logs + row * d.wide, best)
     for row in range(d.n_rows):
-        exponentiate(d.wide, d.logs + row * d.wide, best, d.shared + row * d.wide)
+        if d.needed[row]:
+            exponentiate(d.wide, d.logs + row * d.wide, best, d.shared + row * d.wide)
 
 
 cdef void _list_stubs "skbnp_list_stubs"(
@@ -362,6 +365,7 @@ cdef struct Tree:
     const int32_t* node_level   # (n_rows,)
     const int32_t* mixture      # (n_levels,) rows of the mixture
     const double* log_prior     # (n_stubs,)
+    const uint8_t* is_open      # (n_stubs,) or NULL: all are
     Py_ssize_t max_iter
     double tol, prune, enter
     double all_levels           # sum_l alpha_l
@@ -438,6 +442,22 @@ cdef inline double _walk_stub(
     )
 
 
+cdef inline bint _is_tried(const Tree* t, const Stubs* s, Py_ssize_t k) noexcept nogil:
+    """Whether a document may take a stub."""
+    return t.is_open == NULL or t.is_open[k] or s.known[k] >= 0
+
+
+cdef void _need_rows(const Tree* t, Document* d, const Stubs* s) noexcept nogil:
+    """Mark the rows of the stubs that a document may take."""
+    cdef Py_ssize_t k, level
+    memset(d.needed, t.is_open == NULL, d.n_rows)
+    if t.is_open != NULL:
+        for k in range(t.n_stubs):
+            if _is_tried(t, s, k):
+                for level in range(t.n_levels):
+                    d.needed[t.paths[k * t.n_levels + level]] = 1
+
+
 cdef int _score_stub(
     const Tree* t, const Document* d, Stubs* s, const Starts* starts, Py_ssize_t k,
     Py_ssize_t max_iter,
@@ -468,7 +488,9 @@ cdef double _walk_each(
     cdef Py_ssize_t k, first = min(t.max_iter, <Py_ssize_t>CHEAP)
     cdef double best = -INFINITY
     for k in range(t.n_stubs):
-        _score_stub(t, d, s, starts, k, first)
+        s.scores[k] = -INFINITY
+        if _is_tried(t, s, k):
+            _score_stub(t, d, s, starts, k, first)
         best = fmax(best, s.scores[k])
     if t.max_iter > first:
         for k in range(t.n_stubs):
@@ -528,14 +550,15 @@ cdef double _walk_all(const Tree* t, const Document* d, Stubs* s) except? -1.0 n
 
 
 cdef double _infer_each(
-    const Tree* t, const Document* d, Stubs* s, const Starts* starts, Py_ssize_t doc
+    const Tree* t, Document* d, Stubs* s, const Starts* starts, Py_ssize_t doc
 ) except? -1.0 nogil:
     """The stubs of a document, each with its own levels."""
     cdef double bound
     cdef Py_ssize_t at
-    _share_weights(d)
     for at in range(starts.limits[doc], starts.limits[doc + 1]):
         s.known[starts.stubs[at]] = <int32_t>at
+    _need_rows(t, d, s)
+    _share_weights(d)
     bound = _walk_each(t, d, s, starts)
     for at in range(starts.limits[doc], starts.limits[doc + 1]):
         s.known[starts.stubs[at]] = -1
@@ -653,6 +676,7 @@ def infer_paths(
     bint factorised=False,
     object starts=None,
     double enter=INFINITY,
+    const uint8_t[::1] is_open=None,    # IN  (n_stubs,)
 ):
     """Posterior over stubs, and over the levels of words, for each document.
 
@@ -683,7 +707,8 @@ def infer_paths(
 
     `starts` are limits, stubs, shares and levels of an earlier result. Then the better
     of two iterations is kept, so that no stub falls below what it had; the factorised
-    iteration starts from there alone.
+    iteration starts from there alone. Stubs that are not `is_open` are tried by those
+    documents alone whose start names them; the factorised iteration tries all.
 
     Time O(iterations * nnz * n_levels) for each stub, O(nnz * n_nodes) for all.
 
@@ -746,6 +771,11 @@ def infer_paths(
     ):
         raise ValueError("the arrays of starts disagree")
     _check_range(old_stubs, 0, n_stubs, "starts must name stubs")
+    t.is_open = NULL
+    if is_open is not None:
+        if is_open.shape[0] != n_stubs or not np.any(is_open):
+            raise ValueError("is_open must have an entry per stub, and open one")
+        t.is_open = &is_open[0]
     for doc in range(n_docs):
         longest = max(longest, indptr[doc + 1] - indptr[doc])
     longest = (longest + 7) // 8 * 8
@@ -757,7 +787,9 @@ def infer_paths(
         + max(n_stubs, n_rows)
     )
     cdef int32_t[::1] known = np.full(n_stubs, -1, dtype=np.int32)
+    cdef uint8_t[::1] needed = np.empty(n_rows, dtype=np.uint8)
     d.n_levels, d.n_rows, d.prior, d.done = n_levels, n_rows, &level_prior[0], &done
+    d.needed = &needed[0]
     d.logs = &space[0]
     d.shared = d.logs + (n_rows + n_levels) * longest
     d.counts = d.shared + (n_rows + 1) * longest

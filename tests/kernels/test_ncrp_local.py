@@ -319,6 +319,21 @@ def test_leaving_stubs_out_costs_next_to_nothing(seed):
     check_sums(given, some)
 
 
+def test_closed_stubs_are_for_documents_that_start_there(seed):
+    given = problem(seed)
+    is_open = np.arange(len(given["log_prior"])) % 2 == 0
+    part = {name: given[name][is_open] for name in ("stub_nodes", "log_prior")}
+    closed = infer(given, is_open=is_open.astype(np.uint8))
+    alone = infer({**given, **part})
+    assert_allclose(dense(given, closed)[0][:, is_open], dense(given | part, alone)[0])
+    assert_allclose(closed[5], alone[5], rtol=1e-12)
+    check_sums(given, closed)
+    every = infer(given)  # a start that names all stubs opens them
+    again = infer(given, starts=every[:4], is_open=is_open.astype(np.uint8))
+    assert_allclose(again[5], every[5], rtol=1e-9)
+    assert (every[5] > closed[5]).all()
+
+
 def test_word_order_and_documents_of_a_range_do_not_matter(seed):
     given = problem(seed)
     result = infer(given)
@@ -416,6 +431,9 @@ def test_the_face_refuses_starts_and_sums_that_disagree():
     ):
         with pytest.raises(ValueError, match="starts"):
             infer(given, starts=starts)
+    for is_open in (np.ones(2, np.uint8), np.zeros(len(given["log_prior"]), np.uint8)):
+        with pytest.raises(ValueError, match="is_open"):
+            infer(given, is_open=is_open)
     with pytest.raises(ValueError, match="max_iter"):
         infer(given, max_iter=0)
     with pytest.raises(ValueError, match="disagree"):

@@ -169,6 +169,7 @@ def update_paths(
     starts: Starts | None = None,
     prune: float = 20.0,
     enter: float = np.inf,
+    is_open: NDArray[np.uint8] | None = None,
 ) -> DocPaths:
     """Infer the paths of documents."""
     batch = Batch.from_counts(X, len(paths.log_prior))
@@ -181,6 +182,7 @@ def update_paths(
         starts=starts,
         prune=prune,
         enter=enter,
+        is_open=is_open,
     )
     parts = list(executor.map(task, batch.blocks))
     return DocPaths.joined(parts, len(paths.level_prior))
@@ -195,6 +197,7 @@ def _visit(
     starts: Starts | None,
     prune: float,
     enter: float,
+    is_open: NDArray[np.uint8] | None,
 ) -> DocPaths:
     corpus = block.indptr, block.indices, block.counts
     factorised = family == "factorised"
@@ -210,6 +213,7 @@ def _visit(
         factorised,
         None if starts is None else _starts_of(block.rows, starts),
         enter,
+        is_open,
     )
     tokens, entropies = share_words(
         *corpus, *topics, paths.level_prior, limits, stubs, shares, weights, factorised

@@ -75,18 +75,21 @@ class PathLocalStep:
         priors: LevelPriors,
         X: sp.csr_array,
         memo: DocPaths | None = None,
+        open_to: NDArray[np.intp] | None = None,
     ) -> DocPaths:
         """Visit documents under given topics; stubs are called by their ids.
 
-        They start from a memo too, and keep the better.
+        They start from a memo too, and keep the better. `open_to` are the ids of stubs
+        that a document may take besides the root and those of its memo, by default all.
         """
         tree = topics.tree
-        starts = None
+        starts = is_open = None
         if memo is not None:
-            known = np.isin(memo.stubs, tree.ids)
-            place = np.where(known, memo.stubs, tree.ids[0])
-            places = np.where(known, tree.positions(place), -1)
-            starts = memo.starts(places)
+            known, place = tree.find(memo.stubs.astype(np.intp))
+            starts = memo.starts(np.where(known, place, -1))
+        if open_to is not None:
+            is_open = np.zeros(len(tree), dtype=np.uint8)
+            is_open[tree.positions(open_to)] = is_open[0] = 1
         result = update_paths(
             path_globals(topics, priors),
             X,
@@ -95,6 +98,7 @@ class PathLocalStep:
             family=self.family,
             starts=starts,
             enter=ENTER,
+            is_open=is_open,
         )
         return result.renamed(tree.ids[result.stubs])
 

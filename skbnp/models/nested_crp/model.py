@@ -226,7 +226,8 @@ def update_globals(tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
     """
     through = tree.accumulate(stats.stub_masses)
     new = tree.sort_siblings(-through)
-    stats = stats.follow(tree, new)
+    if not np.array_equal(new.ids, tree.ids):
+        stats = stats.follow(tree, new)
     return stats.globals_on(new), stats
 
 

@@ -8,14 +8,23 @@ rises.
 
 from collections.abc import Iterator
 
+import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.trials import LEAST_GAIN, ROUNDING, EditMoves, accept, follow
+from skbnp.inference.trials import (
+    LEAST_GAIN,
+    ROUNDING,
+    EditMoves,
+    Ids,
+    accept,
+    follow,
+)
 from skbnp.models.nested_crp.local import DocPaths
 from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
 from skbnp.models.nested_crp.model import PathStats, TopicTree, update_globals
@@ -25,6 +34,7 @@ from skbnp.models.nested_crp.moves.proposals import (
     kinds_of,
     propose_prune,
 )
+from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["LEAST_MASS", "TreeEdits", "TreeLearner"]
@@ -135,10 +145,19 @@ def _update_touched(
     n_levels = model.priors.n_levels
     old_stats = corpus.sums(old, n_levels, proposal.rows)
     rest = posterior.global_stats.plus(old_stats, -1.0).clipped()
+    rest, tree = rest.follow(old, topics.tree, proposal.merged_into), topics.tree
+    # Documents that a node has lost may go anywhere, others to what the move changes.
+    open_to = _below(tree, proposal.children) if proposal.children else None
     while True:
-        memo = learner.local_step.update_paths(topics, model.priors, X, memo)
-        tree = topics.tree
-        stats = corpus.sum_part(memo, X, tree, n_levels)
-        stats = stats.plus(rest.follow(old, tree, proposal.merged_into))
+        memo = learner.local_step.update_paths(topics, model.priors, X, memo, open_to)
+        open_to = _below(tree, proposal.children)
+        if not np.array_equal(topics.tree.ids, tree.ids):
+            rest, tree = rest.follow(tree, topics.tree), topics.tree
+        stats = corpus.sum_part(memo, X, tree, n_levels).plus(rest)
         topics, stats = update_globals(tree, stats)
         yield model.collapsed_bound(topics.tree, stats), (topics, stats, memo)
+
+
+def _below(tree: Tree, nodes: Ids) -> NDArray[np.intp]:
+    """Ids of some nodes, and of all below them."""
+    return np.concatenate([np.empty(0, np.intp), *map(tree.subtree_of, nodes)])
