@@ -2,16 +2,20 @@
 
 import warnings
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
 from checks.states import learned
-from skbnp import GibbsNestedCRP, NestedCRP
+from skbnp import GibbsNestedCRP, NestedCRP, NestedHDP
 from skbnp.datasets import make_tree
+from skbnp.inspection import TopicTreeDisplay
+from skbnp.trees import TreeView
 
 #: Each class, and a fit of a moment.
 TREES = {
@@ -85,3 +89,52 @@ def test_priors_may_be_numbers_or_sequences(crp, name, value, docs):
     )
     crp.fit(docs)
     np.testing.assert_array_equal(getattr(crp, f"{name}_"), np.broadcast_to(2.0, 3))
+
+
+# What is shown ------------------------------------------------------------------------
+
+#: Fits of a moment that leave nodes with one child, and nodes that few tokens use.
+SHOWN = {
+    "variational": NestedCRP(init="sequential", max_iter=5, tol=0),
+    "gibbs": GibbsNestedCRP(max_iter=5),
+    "mixed": NestedHDP(max_depth=4, max_iter=5, tol=0),
+}
+
+
+def lines_below(text):
+    """Lines of a tree directly below each line of it."""
+    depth = [line.count("|") for line in text.split("\n")]
+    below, above = np.zeros(len(depth), dtype=int), []
+    for line, level in enumerate(depth):
+        above = [*above[:level], line]
+        below[above[-2:-1]] += 1
+    return below
+
+
+def test_lines_below_a_line_are_counted():
+    tree = TreeView([-1, 0, 1, 0], np.ones(4))
+    assert lines_below(tree.to_text(fold_chains=False)).tolist() == [2, 1, 0, 0]
+    assert lines_below(tree.to_text()).tolist() == [2, 0, 0]
+
+
+@pytest.mark.parametrize("crp", SHOWN.values(), ids=SHOWN)
+@pytest.mark.parametrize(
+    "random_state",
+    [1, *(pytest.param(i, marks=pytest.mark.long) for i in range(2, 11))],
+)
+def test_no_only_child_and_no_empty_node_is_shown(crp, random_state):
+    X = make_tree(60, random_state=random_state).data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        crp = clone(crp).set_params(random_state=random_state).fit(X)
+    tree, tokens = crp.tree_, crp.topic_weights_ * X.sum()
+    assert not (lines_below(tree.to_text(max_leaves=None)) == 1).any()
+    nodes = TopicTreeDisplay.from_estimator(crp).plot(max_leaves=None).nodes_
+    plt.close("all")
+    shown = set(nodes.tolist())
+    for node in shown:
+        other = [i for i in shown if i != node and node in tree.path(i)]
+        assert len(other) != 1
+    is_leaf = ~np.isin(np.arange(tree.n_nodes), tree.parent)
+    assert (tokens[is_leaf & tree.in_use] >= 1.0).all()
+    assert tree.in_use[[node for node in shown if is_leaf[node]]].all()
