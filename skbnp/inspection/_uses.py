@@ -101,6 +101,7 @@ def _uses_by_sample(
         return
     for sample in evenly_spaced(model.samples_, SAMPLES):
         draw = draw_of_sample(sample)
+        assert draw.prior is not None  # no tree
         yield draw.values, None, _by_group(draw.distr(), draw.prior, counts, parts)
 
 
