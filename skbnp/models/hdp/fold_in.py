@@ -125,11 +125,6 @@ class MeanTopics:
         """Yield the topics of the words that have been seen, some at a time."""
         return (self._of(counts) for counts in self.counts.parts(size))
 
-    @property
-    def of_unseen(self) -> Array:
-        """Topics of each word that has not, (K,)."""
-        return self.eta / self.norm
-
     def __getitem__(self, words: NDArray[np.intp] | slice) -> Array:
         return self._of(self.counts.rows(words))
 

@@ -110,10 +110,16 @@ def suit_joint_concentration(
 
     Each posterior predicts the documents that were held out of its own learning.
     """
+    bounds = np.log([1e-6, HIGHEST_CONCENTRATION])
     for _ in range(N_ROUNDS):
         before = [p.state.for_prediction.doc_concentration for _, p in pairs]
         losses = [_loss(held_out, posterior, executor) for held_out, posterior in pairs]
-        best = _minimum(losses)
+
+        def total(log: float, losses: list = losses) -> float:
+            return sum(loss(np.exp(log)) for loss in losses)
+
+        search = minimize_scalar(total, bounds=bounds, options={"xatol": TOL})
+        best = float(np.exp(search.x))
         after = [max(best, p.state.doc_concentration) for _, p in pairs]
         with commit():
             for (_, posterior), value in zip(pairs, after, strict=True):
@@ -145,16 +151,6 @@ def _loss(
         return -float((counts.data * np.log(shown + opens * mixed)).sum())
 
     return loss
-
-
-def _minimum(losses: list[Callable[[float], float]]) -> float:
-    def total(log: float) -> float:
-        return sum(loss(np.exp(log)) for loss in losses)
-
-    bounds = np.log([1e-6, HIGHEST_CONCENTRATION])
-    return float(
-        np.exp(minimize_scalar(total, bounds=bounds, options={"xatol": TOL}).x)
-    )
 
 
 class WordFold(NamedTuple):

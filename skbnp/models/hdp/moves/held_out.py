@@ -212,7 +212,7 @@ def reductions(
 
 def _nearest(topics: MeanTopics) -> NDArray[np.intp]:
     """Pairs (k, n), k < n, of topics of which one is among the nearest of the other."""
-    unseen, n_topics = np.sqrt(topics.of_unseen), topics.shape[1]
+    unseen, n_topics = np.sqrt(topics.eta / topics.norm), topics.shape[1]
     overlap = topics.counts.seen.n_unseen * np.outer(unseen, unseen)
     for part in topics.parts(WORDS_PART_SIZE):
         roots = np.sqrt(part)

@@ -6,6 +6,8 @@ responsibilities of that visit. What is no difference of the bound as it is prin
 corrected: see the derivations.
 """
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -30,22 +32,15 @@ __all__ = ["PrintedMoves", "covarying_pairs", "words_gains"]
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False)
 class PrintedMoves(Moves):
-    """Moves that one minibatch judges: merges before its update, splits after it.
-
-    Parameters
-    ----------
-    moves : SplitMerge
-    """
+    """Moves that one minibatch judges: merges before its update, splits after it."""
 
     moves: SplitMerge
-    _is_looking: bool
-    _columns: dict[int, list[int]]  # of each topic in the visit, by id
-    _weights: dict[int, float]  # of each topic before the update, by id
-
-    def __init__(self, moves: SplitMerge):
-        self.moves, self._is_looking = moves, False
-        self._columns, self._weights = {}, {}
+    _is_looking: bool = False
+    # Of each topic, by id: columns in the local step, weight before the update.
+    _columns: dict[int, list[int]] = field(default_factory=dict)
+    _weights: dict[int, float] = field(default_factory=dict)
 
     def block_hook(self, learner: Learner) -> type["_Kept"]:
         """Keep what blocks say: pairs to compare follow from all of them."""

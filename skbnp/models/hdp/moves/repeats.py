@@ -6,7 +6,7 @@ of the topics; where held-out documents judge trials, they serve instead, see
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,13 +48,11 @@ def suit_burstiness_to(
         posterior.state = replace(posterior.state, burstiness=burstiness)
 
 
+@dataclass(eq=False)
 class LearnBurstiness(Moves):
     """Ends of topics; burstiness, and after some passes topics that explain tables."""
 
-    moves: Moves  # between local steps
-
-    def __init__(self, moves: Moves):
-        self.moves = moves
+    moves: Moves  # those that end topics, or none
 
     def end_round(
         self, learner: Learner, round: Round, results: Sequence[Collected]

@@ -1,6 +1,7 @@
 """When topics of an HDP end, merge or split between visits."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,21 +31,15 @@ MOST_INIT = 0.1
 WAIT = 8
 
 
+@dataclass(eq=False)
 class EndUnused(Moves):
-    """Topics that nobody uses end; trials find the number of the others.
+    """Topics without documents end; trials choose the number of the others.
 
-    Online after each round, with memory after each pass. Online, topics that have taken
-    the words of a known topic join it after each pass.
-
-    Parameters
-    ----------
-    moves : SplitMerge
+    Online after each round, with a cache after each pass. Online, topics that have
+    taken the words of a known topic join it after each pass.
     """
 
     moves: SplitMerge
-
-    def __init__(self, moves: SplitMerge):
-        self.moves = moves
 
     def end_round(
         self, learner: Learner, round: Round, results: Sequence[Collected]
@@ -66,19 +61,12 @@ class EndUnused(Moves):
         return True
 
 
+@dataclass(eq=False)
 class MinibatchMoves(Moves):
-    """Moves that minibatches judge by the bound, after the warm-up.
-
-    Parameters
-    ----------
-    moves : SplitMerge
-    """
+    """Moves that minibatches judge by the bound, after the warm-up."""
 
     moves: SplitMerge
-    _has_looked: bool
-
-    def __init__(self, moves: SplitMerge):
-        self.moves, self._has_looked = moves, False
+    _has_looked: bool = False
 
     def block_hook(self, learner: Learner) -> hdp_merge.Comparison | None:
         """Compare pairs of topics, once totals are clear."""
@@ -98,27 +86,14 @@ class MinibatchMoves(Moves):
         minibatch.move(self.moves, posterior, X, result, n_docs, learner.local_step)
 
 
+@dataclass(eq=False)
 class ExactMoves(Moves):
-    """Merges and ends of topics that the exact bound of a corpus judges.
-
-    Parameters
-    ----------
-    moves : SplitMerge
-
-    Attributes
-    ----------
-    pairs : list of pairs of ids
-        Compared in the present pass.
-    pairs_on_hold : dict
-        Pairs of ids that are not compared before a pass.
-    """
+    """Merges and ends of topics that the exact bound of a corpus judges."""
 
     moves: SplitMerge
-    pairs: list[tuple[int, int]]
-    pairs_on_hold: dict[tuple[int, int], int]
-
-    def __init__(self, moves: SplitMerge):
-        self.moves, self.pairs, self.pairs_on_hold = moves, [], {}
+    pairs: list[tuple[int, int]] = field(default_factory=list)  # ids, of this pass
+    #: Pairs of ids, and the pass before which they are not compared again.
+    pairs_on_hold: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def begin_pass(self, learner: ExactLearner) -> None:
         """End the lightest topics before the last pass with mean weights."""
