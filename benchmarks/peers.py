@@ -367,10 +367,10 @@ def look_at(model, look, seconds):
     return common.watch(model.step, lambda: look(*model.topics()), seconds, times=times)
 
 
-def at_times(points):
-    """The latest look at each time, a twentieth late at the most."""
+def at_times(points, end):
+    """The latest look at each time up to an end, a twentieth late at the most."""
     result = {}
-    for limit in TIMES:
+    for limit in (moment for moment in TIMES if moment <= end):
         seen = [point for point in points if point[0] <= 1.05 * limit]
         if seen:
             _, score, by_type, n_topics = seen[-1]
@@ -468,7 +468,10 @@ if __name__ == "__main__":
             for name in options.models:
                 for setting, points in run(corpus, name, seed, options.seconds):
                     row = {"corpus": corpus, "model": name, **setting, "seed": seed}
-                    row |= at_times(points) | {"fall": fall(points), "looks": points}
+                    row |= at_times(points, options.seconds) | {
+                        "fall": fall(points),
+                        "looks": points,
+                    }
                     if name == OURS and points[-1][0] < 1.05 * options.seconds:
                         row["ends"] = points[-1][0]
                     if options.seconds > TIMES[-1]:
