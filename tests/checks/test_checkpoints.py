@@ -205,8 +205,9 @@ def test_a_fit_that_is_killed_goes_on():
 
 @kills
 @pytest.mark.long
-def test_fits_of_each_memory_that_are_killed_go_on():
-    check_survives_kills(4, "HDP-memoized", "HDP-batch", "GibbsHDP", "NestedCRP")
+def test_fits_that_are_killed_at_twenty_moments_go_on():
+    names = "HDP-online", "HDP-memoized", "HDP-batch", "GibbsHDP", "NestedCRP"
+    check_survives_kills(20, *names)
 
 
 # -- other fits, and damage ------------------------------------------------------------
