@@ -194,14 +194,16 @@ def split(options):
             for entry in hdp.lineage_
             if entry.kind == "split" and entry.step >= update
         ]
-    first, last = options.updates // 4, options.updates // 2
+    first, last = options.updates // 4, 3 * options.updates // 4
     rows, best = [], None
     for update, parent, children in splits:
         alive = [snapshots[-1][1].get(child, 0.0) for child in children]
-        if first <= update <= last and (best is None or min(alive) > best[0]):
+        least = 0.0 if best is None else best[0]
+        if first <= update <= last and min(alive) > least:
             best = (min(alive), update, parent, children)
     if best is None:
-        raise SystemExit("No split in time: give more --updates.")
+        print("No split in time has both topics in the end: give more --updates.")
+        return
     _, update, parent, children = best
     moments = [(0, parent, update - 1)]
     for child in children:
