@@ -653,8 +653,18 @@ def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
         assert len(hdp.component_ids_) == hdp.n_components_
 
 
-def test_messages_tell_of_trials(bars, capsys):
+def test_messages_tell_of_trials(bars, capsys, monkeypatch):
+    """And numbers of topics that predict alike are those of the trials."""
+    noted, note = [], HeldOutTrials._note_alike
+
+    def note_and_keep(trials, run, gain, accepted):
+        noted.append((run.n_topics, accepted))
+        note(trials, run, gain, accepted)
+
+    monkeypatch.setattr(HeldOutTrials, "_note_alike", note_and_keep)
     HDP(3, random_state=0, verbose=1).fit(bars.data[:200])
-    stats = capsys.readouterr().out
-    assert "trial of" in stats
-    assert "accepted" in stats
+    trials = re.findall(
+        r"trial of (\d+) topics (accepted|rejected)", capsys.readouterr().out
+    )
+    assert {word for _, word in trials} == {"accepted", "rejected"}
+    assert noted == [(int(number), word == "accepted") for number, word in trials]

@@ -292,8 +292,8 @@ class HeldOutTrials:
         is_less = run.kind in ("reduction", "merge of all")
         gain = self._gain(run, self.best if is_less else self.model.logs)
         accepted = self._is_accepted(run, gain)
-        self._report(run, gain, accepted, monitor)
         self._note_alike(run, gain, accepted)
+        self._report(run, gain, accepted, monitor)
         if accepted:
             is_sure = self.is_unseen or gain.mean > SURE_ERRORS * gain.error
             if run.kind != "tables" and (run.kind != "reduction" or is_sure):
