@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln, polygamma, xlogy
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
@@ -231,14 +231,24 @@ def test_gain_of_one_topic_is_that_of_the_whole_objective(monkeypatch):
     tokens = X[:, None] * q / q.sum(axis=1, keepdims=True)
 
     def objective(tokens, prior):
-        words, docs = tokens.sum(axis=0), tokens.sum(axis=2)
-        total = gammaln(eta + words).sum() - gammaln(9 * eta + words.sum(axis=1)).sum()
-        total += len(words) * (gammaln(9 * eta) - 9 * gammaln(eta))
-        total += (gammaln(prior + docs) - gammaln(prior)).sum()
-        return total - xlogy(tokens, tokens / np.maximum(X, 1)[:, None]).sum()
+        part = tokens / np.maximum(X, 1)[:, None]
+        spread, total = tokens * (1 - part), -xlogy(tokens, part).sum()
+        for axis, least in ((0, eta), (2, prior)):  # of words, and of documents
+            least = np.broadcast_to(least, tokens.sum(axis=axis).shape)
+            total += growth(least, tokens.sum(axis=axis), spread.sum(axis=axis))
+        return total - growth(
+            np.full(len(prior), 9 * eta),
+            tokens.sum(axis=(0, 2)),
+            spread.sum(axis=(0, 2)),
+        )
+
+    def growth(prior, mean, variance):
+        terms = gammaln(prior + mean) - gammaln(prior)
+        return (terms + polygamma(1, prior + mean) * variance / 2).sum()
 
     pairs = np.array([[0, 2], [1, 3]])
     monkeypatch.setattr(_copies, "DOCS", 3)
+    monkeypatch.setattr(_copies, "PAIRS", 1)
     gains = _copies.evidence_of_one(
         topics, prior, eta, sp.csr_array(X.astype(float)), uses, pairs
     )
@@ -249,6 +259,25 @@ def test_gain_of_one_topic_is_that_of_the_whole_objective(monkeypatch):
         both[one] += prior[other]
         wanted = objective(joint, both) - objective(tokens, prior)
         assert_allclose(gain, wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("overlap", [0.4, 1.0])
+def test_evidence_is_of_two_topics_that_overlap_and_of_one_in_two_shapes(overlap):
+    rng, n_docs, length, alpha = np.random.default_rng(0), 200, 60, 0.3
+    topics = rng.dirichlet(np.full(200, 0.1), 5)
+    topics[1] = overlap * topics[0] + (1 - overlap) * topics[1]
+    shares = rng.dirichlet(np.full(5, alpha), n_docs)
+    X = sp.csr_array(np.stack([rng.multinomial(length, p) for p in shares @ topics]))
+    if overlap == 1.0:  # shapes as a fit to few tokens has them
+        topics[:2] = rng.dirichlet(500 * topics[0] + 0.1, 2)
+    prior, tokens = np.full(5, alpha), shares * length
+    for _ in range(50):
+        mean = (prior + tokens) @ topics
+        tokens = (prior + tokens) * ((X.toarray() / mean) @ topics.T)
+    (gain,) = _copies.evidence_of_one(
+        topics, prior, 0.1, X.astype(float), tokens, np.array([[0, 1]])
+    )
+    assert gain > 50.0 if overlap == 1.0 else gain < -50.0
 
 
 @pytest.mark.parametrize(
