@@ -31,6 +31,11 @@ class MergeGain:
     gain: float  # of the bound, but for the entropy that is lost
     most_lost: float  # that entropy is between 0 and this
 
+    @property
+    def is_safe(self) -> bool:
+        """Whether the bound rises for certain."""
+        return self.gain > self.most_lost
+
 
 def merged(
     state: EpochState, stats: EpochStats, priors: TreePriors, source: int, target: int

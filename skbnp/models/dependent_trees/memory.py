@@ -24,6 +24,7 @@ from skbnp.inference.shards import Broadcast, Shards, SumT, Task, first_rows
 from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves.births import Collected, shared_out
+from skbnp.models.dependent_trees.moves.merges import PairLosses
 from skbnp.models.dependent_trees.moves.records import Record, followed, merged_into_of
 from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.shard_tasks import (
@@ -31,6 +32,7 @@ from skbnp.models.dependent_trees.shard_tasks import (
     RowSample,
     Sight,
     collect_rows,
+    sum_losses,
     sum_shard_rows,
     take_rows,
     update_rows,
@@ -151,6 +153,11 @@ class EpochCache(StatisticsCache):
         """Whether every shard has had a local step."""
         return bool(self.last_broadcasts)
 
+    @property
+    def has_others(self) -> bool:
+        """Whether there are rows of earlier calls."""
+        return bool(self.others.masses.any())
+
     def initial_local(self, part: Part) -> None:
         """Return nothing: shards keep their own assignments."""
 
@@ -229,6 +236,11 @@ class EpochCache(StatisticsCache):
     def recalled(self, numbers: Iterable[int], tree: Tree) -> EpochStats:
         """Sum the statistics of the rows of some shards."""
         return self._total(sum_shard_rows, numbers, tree)
+
+    def losses(self) -> PairLosses:
+        """Entropy that rows lose if two of their nodes are one."""
+        losses = self._total(sum_losses, range(len(self.last_broadcasts)))
+        return replace(losses, has_others=self.has_others)
 
     def gather(
         self, targets: Sequence[int], n_nodes: int, step: int, most: int

@@ -16,6 +16,7 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.inference.shards import Broadcast, Shard
 from skbnp.models.dependent_trees.local import Memo, sum_rows, update_local
 from skbnp.models.dependent_trees.moves.births import collect
+from skbnp.models.dependent_trees.moves.merges import PairLosses
 from skbnp.models.dependent_trees.moves.records import Record, replay_memo
 from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.state import EpochStats
@@ -30,6 +31,7 @@ __all__ = [
     "collect_rows",
     "remembered",
     "seen_columns",
+    "sum_losses",
     "sum_shard_rows",
     "take_rows",
     "update_rows",
@@ -127,6 +129,14 @@ def sum_shard_rows(
     edits, tree = argument
     memo = remembered(shard, broadcast, edits)
     return sum_rows(tree, memo, _rows_of(shard, broadcast), run=shard.run)
+
+
+def sum_losses(
+    shard: Shard, broadcast: Broadcast, argument: tuple[Edits]
+) -> PairLosses:
+    """Sum the entropy that rows lose if two of their nodes are one."""
+    (edits,) = argument
+    return PairLosses.of_rows(remembered(shard, broadcast, edits))
 
 
 @dataclass(frozen=True, slots=True)

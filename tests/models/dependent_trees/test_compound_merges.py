@@ -24,6 +24,7 @@ from skbnp.trees import Tree
 PRIORS = TreePriors(0.5, 0.5, 1.0, 1.0)
 #: Node 1 has two children, node 4 one; node 3 is a leaf.
 TREE = Tree.from_parents([-1, 0, 1, 1, 0, 4, 0])
+NO_LOSSES = merges.PairLosses(np.empty((0, 2), dtype=np.int64), np.empty(0))
 
 
 def state_of(masses, past=None, history=None, dimension=20):
@@ -53,10 +54,10 @@ def state_of(masses, past=None, history=None, dimension=20):
     return state, stats
 
 
-def propose(state, stats, rejections=None, n_passes=0):
+def propose(state, stats, losses=NO_LOSSES, rejections=None, n_passes=0):
     waits = Rejections() if rejections is None else rejections
     products = Products.of(state, PRIORS)
-    given = state, stats, PRIORS, products, waits, n_passes
+    given = state, stats, PRIORS, products, losses, waits, n_passes
     return merges.propose_compound_merges(*given)
 
 
@@ -110,6 +111,7 @@ def test_a_merge_that_loses_more_than_the_slack_is_not_judged(monkeypatch):
 def test_entropy_that_rows_lose_is_asked_for(monkeypatch):
     state, stats = state_of([9, 1.5, 9, 9, 9, 9, 9])
     (one, *_) = propose(state, stats)
+    pair = sorted((one.merge.source, one.merge.target))
     result = merge_gain(state, stats, PRIORS, one.merge.source, one.merge.target)
     stats = replace(stats, entropies=np.full(7, 100.0))
     asked = []
@@ -119,11 +121,15 @@ def test_entropy_that_rows_lose_is_asked_for(monkeypatch):
         return True
 
     monkeypatch.setattr(structure.TreeEdits, "_make_compound", make)
-    structure.TreeEdits(EpochMoves())._merge_rejected(learner_of(state, stats))
+    for value in (0.25, 1e6):
+        losses = merges.PairLosses(np.array([pair]), np.array([value]))
+        learner = learner_of(state, stats)
+        learner.cache.losses = lambda losses=losses: losses
+        structure.TreeEdits(EpochMoves())._merge_rejected(learner)
     most = merge_gain(state, stats, PRIORS, *(one.merge.source, one.merge.target))
     assert result.most_lost == 0.0
-    assert most.most_lost > 0.25
-    assert asked == [most.most_lost]
+    assert 0.25 < most.most_lost < 1e6
+    assert asked == [0.25, most.most_lost]
 
 
 @pytest.mark.parametrize("kind", ["past", "history"])
@@ -159,6 +165,7 @@ def test_nothing_is_multiplied_where_all_nodes_were_there_before():
 def learner_of(state, stats, n_passes=0):
     posterior = EpochPosterior(EpochModel(PRIORS), state, stats, state.tree.ids, [])
     cache = SimpleNamespace(
+        losses=lambda: NO_LOSSES,
         keep=lambda *given: None,
         global_stats=lambda tree: stats,
     )

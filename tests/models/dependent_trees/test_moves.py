@@ -30,7 +30,7 @@ from skbnp.models.dependent_trees.epoch import (
     close_epoch,
     coordinate_ascent,
 )
-from skbnp.models.dependent_trees.gains import merge_gain
+from skbnp.models.dependent_trees.gains import MergeGain, merge_gain
 from skbnp.models.dependent_trees.local import Memo, sum_rows, update_local
 from skbnp.models.dependent_trees.memory import (
     EpochCache,
@@ -52,7 +52,7 @@ from skbnp.models.dependent_trees.moves.births import (
     propose_birth,
     row_keys,
 )
-from skbnp.models.dependent_trees.moves.merges import propose_merges
+from skbnp.models.dependent_trees.moves.merges import PairLosses, propose_merges
 from skbnp.models.dependent_trees.moves.partition import birth_units, merge_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
@@ -896,11 +896,14 @@ def test_proposed_moves_raise_the_bound_together(seed):
     posterior = learner.posterior
     state, stats, model = posterior.state, posterior.global_stats, posterior.model
     before, products = bound(learner), Products.of(state, PRIORS)
+    losses = learner.cache.losses()
     (memo,), (X,) = memos_of(learner.cache), learner.cache.shards.map(rows_of, [0])
     units = {parity: merge_units(state.tree, parity) for parity in (0, 1)}
     n_merges = 0
     for parity in (1, 0):
-        merges = propose_merges(state, stats, PRIORS, products, parity, "safe", [])
+        merges = propose_merges(
+            state, stats, PRIORS, products, parity, "safe", losses, []
+        )
         if not merges:
             continue
         n_merges += len(merges)
@@ -921,6 +924,32 @@ def test_proposed_moves_raise_the_bound_together(seed):
     assert moves
     new, kept = replay(state, stats, PRIORS, [record for record, _ in moves])
     assert sum(model.objective(new, kept).values()) > before
+
+
+def test_losses_are_those_of_the_rows(seed):
+    rng = np.random.default_rng(seed)
+    q = rng.dirichlet(np.full(4, 0.5), size=30).astype(np.float32)
+    order = np.argsort(-q, axis=1)
+    q = np.take_along_axis(q, order, axis=1)
+    memo = Memo(order.astype(np.int32), q, q, np.zeros(30))
+    losses = PairLosses.of_rows(memo.taken(slice(0, 9)))
+    losses = losses.plus(PairLosses.of_rows(memo.taken(slice(9, 30))))
+    sure, unsure = MergeGain(0.0, 0.0), MergeGain(0.0, np.inf)
+    shares = np.zeros((30, 4))
+    np.put_along_axis(shares, order, memo.shares(), axis=1)
+
+    def f(x):
+        return (x * np.log(x)).sum()
+
+    for one in range(4):
+        for other in range(one):
+            a, b = shares[:, one], shares[:, other]
+            wanted = f(a + b) - f(a) - f(b)
+            for merge in (Merge(one, other), Merge(other, one)):
+                assert_allclose(losses.of(merge, unsure), wanted, rtol=1e-9)
+                assert losses.of(merge, sure) == 0.0
+    assert losses.of(Merge(2, 4), unsure) == 0.0  # no row is at both
+    assert replace(losses, has_others=True).of(Merge(2, 4), unsure) == np.inf
 
 
 # Births -------------------------------------------------------------------------------

@@ -128,8 +128,7 @@ def merge_safely(state, stats):
         for target in [*state.tree.ids[1:].tolist(), 0]:
             if source not in state.tree or source == target:
                 continue
-            result = merge_gain(state, stats, PRIORS, source, target)
-            if result.gain > result.most_lost:
+            if merge_gain(state, stats, PRIORS, source, target).is_safe:
                 state, stats = merged(state, stats, PRIORS, source, target)
     return state, stats
 

@@ -87,8 +87,8 @@ class CompoundMoves(Judge):
         if self.moves.merge == "none" or not n_at_most or not find_new(state)[1:].any():
             return
         given = state, stats, posterior.model.priors, self._products_of(learner)
-        n_passes = learner.n_passes
-        for one in propose_compound_merges(*given, waits, n_passes):
+        losses, n_passes = learner.cache.losses(), learner.n_passes
+        for one in propose_compound_merges(*given, losses, waits, n_passes):
             if self._make_compound(learner, [one.merge], one.lost):
                 return
             waits.add((one.merge.source, one.merge.target), n_passes)

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlogy
 
 from skbnp.inference.executor import Run
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.gains import MergeGain, merge_gain, stick_gains
+from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves.partition import merge_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange, Merge
@@ -19,6 +22,7 @@ from skbnp.trees import Tree
 
 __all__ = [
     "MergeProposal",
+    "PairLosses",
     "find_new",
     "n_compound",
     "propose_compound_merges",
@@ -73,6 +77,7 @@ def propose_merges(
     products: Products,
     parity: int,
     test: Literal["safe", "lax"],
+    losses: "PairLosses",
     stays: Ints,
     run: Run = map,
 ) -> list[MergeProposal]:
@@ -107,7 +112,7 @@ def propose_merges(
         for at in likely[units[sources[likely]] == unit].tolist():
             record = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
             proposals, past_of = _best_merge(state, stats, priors, record)
-            lost = proposals.most_lost if test == "safe" else 0.0
+            lost = losses.of(record, proposals) if test == "safe" else 0.0
             if proposals.gain > lost or (test == "lax" and proposals.gain == 0.0):
                 evidence = _evidence_of_end(state, stats, record)
                 proposal = MergeProposal(record, past_of, lost, evidence)
@@ -132,6 +137,7 @@ def propose_compound_merges(
     stats: EpochStats,
     priors: TreePriors,
     products: Products,
+    losses: "PairLosses",
     rejections: Rejections,
     n_passes: int,
 ) -> list[MergeProposal]:
@@ -153,7 +159,7 @@ def propose_compound_merges(
     for at in best[gains[best] > -COMPOUND_SLACK].tolist():
         merge = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
         gain = merge_gain(state, stats, priors, merge.source, merge.target)
-        proposals.append(MergeProposal(merge, "target", gain.most_lost))
+        proposals.append(MergeProposal(merge, "target", losses.of(merge, gain)))
     return proposals
 
 
@@ -185,6 +191,57 @@ def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> floa
     if (state.past[both] >= 0).all() and (stats.masses[both] >= PAUSE_ROWS).all():
         return LEAST_EVIDENCE
     return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PairLosses:
+    """Entropy that rows lose if two of their nodes are one, additive over rows.
+
+    Of rows in memory it is (a + b) log(a + b) - a log a - b log b each; of others
+    the bound holds that `merge_gain` has.
+    """
+
+    pairs: NDArray[np.int64]  # (n_pairs, 2) ids, the smaller first, in order
+    values: NDArray[np.float64]  # (n_pairs,)
+    has_others: bool = False
+
+    @classmethod
+    def of_rows(cls, memo: Memo) -> "PairLosses":
+        """Sum over rows that have a part in two nodes."""
+        keys, values = [np.empty((0, 2), dtype=np.int64)], [np.empty(0)]
+        rows = np.flatnonzero(memo.weights[:, 1] > 0.0)  # the best come first
+        some = memo.taken(rows)
+        shares = some.shares()
+        for one, other in combinations(range(shares.shape[1]), 2):
+            both = np.flatnonzero((shares[:, one] > 0.0) & (shares[:, other] > 0.0))
+            a, b = shares[both, one], shares[both, other]
+            pair = some.nodes[both][:, [one, other]].astype(np.int64)
+            keys.append(np.sort(pair, axis=1))
+            values.append(xlogy(a + b, a + b) - xlogy(a, a) - xlogy(b, b))
+        return cls._summed(np.concatenate(keys), np.concatenate(values))
+
+    def plus(self, other: "PairLosses") -> "PairLosses":
+        """Add up."""
+        pairs = np.concatenate([self.pairs, other.pairs])
+        return self._summed(pairs, np.concatenate([self.values, other.values]))
+
+    @classmethod
+    def _summed(
+        cls, pairs: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> "PairLosses":
+        kinds, at = np.unique(pairs, axis=0, return_inverse=True)
+        global_stats = np.bincount(at.ravel(), values, len(kinds))
+        return cls(kinds, global_stats.astype(np.float64, copy=False))
+
+    def of(self, merge: Merge, result: MergeGain) -> float:
+        """Entropy that rows lose by a merge, or the most that they may lose."""
+        if self.has_others:
+            return result.most_lost
+        first, second = sorted((merge.source, merge.target))
+        begin, end = np.searchsorted(self.pairs[:, 0], [first, first + 1])
+        at = begin + int(np.searchsorted(self.pairs[begin:end, 1], second))
+        is_known = at < end and self.pairs[at, 1] == second
+        return min(float(self.values[at]), result.most_lost) if is_known else 0.0
 
 
 def _ranked(

@@ -38,6 +38,7 @@ from skbnp.models.dependent_trees.moves.exchanges import LEAST_GAIN, propose_exc
 from skbnp.models.dependent_trees.moves.judging import bound_of
 from skbnp.models.dependent_trees.moves.merges import (
     MergeProposal,
+    PairLosses,
     propose_merges,
 )
 from skbnp.models.dependent_trees.moves.records import (
@@ -186,23 +187,26 @@ class TreeEdits(CompoundMoves):
 
     def _merge(self, learner: EpochLearner) -> None:
         """Merge nodes, in odd units and in even ones."""
-        test = self.moves.merge
+        cache, test = learner.cache, self.moves.merge
         if test == "none":
             return
+        losses = cache.losses()
         for parity in (1, 0):
             if len(learner.posterior.state.tree) == 1:
                 return
-            proposals = self._find_merges(learner, parity, test)
+            proposals = self._find_merges(learner, parity, test, losses)
             moves = [one.records for one in proposals]
             least = [one.lost if self._is_printed else one.least for one in proposals]
             if self._keep(learner, moves, least):
                 self._refresh(learner)
+                losses = cache.losses()
 
     def _find_merges(
         self,
         learner: EpochLearner,
         parity: int,
         test: Literal["safe", "lax"],
+        losses: PairLosses,
     ) -> list[MergeProposal]:
         posterior = learner.posterior
         state, stats = posterior.state, posterior.global_stats
@@ -213,6 +217,7 @@ class TreeEdits(CompoundMoves):
             self._products_of(learner),
             parity,
             test,
+            losses,
             self._staying(state, stats),
             learner.cache.run,
         )
