@@ -53,7 +53,7 @@ def csr(
 
 
 def at_columns(
-    columns: NDArray[np.intp], values: NDArray, n_columns: int
+    columns: NDArray[np.integer], values: NDArray, n_columns: int
 ) -> sp.csr_array:
     """Put the values of each row at its columns; negative columns are left out."""
     known = columns >= 0
