@@ -129,7 +129,7 @@ def evidence_of_one(
     used, places = np.unique(pairs, return_inverse=True)
     places = places.reshape(pairs.shape)
     # Columns of `used` that count as one topic: each alone, then pairs.
-    groups: list[list[int]] = [*([k] for k in range(len(used))), *places.tolist()]
+    groups = [[k] for k in range(len(used))] + [list(pair) for pair in places]
     priors = [prior[used[group]].sum() for group in groups]
     values = np.zeros(len(groups))
     moments = np.zeros((len(groups), 2, topics.shape[1]))
