@@ -21,13 +21,15 @@ from skbnp.rows.word_sums import rows_of
 from skbnp.utils.fitted import distributions
 from skbnp.utils.settings import SMALLEST_PRIOR
 
-__all__ = ["copies", "evidence_of_one", "members_of"]
+__all__ = ["copies", "evidence_of_one", "expected_growth", "members_of"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 #: Documents of a block, and pairs of topics.
 DOCS, PAIRS = 512, 256
+#: The largest responsibility below one.
+ALL = np.nextafter(1.0, 0.0)
 
 
 def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
@@ -96,10 +98,10 @@ def evidence_of_one(
 
     a the prior of documents. Tokens of word w in document j are of topic k by
     q ~ (a_k + n_jk) phi_kw; S_kw and N_jk are their sums. A joint topic has the tokens
-    and the prior of both. Expectations are to the second order, E[lnG(a + N)] =
-    lnG(a + E N) + psi'(a + E N) Var N / 2 (Teh, Newman and Welling 2007): topics that
-    overlap have tokens of much variance, and to the first order one topic has more
-    evidence than two that were planted.
+    and the prior of both. Expectations are to the second order about the mean of N
+    given N > 0 (Teh, Newman and Welling 2007): topics that overlap have tokens of much
+    variance, and to the first order one topic has more evidence than two that were
+    planted.
 
     Parameters
     ----------
@@ -122,17 +124,13 @@ def evidence_of_one(
         parts = np.array_split(pairs, -(-len(pairs) // PAIRS))
         some = (evidence_of_one(topics, prior, eta, words, uses, p) for p in parts)
         return np.concatenate([*some])
-    if len(pairs) > PAIRS:
-        parts = np.array_split(pairs, -(-len(pairs) // PAIRS))
-        some = (evidence_of_one(topics, prior, eta, words, uses, p) for p in parts)
-        return np.concatenate([*some])
     used, places = np.unique(pairs, return_inverse=True)
     places = places.reshape(pairs.shape)
     # Columns of `used` that count as one topic: each alone, then pairs.
     groups = [[k] for k in range(len(used))] + [list(pair) for pair in places]
     priors = [prior[used[group]].sum() for group in groups]
     values = np.zeros(len(groups))
-    moments = np.zeros((len(groups), 2, topics.shape[1]))
+    moments = np.zeros((len(groups), 3, topics.shape[1]))
     by_word = np.ascontiguousarray(topics.T)
     for begin in range(0, words.shape[0], DOCS):
         X = words[begin : begin + DOCS]
@@ -145,22 +143,33 @@ def evidence_of_one(
         in_docs = sp.csr_array((ones, entries, X.indptr))
         of_words = sp.csr_array((ones, (X.indices, entries)), (X.shape[1], X.nnz))
         for k, group in enumerate(groups):
-            part = q[:, group].sum(axis=1)
+            part = np.minimum(q[:, group].sum(axis=1), ALL)
             tokens = X.data * part
-            both = np.stack([tokens, tokens * (1.0 - part)], axis=1)
-            moments[k] += (of_words @ both).T
-            values[k] += _expected_growth(priors[k], *(in_docs @ both).T).sum()
+            of_entries = np.stack(
+                [tokens, tokens * (1.0 - part), X.data * np.log1p(-part)], axis=1
+            )
+            moments[k] += (of_words @ of_entries).T
+            values[k] += expected_growth(priors[k], *(in_docs @ of_entries).T).sum()
             values[k] -= xlogy(tokens, part).sum()
     for k, of_topic in enumerate(moments):
-        values[k] += _expected_growth(eta, *of_topic).sum()
+        values[k] += expected_growth(eta, *of_topic).sum()
         whole = of_topic.sum(axis=1, keepdims=True)
-        values[k] -= _expected_growth(topics.shape[1] * eta, *whole).sum()
+        values[k] -= expected_growth(topics.shape[1] * eta, *whole).sum()
     return values[len(used) :] - values[places].sum(axis=1)
 
 
-def _expected_growth(prior: float, mean: Array, variance: Array) -> Array:
-    """Return E[lnG(prior + N) - lnG(prior)] of counts of some mean and variance."""
-    return log_growth(prior, mean) + 0.5 * polygamma(1, prior + mean) * variance
+def expected_growth(
+    prior: float, mean: Array, variance: Array, log_none: Array
+) -> Array:
+    """Return E[lnG(prior + N) - lnG(prior)] of sums of indicators, to the second order.
+
+    Of their mean, their variance, and the log probability that all are 0.
+    """
+    some = np.maximum(-np.expm1(log_none), 1e-300)  # probability that N > 0
+    given = mean / some
+    spread = np.maximum((variance + mean**2) / some - given**2, 0.0)
+    curvature = 0.5 * polygamma(1, prior + given)
+    return some * (log_growth(prior, given) + curvature * spread)
 
 
 def members_of(onto: sp.csr_array, weights: Array) -> list[Ints]:

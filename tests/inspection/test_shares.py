@@ -232,19 +232,22 @@ def test_gain_of_one_topic_is_that_of_the_whole_objective(monkeypatch):
 
     def objective(tokens, prior):
         part = tokens / np.maximum(X, 1)[:, None]
-        spread, total = tokens * (1 - part), -xlogy(tokens, part).sum()
-        for axis, least in ((0, eta), (2, prior)):  # of words, and of documents
-            least = np.broadcast_to(least, tokens.sum(axis=axis).shape)
-            total += growth(least, tokens.sum(axis=axis), spread.sum(axis=axis))
-        return total - growth(
-            np.full(len(prior), 9 * eta),
-            tokens.sum(axis=(0, 2)),
-            spread.sum(axis=(0, 2)),
-        )
+        sums = tokens, tokens * (1 - part), X[:, None] * np.log1p(-part)
+        total = -xlogy(tokens, part).sum()
+        for k, a in enumerate(prior):
+            words, docs = (
+                [one[:, k].sum(axis=axis) for one in sums] for axis in (0, 1)
+            )
+            total += expected(eta, *words) + expected(a, *docs)
+            total -= expected(9 * eta, *(one.sum() for one in words))
+        return total
 
-    def growth(prior, mean, variance):
-        terms = gammaln(prior + mean) - gammaln(prior)
-        return (terms + polygamma(1, prior + mean) * variance / 2).sum()
+    def expected(prior, mean, variance, log_none):
+        some = 1 - np.exp(log_none)
+        given = mean / some
+        spread = (variance + mean**2) / some - given**2
+        terms = gammaln(prior + given) - gammaln(prior)
+        return (some * (terms + polygamma(1, prior + given) * spread / 2)).sum()
 
     pairs = np.array([[0, 2], [1, 3]])
     monkeypatch.setattr(_copies, "DOCS", 3)
@@ -261,9 +264,27 @@ def test_gain_of_one_topic_is_that_of_the_whole_objective(monkeypatch):
         assert_allclose(gain, wanted, rtol=1e-9)
 
 
+@pytest.mark.parametrize("prior", [0.003, 0.02, 0.3, 2.0])
+@pytest.mark.parametrize("n_tokens", [1, 4, 12])
+def test_expected_growth_is_near_that_of_all_outcomes(prior, n_tokens, seed):
+    q = np.random.default_rng(seed).uniform(0.01, 0.99, n_tokens)
+    outcomes = np.array(np.meshgrid(*[[0, 1]] * n_tokens)).reshape(n_tokens, -1)
+    chances = np.where(outcomes == 1, q[:, None], 1 - q[:, None]).prod(axis=0)
+    exact = chances @ (gammaln(prior + outcomes.sum(axis=0)) - gammaln(prior))
+    moments = q.sum(), (q * (1 - q)).sum(), np.log1p(-q).sum()
+    wanted = _copies.expected_growth(prior, *(np.array([one]) for one in moments))
+    assert_allclose(wanted, exact, atol=0.05)
+    if n_tokens == 12:  # at the mean alone it is too small
+        first = gammaln(prior + q.sum()) - gammaln(prior)
+        assert first < exact - 0.05
+
+
 @pytest.mark.parametrize("overlap", [0.4, 1.0])
-def test_evidence_is_of_two_topics_that_overlap_and_of_one_in_two_shapes(overlap):
-    rng, n_docs, length, alpha = np.random.default_rng(0), 200, 60, 0.3
+@pytest.mark.parametrize(("alpha", "eta"), [(0.3, 0.1), (0.05, 0.1), (0.05, 0.01)])
+def test_evidence_is_of_two_topics_that_overlap_and_of_one_in_two_shapes(
+    overlap, alpha, eta
+):
+    rng, n_docs, length = np.random.default_rng(0), 200, 60
     topics = rng.dirichlet(np.full(200, 0.1), 5)
     topics[1] = overlap * topics[0] + (1 - overlap) * topics[1]
     shares = rng.dirichlet(np.full(5, alpha), n_docs)
@@ -275,7 +296,7 @@ def test_evidence_is_of_two_topics_that_overlap_and_of_one_in_two_shapes(overlap
         mean = (prior + tokens) @ topics
         tokens = (prior + tokens) * ((X.toarray() / mean) @ topics.T)
     (gain,) = _copies.evidence_of_one(
-        topics, prior, 0.1, X.astype(float), tokens, np.array([[0, 1]])
+        topics, prior, eta, X.astype(float), tokens, np.array([[0, 1]])
     )
     assert gain > 50.0 if overlap == 1.0 else gain < -50.0
 
