@@ -13,7 +13,7 @@ from dask.array import Array as DaskArray
 from dask.delayed import Delayed, delayed
 from distributed import Client
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.dask._inputs import (
@@ -99,13 +99,11 @@ class ShardedMixin(BaseEstimator):
     # -- parameters -------------------------------------------------------------------
 
     def __sklearn_clone__(self):
-        """Copy parameters, but for the client, which is the same."""
-        client, self.client = self.client, None
-        try:
-            copy = _clone(self)
-        finally:
-            self.client = client
-        copy.client = client
+        """Copy as scikit-learn does, but for the client, which is the same."""
+        bare = object.__new__(type(self))
+        bare.__dict__.update(self.__dict__, client=None)
+        copy = BaseEstimator.__sklearn_clone__(bare)
+        copy.client = self.client
         return copy
 
     def __getstate__(self):
@@ -236,11 +234,6 @@ def _totals_of(
     local: BaseEstimator, X: MatrixLike, labels: Labels
 ) -> NDArray[np.float64]:
     return row_totals(X) if X.shape[0] else no_values(local)
-
-
-def _clone(estimator: BaseEstimator) -> BaseEstimator:
-    params = estimator.get_params(deep=False)
-    return type(estimator)(**{k: clone(v, safe=False) for k, v in params.items()})
 
 
 def _evaluated(

@@ -308,11 +308,12 @@ def topic_shares(
             n_fitted=2,
         )
     alone = int((n_documents == 1).sum())
+    has_slopes = slope_low is not None and not np.isnan(slope_low).all()
     if alone:
         warn_caller(
             f"{alone} of {len(groups)} groups in by have one document each: their "
             "intervals are nan. Use coarser groups"
-            + ("." if slope is None else ", or slopes, which need none.")
+            + (", or slopes, which need none." if has_slopes else ".")
         )
     topics = topic_numbers(estimator, onto.shape[0])
     members = members_of(onto, np.asarray(weights_of(estimator, model.components_)))

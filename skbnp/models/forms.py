@@ -195,7 +195,7 @@ register(
     "hdp-surprises/2",
     Surprises,
     "counts n_new n_wait proposal born young",
-    older={"hdp-surprises/1": {"young": []}},
+    older={"hdp-surprises/1": {"young": ()}},
 )
 register("hdp-proposal/1", Proposal, "topics n_judges gains squares shares")
 register("hdp-burstiness/1", Burstiness, "discount concentration")

@@ -16,6 +16,7 @@ from checks.estimators import INSTANCES, evaluate, rows_of
 from checks.long import daily
 from checks.states import assert_same, learned
 from skbnp.models.forms import from_plain, to_plain
+from skbnp.utils.hints import fits
 from skbnp.utils.plain import register, registered
 
 ROOT = Path(__file__).parents[2]
@@ -195,6 +196,14 @@ def test_depth_of_a_state_is_bounded(state):
     assert from_plain(_nested(50)) == _nested(50)
     with pytest.raises(ValueError, match="100 containers"):
         from_plain(state)
+
+
+def test_fields_that_older_files_lack_have_values_of_their_types():
+    older = [form for form in registered().values() if form.lacks]
+    assert len(older) >= 4
+    for form in older:
+        for name, value in form.lacks.items():
+            assert fits(value, form.types[name]), (form.kind, name)
 
 
 def test_tags_and_classes_are_registered_once():

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from dask.delayed import Delayed, delayed
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -333,8 +334,12 @@ def test_scikit_learn_s_checks_pass():
 def test_copies_share_the_client():
     with scripted_workers(ScriptedPool(1)) as client:
         trees = DependentTrees(client=client, max_iter=3)
-        copy = clone(trees)
+        trees.set_output(transform="pandas")
+        with config_context(enable_metadata_routing=True):
+            copy = clone(trees.set_fit_request(epochs=True))
+            assert copy.get_metadata_routing().fit.requests["epochs"] is True
     assert copy is not trees
+    assert copy._sklearn_output_config == {"transform": "pandas"}
     assert copy.client is trees.client is client
     assert copy.max_iter == 3
 

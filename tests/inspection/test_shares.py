@@ -332,6 +332,8 @@ def test_groups_of_one_document_have_no_interval(two_groups):
     assert np.isnan(shares.low[3]).all()
     assert not np.isnan(shares.low[:3]).any()
     assert not np.isnan(shares.slope_low).any()
+    with pytest.warns(UserWarning, match=r"Use coarser groups\.$"):  # nor slopes
+        assert np.isnan(topic_shares(hdp, X[:2], [1, 2]).slope_low).all()
 
 
 @pytest.mark.parametrize(
