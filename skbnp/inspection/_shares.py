@@ -73,7 +73,8 @@ class TopicShares:
         Documents with tokens.
     slope, slope_low, slope_high : ndarray of shape (n_components,) or None
         Change of the share per unit of the label, of dates per year, by least squares,
-        and its interval; None if labels are neither numbers nor dates.
+        and its interval, nan of two documents; None if labels are neither numbers nor
+        dates.
     terms : list of list of str
         Terms of the topics, most relevant first.
     names : list of str
