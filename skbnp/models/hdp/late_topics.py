@@ -5,11 +5,12 @@ worse than documents were before are kept, as many as fit. When enough new ones 
 come, topics are proposed for what the present topics leave unexplained in them, by an
 EM algorithm over documents of which each mixes the prediction of all present topics,
 as one component, with the proposed ones. Half of the tokens of each document choose
-how many: the number under which the other half predicts them best. Chosen documents
-flatter the topics that were made from them, so the next documents of the stream judge,
-whatever their scores, before they are learned from: the words of one half of each are
-predicted from the other half, with proposed topics and without. A proposed topic is
-born once documents gain clearly by it, and is dropped if it takes too long.
+how many: the most that predict them as well from the other half, within one standard
+error, as the best number does. Chosen documents flatter the topics that were made from
+them, so the next documents of the stream judge, whatever their scores, before they are
+learned from: the words of one half of each are predicted from the other half, with
+proposed topics and without. A proposed topic is born once documents gain clearly by it,
+and is dropped if it takes too long.
 
 Topics that begin together look like one as long as there are few documents of them. So
 a young topic is not among the present ones when topics are proposed: it is learned anew
@@ -89,11 +90,12 @@ class Mixture(NamedTuple):
         parts = shares[self.rows] * columns
         return parts * (self.counts / parts.sum(axis=1))[:, None]
 
-    def log_probability(self, shares: Array, topics: Array) -> float:
-        """Log probability of the counts, in nats."""
+    def log_probability(self, shares: Array, topics: Array) -> Array:
+        """Log probability of the counts of each document, in nats, (n_docs,)."""
         columns = np.column_stack([self.old, topics[:, self.words].T])
         mixed = np.einsum("nt,nt->n", shares[self.rows], columns)
-        return float(self.counts @ np.log(mixed))
+        logs = np.bincount(self.rows, self.counts * np.log(mixed), self.n_docs)
+        return logs.astype(np.float64)
 
 
 def _prior(columns: Array) -> Array:
@@ -225,8 +227,8 @@ def propose(
 ) -> Surprises:
     """Propose topics for what is unexplained in documents that are predicted badly.
 
-    Half of the tokens of each document tell how many: topics that are most alike are
-    joined as long as these are predicted better from the other half.
+    Topics that are most alike are joined until one is left. Half of the tokens of each
+    document, predicted from the other half, tell how many there are.
     """
     X, young = surprises.counts, _young_columns(posterior, surprises)
     some = posterior.global_stats.topic_words.seen.among(np.unique(X.indices))
@@ -252,16 +254,16 @@ def propose(
     if len(seeds) == 0:
         return surprises.proposed(None, SAME)
     sums = parts[seeds].toarray() + 0.1 * one / len(seeds)
-    best, chosen, n_rounds = -np.inf, sums, ROUNDS
+    numbers, scores, n_rounds = list[Array](), list[Array](), ROUNDS
     while True:
         sums, _, shares = half.learn(sums, n_rounds)
-        log_probability = judge.mixture.log_probability(shares, half.topics(sums))
-        if log_probability > best:
-            best, chosen = log_probability, sums
+        numbers.append(sums)
+        scores.append(judge.mixture.log_probability(shares, half.topics(sums)))
         if len(sums) == 1:
             break
         sums, n_rounds = _joined(sums), ROUNDS_OF_JOIN
-    sums, tokens, _ = kept(X, X).learn(chosen, ROUNDS_OF_ONE)
+    sums = numbers[_first_of_the_best(np.array(scores))]
+    sums, tokens, _ = kept(X, X).learn(sums, ROUNDS_OF_ONE)
     large = _large(tokens)
     if len(large) == 0:
         return surprises.proposed(None, SAME)
@@ -333,6 +335,14 @@ def _joined(sums: Array) -> Array:
     return np.delete(joined, one, axis=0)
 
 
+def _first_of_the_best(scores: Array) -> int:
+    """Return the first row within one standard error of the best, of (n, n_docs)."""
+    lost = scores[np.argmax(scores.sum(axis=1))] - scores
+    total = lost.sum(axis=1)
+    squares = np.square(lost).sum(axis=1)
+    return int(np.argmax(total <= _standard_error(total, squares, scores.shape[1])))
+
+
 def _large(tokens: Array) -> list[int]:
     """Topics of tokens and documents enough, of (n_docs, T)."""
     is_large = tokens.sum(axis=0) >= FEWEST_TOKENS
@@ -395,11 +405,19 @@ def _gains(mixture: Mixture, shares: Array, topics: Array) -> Array:
 
 def _needed(proposal: Proposal) -> NDArray[np.bool_]:
     """Tell topics by which documents gain clearly."""
-    n, gains = np.maximum(proposal.n_judges, 1), proposal.gains
-    spread = proposal.squares - gains**2 / n
-    error = np.sqrt(np.maximum(spread, 0.0) * n / np.maximum(n - 1, 1))
+    n_docs, gains = proposal.n_judges, proposal.gains
+    error = _standard_error(gains, proposal.squares, n_docs)
     is_clear = gains > np.maximum(LEAST_GAIN, ERRORS * error)
-    return is_clear & (proposal.n_judges >= FEWEST_JUDGES)
+    return is_clear & (n_docs >= FEWEST_JUDGES)
+
+
+def _standard_error(
+    sums: Array, squares: Array, n_docs: NDArray[np.intp] | int
+) -> Array:
+    """Return standard errors of sums over documents, by their sums of squares."""
+    n = np.maximum(n_docs, 1)
+    spread = np.maximum(squares - sums**2 / n, 0.0)
+    return np.sqrt(spread * n / np.maximum(n - 1, 1))
 
 
 def give_birth(
