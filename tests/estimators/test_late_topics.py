@@ -129,6 +129,65 @@ def test_a_topic_that_is_no_longer_young_stays():
     assert 0.6 < near.min() <= near.max() < 0.8
 
 
+@pytest.fixture(scope="module")
+def dense():
+    """Fits without the first two of topics that few documents show little of."""
+
+    def fitted(seed):
+        rng = np.random.default_rng(seed)
+        topics = rng.dirichlet(np.full(400, 0.3), 8)
+        X = draw(300, topics[2:], rng)
+        return HDP(6, split_merge=False, random_state=0).fit(X)._posterior, topics
+
+    return [fitted(seed) for seed in range(6)]
+
+
+def draw(n_docs, topics, rng):
+    shares = rng.gamma(0.3, size=(n_docs, len(topics))) + 1e-9
+    shares /= shares.sum(axis=1, keepdims=True)
+    counts = [rng.multinomial(60, row @ topics) for row in shares]
+    return sp.csr_array(np.array(counts, dtype=float))
+
+
+def proposed(dense, n_late, n_docs):
+    """Return cosines of late topics and proposed ones, for documents of those only."""
+    cases = []
+    for posterior, topics in dense:
+        for seed in range(5):
+            rng, late = np.random.default_rng(seed), topics[:n_late]
+            kept = Surprises.empty(400).with_documents(draw(n_docs, late, rng))
+            with Executor(1) as executor:
+                kept = late_topics.propose(posterior, kept, rng, executor)
+            cases.append(cosines(late, kept.proposal.topics.toarray()))
+    return cases
+
+
+def test_few_documents_of_two_topics_propose_both(dense, monkeypatch):
+    """More often than the number that predicts best: 24 of 30 and 14."""
+
+    def n_both():
+        return sum((c.max(axis=1) > 0.75).all() for c in proposed(dense, 2, 14))
+
+    n_within = n_both()
+    monkeypatch.setattr(late_topics, "_standard_error", lambda *sums: 0.0)
+    assert n_within >= n_both() + 3
+
+
+def test_documents_of_one_topic_propose_no_pieces_of_it(dense):
+    """A control."""
+    numbers = [case.shape[1] for case in proposed(dense, 1, 40)]
+    assert max(numbers) <= 2
+    assert numbers.count(1) >= 25
+
+
+def test_the_first_number_within_one_standard_error_of_the_best_is_chosen():
+    """Documents lose one nat on average, by a spread of nine or of one."""
+    best, lost = np.zeros(16), 1.0 - np.resize([1.0, -1.0], 16)
+    clear, unclear = best - lost, 9.0 * np.resize([1.0, -1.0], 16) - 1.0
+    assert late_topics._first_of_the_best(np.array([clear, unclear, best])) == 1
+    assert late_topics._first_of_the_best(np.array([clear, best])) == 1
+
+
 def test_edited_topics_are_not_learned_anew():
     X, _ = plant(1000, seed=0)
     hdp = learn(HDP(2, random_state=0), X, 100)
