@@ -75,6 +75,7 @@ from skbnp.models.hdp.reservoir import (
     has_doubled,
 )
 from skbnp.models.hdp.stream_trials import begin_on_sample, end_on_sample
+from skbnp.models.hdp.surprises import Surprises
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.sparse import with_columns
@@ -469,6 +470,8 @@ class HDP(VariationalTopicModel):
             check_number("n_components_range_", number, least=1, most=LARGE)
         if posterior.reservoir is not None:
             self._check_reservoir(posterior.reservoir)
+        if posterior.surprises is not None:
+            self._check_surprises(posterior.surprises)
 
     def _check_prediction(self, state: HDPState) -> None:
         most = 2.0 * max(HIGHEST_CONCENTRATION, state.doc_concentration)
@@ -498,6 +501,19 @@ class HDP(VariationalTopicModel):
             check_number(name, getattr(reservoir, name), least=0, most=LARGE)
         check_number("surprise", reservoir.surprise, least=0, most=LARGE)
         check_number("mean_score", reservoir.mean_score, least=-LARGE, most=0.0)
+
+    def _check_surprises(self, surprises: Surprises) -> None:
+        counts, proposal = surprises.counts, surprises.proposal
+        shape = len(counts.indptr) - 1, self.n_features_in_
+        check_sparse("surprises", counts, shape, kind="f")
+        if proposal is not None:
+            n = len(proposal.gains)
+            shape = n, self.n_features_in_
+            check_sparse("proposal", proposal.topics, shape, kind="f")
+            check_array("n_judges", proposal.n_judges, (n,), kind="i")
+            check_array("gains", proposal.gains, (n,), least=-LARGE)
+            check_array("squares", proposal.squares, (n,))
+            check_array("shares", proposal.shares, (n,))
 
     def _least_samples(self, posterior, counts) -> float:
         """As many as hold the tokens of the topics' prior.

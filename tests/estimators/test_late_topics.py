@@ -215,14 +215,59 @@ def test_quiet_streams_have_no_births():
     assert (is_born & ~is_planted).sum() <= 1
 
 
-def test_documents_that_judge_refuse_topics_of_chosen_ones(monkeypatch):
-    """A control: documents that nobody has chosen are needed."""
+@pytest.fixture
+def accept_all(monkeypatch):
+    """Let all proposals be born, and make many of them."""
     monkeypatch.setattr(late_topics, "LEAST_GAIN", -np.inf)
     monkeypatch.setattr(late_topics, "ERRORS", -np.inf)
     monkeypatch.setattr(reservoir, "OUTLIER", 0.5)
+
+
+@pytest.mark.usefixtures("accept_all")
+def test_documents_that_judge_refuse_topics_of_chosen_ones():
+    """A control: documents that nobody has chosen are needed."""
     X, _ = plant(1700, seed=1, begin=0)
     hdp = learn(HDP(2, random_state=0), X, 50)
     assert len(hdp._posterior.surprises.born) > 1
+
+
+@pytest.mark.usefixtures("accept_all")
+def test_no_topic_begins_beyond_a_limit_that_was_lowered():
+    X, _ = plant(1300, seed=1, begin=0)
+    hdp = learn(HDP(2, random_state=0), X[:300], 50)
+    hdp._posterior.surprises = Surprises.empty(200).proposed(X[:4], 0.5)
+    hdp.set_params(max_components=hdp.n_components_ - 2)
+    learn(hdp, X[300:], 50)
+    assert hdp._posterior.surprises.born == ()
+
+
+def damaged(surprises, part):
+    """Return kept documents or a proposal of another shape or sign."""
+    proposal = Proposal.of(surprises.counts[:2])
+    wrong = {
+        "counts": {"counts": surprises.counts[:, :7]},
+        "negative": {"counts": -surprises.counts},
+        "topics": {"proposal": replace(proposal, topics=proposal.topics[:, :7])},
+        "gains": {"proposal": replace(proposal, gains=np.zeros(3))},
+        "n_judges": {"proposal": replace(proposal, n_judges=np.zeros(3, np.intp))},
+        "none": {"proposal": proposal},
+    }
+    return replace(surprises, **wrong[part])
+
+
+@pytest.mark.parametrize(
+    "part", ["counts", "negative", "topics", "gains", "n_judges", "none"]
+)
+def test_damaged_files_of_late_topics_are_refused(part, tmp_path):
+    X, _ = plant(400, seed=0, begin=0)
+    hdp = learn(HDP(2, random_state=0), X, 100)
+    hdp._posterior.surprises = damaged(Surprises.empty(200).with_documents(X[:5]), part)
+    skbnp.save(hdp, tmp_path / "hdp.skbnp")
+    if part == "none":  # the control
+        skbnp.load(tmp_path / "hdp.skbnp")
+        return
+    with pytest.raises(ValueError, match="damaged"):
+        skbnp.load(tmp_path / "hdp.skbnp")
 
 
 def test_documents_that_judge_stay_as_they_are(monkeypatch):

@@ -16,7 +16,7 @@ Topics that begin together look like one as long as there are few documents of t
 a young topic is not among the present ones when topics are proposed: it is learned anew
 from the documents kept, and what it has covered besides is proposed by itself.
 
-All of it costs some visits of the kept documents, and one of each document that judges.
+All of it costs some steps over the kept documents, and one over those that judge.
 """
 
 from collections.abc import Sequence
@@ -379,7 +379,7 @@ def judge_proposal(
     shares = mixture(observed, observed).shares(topics, ROUNDS)
     gains = _gains(mixture(observed, held_out), shares, topics)
     proposal = proposal.judged(gains, shares[:, 1:])
-    limit = int(posterior.max_components - posterior.state.n_components)
+    limit = max(int(posterior.max_components - posterior.state.n_components), 0)
     chosen = np.flatnonzero(_needed(proposal))[:limit]
     if len(chosen):
         give_birth(posterior, proposal, chosen)
