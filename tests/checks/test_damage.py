@@ -27,7 +27,7 @@ from skbnp.rows.tokens import Tokens
 
 TESTS = Path(__file__).parents[1]
 #: States for each; SKBNP_TEST_DAMAGES asks for more.
-N_STATES = int(os.environ.get("SKBNP_TEST_DAMAGES", "6"))
+N_STATES = int(os.environ.get("SKBNP_TEST_DAMAGES", "15"))
 #: Whose states are damaged.
 DAMAGED = (
     "HDP-online",

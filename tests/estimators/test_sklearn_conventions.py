@@ -392,9 +392,9 @@ def test_output_names_follow_the_number_of_components(estimator, n_components, t
     X = reader(estimator).fit_transform(text)
     estimator = fresh(estimator, n_components=n_components).fit(X)
     prefix = type(estimator).__name__.lower()
-    numbers = range(estimator.n_components_)
-    if not is_tree(estimator):
-        numbers = estimator.component_ids_
+    numbers = estimator.component_ids_
+    if is_tree(estimator) and not hasattr(estimator, "epochs_"):
+        numbers = range(estimator.n_components_)
     expected = [f"{prefix}{k}" for k in numbers]
     assert list(estimator.get_feature_names_out()) == expected
     assert estimator.transform(X).shape[1] == len(expected)

@@ -948,10 +948,10 @@ def test_sweeps_keep_the_joint_distribution(epoch):
 @pytest.mark.parametrize(
     ("wrong", "n_draws"),
     [
-        ((model, "draw_in_place", all_at_modes), 200),
+        ((phase, "draw_in_place", all_at_modes), 200),
         ((attachments, "draw_natural", at_mode), 800),
         ((model, "log_prior", any_number), 200),
-        ((model, "fill_parameters", with_parent_above_root), 400),
+        ((phase, "fill_parameters", with_parent_above_root), 400),
     ],
     ids=[
         "directions-at-their-mode",
