@@ -41,8 +41,7 @@ LocalResultT = TypeVar("LocalResultT")
 LEAST_GAIN = 1.0
 #: Relative rounding errors of a bound: a move that removes some may lose so much.
 ROUNDING = 1e-10
-#: A trial ends when a round makes up for less than this part of what is missing, unless
-#: a model has its own.
+#: A trial ends when a round makes up for less than this part of what is missing.
 LEAST_RISE = 0.1
 #: Passes until a rejected move is tried again, doubled with each rejection.
 WAIT = 4
@@ -145,7 +144,6 @@ def follow(
     least: float,
     n_rounds: int,
     n_at_most: int | None = None,
-    least_rise: float = LEAST_RISE,
 ) -> tuple[float, LocalResultT]:
     """Follow a candidate round by round while there is hope.
 
@@ -159,8 +157,6 @@ def follow(
     n_rounds, n_at_most : int
         Rounds; one that is behind after these, but still gains enough, continues
         until it is ahead or has made `n_at_most`, by default no more.
-    least_rise : float
-        Part of what is missing that a round must gain, or the trial ends.
 
     Returns
     -------
@@ -173,7 +169,7 @@ def follow(
     for n_done in range(1, max(n_rounds, n_at_most or 0) + 1):
         before, (value, result) = value, next(rounds)
         is_ahead = value > bound + least
-        if value - before < least_rise * (bound + least - value):
+        if value - before < LEAST_RISE * (bound + least - value):
             break
         if is_ahead and n_done >= n_rounds:
             break

@@ -43,9 +43,6 @@ TreeLearner = Learner[Posterior, TreeCorpus, PathLocalStep, PathCache]
 
 #: Accepted moves of other kinds after which a tree does not grow, too.
 SHRINKING = 5
-#: A round of a trial makes up for this part of what is missing, or the trial ends: a
-#: round gains less than the one before.
-LEAST_RISE = 0.5
 #: Documents below which a leaf that has stayed may end at once.
 LEAST_MASS = 0.1
 #: The same in the end, and nats that this may cost then.
@@ -122,9 +119,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
             is_safe |= len(new) == len(old) and cache.others is None
             least = -ROUNDING * abs(bound) if is_safe else LEAST_GAIN
         rounds = _update_touched(learner, proposal, X, memo)
-        value, proposals = follow(
-            rounds, bound, least, self.moves.max_rounds, least_rise=LEAST_RISE
-        )
+        value, proposals = follow(rounds, bound, least, self.moves.max_rounds)
         if not (proposal.by_rule or value > bound + least):
             return False
         topics, stats, memo = proposals
