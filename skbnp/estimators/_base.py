@@ -320,11 +320,21 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
     # Fitted
     topic_weights_: np.ndarray
 
-    if TYPE_CHECKING:  # the type of scikit-learn's
+    if TYPE_CHECKING:  # the type of scikit-learn's; of the classes with flat topics
 
         def fit_transform(
             self, X: MatrixLike, y: object = None, **fit_params: Any
         ) -> np.ndarray: ...
+
+        def _doc_topics(
+            self, counts: sp.csr_array
+        ) -> tuple[Any, np.ndarray, np.ndarray]:
+            """Infer expected counts of topics in documents, (n_docs, K).
+
+            Returns them, the prior of proportions, (K,), and columns in the order of
+            users.
+            """
+            ...
 
     def _check_counts(
         self, X: MatrixLike, method: str
@@ -332,13 +342,6 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
         """Check documents of which a fitted model is asked, as `check_documents`."""
         check_is_fitted(self)
         return check_documents(self, X, reset=False, method=method)
-
-    def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Infer expected counts of topics in documents, (n_docs, K).
-
-        Returns them, the prior of proportions, (K,), and columns in the order of users.
-        """
-        raise NotImplementedError
 
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Infer the topic proportions of documents.

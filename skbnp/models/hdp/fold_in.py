@@ -266,20 +266,37 @@ def score_documents(
     Under their own expected proportions: too good, but alike for all documents that
     nothing was learned from. Topics of the columns `without` are left out.
     """
-    state, topic_words = posterior.state, posterior.global_stats.topic_words
-    topics, prior = MeanTopics.of(topic_words, state.topic_word_prior), state.doc_prior
-    if without:
-        prior = prior.copy()
-        prior[list(without)] = 0.0
-    theta = fold_in(topics, prior, X, executor).toarray() + prior
-    rest = np.full(len(theta), state.doc_concentration * state.weights[-1])
-    total = theta.sum(axis=1) + rest
+    mixed = word_probabilities(posterior, posterior.state, X, X, executor, without)
     rows = rows_of(X.indptr)
-    mixed = mix(theta, topics, X) + (rest / X.shape[1])[rows]
-    logs = X.data * np.log(np.maximum(mixed / total[rows], 1e-300))
+    logs = X.data * np.log(np.maximum(mixed, 1e-300))
     n_tokens = np.asarray(X.sum(axis=1)).ravel()
     has_tokens = n_tokens > 0.0
     return np.bincount(rows, logs, X.shape[0])[has_tokens] / n_tokens[has_tokens]
+
+
+def word_probabilities(
+    posterior: Posterior,
+    state: Any,
+    observed: sp.csr_array,
+    predicted: sp.csr_array,
+    executor: Executor,
+    without: Sequence[int] = (),
+) -> Array:
+    """Predict the words of each entry of `predicted` from `observed` tokens, (nnz,).
+
+    By mean topics and expected proportions under the priors of `state`, without the
+    topics of some columns.
+    """
+    topic_words, prior = posterior.global_stats.topic_words, state.doc_prior
+    topics = MeanTopics.of(topic_words, state.topic_word_prior)
+    if without:
+        prior = prior.copy()
+        prior[list(without)] = 0.0
+    theta = fold_in(topics, prior, observed, executor).toarray() + prior
+    rest = state.doc_concentration * state.weights[-1]
+    total, rows = theta.sum(axis=1) + rest, rows_of(predicted.indptr)
+    mixed = mix(theta, topics, predicted) + rest / predicted.shape[1]
+    return mixed / total[rows]
 
 
 def fold_in_by_mean_field(

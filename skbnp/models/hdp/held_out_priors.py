@@ -1,11 +1,11 @@
 """Priors under which held-out documents are predicted best, topics as they are.
 
-The topic prior, the burstiness of documents, and a concentration of documents for
-prediction apart from that of learning. Topics have been shaped by the documents that
-they were learned from, whose proportions
-are therefore sharper than those of other documents: of titles, the concentration alpha
-that is learned with the topics is several times too small to predict unseen ones. So
-held-out documents choose another one,
+Held-out documents choose the topic prior (`suit_prior`), the burstiness
+(`suit_burstiness`), and a concentration of documents for prediction, apart from that of
+learning. Topics were shaped by the documents that they were learned from, whose
+proportions are sharper than those of other documents: of titles, the concentration
+alpha that is learned with the topics is several times too small to predict unseen ones.
+So they choose another one,
 
     a = argmax_{a >= alpha} sum_jw n_jw log [ (sum_k N_jk phi_kw + a b_w) / (N_j + a) ],
     b_w = sum_k beta_k phi_kw + beta_rest / V,

@@ -30,7 +30,7 @@ from skbnp.inference.edits import Birth, apply
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
-from skbnp.models.hdp.fold_in import MeanTopics, fold_in, mix, score_documents
+from skbnp.models.hdp.fold_in import score_documents, word_probabilities
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.surprises import Proposal, Surprises, matched
 from skbnp.rows.splits import deal_tokens
@@ -126,14 +126,8 @@ def _mixture(
     All topics but those of the columns `without`.
     """
     state = posterior.state.for_prediction
-    topics = MeanTopics.of(posterior.global_stats.topic_words, state.topic_word_prior)
-    prior = state.doc_prior.copy()
-    prior[list(without)] = 0.0
-    theta = fold_in(topics, prior, observed, executor).toarray() + prior
-    rest = state.doc_concentration * state.weights[-1]
-    total = theta.sum(axis=1) + rest
+    old = word_probabilities(posterior, state, observed, predicted, executor, without)
     rows = rows_of(predicted.indptr).astype(np.intp)
-    old = (mix(theta, topics, predicted) + rest / predicted.shape[1]) / total[rows]
     words = predicted.indices.astype(np.intp)
     return Mixture(rows, words, predicted.data, old, predicted.shape[0])
 
@@ -286,11 +280,7 @@ def _relearn(
     if not young:
         return list(range(len(sums)))
     before = topic_words.rows(some)[:, young].T
-    units = [
-        rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
-        for rows in (sums, before)
-    ]
-    pairs = matched(units[0] @ units[1].T, SAME)
+    pairs = matched(_unit(sums) @ _unit(before).T, SAME)
     with commit():
         for new, old in pairs:
             whole = np.zeros(topic_words.shape[0])
@@ -328,11 +318,16 @@ def _seeds(parts: sp.csr_array, n_topics: int) -> list[int]:
 
 def _joined(sums: Array) -> Array:
     """Join the two topics that are most alike, (T, n_words)."""
-    unit = sums / np.sqrt(np.square(sums).sum(axis=1, keepdims=True) + 1e-300)
+    unit = _unit(sums)
     one, other = divmod(int(np.argmax(np.tril(1.0 + unit @ unit.T, -1))), len(sums))
     joined = sums.copy()
     joined[other] += joined[one]
     return np.delete(joined, one, axis=0)
+
+
+def _unit(rows: Array) -> Array:
+    """Rows of length one."""
+    return rows / np.sqrt(np.square(rows).sum(axis=1, keepdims=True) + 1e-300)
 
 
 def _first_of_the_best(scores: Array) -> int:
