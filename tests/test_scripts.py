@@ -61,7 +61,7 @@ LONG = {
         *("--corpora", "sotu", "--seeds", "0", "--sweeps", "4", "--rows", "20"),
     ],
     "benchmarks/papers/wang2009.py": ["tree", "digits", "--seeds", "1"],
-    "benchmarks/papers/wang2011.py": ["stream", "grid", "--seconds", "0.01"],
+    "benchmarks/papers/wang2011.py": ["--seconds", "0.01", "--share", "0.02"],
     "benchmarks/papers/wang2012.py": ["--runs", "1", "--sweeps", "5"],
     "examples/components/plot_digit_tree.py": [],
     "examples/epochs/plot_cluster.py": [],
