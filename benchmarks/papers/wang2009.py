@@ -273,8 +273,8 @@ def save_table(rows, options):
 
 def below_gibbs(rows, model):
     """By how much the sampler is ahead of a model on JACM."""
-    jacm = {row["model"]: row["fold-in"] for row in rows if row["corpus"] == "jacm"}
-    return jacm["GibbsNestedCRP"] - jacm[model]
+    jacm = {row["model"]: row for row in rows if row["corpus"] == "jacm"}
+    return jacm["GibbsNestedCRP"]["fold-in"] - jacm[model]["fold-in"]
 
 
 def targets(jacm):
