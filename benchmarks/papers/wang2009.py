@@ -62,11 +62,10 @@ with one added to each count has {unigram:.3f}, and fold-in of any tree stays cl
 -5.76. "assigned" comes nearest, in size and order; that is a guess at what was printed,
 no reproduction, and nothing is judged by it. What is reproduced is the distance on
 JACM: the paper's moves from its sequential start are {behind:.3f} below Gibbs sampling
-by fold-in (printed: 0.041), the default moves are {default:.3f} below. Sizes of
-trees are on wang2009_tree. "level 2" and "leaves": nodes that
-training documents have on their most probable path. "ELBO" and "log joint": nats per
-training token. "CPU s": processor time of a fit, without that of the Gibbs start where
-one is given.
+by fold-in (printed: 0.041), the default moves are {default:.3f} below. Sizes of trees
+are on wang2009_tree. "level 2" and "leaves": nodes that training documents have on
+their most probable path. "ELBO" and "log joint": nats per training token. "CPU s":
+processor time of a fit, without that of the Gibbs start where one is given.
 
 "GibbsNestedCRP": {sweeps} sweeps, probabilities averaged over the samples of the second
 half, every 25th; "last" is the last of them alone. "HLDAModel" is tomotopy's, with the
