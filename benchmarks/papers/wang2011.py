@@ -34,7 +34,7 @@ OFFSET = 64.0
 TOPICS, SIZE, DECAY = (20, 60, 150), 256, 0.6
 #: Test documents that are scored.
 N_TEST = 500
-COLOURS = {"online HDP": "C0", "online HDP, no warm-up": "C2", "online LDA": "C1"}
+COLOURS = {"online HDP": "C0", "online HDP, paper": "C2", "online LDA": "C1"}
 COLOURS |= {"batch HDP": "C3"}
 
 
@@ -71,7 +71,7 @@ class OnlineHDP:
 
 class PlainOnlineHDP(OnlineHDP):
     def __init__(self, *arguments):
-        super().__init__(*arguments, warm_up=0)
+        super().__init__(*arguments, warm_up=0, learn_priors=False)
 
 
 class OnlineLDA:
@@ -111,7 +111,7 @@ def watch_batch(train, n_topics, scorer, seconds):
 
 ONLINE = {
     "online HDP": OnlineHDP,
-    "online HDP, no warm-up": PlainOnlineHDP,
+    "online HDP, paper": PlainOnlineHDP,
     "online LDA": OnlineLDA,
 }
 
@@ -157,10 +157,10 @@ FIGURES = """
 Figures 3 and 5 of the paper: held-out score (nats per token, larger is better; 90 % of
 the tokens of {n_test} test documents are seen, 10 % predicted) after about {seconds:g}
 processor seconds, one thread: minibatches of {size}, step sizes (64 + t)^-{decay:g}, 15
-tables, everything else at the defaults of each library. "no warm-up": without the first
-passes over few documents, as the paper's algorithm is; "batch HDP" visits all documents
-at each pass; "gain": of the second half of the time, which says how level a curve is.
-Curves are in wang2011_figures.png; wang2011_grid has minibatches and step sizes.
+tables, everything else at the defaults of each library. "paper": concentrations of 1
+that are not learned, and no warm-up; "batch HDP" visits all documents at each pass;
+"gain": of the second half of the time, which says how level a curve is. Curves are in
+wang2011_figures.png; wang2011_grid has minibatches and step sizes.
 """
 
 
