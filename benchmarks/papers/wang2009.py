@@ -68,9 +68,9 @@ the default moves are {default:.3f} below these. Sizes of trees are on wang2009_
 "ELBO" and "log joint": nats per training token. "CPU s": processor time of a fit,
 without that of the Gibbs start where one is given.
 
-The other printed order, that variational inference from the sampler's tree is the worst,
-is not seen: moves that go by the bound end as near to the sampler from its tree as from
-any other start (.003 apart), and the paper's moves are the worst.
+That variational inference from the tree of the sampler is the worst, as printed, is not
+seen: moves by the bound end as near to the sampler from its tree as from any other
+start (.003 apart), and the paper's moves are the worst.
 
 "GibbsNestedCRP": {sweeps} sweeps, probabilities averaged over the samples of the second
 half, every 25th; "last" is the last of them alone. "HLDAModel" is tomotopy's, with the
