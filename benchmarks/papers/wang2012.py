@@ -479,12 +479,15 @@ def draw_differences(rows, number, name):
         panel.plot(times, mean, label="at the same time")
         alike = row["curves"][f"sweeps, {name}"]
         panel.plot(times, alike, "--", label="after as many sweeps")
-        panel.set(title=f"{row['corpus']}, {row['eta']:g}", xscale="log")
+        panel.set(title=f"{row['corpus']}, eta = {row['eta']:g}", xscale="log")
         panel.grid(alpha=0.3)
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=2)
+    title = f"Gibbs+SM minus Gibbs: {name}"
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=len(labels), title=title
+    )
     figure.supxlabel("CPU seconds")
-    figure.supylabel(f"Gibbs+SM minus Gibbs: {name}, nats per token")
+    figure.supylabel("nats per token")
     figure.savefig(RESULTS / f"wang2012_figure{number}.png", dpi=100)
 
 
