@@ -297,10 +297,9 @@ class KnownWordTopics(WordTopics):
         self.known = replace(known, fixed_stats=keep * known.fixed_stats)
 
     def incremental_update(self, old: WordRows, new: WordRows) -> None:
-        """Take the rows of some words away, and add others of the same words."""
-        self._own()
+        """Subtract the rows of some words, and add others of the same words."""
         change = sp.csr_array(new.values - old.values)
-        self._add(WordRows(new.words, change), 1.0, -np.inf)
+        self.add(WordRows(new.words, change))
         # Rounding errors of either sign are left: nothing is below its boost.
         rows, known = self.seen.rows_of(new.words), self.known
         least = np.zeros((len(rows), self._values.shape[1]))
@@ -308,7 +307,8 @@ class KnownWordTopics(WordTopics):
         least[here[:, None], known.columns] = known.boosts[boosted] / self._scale
         self._values[rows] = np.maximum(self._values[rows], least)
 
-    def _add(self, rows: WordRows, gain: float, lowest: float) -> None:
+    def add(self, rows: WordRows, gain: float = 1.0, lowest: float = -np.inf) -> None:
+        """Add `gain` times the rows of some words; fixed topics stay as they are."""
         known, values = self.known, rows.values
         fixed = known.columns[known.is_fixed]
         if len(fixed):
@@ -329,7 +329,7 @@ class KnownWordTopics(WordTopics):
             left[at] = 0.0
             parts = (left, values.indices, values.indptr)
             rows = WordRows(rows.words, sp.csr_array(parts, values.shape))
-        super()._add(rows, gain, lowest)
+        super().add(rows, gain, lowest)
 
     def rebase(self, eta: float) -> None:
         """Follow a new eta; whole priors stay as they are."""

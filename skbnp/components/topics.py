@@ -194,8 +194,8 @@ class WordTopicModel(Generic[StateT, StatsT]):
 
         exp(E[log phi_kw]), or its mean E[phi_kw] during the warm-up: a word that a
         topic does not hold yet weighs exp(psi(eta)), practically nothing, in the
-        former, and eta in the latter. Largest entry of a row 1; shape as `weight_table`
-        says. `run` maps over parts of the words.
+        former, and eta in the latter. Largest entry of a row 1; rows are padded to
+        whole vectors. `run` maps over parts of the words.
         """
         eta = max(state.topic_word_prior, SMALLEST_PRIOR)
         norm = word_norm(topic_words, eta, weighting)

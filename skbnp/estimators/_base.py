@@ -577,14 +577,11 @@ class FitTasks:
 
     def end_pass(self) -> bool:
         """End it; whether a callback asks to stop."""
-        return self._end(self._pass)
+        return self.end(self._pass)
 
-    def end(self) -> None:
-        """End the call."""
-        self._end(self._root)
-
-    def _end(self, task: Any) -> bool:
-        return task.call_on_fit_task_end(
+    def end(self, task: Any = None) -> bool:
+        """End a task, by default the call; whether a callback asks to stop."""
+        return (task or self._root).call_on_fit_task_end(
             **self._heard,
             reconstruction_attributes=lambda: copy.deepcopy(self.attributes()),
         )

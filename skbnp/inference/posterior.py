@@ -6,7 +6,8 @@ from typing import ClassVar, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import StateT, StatsT, WordStats
+from skbnp.components.known_topics import KnownWordTopics
+from skbnp.components.statistics import StateT, StatsT
 from skbnp.inference.lineage import Lineage, renamed
 from skbnp.inference.monitor import Monitor
 from skbnp.utils.ordering import rows_by_id
@@ -91,8 +92,9 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
 
     def follow_prior(self) -> None:
         """Rebase topics with priors of their own on the present topic prior."""
-        if isinstance(self.global_stats, WordStats):
-            self.global_stats.topic_words.rebase(self.state.topic_word_prior)
+        words = getattr(self.global_stats, "topic_words", None)
+        if isinstance(words, KnownWordTopics):
+            words.rebase(self.state.topic_word_prior)
 
     def rename(self, names: NDArray[np.intp]) -> None:
         """Replace each id by another one, in the lineage too."""
@@ -107,9 +109,10 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         """Add an update to the trace."""
         monitor.record(self.n_steps, self.state.n_components, self.n_moves)
 
-    def recount(self, monitor: Monitor) -> None:
-        """Correct the last entry of the trace after moves."""
-        monitor.recount(self.state.n_components, self.n_moves)
+    def recount(self, monitor: Monitor, n_logged: int = -1) -> None:
+        """Correct the last entry of the trace if moves have logged more edits."""
+        if len(self.lineage) > n_logged:
+            monitor.recount(self.state.n_components, self.n_moves)
 
     def objective(self) -> dict[str, float]:
         """Named terms of the bound of what the totals hold, in nats per token."""

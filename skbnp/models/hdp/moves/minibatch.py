@@ -18,9 +18,8 @@ from skbnp.inference.edits import Merge, Remove, Split, apply, sparing
 from skbnp.inference.local import Collected, DocumentLocalStep
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
-from skbnp.models.hdp.moves.memory import CREDIT, Evidence, Pair
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.posterior import CREDIT, Evidence, HDPPosterior, Pair
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["comparison", "merge", "move", "prune", "split"]
