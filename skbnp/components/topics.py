@@ -128,7 +128,7 @@ def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
     norm = (psi(n_words * eta + topic_words.total[others]) - psi(n_words * eta)).sum()
     learned = inverse_digamma(np.array([(slope - n_words * norm) / n_pairs]))[0]
     learned = float(np.clip(learned, LOWEST, HIGHEST))
-    if is_known:
+    if isinstance(topic_words, KnownWordTopics):
         moved = topic_words.frozen()
         moved.rebase(learned)
         rise = log_marginal(moved, learned).sum() - log_marginal(topic_words, eta).sum()

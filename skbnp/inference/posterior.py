@@ -1,7 +1,7 @@
 """What learning changes and inference reads: the global variational parameters."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,9 +92,10 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
 
     def follow_prior(self) -> None:
         """Rebase topics with priors of their own on the present topic prior."""
+        state: Any = self.state
         words = getattr(self.global_stats, "topic_words", None)
         if isinstance(words, KnownWordTopics):
-            words.rebase(self.state.topic_word_prior)
+            words.rebase(state.topic_word_prior)
 
     def rename(self, names: NDArray[np.intp]) -> None:
         """Replace each id by another one, in the lineage too."""
