@@ -92,7 +92,7 @@ class TopicPriors:
         return replace(self, fixed_stats=np.zeros_like(self.fixed_stats))
 
     def widened(self, n_before: int, n_words: int) -> "TopicPriors":
-        """Return the same where further words follow, which have no boosts.
+        """Append words without boosts to the vocabulary.
 
         Fixed topics hold nothing of them.
         """
@@ -275,7 +275,7 @@ class KnownWordTopics(WordTopics):
     # -- changes of counts ------------------------------------------------------------
 
     def _boost(self, values: Array) -> None:
-        """Add to the words that have boosts, (n, G); fixed topics get theirs afresh."""
+        """Add to the words that have boosts, (n, G); fixed topics get new ones."""
         known = self.known
         rows, columns = self.seen.rows_of(known.words)[:, None], known.columns
         self._values[rows, columns] += values / self._scale
@@ -353,12 +353,12 @@ class KnownWordTopics(WordTopics):
         self.known = known.taken(remaining(n_topics, gone))
 
     def remade(self, values: Array, seen: SeenWords, kept: Ints) -> WordTopics:
-        """Return others that begin with the topics of the columns `kept`."""
+        """Return a table whose first topics are those of the columns `kept`."""
         known = self.known.taken(kept).silent()
         return KnownWordTopics(values, seen, known)
 
     def emptied(self) -> WordTopics:
-        """Return one of the same words and topics that holds nothing but boosts."""
+        """Return a table of the same words and topics, with boosts alone."""
         zeros = np.zeros((len(self.seen), len(self.total)))
         return KnownWordTopics(zeros, self.seen, self.known.silent())
 
@@ -388,7 +388,7 @@ class KnownWordTopics(WordTopics):
         self.known = self.known.boosted(words, values)
 
     def frozen(self) -> Self:
-        """Return the same in the same manner; its total has rounded as this one's."""
+        """Return a copy-on-write view of the table; `total` is copied bit for bit."""
         other = super().frozen()
         other.known = self.known  # replaced, never changed
         return other

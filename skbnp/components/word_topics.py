@@ -330,7 +330,7 @@ class WordTopics:
             self.apply_scale()
 
     def apply_scale(self) -> None:
-        """Multiply the scale into the array and sum the totals afresh."""
+        """Multiply the scale into the array and recompute the totals."""
         self._own()
         self._values *= self._scale
         self._scale = 1.0
@@ -439,13 +439,13 @@ class WordTopics:
         return other
 
     def emptied(self) -> "WordTopics":
-        """Return one of the same words and topics that holds nothing."""
+        """Return an empty table of the same words and topics."""
         return WordTopics(np.zeros((len(self.seen), len(self.total))), self.seen)
 
     def remade(
         self, values: Array, seen: SeenWords, kept: NDArray[np.intp]
     ) -> "WordTopics":
-        """Return others that begin with the topics of the columns `kept`."""
+        """Return a table whose first topics are those of the columns `kept`."""
         del kept
         return WordTopics(values, seen)
 

@@ -142,7 +142,7 @@ class FitRecord:
         attributes: Callable[[], dict[str, Any]],
         account: Callable[[], dict[str, Any]],
     ) -> None:
-        """Write the files whose turn it is after so many passes.
+        """Write the files whose turn it is after a number of passes.
 
         `attributes` are those of an estimator that is fitted so far, `account` what
         the fit needs to go on.

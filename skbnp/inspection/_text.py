@@ -160,7 +160,7 @@ class TopicText:
 
     @validate_params({"n": [POSITIVE]}, prefer_skip_nested_validation=False)
     def sentences(self, topic: int, n: int = 3) -> list[str]:
-        """Choose the sentences that speak for a topic.
+        """Choose the sentences with most tokens of a topic.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Which words of a document speak for which topic."""
+"""Topics of the words of a document."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any

@@ -38,7 +38,7 @@ class Uses(NamedTuple):
     """Expected tokens, or first uses, of topics in documents."""
 
     samples: list[sp.csr_array | Array]  # (n_docs, n_components), one for each sample
-    words: sp.csr_array | None  # (n_docs, n_features) that they add up to, if at hand
+    words: sp.csr_array | None  # (n_docs, n_features) that they add up to, if available
 
 
 def uses_of(

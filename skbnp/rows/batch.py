@@ -1,7 +1,7 @@
 """Rows of one local step, cut into blocks of work.
 
 Blocks depend on the data alone, never on the number of threads: their results are
-added in their order, so the sums have the same bits whoever computed them.
+added in their order, so the sums have the same bits on any thread.
 """
 
 from collections.abc import Iterator

@@ -73,7 +73,7 @@ def check_dtypes(X: MatrixLike, name: str, what: str) -> None:
 
 
 def are_texts(X: MatrixLike) -> bool:
-    """Tell texts, lists of tokens and bags of (number, count) pairs from counts."""
+    """Return whether X holds texts, lists of tokens or (number, count) pairs."""
     if isinstance(X, str):
         return True
     if sp.issparse(X) or getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):

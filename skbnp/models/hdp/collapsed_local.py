@@ -94,7 +94,7 @@ class CollapsedStep:
     ) -> "CollapsedStep":
         """Prepare the visit of a batch under the globals of a posterior.
 
-        `remembered` says how often the totals count each document; None for never.
+        `remembered` is how often the totals count each document; None for never.
         """
         del weighting  # there is no other way
         model, state = posterior.model, posterior.state
@@ -122,8 +122,8 @@ class CollapsedStep:
         executor: Executor,
         block_hook: BlockHook | None = None,
     ) -> Collected:
-        """Visit a batch: its statistics, expected counts and document lengths."""
-        del block_hook  # moves that look at responsibilities are judged by a bound
+        """Run the local step: statistics, expected counts and document lengths."""
+        del block_hook  # moves that read responsibilities are judged by a bound
         shape = (len(batch.words), len(self.prior))
         sums, doc_topic, logs = collect_blocks(self._infer, batch, shape, executor)
         stats = posterior.model.collapsed_statistics(

@@ -106,7 +106,7 @@ def share_of_unseen(X: sp.csr_array) -> float:
 
 
 class Candidate(NamedTuple):
-    """What was learned beside each split, and what the splits say of it."""
+    """Fits next to each split, and their held-out scores."""
 
     kind: Literal["fixed", "trials"]
     trials: list[HeldOutTrials]
@@ -280,7 +280,7 @@ class CrossFittedTrials:
         return _log_probability(whole, posteriors, executor)
 
     def _with_repeats(self, candidate: Candidate) -> Candidate:
-        """Let documents of a fixed number of topics know which words they repeat."""
+        """Learn the burstiness for a fixed number of topics."""
         logs = list[Array]()
         for one in candidate.trials:
             if not one.learns_burstiness:
