@@ -45,9 +45,9 @@ from skbnp.models.hdp.burstiness import (
 )
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
-from skbnp.models.hdp.cross_fit import CrossFittedTrials, has_few_tokens, hold_out_each
+from skbnp.models.hdp.cross_fit import CrossFittedTrials, hold_out_each
 from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_documents
-from skbnp.models.hdp.held_out import hold_out
+from skbnp.models.hdp.held_out import has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_priors import HIGHEST_CONCENTRATION
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.late_topics import notice

@@ -29,12 +29,14 @@ from skbnp.utils.parts import row_parts
 from skbnp.utils.sparse import take_rows
 
 __all__ = [
+    "FEW_TOKENS",
     "OTHERS",
     "Gain",
     "HeldOut",
     "Prediction",
     "compare",
     "deal",
+    "has_few_tokens",
     "hold_out",
     "n_held_out",
     "n_judges",
@@ -52,6 +54,10 @@ N_TOKENS = 40_000
 ENOUGH_TOKENS = 5_000
 #: Documents that are held out at least, but no more than a quarter.
 FEWEST_DOCS = 100
+#: Tokens of which a fifth has standard errors of some hundredths of a nat...
+FEW_TOKENS = 10_000
+#: ...or tokens of documents that have fewer than `SHORT`, on average.
+SHORT, FEW_SHORT_TOKENS = 20, 25_000
 #: So few judge nothing.
 FEWEST_JUDGES = 5
 #: Held-out documents that judge reductions: those that choose them would flatter them.
@@ -261,6 +267,13 @@ def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
     spread = np.square(gains - mean * n_tokens).sum() * len(gains) / (len(gains) - 1)
     error = np.sqrt(spread) / total
     return Gain(float(mean), float(error))
+
+
+def has_few_tokens(X: sp.csr_array) -> bool:
+    """Whether documents are too few for one split to judge numbers of topics."""
+    n_tokens = X.sum()
+    is_short = n_tokens < SHORT * X.shape[0]
+    return bool(n_tokens < (FEW_SHORT_TOKENS if is_short else FEW_TOKENS))
 
 
 def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
