@@ -62,6 +62,7 @@ __all__ = [
     "fold_words",
     "suit_burstiness",
     "suit_joint_concentration",
+    "suit_prediction_concentration",
     "suit_prior",
     "suited_prediction",
 ]
@@ -89,10 +90,17 @@ def suited_prediction(
 ) -> Prediction:
     """Predict under the concentration and, with `repeats`, burstiness that suit."""
     if not posterior.model.has_bound:
-        suit_joint_concentration([(held_out.sample(), posterior)], executor)
+        suit_prediction_concentration(held_out, posterior, executor)
     if repeats:
         return suit_burstiness(held_out, posterior, executor)
     return held_out.predict(posterior, executor)
+
+
+def suit_prediction_concentration(
+    held_out: HeldOut, posterior: Posterior, executor: Executor
+) -> None:
+    """Set the concentration that predicts held-out tokens best, topics as they are."""
+    suit_joint_concentration([(held_out.sample(), posterior)], executor)
 
 
 def suit_joint_concentration(
