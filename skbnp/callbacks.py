@@ -89,7 +89,7 @@ class Checkpoint(_FitCallback):
     process, the same call of `fit` then goes on from the file, and so does ``fit`` of
     what :func:`skbnp.load` reads from it, to the bits of a fit that nothing has broken
     off. Once the fit has ended, the file holds the fitted estimator, and a further fit
-    begins anew.
+    starts again.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class Checkpoint(_FitCallback):
 
 
 class _PassMonitor(_FitCallback):
-    """Look at the model after every so many passes of a fit, or of a stream."""
+    """Evaluate the model every few passes of a fit, or of a stream."""
 
     fields: tuple[str, ...]  # of `history_`
 

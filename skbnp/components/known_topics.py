@@ -92,7 +92,7 @@ class TopicPriors:
         return replace(self, fixed_stats=np.zeros_like(self.fixed_stats))
 
     def widened(self, n_before: int, n_words: int) -> "TopicPriors":
-        """Return the same where further words follow, which have no boosts.
+        """Append words without boosts to the vocabulary.
 
         Fixed topics hold nothing of them.
         """
@@ -275,7 +275,7 @@ class KnownWordTopics(WordTopics):
     # -- changes of counts ------------------------------------------------------------
 
     def _boost(self, values: Array) -> None:
-        """Add to the words that have boosts, (n, G); fixed topics get theirs afresh."""
+        """Add to the words that have boosts, (n, G); fixed topics get new ones."""
         known = self.known
         rows, columns = self.seen.rows_of(known.words)[:, None], known.columns
         self._values[rows, columns] += values / self._scale
@@ -297,10 +297,9 @@ class KnownWordTopics(WordTopics):
         self.known = replace(known, fixed_stats=keep * known.fixed_stats)
 
     def incremental_update(self, old: WordRows, new: WordRows) -> None:
-        """Take the rows of some words away, and add others of the same words."""
-        self._own()
+        """Subtract the rows of some words, and add others of the same words."""
         change = sp.csr_array(new.values - old.values)
-        self._add(WordRows(new.words, change), 1.0, -np.inf)
+        self.add(WordRows(new.words, change))
         # Rounding errors of either sign are left: nothing is below its boost.
         rows, known = self.seen.rows_of(new.words), self.known
         least = np.zeros((len(rows), self._values.shape[1]))
@@ -308,7 +307,8 @@ class KnownWordTopics(WordTopics):
         least[here[:, None], known.columns] = known.boosts[boosted] / self._scale
         self._values[rows] = np.maximum(self._values[rows], least)
 
-    def _add(self, rows: WordRows, gain: float, lowest: float) -> None:
+    def add(self, rows: WordRows, gain: float = 1.0, lowest: float = -np.inf) -> None:
+        """Add `gain` times the rows of some words; fixed topics stay as they are."""
         known, values = self.known, rows.values
         fixed = known.columns[known.is_fixed]
         if len(fixed):
@@ -329,7 +329,7 @@ class KnownWordTopics(WordTopics):
             left[at] = 0.0
             parts = (left, values.indices, values.indptr)
             rows = WordRows(rows.words, sp.csr_array(parts, values.shape))
-        super()._add(rows, gain, lowest)
+        super().add(rows, gain, lowest)
 
     def rebase(self, eta: float) -> None:
         """Follow a new eta; whole priors stay as they are."""
@@ -353,12 +353,12 @@ class KnownWordTopics(WordTopics):
         self.known = known.taken(remaining(n_topics, gone))
 
     def remade(self, values: Array, seen: SeenWords, kept: Ints) -> WordTopics:
-        """Return others that begin with the topics of the columns `kept`."""
+        """Return a table whose first topics are those of the columns `kept`."""
         known = self.known.taken(kept).silent()
         return KnownWordTopics(values, seen, known)
 
     def emptied(self) -> WordTopics:
-        """Return one of the same words and topics that holds nothing but boosts."""
+        """Return a table of the same words and topics, with boosts alone."""
         zeros = np.zeros((len(self.seen), len(self.total)))
         return KnownWordTopics(zeros, self.seen, self.known.silent())
 
@@ -388,7 +388,7 @@ class KnownWordTopics(WordTopics):
         self.known = self.known.boosted(words, values)
 
     def frozen(self) -> Self:
-        """Return the same in the same manner; its total has rounded as this one's."""
+        """Return a copy-on-write view of the table; `total` is copied bit for bit."""
         other = super().frozen()
         other.known = self.known  # replaced, never changed
         return other

@@ -89,7 +89,7 @@ class SeenWords:
         return result
 
     def with_words(self, words: Words) -> "SeenWords":
-        """Return one with further words, in their order, behind those it has."""
+        """Return these words, followed by further ones in their order."""
         if not self.n_unseen:
             return self
         new = words[self.rows_of(words) == len(self)]

@@ -128,7 +128,7 @@ def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
     norm = (psi(n_words * eta + topic_words.total[others]) - psi(n_words * eta)).sum()
     learned = inverse_digamma(np.array([(slope - n_words * norm) / n_pairs]))[0]
     learned = float(np.clip(learned, LOWEST, HIGHEST))
-    if is_known:
+    if isinstance(topic_words, KnownWordTopics):
         moved = topic_words.frozen()
         moved.rebase(learned)
         rise = log_marginal(moved, learned).sum() - log_marginal(topic_words, eta).sum()
@@ -194,8 +194,8 @@ class WordTopicModel(Generic[StateT, StatsT]):
 
         exp(E[log phi_kw]), or its mean E[phi_kw] during the warm-up: a word that a
         topic does not hold yet weighs exp(psi(eta)), practically nothing, in the
-        former, and eta in the latter. Largest entry of a row 1; shape as `weight_table`
-        says. `run` maps over parts of the words.
+        former, and eta in the latter. Largest entry of a row 1; rows are padded to
+        whole vectors. `run` maps over parts of the words.
         """
         eta = max(state.topic_word_prior, SMALLEST_PRIOR)
         norm = word_norm(topic_words, eta, weighting)

@@ -17,7 +17,7 @@ from skbnp.kernels._hdp_local import LANES, word_weights
 from skbnp.kernels._word_topics import add_rows, growth, joint_growth, mix_topics
 from skbnp.utils.parts import column_sums, row_parts
 
-__all__ = ["Weighting", "WordRows", "WordTopics", "remaining", "weight_table"]
+__all__ = ["Weighting", "WordRows", "WordTopics", "remaining"]
 
 
 Array = NDArray[np.float64]
@@ -120,7 +120,7 @@ class WordTopics:
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is saved: with a table of its own."""
-        is_own = not self._factors and not self._is_shared
+        is_own = not self._factors and len(self._sharing or ()) < 2
         own = object.__new__(type(self))
         vars(own).update(vars(self))
         vars(own).pop("_sharing", None)
@@ -187,7 +187,7 @@ class WordTopics:
         mixed = np.empty(X.nnz)
         mix_topics(
             self._values,
-            self._whole_scale,
+            math.prod((*self._factors, self._scale)),
             np.full(norm.shape, eta),
             norm,
             shares,
@@ -196,11 +196,6 @@ class WordTopics:
             mixed,
         )
         return mixed
-
-    @property
-    def _whole_scale(self) -> float:
-        """All that the table is to be multiplied by."""
-        return math.prod((*self._factors, self._scale))
 
     def _scaled(self, values: Array) -> Array:
         first, *others = (*self._factors, self._scale)
@@ -211,14 +206,16 @@ class WordTopics:
 
     def growth(self, eta: float) -> tuple[Array, Array]:
         """Sums of lnG(eta + S) - lnG(eta) and S psi(eta + S) by topic."""
-        self._apply_factors()
+        if self._factors:
+            self._own()
         growths, moments = np.zeros_like(self.total), np.zeros_like(self.total)
         growth(self._seen_rows, self._scale, eta, growths, moments)
         return growths, moments
 
     def joint_growth(self, eta: float, one: int, other: int) -> float:
         """Rise of the growth if two topics are one; reads the columns of both."""
-        self._apply_factors()
+        if self._factors:
+            self._own()
         return joint_growth(self._seen_rows, self._scale, eta, one, other)
 
     def entries(self, rows: WordRows) -> Array:
@@ -244,10 +241,12 @@ class WordTopics:
     ) -> NDArray[np.float32]:
         """Table of the topics' weights for some words, filled by `fill_rows`.
 
+        (n_words, stride): rows are padded to whole vectors.
         `run` maps over parts of them, where there are many. The largest means of the
         words go to `tops`, (n_words,).
         """
-        self._apply_factors()
+        if self._factors:
+            self._own()
         return self._weights(words, norm, eta, weighting, run, fill_rows, tops)
 
     def mean_weights(
@@ -268,7 +267,12 @@ class WordTopics:
         fill_rows: Callable[..., None],
         tops: Array | None,
     ) -> NDArray[np.float32]:
-        table, scale = weight_table(len(words), len(self.total)), self._whole_scale
+        # Rows begin at whole vectors.
+        n_words, stride = len(words), -(-len(self.total) // LANES) * LANES
+        room = np.empty(n_words * stride + 16, dtype=np.float32)
+        begin = -(room.__array_interface__["data"][0] // 4) % 16
+        table = room[begin : begin + n_words * stride].reshape(n_words, stride)
+        scale = math.prod((*self._factors, self._scale))
         places = self.seen.rows_of(words)
 
         def fill(part: slice) -> None:
@@ -289,19 +293,15 @@ class WordTopics:
         deque(run(fill, parts), maxlen=0)
         return table
 
-    def add(self, rows: WordRows, gain: float = 1.0) -> None:
-        """Add `gain` times the rows of some words."""
-        self._own()
-        self._add(rows, gain, -np.inf)
-
     def incremental_update(self, old: WordRows, new: WordRows) -> None:
-        """Take the rows of some words away, and add others of the same words."""
-        self._own()
-        # What was added and taken away leaves rounding errors, of either sign.
+        """Subtract the rows of some words, and add others of the same words."""
+        # What was added and subtracted leaves rounding errors, of either sign.
         change = sp.csr_array(new.values - old.values)
-        self._add(WordRows(new.words, change), 1.0, 0.0)
+        self.add(WordRows(new.words, change), lowest=0.0)
 
-    def _add(self, rows: WordRows, gain: float, lowest: float) -> None:
+    def add(self, rows: WordRows, gain: float = 1.0, lowest: float = -np.inf) -> None:
+        """Add `gain` times the rows of some words; no entry falls below `lowest`."""
+        self._own()
         total, values = np.zeros_like(self.total), rows.values
         self.seen = self.seen.with_words(rows.words)
         self._make_room()
@@ -330,7 +330,7 @@ class WordTopics:
             self.apply_scale()
 
     def apply_scale(self) -> None:
-        """Multiply the scale into the array and sum the totals afresh."""
+        """Multiply the scale into the array and recompute the totals."""
         self._own()
         self._values *= self._scale
         self._scale = 1.0
@@ -400,27 +400,18 @@ class WordTopics:
         n_topics = max(len(self.total), 1)
         if n_topics < self._values.shape[1]:
             self._own()  # which may be all that it takes
-        if n_topics < self._values.shape[1]:
-            self._narrow(n_topics)
-
-    def _narrow(self, n_columns: int) -> None:
-        """Keep the first columns, in the same memory if no other array uses it."""
-        _move_to_front(self._values, n_columns)
-        shape = self._values.shape[0], n_columns
-        try:
+        if n_topics == self._values.shape[1]:
+            return
+        flat, shape = self._values.reshape(-1), (self._values.shape[0], n_topics)
+        for rows in row_parts(self._values.shape):
+            part = self._values[rows, :n_topics].copy()
+            flat[rows.start * n_topics : rows.stop * n_topics] = part.ravel()
+        del flat
+        try:  # in the same memory if no other array uses it
             self._values.resize(shape)
         except ValueError:
-            flat = self._values.reshape(-1)[: shape[0] * n_columns]
+            flat = self._values.reshape(-1)[: shape[0] * n_topics]
             self._values = flat.copy().reshape(shape)
-
-    def _apply_factors(self) -> None:
-        """Multiply the factors of a copy into the table; only the scale is left."""
-        if self._factors:
-            self._own()
-
-    @property
-    def _is_shared(self) -> bool:
-        return self._sharing is not None and len(self._sharing) > 1
 
     def _own_table(self) -> Array:
         """Return a table for itself alone, that `scale` is yet to multiply."""
@@ -431,7 +422,7 @@ class WordTopics:
 
     def _own(self) -> None:
         """Copy the table if it is shared or read-only, as memory maps are."""
-        if self._is_shared or not self._values.flags.writeable:
+        if len(self._sharing or ()) > 1 or not self._values.flags.writeable:
             self._values, self.total = self._own_table(), self.total.copy()
         else:
             for factor in self._factors:
@@ -448,18 +439,15 @@ class WordTopics:
         return other
 
     def emptied(self) -> "WordTopics":
-        """Return one of the same words and topics that holds nothing."""
+        """Return an empty table of the same words and topics."""
         return WordTopics(np.zeros((len(self.seen), len(self.total))), self.seen)
 
     def remade(
         self, values: Array, seen: SeenWords, kept: NDArray[np.intp]
     ) -> "WordTopics":
-        """Return others that begin with the topics of the columns `kept`."""
+        """Return a table whose first topics are those of the columns `kept`."""
         del kept
         return WordTopics(values, seen)
-
-    def rebase(self, eta: float) -> None:
-        """Follow a new topic prior: counts do not depend on it."""
 
     def widen(self, n_vocabulary: int) -> None:
         """Let further words follow those of the vocabulary; no topic holds them."""
@@ -478,19 +466,3 @@ class WordTopics:
         self._sharing.add(other)
         other._sharing = self._sharing
         return other
-
-
-def weight_table(n_words: int, n_topics: int) -> NDArray[np.float32]:
-    """Room for word weights, (n_words, stride); rows begin at whole vectors."""
-    stride = -(-n_topics // LANES) * LANES
-    room = np.empty(n_words * stride + 16, dtype=np.float32)
-    begin = -(room.__array_interface__["data"][0] // 4) % 16
-    return room[begin : begin + n_words * stride].reshape(n_words, stride)
-
-
-def _move_to_front(values: Array, n_columns: int) -> None:
-    """Move the first columns to where they stand in a table of no others."""
-    flat = values.reshape(-1)
-    for rows in row_parts(values.shape):
-        part = values[rows, :n_columns].copy()
-        flat[rows.start * n_columns : rows.stop * n_columns] = part.ravel()

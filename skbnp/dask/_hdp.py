@@ -107,7 +107,7 @@ class HDP(ShardedMixin, LocalHDP):
 
     How often totals hold a document, which the collapsed step takes out, is known by
     block, for documents of a block are updated together. Held-out documents are those
-    of the smallest random keys, as many as hold 40,000 tokens at the most (or 200);
+    of the smallest random keys, as many as hold 40,000 tokens at most (or 200);
     they travel to this process, and trials are judged here. Documents that topics
     start from travel too, one for each new topic.
 

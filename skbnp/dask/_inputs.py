@@ -103,7 +103,7 @@ def _is_matrix(part: object) -> bool:
 
 
 def is_frame(X: MatrixLike) -> bool:
-    """Tell a data frame of Dask, without importing what it is made with."""
+    """Return whether X is a Dask data frame, without importing Dask."""
     return is_dask_collection(X) and hasattr(X, "columns")
 
 

@@ -41,7 +41,7 @@ class WorkersLostError(RuntimeError):
 
 
 class Roster:
-    """Who is alive: whoever has shown a sign of life in the last seconds.
+    """Processes that have sent a sign of life in the last seconds.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class WorkerShards:
         small: object = argument
         if lacking:
             content = pickle.dumps(broadcast, protocol=5)
-            sent = content  # whoever fetches it from another waits for the scheduler
+            sent = content  # who fetches it from another waits for the scheduler
             if len(content) > LARGE and len(lacking) > 1:
                 sent = self.pool.send(content, workers)
             self.n_bytes_sent += len(content) * len(lacking)

@@ -83,7 +83,7 @@ def make_dependent_trees(
     parent_weight, past_weight : float, default=1.0 and 3.0
         Shares of the parent (k_1) and of the past (k_2) in the former, >= 0. With
         k_2 = 1 a third of the directions are nearer to the past of another node than to
-        their own, and names are uncertain even for who knows all parameters.
+        their own, and names are uncertain even for known parameters.
     lifetimes : array-like of int of shape (n_nodes, 2), default=None
         First and last epoch of each node, depth-first; a parent is there as long as its
         children are. `None` is all epochs.

@@ -257,7 +257,7 @@ def _read_cache(data_home: str | os.PathLike | None) -> dict[str, str] | None:
 def _write_cache(
     data_home: str | os.PathLike | None, documents: dict[str, str]
 ) -> None:
-    """Write the documents in one step, so that nobody reads half a file."""
+    """Write the documents in one step, so that no process reads half a file."""
     with suppress(OSError):
         path = _cache_path(data_home)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:

@@ -110,7 +110,7 @@ def load_uci_bag_of_words(
 
 
 def _read_triples(path: str | os.PathLike[str], lines: Iterable[str]) -> np.ndarray:
-    """Return what follows the header, (n_pairs, 3)."""
+    """Return the pairs behind the header, (n_pairs, 3)."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "loadtxt: input contained no data")
         try:

@@ -116,7 +116,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
 
     @property
     def _n_enough_docs(self) -> int:
-        """Different documents that tell how many topics there are, at most 100.
+        """Different documents that suffice to learn the number of topics, at most 100.
 
         0 if the number is given.
         """
@@ -339,7 +339,7 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
     def _check_counts(
         self, X: MatrixLike, method: str
     ) -> tuple[sp.csr_array, np.dtype]:
-        """Check documents of which a fitted model is asked, as `check_documents`."""
+        """Check documents to evaluate, as `check_documents`."""
         check_is_fitted(self)
         return check_documents(self, X, reset=False, method=method)
 
@@ -576,15 +576,12 @@ class FitTasks:
         self._pass.call_on_fit_task_begin(**self._heard)
 
     def end_pass(self) -> bool:
-        """End it; whether a callback asks to stop."""
-        return self._end(self._pass)
+        """End it; whether a callback stops the fit."""
+        return self.end(self._pass)
 
-    def end(self) -> None:
-        """End the call."""
-        self._end(self._root)
-
-    def _end(self, task: Any) -> bool:
-        return task.call_on_fit_task_end(
+    def end(self, task: Any = None) -> bool:
+        """End a task, by default the call; whether a callback stops the fit."""
+        return (task or self._root).call_on_fit_task_end(
             **self._heard,
             reconstruction_attributes=lambda: copy.deepcopy(self.attributes()),
         )
@@ -601,18 +598,18 @@ def tell_numbers(estimator: BaseEstimator, names: np.ndarray) -> None:
 
 
 def features_of(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Return the fitted attributes that say which features there are."""
+    """Return the fitted attributes of a vocabulary."""
     names = vocabulary.names
     return {"feature_names_in_": names, "n_features_in_": len(names)}
 
 
 def spoken(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Leave out keywords that say nothing."""
+    """Drop keywords that are None."""
     return {name: value for name, value in keywords.items() if value is not None}
 
 
 def are_in_use(tokens: np.ndarray) -> np.ndarray:
-    """Tell which topics have at least max(1, 1e-4 of all) of the expected tokens."""
+    """Return which topics have at least max(1, 1e-4 of all) expected tokens."""
     return tokens >= max(1.0, 1e-4 * tokens.sum())
 
 

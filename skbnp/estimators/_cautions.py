@@ -1,4 +1,4 @@
-"""What a fit warns of when it sees its rows: one door for all models of topics."""
+"""Warnings of a fit about its rows, for all topic models."""
 
 from collections.abc import Sequence
 

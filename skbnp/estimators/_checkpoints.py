@@ -10,7 +10,15 @@ from sklearn.base import BaseEstimator
 from skbnp.estimators._base import OF_CALLBACKS
 from skbnp.inference.monitor import Account
 from skbnp.models.forms import from_plain, to_plain
-from skbnp.utils.archive import FitFile, digest_of, encode, rows_digest, text_of
+from skbnp.utils.archive import (
+    FitFile,
+    digest_of,
+    encode,
+    label_in,
+    rows_digest,
+    stamp_of,
+    text_of,
+)
 
 __all__ = [
     "FitRecord",
@@ -126,9 +134,9 @@ class FitRecord:
     def _refuse_other(self, file: FitFile) -> None:
         """Raise if another fit has written the file since this one began."""
         is_first = file not in self._stamps
-        if not is_first and self._stamps[file] in (None, file.stamp()):
+        if not is_first and self._stamps[file] in (None, stamp_of(file.path)):
             return
-        label = file.label() or {}
+        label = label_in(file.path) or {}
         is_other = bool(label) and bool(self._differing(label, file))
         if is_other and not (is_first and "rows of X" not in label):
             raise ValueError(
@@ -142,7 +150,7 @@ class FitRecord:
         attributes: Callable[[], dict[str, Any]],
         account: Callable[[], dict[str, Any]],
     ) -> None:
-        """Write the files whose turn it is after so many passes.
+        """Write the files whose turn it is after a number of passes.
 
         `attributes` are those of an estimator that is fitted so far, `account` what
         the fit needs to go on.
@@ -155,7 +163,7 @@ class FitRecord:
             self._refuse_other(file)
             content = content_of(self._fitted, state, account(), file.every)
             file.write(self._label, content)
-            self._stamps[file] = file.stamp()
+            self._stamps[file] = stamp_of(file.path)
 
     def end(self) -> None:
         """Write the fitted estimator."""

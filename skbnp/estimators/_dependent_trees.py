@@ -72,7 +72,7 @@ __all__ = ["DependentTrees", "EpochMoves", "EpochRecord"]
 #: Change of the bound of all rows of an epoch that decides nothing: a birth gains 7. A
 #: bound of few rows may be near zero, and would change relatively for long.
 NEGLIGIBLE_NATS = 0.5
-#: Updates in a pass, at the most, where `batch_size` is None: each takes a fixed time.
+#: Updates in a pass, at most, where `batch_size` is None: each takes a fixed time.
 MOST_PARTS = 32
 
 
@@ -103,7 +103,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     """Dependent nonparametric trees: topics that branch, drift, begin and end.
 
     Rows are directions, such as documents whose counts are put on the unit sphere. In
-    each epoch they stand at the nodes of a tree, which has as many as they ask for;
+    each epoch they stand at the nodes of a tree, which has as many as they need;
     children are like their parents, and each node is like itself in the epoch before.
     With the symbols of [1]_, in epoch t:
 
@@ -393,7 +393,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         )
 
     def _make_learner(self, posterior, around, goes_on, others=None):
-        """Learn rows of the open epoch, of which `others` are not at hand any more."""
+        """Learn rows of the open epoch; `others` of its rows are gone."""
         (shards, run), moves = around, self._moves()
         if others is None:
             others = EpochStats.zero(len(posterior.ids), posterior.state.width)

@@ -227,7 +227,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         return fitted.transform(X, epochs=epochs)
 
     def _given_priors(self) -> TreePriors:
-        """Return those before anything is learned."""
+        """Return the values before anything is learned."""
         return TreePriors(
             float(self.child_concentration),
             float(self.stop_concentration),
@@ -247,7 +247,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
 
     @abstractmethod
     def _n_clusters(self, n_rows: int) -> int:
-        """Clusters that a first epoch of so many rows starts from."""
+        """Clusters that a first epoch of `n_rows` rows starts from."""
 
     @abstractmethod
     def _seen_columns(self) -> SeenWords:

@@ -77,7 +77,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     """Dependent nonparametric trees, by Markov chain Monte Carlo.
 
     The model of `DependentTrees`: in each epoch rows on the unit sphere stand at the
-    nodes of a tree, which has as many as they ask for; children are like their parents,
+    nodes of a tree, which has as many as they need; children are like their parents,
     and each node is like itself in the epoch before. Each row is at one node, and a
     sweep draws it given the nodes of all others, by slices of the infinite tree. This
     is the baseline of [1]_, the parallel sampler of [2]_, in a form that moves rows

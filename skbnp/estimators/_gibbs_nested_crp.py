@@ -50,7 +50,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     """Nested Chinese restaurant process topic model, by Markov chain Monte Carlo.
 
     Learns a tree of topics, general ones near the root and special ones at the leaves,
-    of fixed depth and with as many branches as the documents ask for. A document takes
+    of fixed depth and with as many branches as the documents need. A document takes
     a path from the root to a leaf, at each node a child in proportion to the documents
     that took it, or a new one in proportion to gamma; it mixes the L topics on its path
     in proportions theta ~ Dirichlet(alpha), and topics are beta ~ Dirichlet(eta).
@@ -418,7 +418,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 def _walk_by(
     model: Any, counts: sp.csr_array, n_levels: int
 ) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-    """Nodes on the path that a fitted tree tells each document, as in `Paths`.
+    """Nodes on the most probable path of each document, as in `Paths`.
 
     Documents whose path leaves the tree have none. Also the rows of these nodes in the
     tree, level by level.

@@ -441,7 +441,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return np.inf if self.max_components is None else self.max_components
 
     def _make_model(self) -> Model:
-        """Return the model, but for what rows tell at the start."""
+        """Return the model without the priors that starting rows set."""
         self._moves()
         is_auto = self.loading_variance == "auto"
         return Model(
@@ -901,7 +901,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return per_token(model.objective(state, fresh), fresh.n_rows)
 
     def _visited(self, X, method: str) -> tuple[np.ndarray, Memo, Paths]:
-        """Rows, what they say, and what they were told."""
+        """Rows, their statistics and the messages to them."""
         check_is_fitted(self)
         rows = self._read(X, reset=False, method=method)
         model, state = self._posterior.model, self._posterior.state

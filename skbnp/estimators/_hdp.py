@@ -45,9 +45,9 @@ from skbnp.models.hdp.burstiness import (
 )
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
-from skbnp.models.hdp.cross_fit import CrossFittedTrials, has_few_tokens, hold_out_each
+from skbnp.models.hdp.cross_fit import CrossFittedTrials, hold_out_each
 from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_documents
-from skbnp.models.hdp.held_out import hold_out
+from skbnp.models.hdp.held_out import has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_priors import HIGHEST_CONCENTRATION
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.late_topics import notice
@@ -61,12 +61,11 @@ from skbnp.models.hdp.model import (
     HDPStats,
 )
 from skbnp.models.hdp.moves.held_out import blur
-from skbnp.models.hdp.moves.memory import MoveRecords
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
-from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.posterior import HDPPosterior, MoveRecords
 from skbnp.models.hdp.reservoir import (
     LAST_KEY,
     SCORED,

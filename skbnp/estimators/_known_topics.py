@@ -1,4 +1,4 @@
-"""Topics that users know: seed words, priors, and topics that stay as they are."""
+"""Known topics: seed words, priors, and topics that stay fixed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -117,7 +117,7 @@ def _check_number(name: str, value: object, least: float) -> None:
 
 
 def _as_known(prior: Any) -> KnownTopics | None:
-    """Return what a value of `topic_word_prior` says of topics; None for a number."""
+    """Return the known topics of `topic_word_prior`; None for a number."""
     if isinstance(prior, Real):
         return None
     return prior if isinstance(prior, KnownTopics) else KnownTopics(prior)

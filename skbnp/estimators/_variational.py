@@ -132,7 +132,7 @@ class VariationalEstimator(
         """Return the model with the parameters in force."""
 
     def _limit(self) -> float:
-        """Components at the most; refuses one that no fit can begin with."""
+        """Components at most; refuses one that no fit can begin with."""
         return np.inf
 
     @abstractmethod
@@ -140,7 +140,7 @@ class VariationalEstimator(
         """Return the posterior before the first update, for `n_rows` rows in all."""
 
     def _start_stream(self, model, rows, seed_entropy, n_rows) -> Posterior:
-        """Return that of a stream, of which `rows` are the first."""
+        """Return the posterior of a stream whose first rows are `rows`."""
         return self._start(model, rows, seed_entropy, n_rows)
 
     @abstractmethod
@@ -178,7 +178,7 @@ class VariationalEstimator(
         """Return what makes the passes of `fit`, from what is `_around` it."""
 
     def _n_further_passes(self, rows) -> int:
-        """Passes of `fit` beyond `max_iter`, at the most."""
+        """Passes of `fit` beyond `max_iter`, at most."""
         return 0
 
     def _n_chunk_passes(self, rows) -> int:
@@ -371,7 +371,7 @@ class VariationalEstimator(
         )
 
     def _batch_size(self, rows) -> int:
-        """Rows of a minibatch at the most."""
+        """Rows of a minibatch at most."""
         return self.batch_size
 
     def _has_trials_left(self, posterior) -> bool:
@@ -782,7 +782,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         ).one_pass(monitor)
 
     def _least_samples(self, posterior, counts) -> float:
-        """Return the documents that a stream stands for, at the least."""
+        """Return the documents that a stream stands for, at least."""
         return 0.0
 
     def _why_not_converged(self) -> str:

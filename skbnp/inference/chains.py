@@ -52,7 +52,7 @@ class Chain(Protocol):
         """Go back to the last complete sweep."""
 
     def trace(self) -> dict[str, object]:
-        """Tell about the last complete sweep, by columns of the history."""
+        """Return the history's columns of the last complete sweep."""
 
     def saved_state(self, run: RunTasks = run_in_turn) -> "ChainState":
         """Return what an estimator keeps of the last complete sweep, to continue."""
@@ -136,7 +136,7 @@ class GibbsChain(ABC, Generic[State]):
         self._restore(self.state)
 
     def trace(self) -> dict[str, object]:
-        """Tell about the last complete sweep, by columns of the history."""
+        """Return the history's columns of the last complete sweep."""
         state = self.state
         return {
             "step": state.step,

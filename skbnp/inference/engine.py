@@ -65,6 +65,7 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     warm_up: float = 0.0
     n_passes: int = 0
     has_ended = False
+    is_stream = False
 
     def restart(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
         """Return one that learns another posterior, with steps as from the start."""
@@ -83,12 +84,14 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     @property
     def is_warming_up(self) -> bool:
         """Whether the local step uses mean weights."""
-        return self.n_passes * self.corpus.n_docs < self.warm_up
+        is_stream, n_passed = self.is_stream, self.n_passes * self.corpus.n_docs
+        return (self.posterior.n_seen if is_stream else n_passed) < self.warm_up
 
     @property
     def has_seen_enough(self) -> bool:
         """Whether enough documents were seen to end components without data."""
-        return True
+        enough = DOCS_PER_COMPONENT * self.posterior.state.n_components
+        return not self.is_stream or self.posterior.n_seen >= enough
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether it was exact, so that the bound can settle."""
@@ -103,7 +106,7 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
         self.cache.end_pass(self.posterior)
         n_logged = len(self.posterior.lineage)
         has_stayed = self.moves.end_pass(self, monitor)
-        self._recount(n_logged, monitor)
+        self.posterior.recount(monitor, n_logged)
         return is_exact and has_stayed
 
     def learn_round(self, round: Round, monitor: Monitor) -> None:
@@ -127,11 +130,11 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
                 1.0 - round.step
             ) * posterior.init_fraction + mean_weight_fraction
             posterior.n_steps += 1
-            self._count(round.n_docs)
+            posterior.n_seen += round.n_docs if self.is_stream else 0
             posterior.record(monitor)
         n_logged = len(posterior.lineage)
         self.moves.end_round(self, round, result)
-        self._recount(n_logged, monitor)
+        posterior.recount(monitor, n_logged)
 
     def update_local(
         self, round: Round, weighting: Weighting, block_hook: BlockHook | None
@@ -146,31 +149,11 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
             block_hook=block_hook,
         )
 
-    def _count(self, n_docs: int) -> None:
-        """Count the documents of a round."""
-
-    def _recount(self, n_logged: int, monitor: Monitor) -> None:
-        """Correct the last entry of the trace if moves have logged anything since."""
-        if len(self.posterior.lineage) > n_logged:
-            self.posterior.recount(monitor)
-
 
 class StreamLearner(Learner[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     """One pass over documents that are seen for the first time."""
 
-    @property
-    def is_warming_up(self) -> bool:
-        """Whether the local step uses mean weights."""
-        return self.posterior.n_seen < self.warm_up
-
-    @property
-    def has_seen_enough(self) -> bool:
-        """Whether enough documents were seen to end components without data."""
-        posterior = self.posterior
-        return posterior.n_seen >= DOCS_PER_COMPONENT * posterior.state.n_components
-
-    def _count(self, n_docs: int) -> None:
-        self.posterior.n_seen += n_docs
+    is_stream = True
 
 
 class PassLearner(Protocol[PosteriorT]):

@@ -4,7 +4,7 @@ joblib's `Parallel` polls: a call lasts at least 10 ms, as long as a whole minib
 where a pool that is kept for the whole fit answers in some 30 microseconds. So joblib
 gives the number of jobs and runs everything once the user has chosen a backend
 (`joblib.parallel_config`); otherwise the work runs on one pool per fit.
-Results come back in the order of the items, whoever finishes first.
+Results come back in the order of the items, whichever finishes first.
 
 An interrupt that arrives while the calling thread takes a lock of the pool leaves the
 lock taken, or another error comes out. So it is deferred until the lock is free.
@@ -90,7 +90,7 @@ class Executor:
     ) -> Iterator[T]:
         """Yield `function(item)` for each item, in order.
 
-        Threads hold `ahead` items each at the most that have not been yielded. Where
+        Threads hold `ahead` items each at most that have not been yielded. Where
         some last longer than others, threads wait for each other the less the more.
         """
         if self.n_workers == 1:

@@ -51,12 +51,12 @@ class Step(Protocol):
         executor: Executor,
         block_hook: BlockHook | None,
     ) -> Collected:
-        """Visit a batch."""
+        """Run the local step of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentLocalStep:
-    """Visits documents: when their iteration ends, on which threads, and how."""
+    """Local step of documents: convergence, threads and kernel."""
 
     stop: LocalStop
     executor: Executor
@@ -71,7 +71,7 @@ class DocumentLocalStep:
         remembered: object = None,
         block_hook: BlockHook | None = None,
     ) -> Collected:
-        """Visit documents under the present globals of a posterior."""
+        """Run the local step under the present globals of a posterior."""
         batch = Batch.from_counts(X, posterior.state.n_components)
         step = self.step.prepare(
             posterior,

@@ -23,7 +23,7 @@ __all__ = [
 
 
 class DocumentCache:
-    """What documents are remembered by in running averages; as it stands, nothing."""
+    """Local parameters kept of documents in running averages; here none."""
 
     def initial_local(self, part: Part) -> object:
         """Return what the local step of a part starts from."""
@@ -33,7 +33,7 @@ class DocumentCache:
         """Keep the local parameters of a part for its next local step."""
 
     def empty(self) -> "DocumentCache":
-        """Return one that remembers nothing yet."""
+        """Return an empty cache."""
         return self
 
     def copy(self) -> Self:
@@ -63,7 +63,7 @@ class DocumentStarts(DocumentCache):
             self._starts[part.number] = result.cache
 
     def empty(self) -> "DocumentStarts":
-        """Return one that remembers nothing yet."""
+        """Return an empty cache."""
         return DocumentStarts()
 
     def copy(self) -> "DocumentStarts":
@@ -79,11 +79,11 @@ class RunningAverage(StatisticsCache):
     holds_corpus = False
 
     def empty(self) -> "RunningAverage":
-        """Return one for totals that hold none of the documents."""
+        """Return a cache for totals without any of the documents."""
         return RunningAverage(self.documents.empty())
 
     def copy(self) -> "RunningAverage":
-        """Return one for totals that hold the documents as often."""
+        """Return a cache for totals that count the documents alike."""
         return RunningAverage(self.documents.copy())
 
     def initial_local(self, part: Part) -> object:
@@ -133,7 +133,7 @@ class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
 
     @abstractmethod
     def _memo(self, results: LocalResultT) -> MemoT:
-        """Return what a part is remembered by."""
+        """Return the cached statistics of a part."""
 
     @abstractmethod
     def _recompute_sums(self, posterior: Posterior) -> None:
@@ -156,7 +156,7 @@ class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
                 self.memos.append(memo)
 
     def end_pass(self, posterior: Posterior) -> None:
-        """Sum the totals afresh once everything is remembered, and learn priors."""
+        """Recompute the totals once everything is remembered, and learn priors."""
         self.n_passes += 1
         if self.is_complete:
             self._recompute_sums(posterior)

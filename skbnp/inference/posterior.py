@@ -1,12 +1,13 @@
 """What learning changes and inference reads: the global variational parameters."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.components.statistics import StateT, StatsT, WordStats
+from skbnp.components.known_topics import KnownWordTopics
+from skbnp.components.statistics import StateT, StatsT
 from skbnp.inference.lineage import Lineage, renamed
 from skbnp.inference.monitor import Monitor
 from skbnp.utils.ordering import rows_by_id
@@ -91,8 +92,10 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
 
     def follow_prior(self) -> None:
         """Rebase topics with priors of their own on the present topic prior."""
-        if isinstance(self.global_stats, WordStats):
-            self.global_stats.topic_words.rebase(self.state.topic_word_prior)
+        state: Any = self.state
+        words = getattr(self.global_stats, "topic_words", None)
+        if isinstance(words, KnownWordTopics):
+            words.rebase(state.topic_word_prior)
 
     def rename(self, names: NDArray[np.intp]) -> None:
         """Replace each id by another one, in the lineage too."""
@@ -107,9 +110,10 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         """Add an update to the trace."""
         monitor.record(self.n_steps, self.state.n_components, self.n_moves)
 
-    def recount(self, monitor: Monitor) -> None:
-        """Correct the last entry of the trace after moves."""
-        monitor.recount(self.state.n_components, self.n_moves)
+    def recount(self, monitor: Monitor, n_logged: int = -1) -> None:
+        """Correct the last entry of the trace if moves have logged more edits."""
+        if len(self.lineage) > n_logged:
+            monitor.recount(self.state.n_components, self.n_moves)
 
     def objective(self) -> dict[str, float]:
         """Named terms of the bound of what the totals hold, in nats per token."""

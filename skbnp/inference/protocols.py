@@ -51,7 +51,7 @@ class LocalResult(Summed, Protocol):
 
 
 class LocalStep(Protocol):
-    """Visits documents: how, when their iteration ends, on which threads."""
+    """Local step of documents: kernel, convergence and threads."""
 
     def update_local(
         self,
@@ -184,14 +184,14 @@ class Moves(Generic[LearnerT]):
     def end_local_step(
         self, learner: LearnerT, round: Round, results: LocalResults
     ) -> LocalResults:
-        """Change components before the update, and what is found of them."""
+        """Change components, and their statistics, before the update."""
         return results
 
     def end_round(self, learner: LearnerT, round: Round, results: LocalResults) -> None:
         """Change components after a round."""
 
     def end_pass(self, learner: LearnerT, monitor: Monitor) -> bool:
-        """Change components after a pass; whether the bound can settle."""
+        """Change components after a pass; return whether the bound can converge."""
         return True
 
 
@@ -199,12 +199,12 @@ NO_MOVES: Moves = Moves()
 
 
 class CountingMoves(Moves[LearnerT]):
-    """Moves that know for how many documents those of a pass stand in the totals."""
+    """Moves that count for how many documents a pass stands in the totals."""
 
     _n_counted: float
 
     def begin_pass(self, learner: LearnerT) -> None:
-        """Count documents afresh."""
+        """Reset the count of documents."""
         self._n_counted = 0.0
 
     def end_round(self, learner: LearnerT, round: Round, results: LocalResults) -> None:

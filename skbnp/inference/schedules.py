@@ -81,7 +81,7 @@ class Schedule(ABC):
         return n_passes
 
     def reset(self) -> "Schedule":
-        """Return the same for a posterior that has made no updates."""
+        """Return the schedule of a posterior without updates."""
         return self
 
 
@@ -162,7 +162,7 @@ class OnlineSchedule(Schedule):
     total_samples : float or None
         Documents of the corpus; None means those seen by then, or more:
     least_samples : float
-        Documents that a corpus of unknown size stands for, at the least.
+        Documents that a corpus of unknown size stands for, at least.
     n_seen : int
         Documents seen before.
     reshuffle : bool
@@ -215,7 +215,7 @@ class OnlineSchedule(Schedule):
         return step / (1.0 + step * max(t - last, 0.0))
 
     def remembering(self, share: float) -> "OnlineSchedule":
-        """Return the same with steps as after more updates.
+        """Return a schedule whose steps are those after more updates.
 
         So many that the last step that forgets, rho, is no larger than that of a mean
         over such a share of a pass: 1 / rho minibatches. The same where all forget.
@@ -231,7 +231,7 @@ class OnlineSchedule(Schedule):
         return self.first_step + n_passes * self.n_batches
 
     def reset(self) -> "OnlineSchedule":
-        """Return the same for a posterior that has made no updates."""
+        """Return the schedule of a posterior without updates."""
         return replace(self, first_step=0)
 
 

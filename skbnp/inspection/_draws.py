@@ -76,7 +76,7 @@ def draws_of(
     weights = weights_of(estimator, components)
     is_random = not are_directions(model)
     if is_random and np.allclose(components.sum(axis=1), 1.0):
-        is_random = False  # probabilities, of nobody knows how many tokens
+        is_random = False  # probabilities, of an unknown number of tokens
     prior = None
     if hasattr(model, "doc_concentration_"):
         prior = concentration_of(model) * weights[used]

@@ -31,7 +31,7 @@ LINE, COLUMN, WIDEST, LEAST = 0.24, 0.55, 0.22, 2.0
 LINE_OF_TERMS, COLUMN_OF_TERMS, SMALL = 0.36, 0.95, 6.0
 #: Share of given axes that texts may take.
 MOST = 0.66
-#: Width of given axes in sizes of the type, at the least.
+#: Width of given axes in sizes of the type, at least.
 LETTERS = 26.0
 DRAWN = {
     "n_lines": [Interval(Integral, 2, None, closed="left")],
@@ -134,7 +134,7 @@ class EpochTreeDisplay(EpochLines):
             Terms of each topic.
         n_leading_terms : int, default=0
             Terms above the disc of a birth, and of epochs in which others lead than in
-            the epoch before, `n_terms` at the most.
+            the epoch before, `n_terms` at most.
         n_lines : int, default=20
             Lines at most, 2 or more. The topic that is least in all epochs counts as
             the topic above, until there are so few.

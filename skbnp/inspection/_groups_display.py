@@ -29,7 +29,7 @@ COLORS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 LEADING, SPACE, INDENT, KEY = 1.5, 0.6, 1.5, 1.5
 #: The least size of type, and the share of the width that merges have.
 SMALLEST, SHARE = 5.0, 0.22
-#: What merges have of a page at the most, in sizes of the type.
+#: Largest width of merges on a page, in sizes of the type.
 WIDEST = 12.0
 
 

@@ -49,7 +49,7 @@ WIDTH, TIME, FOOT, HEAD, SIDE = 10.0, 4.0, 0.55, 0.4, 0.55
 #: In sizes of the type: a line, the room of a lane beside its terms, from a lane to the
 #: first term below, around a final text, between texts.
 LEADING, LANE, BELOW, PAD, GAP = 1.3, 0.9, 1.1, 0.6, 1.2
-#: Lists of terms that a lane of a figure of ours has room for at the least.
+#: Least lists of terms in a lane of a figure.
 LISTS = 3
 #: Share of given axes that final terms may take.
 MOST = 0.6

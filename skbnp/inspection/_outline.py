@@ -23,7 +23,7 @@ class Section(NamedTuple):
 
 
 def fold(groups: Groups, n_lines: int) -> list[Section]:
-    """Choose what an outline of so many lines shows."""
+    """Choose the content of an outline of `n_lines` lines."""
     sizes = np.bincount(groups.labels[groups.labels >= 0], minlength=groups.n_groups)
     several = np.flatnonzero(sizes > 1)
     rows = {int(g): groups.members(int(g)) for g in several}

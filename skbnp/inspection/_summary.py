@@ -43,7 +43,7 @@ from skbnp.utils.validation import check_counts, validate_params
 __all__ = ["summary"]
 
 
-#: Topics printed unless asked otherwise: about one screen.
+#: Topics printed by default: about one screen.
 MAX_TOPICS = 20
 #: Documents that topics are grouped by, spread over all that are given.
 MAX_GROUPED = 3000
@@ -240,7 +240,7 @@ def _cut(text, n_letters):
 
 
 def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
-    """Collect what there is to know of a fit, in the order of an account."""
+    """Collect the facts of a fit, in the order of an account."""
     model = fitted_model(estimator)
     n_active = int(getattr(model, "n_active_components_", n_components))
     unit = unit_of(model)

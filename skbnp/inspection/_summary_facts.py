@@ -67,7 +67,7 @@ CRITERIA = {
 
 
 def _has_shares(model):
-    """Whether `transform` tells what documents are of."""
+    """Whether `transform` returns topic proportions."""
     return unit_of(model) == "token" and hasattr(model, "transform")
 
 
@@ -76,7 +76,7 @@ def counted(number, noun, plural="s"):
 
 
 def seen_of(model, unit):
-    """Tell of documents that are too few for what is learned of them."""
+    """Describe documents too few to judge the number of topics."""
     n_seen = getattr(model, "n_samples_seen_", None)
     if n_seen is None or n_seen >= getattr(model, "_n_enough_docs", 0):
         return {}
@@ -85,7 +85,7 @@ def seen_of(model, unit):
 
 
 def components_of(model, n_active, n_components):
-    """Tell how many topics there are; of a sampler, in all draws and in one."""
+    """Describe the number of topics; of a sampler, in all draws and in one."""
     has_idle, noun = n_active != n_components, noun_of(model)
     posterior = getattr(model, "n_components_posterior_", None)
     if not posterior:
@@ -118,7 +118,7 @@ def _large(model, noun):
 
 
 def certainty_of(model, n_components):
-    """Tell which other numbers of topics predict as well."""
+    """List other numbers of topics that predict as well."""
     low, high = getattr(model, "n_components_range_", None) or (0, 0)
     facts = {}
     if n_components == low == 1:
@@ -138,7 +138,7 @@ def quantiles(posterior, levels):
 
 
 def course_of(model, unit):
-    """Tell how the fit went: passes, seconds, moves, bound."""
+    """Describe the fit: passes, seconds, moves, bound."""
     history, facts, parts = getattr(model, "history_", {}), {}, []
     if hasattr(model, "n_iter_"):
         parts.append(counted(model.n_iter_, "pass", "es"))
@@ -164,7 +164,7 @@ def course_of(model, unit):
 
 
 def chains_of(model, unit):
-    """Tell how sampling went: sweeps, seconds, moves, log joint, mixing."""
+    """Describe sampling: sweeps, seconds, moves, log joint, mixing."""
     history, samples = model.history_, getattr(model, "samples_", [])
     chains = np.array(history["chain"])
     numbers = np.unique(chains).tolist()
@@ -195,7 +195,7 @@ def chains_of(model, unit):
 
 
 def _mixing(model):
-    """Tell whether the chains agree, with themselves and each other."""
+    """Describe agreement within and between chains."""
     r_hats, sizes = [], []
     numbers = f"{noun_of(model)}s"
     for name, what in (("n_components", numbers), ("log_joint", "log joint")):
@@ -217,7 +217,7 @@ def _mixing(model):
 
 
 def repeats_of(model):
-    """Tell how many tokens of a document repeat its own words."""
+    """Describe the share of tokens that repeat words of their document."""
     if getattr(model, "burstiness", False) is False:
         return {}
     n = repeated(SAMPLE_LENGTH, model.word_discount_, model.word_concentration_)

@@ -153,7 +153,7 @@ def top_terms(
 
 
 def telling_terms(estimator, names, n) -> list[list[str]]:
-    """Name the terms that tell each topic apart, most relevant first.
+    """Return the most relevant terms of each topic, the best first.
 
     Of directions the largest entries.
     """

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import CountVectorizer
 
 from skbnp.inspection._terms import POSITIVE, column_names, fitted
-from skbnp.inspection._tokens import token_topics
+from skbnp.inspection._tokens import row_of, token_topics
 from skbnp.utils.fitted import topic_names, unwrap
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import validate_params
@@ -160,7 +160,7 @@ class TopicText:
 
     @validate_params({"n": [POSITIVE]}, prefer_skip_nested_validation=False)
     def sentences(self, topic: int, n: int = 3) -> list[str]:
-        """Choose the sentences that speak for a topic.
+        """Choose the sentences with most tokens of a topic.
 
         Parameters
         ----------
@@ -180,17 +180,12 @@ class TopicText:
         ValueError
             If no topic has this number.
         """
-        row = np.flatnonzero(self.numbers == topic)
-        if len(row) == 0:
-            some = ", ".join(map(str, self.numbers[:5].tolist()))
-            raise ValueError(
-                f"topic must be the number of one, as {some}, got {topic!r}."
-            )
+        row = row_of(self.numbers, topic)
         ends = [match.span() for match in SENTENCES.finditer(self.text)]
         starts = [0, *(end for _, end in ends)]
         stops = [*(begin for begin, _ in ends), len(self.text)]
         at = np.searchsorted(starts, self.spans[:, 0], side="right") - 1
-        tokens = np.bincount(at, self.probabilities[:, row[0]], len(starts))
+        tokens = np.bincount(at, self.probabilities[:, row], len(starts))
         best = largest(tokens, n)
         return [
             self.text[starts[k] : stops[k]].strip()

@@ -1,4 +1,4 @@
-"""Which words of a document speak for which topic."""
+"""Topics of the words of a document."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,10 @@ from skbnp.inspection._terms import (
     doc_prior,
     fitted,
     fitted_model,
-    in_memory,
     model_rows,
     topic_numbers,
 )
+from skbnp.inspection._uses import transformed
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.fitted import distributions
 from skbnp.utils.validation import check_counts
@@ -27,7 +27,7 @@ from skbnp.utils.validation import check_counts
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["TokenTopics", "token_topics"]
+__all__ = ["TokenTopics", "row_of", "token_topics"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -101,13 +101,7 @@ class TokenTopics:
         counts : csr_array of shape (n_docs, n_features)
             Expected tokens; over all topics they sum to the counts in `X`.
         """
-        row = np.flatnonzero(self.numbers == topic)
-        if len(row) == 0:
-            some = ", ".join(map(str, self.numbers[:5].tolist()))
-            raise ValueError(
-                f"topic must be the number of one, as {some}, got {topic!r}."
-            )
-        own = self.topics == row[0]
+        own = self.topics == row_of(self.numbers, topic)
         places = self.documents[own], self.words[own]
         return sp.csr_array((self.tokens[own], places), shape=self.shape[:2])
 
@@ -141,6 +135,15 @@ class TokenTopics:
         at = self.documents * n_topics + self.topics
         sums: Array = np.bincount(at, values, n_docs * n_topics).astype(np.float64)
         return sums.reshape(n_docs, n_topics)
+
+
+def row_of(numbers: Ints, topic: int) -> int:
+    """Return the position of a topic among `numbers`; refuses any other number."""
+    row = np.flatnonzero(numbers == topic)
+    if len(row) == 0:
+        some = ", ".join(map(str, numbers[:5].tolist()))
+        raise ValueError(f"topic must be the number of one, as {some}, got {topic!r}.")
+    return int(row[0])
 
 
 def token_topics(
@@ -212,12 +215,7 @@ def token_topics(
         )
     rows = model_rows(estimator, X)
     counts = check_counts(rows, whom="token_topics")
-    shares = in_memory(model.transform(rows)).astype(np.float64, copy=False)
-    if (shares < 0.0).any() or (shares.sum(axis=1) > 1.0 + 1e-3).any():
-        raise TypeError(
-            f"estimator must be a topic model: `transform` of {type(model).__name__} "
-            "does not return shares of topics."
-        )
+    shares = transformed(model, rows)
     n_topics = shares.shape[1]
     names = column_names(estimator, counts.shape[1], feature_names)
     if hasattr(model, "_node_tokens"):

@@ -324,7 +324,7 @@ class TopicTreeDisplay:
         self._draw_key(top, area, size)
 
     def _draw_key(self, top, area, size):
-        """Tell what area stands for which weight."""
+        """Draw the legend of areas and weights."""
         from matplotlib.lines import Line2D
 
         steps = 10.0 ** np.floor(np.log10(top)) * np.array([1.0, 0.1, 0.01])

@@ -22,7 +22,7 @@ from skbnp.utils.ordering import evenly_spaced
 from skbnp.utils.settings import SMALLEST_PRIOR
 from skbnp.utils.validation import check_counts
 
-__all__ = ["SIMILAR", "Uses", "shares_of_tokens", "unit", "uses_of"]
+__all__ = ["SIMILAR", "Uses", "shares_of_tokens", "transformed", "unit", "uses_of"]
 
 Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class Uses(NamedTuple):
     """Expected tokens, or first uses, of topics in documents."""
 
     samples: list[sp.csr_array | Array]  # (n_docs, n_components), one for each sample
-    words: sp.csr_array | None  # (n_docs, n_features) that they add up to, if at hand
+    words: sp.csr_array | None  # (n_docs, n_features) that they add up to, if available
 
 
 def uses_of(
@@ -59,16 +59,22 @@ def uses_of(
         prior = doc_prior(fitted_model(estimator), len(distr))
         return Uses([_by_group(distr, prior, counts, parts)], counts)
     given = {} if epochs is None else {"epochs": epochs}
+    shares = transformed(model, rows, **given)
+    counts = None
+    if is_here and hasattr(model, "topic_word_prior_"):
+        counts = check_counts(rows, whom="topic_shares")
+    return Uses([doc_counts(model, rows, shares)[0]], counts)
+
+
+def transformed(model: Any, rows: Any, **given: Any) -> Array:
+    """Return the topic shares of documents by `transform`, (n_docs, n_topics)."""
     shares = in_memory(model.transform(rows, **given)).astype(np.float64, copy=False)
     if (shares < 0.0).any() or (shares.sum(axis=1) > 1.0 + 1e-3).any():
         raise TypeError(
             f"estimator must be a topic model: `transform` of {type(model).__name__} "
             "does not return shares of topics."
         )
-    counts = None
-    if is_here and hasattr(model, "topic_word_prior_"):
-        counts = check_counts(rows, whom="topic_shares")
-    return Uses([doc_counts(model, rows, shares)[0]], counts)
+    return shares
 
 
 def _sample_uses(

@@ -57,12 +57,11 @@ from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights, MeanFieldCa
 from skbnp.models.hdp.memory import Memo as MeanFieldMemo
 from skbnp.models.hdp.memory import Statistics as CollapsedMemo
 from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
-from skbnp.models.hdp.moves.memory import Evidence, MoveRecords
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
-from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.posterior import Evidence, HDPPosterior, MoveRecords
 from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, Sent, ShardCorpus
 from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule
@@ -89,7 +88,7 @@ from skbnp.utils.plain import from_plain, register, to_plain
 __all__ = ["from_plain", "to_plain"]
 
 Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
+Ints, Longs = NDArray[np.intp], NDArray[np.int64]
 
 
 def _csr(
@@ -118,12 +117,7 @@ def _generator(**state: Any) -> np.random.RandomState:
 
 
 # So that a file needs no class of another package.
-CSR = {
-    "data": np.ndarray,
-    "indices": NDArray[np.int64],
-    "indptr": NDArray[np.int64],
-    "shape": tuple[int, int],
-}
+CSR = {"data": np.ndarray, "indices": Longs, "indptr": Longs, "shape": tuple[int, int]}
 register("csr/1", sp.csr_array, types=CSR, make=_csr)
 register(
     "random-state/1",
@@ -135,18 +129,12 @@ register(
 
 # Trees, and settings of users: their constructors check them.
 TREE = {"ids": Ints, "depth": Ints, "next_id": int}
-VIEW = {
-    "parent": Ints,
-    "weight": Array,
-    "ids": Ints,
-    "in_use": NDArray[np.bool_],
-    "by_id": bool,
-}
+VIEW = {"parent": Ints, "weight": Array, "ids": Ints, "in_use": NDArray[np.bool_]}
 register("tree/1", Tree, types=TREE, make=Tree)
 register(
     "tree-view/2",
     TreeView,
-    types=VIEW,
+    types=VIEW | {"by_id": bool},
     make=TreeView,
     older={"tree-view/1": {"by_id": False}},
 )

@@ -1,7 +1,7 @@
 """Rows of one local step, cut into blocks of work.
 
 Blocks depend on the data alone, never on the number of threads: their results are
-added in their order, so the sums have the same bits whoever computed them.
+added in their order, so the sums have the same bits on any thread.
 """
 
 from collections.abc import Iterator
@@ -88,28 +88,24 @@ class Batch:
 
     def parts(self, size: int) -> Iterator["Batch"]:
         """Yield ranges of blocks, of about `size` stored counts each."""
-        taken, n_counts = list[Block](), 0
+        blocks, n_counts = list[Block](), 0
         for block in self.blocks:
-            taken.append(block)
+            blocks.append(block)
             n_counts += len(block.counts)
-            if n_counts >= size:
-                yield self._part(taken)
-                taken, n_counts = [], 0
-        if taken:
-            yield self._part(taken)
-
-    def _part(self, blocks: list[Block]) -> "Batch":
-        first, last = blocks[0].rows.start, blocks[-1].rows.stop
-        indptr = self.indptr[first : last + 1]
-        counts = slice(indptr[0], indptr[-1])
-        return Batch(
-            last - first,
-            self.words,
-            indptr - indptr[0],
-            self.indices[counts],
-            self.counts[counts],
-            blocks,
-        )
+            if n_counts < size and block is not self.blocks[-1]:
+                continue
+            first, last = blocks[0].rows.start, block.rows.stop
+            indptr = self.indptr[first : last + 1]
+            counts = slice(indptr[0], indptr[-1])
+            yield Batch(
+                last - first,
+                self.words,
+                indptr - indptr[0],
+                self.indices[counts],
+                self.counts[counts],
+                blocks,
+            )
+            blocks, n_counts = [], 0
 
     def by_word(self) -> sp.csc_array:
         """Position of each stored count, word by word: (n_docs, n_words)."""

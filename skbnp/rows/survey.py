@@ -146,7 +146,7 @@ def _labels(counts: sp.csr_array) -> frozenset[int] | None:
 
 
 def _are_labels(values: NDArray[np.float64]) -> bool:
-    """Tell labels of rows: in order, or different where counts would not be."""
+    """Return whether values label rows: in order, or all different."""
     if (np.diff(values) > 0.0).all() or (np.diff(values) < 0.0).all():
         return True
     if (values != np.rint(values)).any() or len(np.unique(values)) < len(values):
@@ -275,7 +275,7 @@ def _are_whole(values: NDArray[np.float64], most: float = MOST) -> bool:
 
 
 def _are_flat(some: sp.csr_array) -> bool:
-    """Tell whether columns vary much less than counts of their means."""
+    """Return whether columns vary much less than counts of their means."""
     n_rows = some.shape[0]
     if n_rows < FEWEST_ROWS:
         return False

@@ -15,7 +15,7 @@ __all__ = ["densest", "joined", "joined_limits", "rows_of", "stacked", "sum_rang
 
 T = TypeVar("T")
 
-#: Ranges of words that are summed side by side, at the most.
+#: Ranges of words that are summed side by side, at most.
 RANGES_PER_BATCH = 8
 
 

@@ -1,4 +1,4 @@
-"""What a list of parents tells: depths, levels, the depth-first order."""
+"""Depths, levels and the depth-first order of a list of parents."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

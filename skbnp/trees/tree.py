@@ -288,7 +288,7 @@ class Tree:
         return self.ids[place : self._end(place)]
 
     def is_ancestor(self, node: int, other: int) -> bool:
-        """Tell whether `node` is above `other`; none is above itself."""
+        """Return whether `node` is above `other`; none is above itself."""
         place = self._position(node)
         return place < self._position(other) < self._end(place)
 

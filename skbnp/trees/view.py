@@ -167,7 +167,7 @@ class TreeView:
         max_depth : int, default=None
             Largest depth; `None` has no limit.
         max_leaves : int, default=None
-            Ends of branches at the most: lighter nodes are left out until there are so
+            Ends of branches at most: lighter nodes are left out until there are so
             few. `None` has no limit.
 
         Returns

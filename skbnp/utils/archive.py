@@ -46,7 +46,7 @@ FORMAT = "checkpoint/2"
 TEXT, DIGEST = "text.json", "digest.txt"
 #: What JSON has as it is.
 ATOMS = {bool, float, int, str, type(None)}
-#: Numbers of a list that are written as an array, at the least.
+#: Numbers of a list that are written as an array, at least.
 MANY = 64
 
 
@@ -171,7 +171,7 @@ def path_of_fit(path: str | os.PathLike, label: Mapping[str, str]) -> Path:
 
 
 def stamp_of(path: Path) -> tuple[int, ...] | None:
-    """Tell whether a file is that which was there before; None without one."""
+    """Return inode, time and size, which identify a file; None without one."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -211,14 +211,6 @@ class FitFile:
         """Return the file of the fit with a label, where `path` has a place for it."""
         path = path_of_fit(self.path, label)
         return self if path == self.path else FitFile(path, self.every)
-
-    def stamp(self) -> tuple[int, ...] | None:
-        """Tell whether the file is that which was there before; None without one."""
-        return stamp_of(self.path)
-
-    def label(self) -> Mapping[str, str] | None:
-        """Return the label of the file; None if no whole one is there."""
-        return label_in(self.path)
 
     def write(self, label: Mapping[str, str], content: object) -> None:
         """Write a file; the one before is kept."""

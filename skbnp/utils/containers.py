@@ -38,14 +38,6 @@ def row_totals(X: MatrixLike) -> NDArray[np.float64]:
 def check_before_conversion(X: MatrixLike, name: str = "X") -> MatrixLike:
     """Refuse what a conversion to CSR counts would crash on, or silently accept."""
     check_structure(X, name)
-    check_kind(X, name)
-    if sp.issparse(X) and X.format == "coo" and X.dtype.kind in "biu":
-        return X.astype(np.float64)  # duplicates are summed before they are converted
-    return X
-
-
-def check_kind(X: MatrixLike, name: str) -> None:
-    """Raise if `X` holds texts or other values that are not counts."""
     if are_texts(X):
         raise ValueError(
             f"{name} must hold counts, got texts, tokens or bags of words. "
@@ -54,6 +46,9 @@ def check_kind(X: MatrixLike, name: str) -> None:
             "gensim.matutils.corpus2csc(bags).T those of bags of words."
         )
     check_dtypes(X, name, "counts")
+    if sp.issparse(X) and X.format == "coo" and X.dtype.kind in "biu":
+        return X.astype(np.float64)  # duplicates are summed before they are converted
+    return X
 
 
 def check_dtypes(X: MatrixLike, name: str, what: str) -> None:
@@ -78,7 +73,7 @@ def check_dtypes(X: MatrixLike, name: str, what: str) -> None:
 
 
 def are_texts(X: MatrixLike) -> bool:
-    """Tell texts, lists of tokens and bags of (number, count) pairs from counts."""
+    """Return whether X holds texts, lists of tokens or (number, count) pairs."""
     if isinstance(X, str):
         return True
     if sp.issparse(X) or getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):

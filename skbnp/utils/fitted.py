@@ -1,4 +1,4 @@
-"""What fitted models of any kind tell: their topics, and what these are called.
+"""Topics of fitted models of any kind, and their names.
 
 A model is an estimator, a Pipeline that ends in one, a fitted search, or topics given
 as an array.
@@ -265,7 +265,7 @@ def token_shares(estimator) -> NDArray[np.float64]:
 
 
 def in_use(estimator) -> NDArray[np.bool_]:
-    """Tell which topics are in use: the heaviest `n_active_components_`, or all."""
+    """Return which topics are in use: the heaviest `n_active_components_`, or all."""
     components, model = fitted(estimator, "components_"), fitted_model(estimator)
     n_active = getattr(model, "n_active_components_", None)
     if n_active is None or n_active >= len(components):

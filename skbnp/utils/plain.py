@@ -2,7 +2,7 @@
 
 Objects are saved by the tag of their class, which has a version and no module, and by
 their fields. A file names no class of the package but that of the estimator, so that
-whoever loads it has one class to trust; the classes that it can make are those that
+a reader has one class to trust; the classes that it can make are those that
 `register` names, and no number of a file decides how much memory is allocated.
 """
 

@@ -25,7 +25,7 @@ def _assembled(
 
 
 def _is_like_scipys() -> bool:
-    """Tell whether SciPy keeps of a matrix what is set here, and nothing else."""
+    """Return whether SciPy keeps of a matrix what is set here, and nothing else."""
     parts = np.ones(2), np.array([0, 2], np.int32), np.array([0, 2, 2], np.int32)
     given = sp.csr_array(parts, (2, 3))
     try:
@@ -85,5 +85,5 @@ def take_rows(X: sp.csr_array, rows: NDArray[np.intp] | slice) -> sp.csr_array:
 
 
 def with_columns(X: sp.csr_array, n_columns: int) -> sp.csr_array:
-    """Return the same rows with further columns, which hold nothing."""
+    """Append empty columns to rows."""
     return sp.csr_array((X.data, X.indices, X.indptr), (X.shape[0], n_columns))

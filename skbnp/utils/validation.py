@@ -411,7 +411,7 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
 
 
 def _are_shares(counts: sp.csr_array) -> bool:
-    """Tell rows that sum to one, some of more than one column, from counts."""
+    """Return whether rows are shares: they sum to one, some over columns."""
     sums = np.asarray(counts.sum(axis=1)).ravel()
     return bool(np.allclose(sums[sums > 0.0], 1.0, atol=1e-3))
 

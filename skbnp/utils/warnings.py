@@ -1,4 +1,4 @@
-"""Warnings that point at the line of whoever called the package."""
+"""Warnings that point at the line that called the package."""
 
 import re
 import sys
@@ -28,13 +28,10 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
             return
         warned.add(kind)
         frame, level = search, level + distance
-    while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
+    inside = re.compile(r"(skbnp|sklearn)(\.|$)")
+    while frame.f_back and inside.match(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
-
-
-def _is_inside(module: str) -> bool:
-    return module.split(".")[0] in ("skbnp", "sklearn")
 
 
 def _search_around(frame: FrameType) -> tuple[FrameType | None, int]:

@@ -16,7 +16,7 @@ from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
 from skbnp.metrics import held_out_log_likelihood, split_tokens
-from skbnp.models.hdp.moves.memory import MoveRecords
+from skbnp.models.hdp.posterior import MoveRecords
 
 BOUND = SplitMerge(criterion="bound")
 OPTIONS = {

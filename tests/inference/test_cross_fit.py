@@ -13,8 +13,8 @@ from skbnp import HDP
 from skbnp.estimators._cautions import warn_if_unsure
 from skbnp.inference.executor import Executor
 from skbnp.inspection import summary
-from skbnp.models.hdp.cross_fit import has_few_tokens, hold_out_each, share_of_unseen
-from skbnp.models.hdp.held_out import Gain, hold_out
+from skbnp.models.hdp.cross_fit import hold_out_each, share_of_unseen
+from skbnp.models.hdp.held_out import Gain, has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 
 

@@ -22,11 +22,12 @@ from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule, Part, Round
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.moves import memory, minibatch
 from skbnp.models.hdp.moves import merge as hdp_merge
+from skbnp.models.hdp.moves import minibatch
 from skbnp.models.hdp.moves import split as hdp_split
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import MinibatchMoves
+from skbnp.models.hdp.posterior import CREDIT, Evidence, MoveRecords
 
 MOVES = SplitMerge(criterion="bound")
 LOCAL_STEP = DocumentLocalStep(LocalStop(30, 1e-4), Executor(1), DocumentStep)
@@ -37,7 +38,7 @@ N_DOCS = 300.0
 def quick(monkeypatch):
     """Splits are tried whenever a topic does not wait."""
     monkeypatch.setattr("skbnp.models.hdp.moves.structure.MOST_INIT", 0.3)
-    monkeypatch.setattr(minibatch, "EARNED", memory.CREDIT)
+    monkeypatch.setattr(minibatch, "EARNED", CREDIT)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def stream(X, n_components=3, **settings):
     hdp = mean_field_hdp(n_components, warm_up=0, split_merge=False, batch_size=30)
     hdp.set_params(total_samples=N_DOCS, random_state=0, **settings)
     posterior = hdp.partial_fit(X[:150])._posterior
-    posterior.move_records = memory.MoveRecords()
+    posterior.move_records = MoveRecords()
     return posterior
 
 
@@ -85,7 +86,7 @@ def check_evidence(evidence_of, gains):
 
 
 def gathered(gains):
-    evidence = memory.Evidence()
+    evidence = Evidence()
     for part in gains:
         evidence.add(len(part), np.array([7.0, part.sum(), (part**2).sum()]))
     return evidence
@@ -121,7 +122,7 @@ def test_equal_gains_have_no_error():
 
 
 def test_evidence_is_looked_at_whenever_it_has_doubled():
-    evidence, looks = memory.Evidence(), []
+    evidence, looks = Evidence(), []
     for number in range(16):
         evidence.add(30, np.zeros(3))
         if evidence.is_due:
@@ -135,10 +136,10 @@ def test_evidence_is_looked_at_whenever_it_has_doubled():
 )
 def test_few_pairs_are_looked_at_where_there_are_many_words(n_words, n_looks):
     """The newest come first; those that must wait are looked at the next time."""
-    pairs = {(k, k + 1): memory.Evidence(n_docs=90) for k in range(9)}
+    pairs = {(k, k + 1): Evidence(n_docs=90) for k in range(9)}
     for k, evidence in enumerate(pairs.values()):
         evidence.check_at = 10 * (k % 3 + 1)
-    pairs[9, 10] = memory.Evidence(n_docs=90, check_at=91)
+    pairs[9, 10] = Evidence(n_docs=90, check_at=91)
     rows = WordRows(np.arange(10_000), sp.csr_array((10_000, 200)))
     result = SimpleNamespace(stats=SimpleNamespace(topic_words=rows))
     due = minibatch._due(pairs, result, n_words)

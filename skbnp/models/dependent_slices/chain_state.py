@@ -94,7 +94,7 @@ class TreeChainState(ChainState):
         )
 
     def without_rows(self) -> "TreeChainState":
-        """Let all rows stay where they are, and begin anew with others."""
+        """Let all rows stay where they are, and start again with others."""
         masses = self.gone + np.bincount(self.place, minlength=len(self.tree))
         return replace(
             self,

@@ -35,13 +35,13 @@ class Directions:
     Columns that no row has shown are alike, and what depends on directions there are
     their products alone. So behind the columns that rows have, the array has
     coordinates along axes in the space of all others: fewer than these, for directions
-    of n nodes have parts along n axes at the most.
+    of n nodes have parts along n axes at most.
     """
 
     drawn: Array  # (n_rows, width), in any order, some rows of no node
     row: NDArray[np.intp]  # (n_nodes,), -1 of nodes that have none yet
     n_unseen: int = 0  # columns of the rows that are left out
-    n_axes: int = 0  # last columns of `drawn`, `n_unseen` at the most
+    n_axes: int = 0  # last columns of `drawn`, `n_unseen` at most
     n_used: int = 0  # the first axes, along which directions have a part
 
     @classmethod
@@ -68,7 +68,7 @@ class Directions:
         return self.n_seen + self.n_unseen
 
     def __getitem__(self, places: Places) -> Array:
-        """Return those of some nodes."""
+        """Return the directions of some nodes."""
         return np.asarray(self.drawn[self.row[places]])
 
     def __setitem__(self, place: int, direction: Array) -> None:
@@ -101,11 +101,11 @@ class Directions:
         return self.placed(self.drawn, np.where(is_there, self.row[places], -1))
 
     def placed(self, drawn: Array, row: NDArray[np.intp]) -> "Directions":
-        """Return others along the same axes."""
+        """Return other directions along the same axes."""
         return Directions(drawn, row, self.n_unseen, self.n_axes, self.n_used)
 
     def in_order(self, run: RunTasks = run_in_turn) -> "Directions":
-        """Return the same in an array of their own, in the order of the tree."""
+        """Copy directions to a new array, in the order of the tree."""
         return self.placed(self.gathered(run), np.arange(len(self)))
 
     # -- axes in the space of columns that no row has ----------------------------------
@@ -117,7 +117,7 @@ class Directions:
     def with_axes_for(
         self, n_draws: int, kept: NDArray[np.bool_] | None = None
     ) -> "Directions":
-        """Return the same in an array of their own, with axes for further draws.
+        """Copy directions to a new array, with axes for further draws.
 
         Axes are chosen anew, so that as few as can be are used. Where not all
         directions are `kept`, others lose what they have along axes.
@@ -142,7 +142,7 @@ class Directions:
         return self.dimension, n_known
 
     def with_columns(self, n_seen: int, rng: np.random.Generator) -> "Directions":
-        """Return the same when rows have more columns, `n_seen` in all.
+        """Append columns to rows, `n_seen` in all.
 
         As axes have no preference among columns that no row had, parts along columns
         are drawn: those of a random orthonormal basis.

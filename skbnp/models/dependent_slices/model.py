@@ -140,7 +140,7 @@ class SlicedTree:
 
     @property
     def counts(self) -> Array:
-        """Rows at hand at each node."""
+        """Rows available at each node."""
         return np.bincount(self.place, minlength=len(self.tree)).astype(np.float64)
 
     @property
@@ -179,11 +179,11 @@ class SlicedTree:
         return natural
 
     def natural_without_rows(self, place: int) -> Array:
-        """Natural parameter of a node without its rows at hand, (width,)."""
+        """Natural parameter of a node without its rows available, (width,)."""
         return self.prior_natural(place) + self.natural_below(place)
 
     def natural_below(self, place: int) -> Array:
-        """What children of a node and rows that are gone say in its direction."""
+        """Sum of the directions of a node's children and past rows."""
         natural = np.zeros(self.width)
         below = np.flatnonzero(self.tree.parent == place)
         if len(below):
@@ -193,7 +193,7 @@ class SlicedTree:
         return natural
 
     def add_rows(self, natural: Array, total: Array) -> None:
-        """Add what a sum of rows, (n_seen,), says to a natural parameter, in place."""
+        """Add a sum of rows, (n_seen,), to a natural parameter, in place."""
         natural[: len(total)] += self.concentration * total
 
     def log_prior(self) -> float:
@@ -211,13 +211,13 @@ class SlicedTree:
         return log_prior(tree, masses, history, is_old, self.priors)
 
     def _sources(self, tree: Tree) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-        """Tell which nodes of another tree are in this one, and where."""
+        """Return which nodes of another tree are in this one, and where."""
         return self.tree.find(tree.ids)
 
     def edited(
         self, tree: Tree, place: Places, directions: Directions | None = None
     ) -> "SlicedTree":
-        """Return that of another tree, with the same names of nodes.
+        """Return the statistics of another tree with the same ids.
 
         All have the directions given, or those that they had. New nodes have no past,
         and no direction yet.

@@ -129,7 +129,7 @@ def assign_rows(
     moves : EpochMoves or None
         Whether nodes may be opened; leaves without rows end in any case.
     max_components : float
-        Nodes at the most.
+        Nodes at most.
     rng : Generator
         Draws the order in which rows choose.
     run : callable, default=map

@@ -48,7 +48,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 #: Order in which levels are updated in each turn of `EpochModel.learn_priors`, of which
-#: there are as many at the most.
+#: there are as many at most.
 TURNS: tuple[Literal["down", "up"], ...] = ("down", "up", "down", "up", "down")
 #: Relative change of the priors that are learned below which turns end.
 TURN_TOL = 1e-3
@@ -73,7 +73,7 @@ class EpochModel:
 
     @property
     def least_gain(self) -> float:
-        """Nats that a new node gains at the least."""
+        """Least gain of a new node, nats."""
         return 0.0 if self.is_first else LEAST_EVIDENCE
 
     def stochastic_update(

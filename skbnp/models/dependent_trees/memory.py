@@ -186,7 +186,7 @@ class EpochCache(StatisticsCache):
         posterior.replace_globals(*new)
 
     def end_pass(self, posterior: Posterior) -> None:
-        """Sum the totals afresh, where rounding errors may be in them; learn priors."""
+        """Recompute the totals, where rounding errors may be in them; learn priors."""
         if not self._is_fresh:
             global_stats = self.global_stats(posterior.state.tree)
             posterior.replace_globals(posterior.state, global_stats)

@@ -58,7 +58,7 @@ class Naturals:
         return places.taken(np.argsort(state.tree.ids))
 
     def taken(self, order: NDArray[np.intp]) -> "Naturals":
-        """Return the same nodes in another order."""
+        """Return the nodes in another order."""
         return Naturals(
             self.lengths[order],
             self.mean_lengths[order],

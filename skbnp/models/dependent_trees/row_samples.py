@@ -14,7 +14,7 @@ from skbnp.models.dependent_trees.moves.births import row_keys
 
 __all__ = ["ROWS_PER_CLUSTER", "SAMPLE", "draw_rows"]
 
-#: Rows that are drawn at the most, and rows for each cluster of a start at the least.
+#: Rows that are drawn at most, and rows for each cluster of a start at least.
 SAMPLE, ROWS_PER_CLUSTER = 20_000, 10
 
 
@@ -27,7 +27,7 @@ class KeyedRows:
     most: int
 
     def plus(self, other: "KeyedRows") -> "KeyedRows":
-        """Return those with the smallest keys of both."""
+        """Return the rows of the smallest keys of both."""
         keys = np.concatenate([self.keys, other.keys])
         order = np.argsort(keys, kind="stable")[: self.most]
         X = sp.csr_array(sp.vstack([self.X, other.X], format="csr"))

@@ -147,7 +147,7 @@ class TargetRows:
     most: int
 
     def plus(self, other: "TargetRows") -> "TargetRows":
-        """Return those with the smallest keys of both."""
+        """Return the rows of the smallest keys of both."""
         both = []
         for (rows, keys), (more, further) in zip(
             self.result, other.result, strict=True

@@ -44,9 +44,9 @@ Array = NDArray[np.float64]
 
 #: Updates of means and concentration in turn before the first soft step.
 N_ROUNDS = 3
-#: Rows that one task compares with all centres, at the most.
+#: Rows that one task compares with all centres, at most.
 ROWS = 4096
-#: Rows of a cluster at the start; clusters at the least and the most, as multiples of
+#: Rows of a cluster at the start; least and most clusters, as multiples of
 #: the square root of the number of rows.
 ROWS_PER_CLUSTER, LEAST_CLUSTERS, MOST_CLUSTERS = 3, 2.0, 12.0
 
@@ -54,7 +54,7 @@ ROWS_PER_CLUSTER, LEAST_CLUSTERS, MOST_CLUSTERS = 3, 2.0, 12.0
 def n_clusters_for(n_rows: int) -> int:
     """Clusters to start from: many more than nodes are wanted.
 
-    n_rows / 3, but 2 sqrt(n_rows) at the least and 12 sqrt(n_rows) at the most. Merges
+    n_rows / 3, but 2 sqrt(n_rows) at least and 12 sqrt(n_rows) at most. Merges
     end those that are not wanted. Births would not find all that are: with more nodes
     rows are nearer to theirs, the concentration rises, and of nodes that are worth
     their while under a larger one none may be under that of a small tree.

@@ -10,7 +10,7 @@ __all__ = ["FARTHEST", "Frame", "blocks"]
 
 Array = NDArray[np.float64]
 
-#: Rows of a block at the most, and entries: half of what fits into memory near a core.
+#: Rows of a block at most, and entries: half of what fits into memory near a core.
 BLOCK, ENTRIES = 4096, 1 << 20
 #: Deviations of this part of the largest value are rounding errors of the mean.
 ROUNDING = 8.0 * float(np.finfo(np.float64).eps)

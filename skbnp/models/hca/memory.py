@@ -53,7 +53,7 @@ class RowLocalStep:
         If the totals are what they remember, other coordinates may be better: see
         `expand`.
         """
-        del weighting, block_hook  # there is no warm-up, and no moves look at blocks
+        del weighting, block_hook  # there is no warm-up, and no move reads blocks
         model, state = posterior.model, posterior.state
         if remembered is not None:
             state = expand(model, state, posterior.global_stats)

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.topics import SMALLEST_PRIOR, word_norm
 from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.local import BlockHook, Collected, LocalStop
@@ -55,6 +56,8 @@ class BlockResult(NamedTuple):
     used: NDArray[np.int32]
     sums: Array
     log_predictive: float
+    tables: Array | None = None  # of each stored count, if words have tables...
+    base: Array | None = None  # ...and its probability under the topics
 
     @property
     def doc_topics(self) -> DocumentTopics:
@@ -91,7 +94,7 @@ class CollapsedStep:
     ) -> "CollapsedStep":
         """Prepare the visit of a batch under the globals of a posterior.
 
-        `remembered` says how often the totals count each document; None for never.
+        `remembered` is how often the totals count each document; None for never.
         """
         del weighting  # there is no other way
         model, state = posterior.model, posterior.state
@@ -119,10 +122,10 @@ class CollapsedStep:
         executor: Executor,
         block_hook: BlockHook | None = None,
     ) -> Collected:
-        """Visit a batch: its statistics, expected counts and document lengths."""
-        del block_hook  # moves that look at responsibilities are judged by a bound
+        """Run the local step: statistics, expected counts and document lengths."""
+        del block_hook  # moves that read responsibilities are judged by a bound
         shape = (len(batch.words), len(self.prior))
-        sums, doc_topic, logs = collect_blocks(self._run, batch, shape, executor)
+        sums, doc_topic, logs = collect_blocks(self._infer, batch, shape, executor)
         stats = posterior.model.collapsed_statistics(
             posterior.state,
             WordRows(batch.words, sums),
@@ -139,15 +142,11 @@ class CollapsedStep:
         """Infer tables and base probabilities of the stored counts, both (nnz,)."""
         words = _restaurant(burstiness, batch, self.n_features)
         step = replace(self, restaurant=words)
-        parts = [result[7:] for result in executor.map(step._infer, batch.blocks)]
-        tables, base = zip(*parts, strict=True) if parts else ((), ())
-        return np.concatenate([[], *tables]), np.concatenate([[], *base])
+        result = list(executor.map(step._infer, batch.blocks))
+        return joined(result, "tables"), joined(result, "base")
 
-    def _run(self, block: Block) -> BlockResult:
-        return BlockResult(*self._infer(block)[:7])
-
-    def _infer(self, block: Block) -> tuple[Any, ...]:
-        return infer_collapsed(
+    def _infer(self, block: Block) -> BlockResult:
+        result = infer_collapsed(
             block.indptr,
             block.indices,
             block.counts,
@@ -163,6 +162,7 @@ class CollapsedStep:
             self.stop.tol,
             *self.restaurant,
         )
+        return BlockResult(*result)
 
 
 def _restaurant(
@@ -178,13 +178,18 @@ def _restaurant(
 def mean_weights(
     posterior: Posterior, batch: Batch, executor: Executor
 ) -> tuple[NDArray[np.float32], Array, Array, float]:
-    """Mean topics for the words of a batch, see `CollapsedHDP.mean_weights`."""
-    return posterior.model.mean_weights(
-        posterior.state,
-        posterior.global_stats.topic_words,
-        batch.words,
-        run=executor.map if executor.shares_memory else map,
+    """Mean topics for the words of a batch.
+
+    Returns a table, its scale by word, norms of topics and the topic prior in force.
+    """
+    topic_words, tops = posterior.global_stats.topic_words, np.empty(len(batch.words))
+    eta = max(posterior.state.topic_word_prior, SMALLEST_PRIOR)
+    norm = word_norm(topic_words, eta, Weighting.MEAN)
+    run = executor.map if executor.shares_memory else map
+    table = topic_words.weights(
+        batch.words, norm, eta, Weighting.MEAN, run=run, tops=tops
     )
+    return table, tops, norm, eta
 
 
 def doc_topic_matrix(

@@ -29,7 +29,6 @@ References
    Hierarchical Dirichlet Process", KDD 2012.
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -38,10 +37,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import psi
 
-from skbnp.components import topics
 from skbnp.components.statistics import WordsT
 from skbnp.components.topics import HIGHEST, LOWEST
-from skbnp.components.word_topics import Weighting, WordTopics
+from skbnp.components.word_topics import WordTopics
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.model import SMALLEST_WEIGHT, HDPModel, HDPState, TopicStats
 
@@ -75,24 +73,6 @@ class CollapsedHDP(HDPModel[CollapsedStats]):
 
     has_bound: ClassVar[bool] = False
     criterion: ClassVar[str] = "log_predictive"
-
-    # -- local ------------------------------------------------------------------------
-
-    def mean_weights(
-        self,
-        state: HDPState,
-        topic_words: WordTopics,
-        words: NDArray[np.intp],
-        run: Callable[..., Iterable[None]] = map,
-    ) -> tuple[NDArray[np.float32], Array, Array, float]:
-        """Table of mean topics, its scale by word, norms of topics, eta in force."""
-        eta = max(state.topic_word_prior, topics.SMALLEST_PRIOR)
-        norm = topics.word_norm(topic_words, eta, Weighting.MEAN)
-        tops = np.empty(len(words))
-        table = topic_words.weights(
-            words, norm, eta, Weighting.MEAN, run=run, tops=tops
-        )
-        return table, tops, norm, eta
 
     def collapsed_statistics(
         self,

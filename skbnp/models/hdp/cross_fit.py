@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
-from skbnp.models.hdp.held_out import FEWEST_JUDGES, Gain, HeldOut, compare, deal
+from skbnp.models.hdp.held_out import (
+    FEW_TOKENS,
+    FEWEST_JUDGES,
+    Gain,
+    HeldOut,
+    compare,
+    deal,
+)
 from skbnp.models.hdp.held_out_priors import (
     PRIOR_DEVIATION,
     PRIOR_MEDIAN,
@@ -36,15 +43,12 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["CrossFittedTrials", "has_few_tokens", "hold_out_each"]
+__all__ = ["CrossFittedTrials", "hold_out_each"]
 
 Array = NDArray[np.float64]
 
-#: Tokens of a corpus of which a fifth has standard errors of some hundredths of a nat.
-FEW_TOKENS = 10_000
-#: Of documents with fewer tokens than these, on average, so many are few; but then
-#: there are fewer splits.
-SHORT, FEW_SHORT_TOKENS, FEWER_SPLITS = 20, 25_000, 3
+#: Splits of at least `FEW_TOKENS` of short documents.
+FEWER_SPLITS = 3
 #: Of fewer documents nothing is held out.
 FEWEST_DOCS = 4 * FEWEST_JUDGES
 #: Splits of the documents, and of fewer than so many documents, where each is missed.
@@ -63,13 +67,6 @@ PRIORS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 #: More topics than one must gain a standard error; two, unless they gain so many nats
 #: per token: of words without topics the best of ten numbers gains more than one.
 SURE_GAIN, SURE_ERRORS = 0.03, 2.0
-
-
-def has_few_tokens(X: sp.csr_array) -> bool:
-    """Whether documents are too few for one split to judge numbers of topics."""
-    n_tokens = X.sum()
-    is_short = n_tokens < SHORT * X.shape[0]
-    return bool(n_tokens < (FEW_SHORT_TOKENS if is_short else FEW_TOKENS))
 
 
 def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
@@ -106,7 +103,7 @@ def share_of_unseen(X: sp.csr_array) -> float:
 
 
 class Candidate(NamedTuple):
-    """What was learned beside each split, and what the splits say of it."""
+    """Fits next to each split, and their held-out scores."""
 
     kind: Literal["fixed", "trials"]
     trials: list[HeldOutTrials]
@@ -280,7 +277,7 @@ class CrossFittedTrials:
         return _log_probability(whole, posteriors, executor)
 
     def _with_repeats(self, candidate: Candidate) -> Candidate:
-        """Let documents of a fixed number of topics know which words they repeat."""
+        """Learn the burstiness for a fixed number of topics."""
         logs = list[Array]()
         for one in candidate.trials:
             if not one.learns_burstiness:

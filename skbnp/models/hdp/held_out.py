@@ -29,12 +29,14 @@ from skbnp.utils.parts import row_parts
 from skbnp.utils.sparse import take_rows
 
 __all__ = [
+    "FEW_TOKENS",
     "OTHERS",
     "Gain",
     "HeldOut",
     "Prediction",
     "compare",
     "deal",
+    "has_few_tokens",
     "hold_out",
     "n_held_out",
     "n_judges",
@@ -50,8 +52,12 @@ SHARE = 0.2
 N_TOKENS = 40_000
 #: Tokens to predict that choose a few parameters as well as all would.
 ENOUGH_TOKENS = 5_000
-#: Documents that are held out at the least, but no more than a quarter.
+#: Documents that are held out at least, but no more than a quarter.
 FEWEST_DOCS = 100
+#: Tokens of which a fifth has standard errors of some hundredths of a nat...
+FEW_TOKENS = 10_000
+#: ...or tokens of documents that have fewer than `SHORT`, on average.
+SHORT, FEW_SHORT_TOKENS = 20, 25_000
 #: So few judge nothing.
 FEWEST_JUDGES = 5
 #: Held-out documents that judge reductions: those that choose them would flatter them.
@@ -72,7 +78,7 @@ class Gain(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What a state says of held-out documents."""
+    """Prediction of held-out documents by a state."""
 
     tokens: sp.csr_array  # (n_rows, K) expected, few topics in each row
     prior: Array  # (K,)
@@ -91,7 +97,7 @@ class Prediction(NamedTuple):
         return theta
 
     def of(self, rows: NDArray[np.bool_], held_out: sp.csr_array) -> "Prediction":
-        """Return the same of some rows of the counts `held_out` that are predicted."""
+        """Return the prediction of some rows of the counts `held_out`."""
         return self._replace(
             tokens=self.tokens[rows],
             total=self.total[rows],
@@ -215,7 +221,7 @@ class HeldOut:
         *,
         learns_prior: bool = False,
     ) -> tuple[Array, float]:
-        """Return the same under one topic, that of all documents to learn from.
+        """Return the log probability under one topic, of all training documents.
 
         And its topic prior: the present one, or that under which it predicts best. Many
         topics leave more to words that none of them has shown than one does.
@@ -263,6 +269,13 @@ def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
     return Gain(float(mean), float(error))
 
 
+def has_few_tokens(X: sp.csr_array) -> bool:
+    """Whether documents are too few for one split to judge numbers of topics."""
+    n_tokens = X.sum()
+    is_short = n_tokens < SHORT * X.shape[0]
+    return bool(n_tokens < (FEW_SHORT_TOKENS if is_short else FEW_TOKENS))
+
+
 def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
     """Hold out a fifth of the documents; None if that leaves nothing to judge by.
 
@@ -277,7 +290,7 @@ def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
 def n_held_out(n_docs: int, lengths: Array) -> int:
     """Documents to hold out of so many; 0 if too few to judge by.
 
-    `lengths` are those of documents in random order, the first ones at the least.
+    `lengths` are those of documents in random order, the first ones at least.
     """
     n_held = min(int(np.ceil(SHARE * n_docs)), n_judges(lengths))
     n_held = max(n_held, min(FEWEST_DOCS, n_docs // 4))

@@ -30,7 +30,7 @@ SUPPORT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """What documents say: factors of their responsibilities, topics off support zero.
+    """Factors of documents' responsibilities; zero off the support.
 
     r_jwk = weights_jk b_wk / norms_jw, b_wk the weights of words.
     """
@@ -60,7 +60,7 @@ class Documents:
 
 @dataclass(slots=True)
 class BlockVisit:
-    """A block and what its documents say."""
+    """A block and the factors of its documents."""
 
     block: Block
     prior: Array  # (K,) x
@@ -133,7 +133,7 @@ class DocumentStep:
         executor: Executor,
         block_hook: BlockHook | None = None,
     ) -> Collected:
-        """Visit a batch: its statistics, expected counts and document lengths."""
+        """Run the local step: statistics, expected counts and document lengths."""
         visits = list(executor.map(partial(_visit, self, block_hook), batch.blocks))
         documents = Documents.joined([result for result, _ in visits])
         doc_topic = documents.matrix(documents.tokens, len(self.prior))
@@ -175,7 +175,7 @@ class DocumentStep:
 def _visit(
     step: DocumentStep, block_hook: BlockHook | None, block: Block
 ) -> tuple[Documents, object]:
-    """Return what a block says, and what `block_hook` saw in it."""
+    """Return the factors of a block, and the result of `block_hook`."""
     block_visit = step.run(block)
     return block_visit.documents, None if block_hook is None else block_hook(
         block_visit

@@ -1,4 +1,4 @@
-"""What parts of a corpus are remembered by, in either variational family."""
+"""Cached statistics of the parts of a corpus, in either variational family."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -52,7 +52,7 @@ class Memo:
 
     @classmethod
     def of(cls, results: Collected) -> "Memo":
-        """Keep what a visit found."""
+        """Return the memo of a local step."""
         losses = np.zeros(0)
         if any(seen is not None for seen in results.seen):
             losses = sum(
@@ -88,7 +88,7 @@ def _moved(n_topics: int, pairs: Pairs, gone: Sequence[int]) -> sp.csr_array:
 
 
 def dropped(stats: TopicStatsT, gone: Sequence[int], pairs: Pairs = ()) -> TopicStatsT:
-    """Statistics of a visit without some topics, whose words may go to others."""
+    """Drop topics from statistics; their words may go to others."""
     rows = stats.topic_words
     n_topics = rows.values.shape[1]
     order, moved = remaining(n_topics, gone), _moved(n_topics, pairs, gone)
@@ -175,12 +175,12 @@ class MeanFieldCache(Remembered[Collected, Memo]):
         posterior.global_stats, self.memos = refreshed(posterior, self.memos)
 
     def drop(self, columns: Sequence[int]) -> None:
-        """Forget topics. What documents hold of them is gone, until the next visit."""
+        """Drop topics; documents lose their shares until the next local step."""
         self.memos = [memo.without(columns) for memo in self.memos]
 
 
 class DocumentWeights(DocumentCache):
-    """How often the totals count each document of a corpus, with a lazy scale.
+    """Effective count of each document in the totals, with a lazy scale.
 
     A visit with step rho of a minibatch that stands for `scale` times its documents
     multiplies all by 1 - rho and adds rho * scale to its own.
@@ -193,25 +193,25 @@ class DocumentWeights(DocumentCache):
         self._values, self._scale = np.full(n_docs, start), 1.0
 
     def empty(self) -> "DocumentWeights":
-        """Return those of totals that hold none of the documents."""
+        """Return weights for totals without any of the documents."""
         return DocumentWeights(len(self._values))
 
     def spread(self, rows: NDArray[np.intp], n_docs: int) -> "DocumentWeights":
-        """Return those of a corpus that these documents are some rows of."""
+        """Return the weights of a corpus, of which these documents are rows."""
         other = DocumentWeights(n_docs)
         other._values[rows], other._scale = self._values, self._scale
         return other
 
     def of(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Holdings of some documents, (n_docs,)."""
+        """Effective counts of some documents, (n_docs,)."""
         return self._values[rows] * self._scale
 
     def initial_local(self, part: Part) -> NDArray[np.float64]:
-        """Holdings of the documents of a part, (n_docs,)."""
+        """Effective counts of the documents of a part, (n_docs,)."""
         return self.of(part.rows)
 
     def keep(self, round: Round, results: Sequence[object]) -> None:
-        """Follow the totals through a round."""
+        """Update the effective counts after a round."""
         del results
         self.decay_and_add(
             round.rows, keep=1.0 - round.step, gain=round.step * round.scale
@@ -229,7 +229,7 @@ class DocumentWeights(DocumentCache):
 
 
 class Statistics(NamedTuple):
-    """All that a part is remembered by."""
+    """Cached statistics of a part."""
 
     stats: CollapsedStats[WordRows]
 
@@ -263,7 +263,7 @@ class CollapsedCache(Remembered[Collected, Statistics]):
             )
 
     def refresh(self, posterior: Posterior) -> None:
-        """Do nothing: statistics do not depend on the weights of a visit."""
+        """Do nothing: statistics do not depend on the weights."""
 
     def drop(self, columns: Sequence[int]) -> None:
         """Forget topics."""

@@ -91,7 +91,7 @@ class HDPState:
 
 @dataclass(slots=True)
 class TopicStats(WordStats[WordsT]):
-    """What additive statistics of either family know."""
+    """Additive statistics of either family."""
 
     @abstractmethod
     def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:

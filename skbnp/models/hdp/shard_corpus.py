@@ -78,7 +78,7 @@ class Survey:
 
 
 class LastBroadcast(NamedTuple):
-    """What the processes of shards know of the words of topics, and what they said."""
+    """Topics' words that the processes of shards have, and their replies."""
 
     broadcast: str
     shards: set[int]
@@ -304,11 +304,11 @@ class BlockDocumentWeights(DocumentCache):
         self._n_blocks, self._newcomers = n_blocks, tuple(newcomers)
 
     def empty(self) -> "BlockDocumentWeights":
-        """Return those of totals that hold none of the documents."""
+        """Return weights for totals without any of the documents."""
         return BlockDocumentWeights(self._n_blocks, newcomers=self._newcomers)
 
     def spread(self, newcomers: Sequence[Rows], n_docs: int) -> "BlockDocumentWeights":
-        """Return those of a corpus with documents that were left out, by shard."""
+        """Return the weights with those of omitted documents, by shard."""
         del n_docs
         other = BlockDocumentWeights(self._n_blocks, newcomers=newcomers)
         other._times = self._times.copy()
@@ -322,7 +322,7 @@ class BlockDocumentWeights(DocumentCache):
         return BlockWeights(float(self._times.of(place)[0]), some, of_newcomers)
 
     def keep(self, round: Round, results: Sequence[object]) -> None:
-        """Follow the totals through a round."""
+        """Update the effective counts after a round."""
         del results
         places = np.array([part.number for part in round.parts])
         for times in (self._times, self._times_of_newcomers):

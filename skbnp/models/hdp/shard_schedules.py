@@ -101,15 +101,15 @@ class BlockSchedule(Schedule):
                 )
 
     def n_updates(self, n_passes: int) -> int:
-        """Updates by which steps have decreased after so many passes."""
+        """Updates by which steps have decreased after `n_passes` passes."""
         return self.steps.n_updates(n_passes)
 
     def remembering(self, share: float) -> "BlockSchedule":
-        """Return the same with steps as after more updates, see `OnlineSchedule`."""
+        """Return the schedule after more updates, see `OnlineSchedule`."""
         return replace(self, steps=self.steps.remembering(share))
 
     def reset(self) -> "BlockSchedule":
-        """Return the same for a posterior that has made no updates."""
+        """Return the schedule of a posterior without updates."""
         return replace(self, steps=self.steps.reset())
 
 
@@ -135,7 +135,7 @@ class WholeSchedule(Schedule):
 def parts_of(
     sizes: NDArray[np.intp], chosen: Iterable[tuple[int, ...]]
 ) -> tuple[Block, ...]:
-    """Return those of some blocks (shard, place) that hold documents."""
+    """Return the parts of non-empty blocks (shard, place)."""
     n_blocks = sizes.shape[1]
     return tuple(
         Block(int(shard * n_blocks + place), shard=shard, place=place, size=size)

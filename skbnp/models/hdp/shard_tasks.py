@@ -217,12 +217,12 @@ class Globals:
 
 
 class ShardStats(NamedTuple):
-    """What documents say; None if some process has not the words of topics."""
+    """Statistics of documents; None if some process lacks the topics' words."""
 
     stats: Any
 
     def plus(self, other: "ShardStats") -> "ShardStats":
-        """Return what both say."""
+        """Add the statistics of both."""
         if self.stats is None or other.stats is None:
             return ShardStats(None)
         return ShardStats(self.stats.plus(other.stats))

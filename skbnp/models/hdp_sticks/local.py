@@ -102,7 +102,7 @@ class TableStep:
         block_hook: BlockHook | None = None,
     ) -> Collected:
         """Visit a batch: its statistics and document lengths."""
-        del block_hook  # no moves look at tables
+        del block_hook  # no move reads tables
         shape = (len(batch.words), len(self.log_beta))
         sums, entropy, result = sp.csr_array(shape), 0.0, list[Tables]()
         for part in batch.parts(PART_SIZE):
@@ -126,7 +126,7 @@ class TableStep:
     def visit(
         self, blocks: list[Block], executor: Executor, first: int = 0
     ) -> Iterator[Tables]:
-        """Yield what each block says; `first` is the number of the first one."""
+        """Yield the statistics of each block; `first` is the first block's number."""
         starts: list[Tables | None] = [None] * len(blocks)
         if self.remembered is not None:
             starts[:] = self.remembered[first : first + len(blocks)]

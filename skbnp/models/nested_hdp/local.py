@@ -67,7 +67,7 @@ class NestedStep:
     ) -> "NestedStep":
         """Prepare the visit of a batch under the globals of a posterior.
 
-        `remembered` says how often the totals count each document; None for never.
+        `remembered` is how often the totals count each document; None for never.
         Where topics are fixed, one token of a word is taken out of the others.
         """
         del weighting, executor  # there is no other way, and nothing to share out
@@ -94,7 +94,7 @@ class NestedStep:
         block_hook: BlockHook | None = None,
     ) -> Collected:
         """Visit a batch: its statistics, and expected counts of nodes."""
-        del block_hook  # no move looks at responsibilities
+        del block_hook  # no move reads responsibilities
         shape = (len(batch.words), self.state.n_components)
         sums, doc_nodes, logs = collect_blocks(self._run, batch, shape, executor)
         stats = posterior.model.statistics(

@@ -62,7 +62,7 @@ def outline(
     likes = likeness(doc_topic, topics) if max_depth > 2 else np.zeros((n, n))
 
     def put(above: int, members: NDArray[np.intp], n_levels: int) -> None:
-        """Put topics below a node, on so many levels."""
+        """Put topics below a node, on `n_levels` levels."""
         share = tokens[members].sum() / max(tokens.sum(), 1e-300)
         number = max(round(N_READABLE * share), 1)
         heads = members
@@ -168,7 +168,7 @@ def grouped_start(
     concentration : (float, float)
         Of children, gamma, and of documents, A; to start from.
     max_components : float
-        Nodes at the most.
+        Nodes at most.
     """
     topics = flat.seen_counts().T
     parent, leaf = outline(doc_topic, topics, max_depth, n_groups)

@@ -108,7 +108,7 @@ class Attachments:
 
 
 def natural_of(state: SlicedTree, node: int) -> Array:
-    """What rows and children say in the direction of a node, (width,)."""
+    """Natural parameter of a node from rows and children, (width,)."""
     at = int(state.tree.positions(node))
     total = state.rows.total(np.flatnonzero(state.place == at))
     natural = state.natural_below(at)
@@ -124,7 +124,7 @@ def attach(
     Parameters
     ----------
     natural : ndarray of shape (width,)
-        What rows and children say in its direction.
+        Natural parameter from rows and children.
     along : ndarray of shape (n_nodes,)
         Products of all directions with this.
     """

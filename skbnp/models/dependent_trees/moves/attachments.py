@@ -43,13 +43,13 @@ SLACK = 1.0
 N_PARENTS = 2
 #: Nodes whose parents are ranked at a time: a row of gains of each is in memory.
 N_NODES = 1024
-#: Nats that a move gains at the least, so that rounding moves nothing for ever.
+#: Nats that a move gains at least, so that rounding moves nothing for ever.
 LEAST_GAIN = 1e-6
 #: Edges that are judged, the best of the ranking, and updates of both nodes for it.
 N_EDGES, N_UPDATES = 6, 2
 #: By how much less a node may point to what is above its parent than this does.
 COSINE_SLACK = 0.05
-#: Nats that the reversal of an edge gains at the least: ends are nearly alike.
+#: Nats that the reversal of an edge gains at least: ends are nearly alike.
 LEAST_REVERSAL = 1.0
 
 

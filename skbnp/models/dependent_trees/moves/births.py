@@ -1,7 +1,7 @@
 """New nodes for some of the rows of another.
 
 Of the rows of a target those with q(z = target) >= 1 / sqrt(n_nodes) are collected, a
-thousand at the most, by a hash of step, target and number of the row: which, does not
+thousand at most, by a hash of step, target and number of the row: which, does not
 depend on how rows are cut into parts. A new child of the target begins near one of
 them, a seed, and takes what it can; the target follows, all else is fixed. The
 best of some seeds is born if the bound rises, in epochs with a past by log 1000. In it

@@ -24,7 +24,7 @@ __all__ = ["past_gains", "propose_exchanges"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
-#: Nats that each node of an exchange gains at the least: their directions are updated
+#: Nats that each node of an exchange gains at least: their directions are updated
 #: with it, and two would change pasts for ever.
 LEAST_GAIN = 1.0
 #: More nats than anything gains.
@@ -71,7 +71,7 @@ def propose_exchanges(
     Only directions decide which past a node has: if one topic ends as another begins,
     shares of rows would give the new one the past of any. The root, which cannot end,
     takes no name that is new. `gains` are those of `past_gains`; by a cycle in which a
-    node comes back that has ended, directions lose `most_lost` nats at the most.
+    node comes back that has ended, directions lose `most_lost` nats at most.
     """
     if len(state.with_past) == 0:
         return []

@@ -38,12 +38,12 @@ SLACK = 20.0
 MOST_STICKS, MOST_OFF = 200.0, 200.0
 #: Targets of a node that are judged, the best of the ranking.
 N_TARGETS = 2
-#: Merges that are judged with what follows after a pass, at the most, and pairs of
+#: Merges that are judged with their repairs after a pass, at most, and pairs of
 #: nodes for all of them: each takes time as the square of the number of nodes.
 N_COMPOUND, COMPOUND_PAIRS = 6, 1 << 22
 #: Nats that such a merge may lose by itself: new parents and priors may gain more.
 COMPOUND_SLACK = 30.0
-#: Pairs that are ranked at a time, and at the least those of one node.
+#: Pairs that are ranked at a time, and at least those of one node.
 PAIRS_PER_BLOCK = 1 << 19
 
 
@@ -125,7 +125,7 @@ def propose_merges(
 
 
 def n_compound(n_nodes: int) -> int:
-    """Compound merges that are judged after a pass, at the most.
+    """Compound merges that are judged after a pass, at most.
 
     None with 2,049 nodes or more: a merge gains no more there than in a small tree.
     """
@@ -185,7 +185,7 @@ def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> floa
     """Nats that a merge needs as one of two topics of before ends.
 
     None where one has no rows. Topics that come near each other for an epoch would end
-    in it, and begin anew in the next.
+    in it, and start again in the next.
     """
     both = state.tree.positions([merge.source, merge.target])
     if (state.past[both] >= 0).all() and (stats.masses[both] >= PAUSE_ROWS).all():

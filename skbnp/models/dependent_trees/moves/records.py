@@ -423,7 +423,7 @@ def propose_removals(state: EpochState, stats: EpochStats) -> list[Remove]:
 
 
 def resized(state: EpochState, tree: Tree) -> EpochState:
-    """Copy nodes to where another tree has them; new ones know nothing yet."""
+    """Re-index nodes to another tree; new ones have no statistics."""
     is_new = ~np.isin(tree.ids, state.tree.ids)
     places = np.zeros(len(tree), dtype=np.intp)
     places[~is_new] = state.tree.positions(tree.ids[~is_new])

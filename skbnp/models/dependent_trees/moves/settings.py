@@ -68,7 +68,7 @@ class EpochMoves:
           depth before those of even depth, if the bound rises but for the entropy that
           rows lose, which is judged by statistics alone;
         - births (section 3.2.1): of nodes drawn by their mass, the rows with
-          q(z = node) above 1 / sqrt(n_nodes), 1,000 at the most, make a new child,
+          q(z = node) above 1 / sqrt(n_nodes), 1,000 at most, make a new child,
           which is always accepted: merges shall end it if it is superfluous.
 
         No leaf ends otherwise, and nodes go to no other parents and do not exchange

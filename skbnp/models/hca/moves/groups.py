@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 #: Numbers of groups that are tried.
 SIZES = (2, 3, 4, 5, 6, 8, 11, 16, 23, 32)
-#: Standard deviations from the centre at which a group begins, at the most.
+#: Standard deviations from the centre at which a group begins, at most.
 FARTHEST = 30.0
 
 

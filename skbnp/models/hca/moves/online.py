@@ -28,9 +28,9 @@ __all__ = ["RecentRows", "StreamEdits"]
 
 StreamOfRows = Learner[Posterior, Corpus, RowLocalStep, RunningAverage]
 
-#: Rows by which the tree changes, at the least, and passes at the most.
+#: Rows by which the tree changes, at least, and passes at most.
 LEAST_ROWS, MOST_PASSES = 20, 100
-#: Rows that are kept from chunk to chunk, at the most, and entries of these.
+#: Rows that are kept from chunk to chunk, at most, and entries of these.
 MOST_ROWS, MOST_ENTRIES = 1024, 1 << 22
 
 
@@ -49,7 +49,7 @@ class RecentRows:
         return self.n_new >= max(LEAST_ROWS, min(self.n_last, len(self.rows)))
 
     def add(self, X: NDArray) -> "RecentRows":
-        """Return those with a chunk; without the oldest, if there are too many."""
+        """Append a chunk, and drop the oldest rows if there are too many."""
         most, rows = _most_rows(X), X
         n_old = min(len(self.rows), max(most - len(X), 0))
         if len(X) < most:  # a large chunk is due at once, and not kept as a whole
@@ -59,7 +59,7 @@ class RecentRows:
         return RecentRows(rows, mass, self.n_new + len(X), self.n_last)
 
     def tried(self) -> "RecentRows":
-        """Return the same after moves; of a large chunk, the last rows."""
+        """Return the rows after moves; of a large chunk, the last ones."""
         rows = self.rows[-_most_rows(self.rows) :].astype(np.float64)
         mass = self.mass * (len(rows) / len(self.rows))
         return RecentRows(rows, mass, 0, len(rows))
@@ -72,7 +72,7 @@ def _most_rows(X: NDArray[Any]) -> int:
 class StreamEdits(CountingMoves):
     """Moves of a stream, judged by its last rows and the statistics of others.
 
-    A row counts once at the most, for however many it stands in the totals: else the
+    A row counts once at most, for however many it stands in the totals: else the
     first rows of a long stream would make a tree of their noise.
 
     Parameters

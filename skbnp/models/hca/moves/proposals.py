@@ -35,7 +35,7 @@ MOST_PAIRS = 20
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A changed tree, and the rows that may tell whether it is better."""
+    """A changed tree, and the rows that decide on it."""
 
     kind: str
     parents: Ids  # ids that it changes or ends

@@ -17,7 +17,7 @@ __all__ = ["propose", "share_kept"]
 
 #: Documents looked at for each new topic.
 DRAWN_PER_BIRTH = 10
-#: Documents of the corpus for each new topic, at the least.
+#: Documents of the corpus for each new topic, at least.
 DOCS_PER_BIRTH = 3
 #: Tokens of a new topic, in units of the prior's.
 CLEAR = 4.0
@@ -45,7 +45,7 @@ def propose(
     n_docs: float,
     rng: np.random.Generator,
 ) -> HDPPosterior:
-    """Return a posterior that starts afresh from a share of old topics, and new ones.
+    """Return a posterior that starts again from a share of old topics, and new ones.
 
     `doc_topic` are the expected counts of the documents `X`, of a corpus of `n_docs`.
     Old topics stay as they are. New ones start with no more tokens than they need to

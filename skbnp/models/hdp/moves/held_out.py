@@ -1,6 +1,6 @@
 """Other numbers of topics, proposed for a trial that held-out documents judge.
 
-Births: settled topics take the documents back from newcomers, so all start afresh, old
+Births: settled topics take the documents back from newcomers, so all start again, old
 ones nearly as blurred as the new, and learn as a fit does from its start. Reductions:
 what merges and ends of topics would cost is predicted from held-out documents with
 proportions and topics as they are; the cheapest are done together.
@@ -34,7 +34,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-#: Of a topic that starts afresh: the share that was its own, and of a new one that of
+#: Of a topic that starts again: the share that was its own, and of a new one that of
 #: a document. The rest is the corpus, with noise.
 OLD_SHARE, NEW_SHARE = 0.2, 0.4
 #: The share of a document where all topics start from documents.
@@ -82,7 +82,7 @@ def _blend(
 def propose_births(
     posterior: HDPPosterior, train: Corpus, n_births: int, rng: np.random.Generator
 ) -> HDPPosterior:
-    """Return a posterior that starts afresh, of all topics and some new ones.
+    """Return a posterior that starts again, of all topics and some new ones.
 
     New topics start from documents of `train`. All are of equal size and weight.
     """
@@ -98,7 +98,7 @@ def start_from_documents(
     n_carried: int,
     rng: np.random.Generator,
 ) -> HDPPosterior:
-    """Return a posterior that starts afresh, from `n_topics` of documents of `train`.
+    """Return a posterior that starts again, from `n_topics` of documents of `train`.
 
     But for the first `n_carried`, which stay as they are.
     """

@@ -18,9 +18,8 @@ from skbnp.inference.edits import Merge, Remove, Split, apply, sparing
 from skbnp.inference.local import Collected, DocumentLocalStep
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
-from skbnp.models.hdp.moves.memory import CREDIT, Evidence, Pair
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.posterior import CREDIT, Evidence, HDPPosterior, Pair
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["comparison", "merge", "move", "prune", "split"]
@@ -38,7 +37,7 @@ PAIRS_PER_TOPIC = 1
 LOOKED, AT_LEAST = 0.25, 1 << 18
 #: Minibatches between choices of pairs.
 EVERY = 3
-#: Documents of a minibatch, at the least, for each step of patience with an idle topic:
+#: Documents of a minibatch, at least, for each step of patience with an idle topic:
 #: rare topics are absent from a few documents.
 IDLE_DOCS = 50
 #: A document with fewer expected tokens of a topic is not looked at for its split.
@@ -46,7 +45,7 @@ USED = 0.01
 
 
 def comparison(posterior: HDPPosterior) -> hdp_merge.Comparison | None:
-    """What to look at while the next minibatch is visited, if anything."""
+    """Return a hook that compares pairs in the next minibatch, if any."""
     columns, records = posterior.columns, posterior.move_records
     # An edit of a fitted model, or an interrupt in a move, may have ended some.
     records.pairs = {p: e for p, e in records.pairs.items() if columns.keys() >= set(p)}
@@ -122,7 +121,7 @@ def _due(
 def _choose_pairs(
     posterior: HDPPosterior, results: Collected, columns: dict[int, int]
 ) -> None:
-    """Compare pairs that look alike and have not been told apart lately."""
+    """Compare similar pairs that were not rejected lately."""
     records, living = posterior.move_records, posterior.columns
     if len(records.pairs) > len(living) // 2 or posterior.n_steps % EVERY:
         return

@@ -43,7 +43,7 @@ class PrintedMoves(Moves):
     _weights: dict[int, float] = field(default_factory=dict)
 
     def block_hook(self, learner: Learner) -> type["_Kept"]:
-        """Keep what blocks say: pairs to compare follow from all of them."""
+        """Collect statistics of blocks; pairs to compare depend on all of them."""
         self._is_looking = True
         return _Kept
 

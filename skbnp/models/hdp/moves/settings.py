@@ -104,7 +104,7 @@ class SplitMerge:
           whose theta_jk have a positive covariance in the minibatch, those that raise
           the bound (2), its documents those of the minibatch, each D / S times for S
           documents, under the topics before the update; the best first, each topic in
-          one at the most.
+          one at most.
         - The update, Eqs. (6) and (7).
         - Splits (section 3.1; lines 15 to 20): all topics in turn, until one split
           (`max_splits`) has raised the bound of the same documents, with the
@@ -137,7 +137,7 @@ class SplitMerge:
         return cls(criterion="bound", algorithm="paper", confidence=0.0)
 
     def light(self, mass: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Tell which topics end after a warm-up.
+        """Return which topics end after a warm-up.
 
         Parameters
         ----------

@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 #: Sweeps over the documents with the children's topics fixed; updates of the topics.
 N_INNER, N_OUTER = 6, 4
-#: Tokens of a topic that no move looks at: what they could change is as small.
+#: Tokens of topics below which no move is tried: gains are as small.
 NEGLIGIBLE = 1e-9
 #: Neither child takes less of the parent's weight; clipping keeps the step an ascent.
 SMALLEST_SHARE = 1e-6
@@ -195,7 +195,7 @@ def _of_word(parent: Parent, rng: np.random.Generator) -> Array:
 def propose(
     parent: Parent, eta: float, kind: str, rng: np.random.Generator
 ) -> Children | None:
-    """Two children fitted to some documents, if the topic can be told apart."""
+    """Two children fitted to some documents, if the topic can be split."""
     children = start(parent, kind, rng)
     return None if children is None else fit_children(parent, children, eta)
 

@@ -27,7 +27,7 @@ CorpusMemory = MeanFieldCache | CollapsedCache
 
 #: Totals of which mean weights gave a larger share are too blurred to judge topics by.
 MOST_INIT = 0.1
-#: Passes until a pair of topics that were told apart is compared again.
+#: Passes until a rejected pair of topics is compared again.
 WAIT = 8
 
 
@@ -77,7 +77,7 @@ class MinibatchMoves(Moves):
     def end_round(
         self, learner: Learner, round: Round, results: Sequence[Collected]
     ) -> None:
-        """Merge, prune and split topics by what a minibatch says."""
+        """Merge, prune and split topics by the bound of a minibatch."""
         if not self._has_looked:
             return
         self._has_looked = False
