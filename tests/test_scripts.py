@@ -55,13 +55,17 @@ LONG = {
     ],
     "benchmarks/topic_quality.py": ["jacm", "--fits", "2"],
     "benchmarks/papers/bryant2012_bars.py": ["--starts", "2", "--seeds", "0"],
-    "benchmarks/papers/bryant2012_nips.py": ["--seconds", "0.2", "--updates", "8"],
+    "benchmarks/papers/bryant2012_nips.py": [
+        *("curves", "split", "--seconds", "0.2", "--updates", "8"),
+    ],
     "benchmarks/papers/hu2015.py": [
         *("table", "curves", "threads", "growth", "tree", "planted"),
         *("--corpora", "sotu", "--seeds", "0", "--sweeps", "4", "--rows", "20"),
     ],
     "benchmarks/papers/wang2009.py": ["tree", "digits", "--seeds", "1"],
-    "benchmarks/papers/wang2011.py": ["--seconds", "0.01", "--share", "0.02"],
+    "benchmarks/papers/wang2011.py": [
+        *("stream", "grid", "--seconds", "0.01", "--share", "0.02"),
+    ],
     "benchmarks/papers/wang2012.py": ["--runs", "1", "--sweeps", "5"],
     "examples/components/plot_digit_tree.py": [],
     "examples/epochs/plot_cluster.py": [],
