@@ -26,7 +26,6 @@ from skbnp.inference.local import LocalStop
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import MAX_ITER, TOL, CollapsedStep
-from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.rows.batch import Batch
 
 CHOICE = ("ap", "kos", "docstrings", "bbc_tech")
@@ -89,34 +88,13 @@ def coherence(topics, weights, test):
     return float(values @ weights / weights.sum()), float(values.mean())
 
 
-def by_types(topics, prior, observed, held):
-    """Log probability of new word types, each once, among words not yet observed."""
-    predictor = MixturePredictor.of_topics(topics, prior, repeats=True)
-    (sample,), n_words = predictor.samples, topics.shape[1]
-    with Executor(None) as executor:
-        burstiness = predictor._burstiness(sample, observed, executor)
-        if burstiness is None:
-            theta = predictor.infer(sample, observed, executor)
-        else:
-            seated = predictor._seat(sample, observed, burstiness, executor)
-            theta = seated.doc_topic.toarray() + sample.doc_prior[:-1]
-    rest, total = sample.doc_prior[-1], 0.0
-    for row in range(held.shape[0]):
-        mixed = theta[row] @ topics + rest / n_words
-        mixed /= theta[row].sum() + rest
-        seen = observed.indices[observed.indptr[row] : observed.indptr[row + 1]]
-        new = held.indices[held.indptr[row] : held.indptr[row + 1]]
-        total += np.log(mixed[new] / (1.0 - mixed[seen].sum())).sum()
-    return float(total / held.nnz)
-
-
 def measure(topics, prior, weights, test):
     """All scores of topics: (K, V), Dirichlet parameters, weights."""
     tokens, types = split_tokens(test, random_state=0), common.split_types(test)
     weighted, plain = coherence(topics, weights, test)
     return {
         "tokens": held_out_log_likelihood(topics, prior, *tokens, repeats=True),
-        "types": by_types(topics, prior, *types),
+        "types": common.type_score(topics, prior, *types),
         "tokens, no cache": held_out_log_likelihood(
             topics, prior, *tokens, repeats=False
         ),
