@@ -399,14 +399,14 @@ READING = """
 Held-out score (nats per token, larger is better) by document completion after some
 processor time, one thread: the same test documents (2,000 at the most, a tenth of the
 corpus, a fifth of `nips`, a quarter of the three corpora of some 400 documents), the
-same 80/20 split of their tokens, the same collapsed fold-in of each model's topics under
-its own document prior, and the same cache of words that a document repeats, whose
+same 80/20 split of their tokens, the same collapsed fold-in of each model's topics
+under its own document prior, and the same cache of words that a document repeats, whose
 discount and concentration are learned from the observed tokens for each model's topics;
-one state each, no averages. "types" splits the word types of each test document in place
-of its tokens, and renormalises to words that the document has not shown. "no cache" is
-the score by tokens of topics alone, at the last of the times. Columns tell of the latest
-look at that time, a twentieth late at the most; making documents from the counts and
-looks do not count.
+one state each, no averages. "types" splits the word types of each test document in
+place of its tokens, and renormalises to words that the document has not shown. "no
+cache" is the score by tokens of topics alone, at the last of the times. Columns tell of
+the latest look at that time, a twentieth late at the most; making documents from the
+counts and looks do not count.
 
 `HDP` has its defaults, but for `max_iter`. It is looked at after passes and in its end,
 after which it stays as it is ("ends", in seconds), and where the first pass takes
