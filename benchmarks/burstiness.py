@@ -5,8 +5,8 @@ SKBNP_DATA=... python benchmarks/burstiness.py [CORPUS ...] [--seeds SEED ...]
 
 Rows of other corpora, seeds and models are kept in results/burstiness.json, with the
 commit that they are of. Instead of corpora: "planted" (documents drawn with
-burstiness), "streams" (`partial_fit`), "passes" (the cost of one) have pages of their
-own. The model "tomotopy" needs that package.
+burstiness), "streams" (`partial_fit`), "passes" (the cost of one) and "numbers" (fits
+of fewer topics) have pages of their own. The model "tomotopy" needs that package.
 """
 
 import argparse
@@ -34,6 +34,9 @@ MODELS = {"topics alone": {"burstiness": False}, "burstiness": {}}
 #: Topics and sweeps of the peer, latent Dirichlet allocation by Gibbs sampling.
 PEER = "tomotopy"
 PEER_TOPICS, PEER_SWEEPS = 100, 200
+#: Topics of fits: those of the defaults, two thirds, a half and a quarter of those of
+#: topics alone.
+NUMBERS = {"ap": (None, 200, 147, 73), "docstrings": (None, 280, 210, 105)}
 #: Documents of a chunk of a stream.
 CHUNK = 100
 #: Share of the documents that test, and these at most.
@@ -218,6 +221,28 @@ predictions know repeats.
     common.save("burstiness_streams", [*table, *rows], COLUMNS[:-1], reading)
 
 
+def numbers(names, seeds):
+    """Fits of at most so many topics, the start and the limit."""
+    rows = []
+    for corpus in names:
+        train, test = load(corpus)
+        for seed in seeds:
+            for most in NUMBERS[corpus]:
+                limit = {} if most is None else dict(n_components=most)
+                limit |= {"max_components": most}
+                hdp = HDP(random_state=seed, **limit)
+                _, seconds = common.cpu_seconds(lambda hdp=hdp: hdp.fit(train))
+                where = {"corpus": corpus, "at most": most, "seed": seed}
+                rows.append(where | measure_hdp(hdp, test) | {"CPU s": seconds})
+                print(*rows[-1].values(), flush=True)
+    reading = """
+Fits of `HDP` that start from so many topics and may have no more ("at most"; None: the
+defaults, from 300); reductions may end some of them. Columns as in burstiness.md.
+"""
+    columns = ["corpus", "at most", "seed", *COLUMNS[4:-1]]
+    common.save("burstiness_numbers", rows, columns, reading)
+
+
 def passes():
     """Processor seconds of one pass with and without tables, side by side."""
     rows = []
@@ -310,6 +335,7 @@ def main():
     )
     given = parser.parse_args()
     parts = {"planted": planted, "streams": streams, "passes": passes}
+    parts |= {"numbers": lambda: numbers(NUMBERS, given.seeds)}
     for name in parts.keys() & set(given.corpora):
         parts[name]()
     chosen = [name for name in given.corpora if name not in parts]

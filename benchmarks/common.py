@@ -293,9 +293,9 @@ def _versions(names):
     return result
 
 
-def commit():
+def commit(folder=Path(__file__).parent):
     """Name of the commit that is measured, with "+" where files have changed."""
-    given = {"cwd": Path(__file__).parent, "capture_output": True, "text": True}
+    given = {"cwd": folder, "capture_output": True, "text": True}
     command = ["git", "describe", "--always", "--abbrev=10", "--dirty=+"]
     try:
         result = subprocess.run(command, **given)

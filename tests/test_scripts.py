@@ -24,6 +24,7 @@ SCRIPTS = {
 LONG = {
     "benchmarks/builds.py": ["--runs", "1"],
     "benchmarks/burstiness.py": ["jacm", "--seeds", "0"],
+    "benchmarks/burstiness_cost.py": ["--runs", "1", "--share", "0.1"],
     "benchmarks/dask_hdp.py": [
         *("quality", "traffic", "--corpora", "nips_abstracts"),
         *("--rounds", "8", "--seeds", "0"),
