@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 from dataclasses import replace
+from functools import partial
 
 import common  # before NumPy: it pins the threads
 import corpora
@@ -34,9 +35,8 @@ MODELS = {"topics alone": {"burstiness": False}, "burstiness": {}}
 #: Topics and sweeps of the peer, latent Dirichlet allocation by Gibbs sampling.
 PEER = "tomotopy"
 PEER_TOPICS, PEER_SWEEPS = 100, 200
-#: Topics of fits: those of the defaults, two thirds, a half and a quarter of those of
-#: topics alone.
-NUMBERS = {"ap": (None, 200, 147, 73), "docstrings": (None, 280, 210, 105)}
+#: Topics of fits at most: those of the defaults, and fewer.
+NUMBERS = {"ap": (None, 147, 80, 40), "docstrings": (None, 280, 200, 100)}
 #: Documents of a chunk of a stream.
 CHUNK = 100
 #: Share of the documents that test, and these at most.
@@ -228,10 +228,9 @@ def numbers(names, seeds):
         train, test = load(corpus)
         for seed in seeds:
             for most in NUMBERS[corpus]:
-                limit = {} if most is None else dict(n_components=most)
-                limit |= {"max_components": most}
+                limit = {"n_components": most or 300, "max_components": most}
                 hdp = HDP(random_state=seed, **limit)
-                _, seconds = common.cpu_seconds(lambda hdp=hdp: hdp.fit(train))
+                _, seconds = common.cpu_seconds(partial(hdp.fit, train))
                 where = {"corpus": corpus, "at most": most, "seed": seed}
                 rows.append(where | measure_hdp(hdp, test) | {"CPU s": seconds})
                 print(*rows[-1].values(), flush=True)
