@@ -72,7 +72,7 @@ class Interrupts:
 
 
 class Latest(common.Curve):
-    """Looks at the latest pass before each of `TIMES`, and ends the fit at the last.
+    """Looks at the latest pass before each of `TIMES`, and ends the fit at a limit.
 
     Copies of topics are made after each pass and scored when a pass ends later.
     """
@@ -90,7 +90,8 @@ class Latest(common.Curve):
         """Score the latest topics if a time has come since."""
         if self.points:
             last, topics = self.points.pop()
-            if any(last <= moment < self.seconds() for moment in TIMES):
+            times = (*TIMES, self.limit)
+            if any(last <= moment < self.seconds() for moment in times):
                 self.looks.append([last, *self.score(*topics)])
 
 
@@ -105,6 +106,7 @@ def fit_ours(train, look, seconds, seed):
     end, points = latest.seconds(), latest.looks
     if hdp.converged_:
         latest.pass_time()
+    if hdp.converged_ or not points:
         points.append([end, *look(*topics_of(hdp))])
     for limit in TIMES:
         if limit < min(seconds, points[0][0] if points else seconds):

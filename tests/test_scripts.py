@@ -93,7 +93,9 @@ PEERS = {
         *("--models", "HDP", "tomotopy LDA"),
     ],
     "benchmarks/nested_hdp.py": ["jacm", "--seeds", "2"],
-    "benchmarks/peers.py": ["ap", "--seeds", "0", "--seconds", "0.2"],
+    "benchmarks/peers.py": [
+        *("ap", "--seeds", "0", "--seconds", "0.2", "--sizes", "20"),
+    ],
     "benchmarks/sticks.py": ["loop", "--runs", "1"],
 }
 #: This needs statsmodels, which builds of the documentation have.
