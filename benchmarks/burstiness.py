@@ -14,6 +14,7 @@ import json
 import time
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import common  # before NumPy: it pins the threads
 import corpora
@@ -35,8 +36,8 @@ MODELS = {"topics alone": {"burstiness": False}, "burstiness": {}}
 #: Topics and sweeps of the peer, latent Dirichlet allocation by Gibbs sampling.
 PEER = "tomotopy"
 PEER_TOPICS, PEER_SWEEPS = 100, 200
-#: Topics of fits at most: those of the defaults, and fewer.
-NUMBERS = {"ap": (None, 147, 80, 40), "docstrings": (None, 280, 200, 100)}
+#: Topics of fits at most, fewer than the defaults have.
+NUMBERS = {"ap": (147, 80), "docstrings": (280, 200)}
 #: Documents of a chunk of a stream.
 CHUNK = 100
 #: Share of the documents that test, and these at most.
@@ -226,17 +227,16 @@ def numbers(names, seeds):
     rows = []
     for corpus in names:
         train, test = load(corpus)
-        for seed in seeds:
-            for most in NUMBERS[corpus]:
-                limit = {"n_components": most or 300, "max_components": most}
-                hdp = HDP(random_state=seed, **limit)
-                _, seconds = common.cpu_seconds(partial(hdp.fit, train))
-                where = {"corpus": corpus, "at most": most, "seed": seed}
-                rows.append(where | measure_hdp(hdp, test) | {"CPU s": seconds})
-                print(*rows[-1].values(), flush=True)
+        for seed, most in product(seeds, NUMBERS[corpus]):
+            hdp = HDP(most, max_components=most, random_state=seed)
+            _, seconds = common.cpu_seconds(partial(hdp.fit, train))
+            where = {"corpus": corpus, "at most": most, "seed": seed}
+            rows.append(where | measure_hdp(hdp, test) | {"CPU s": seconds})
+            print(*rows[-1].values(), flush=True)
     reading = """
-Fits of `HDP` that start from so many topics and may have no more ("at most"; None: the
-defaults, from 300); reductions may end some of them. Columns as in burstiness.md.
+Fits of `HDP` that start from so many topics and may have no more ("at most");
+reductions may end some of them. Columns, test documents and the defaults as in
+burstiness.md.
 """
     columns = ["corpus", "at most", "seed", *COLUMNS[4:-1]]
     common.save("burstiness_numbers", rows, columns, reading)
