@@ -134,8 +134,8 @@ def watch(step, look, limit, goal=np.inf, spacing=1.05, times=()):
 
     `step` learns, `look` returns a score and a number of topics. Returns a list of
     [seconds, score, topics]; looks are at least a factor `spacing` of time apart, or
-    where `times` are given, where one more step like the last would pass one of these.
-    Their own time does not count.
+    where `times` are given, where one more step like the last would pass one of these,
+    or one has been passed unforeseen. Their own time does not count.
     """
     points, seconds, times = [], 0.0, list(times)
     while seconds < limit:
@@ -143,7 +143,12 @@ def watch(step, look, limit, goal=np.inf, spacing=1.05, times=()):
         seconds += taken
         last = points[-1][0] if points else 0.0
         if times:
-            is_due = any(seconds <= moment < seconds + taken for moment in times)
+            passed = any(
+                max(last, seconds - taken) < moment < seconds for moment in times
+            )
+            is_due = passed or any(
+                seconds <= moment < seconds + taken for moment in times
+            )
         else:
             is_due = seconds >= min(spacing * last, limit)
         if is_due or not points:
