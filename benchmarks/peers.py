@@ -422,14 +422,14 @@ take that time. Topics: those of gensim's HDP are the ones with at least 1e-4 of
 tokens; the weight of a topic of tomotopy's HDP is the share of documents that use it.
 
 Medians of the seeds, all settings of the peers that were measured; blank where none
-was, or where the first step took longer (gensim's LDA: 4 to 7 s). After 5 s `HDP` is
-ahead of the best of these on eight corpora, by tokens (`jacm` .01, `nips` .06,
-docstrings .08, `ap` .14, `kos` .16, `sotu` .23, titles .25, `arxiv_large_30` .37) and
-by types (.01 to .59), and behind tomotopy's HDP on `bbc_tech` (.03 and .06) and
-`reuters395` (.02 and .07), where news are near duplicates. After 2 s it is behind on
-these (.03 and .08), and behind tomotopy's LDA on `jacm` (.01). After 15 s it is ahead
-of tomotopy's LDA of 300 topics by .11 (`ap`), .12 (`kos`), .20 (`sotu`), .04 (`nips`)
-and .15 (docstrings). Peers were not measured for 30 s.
+was, or where the first step took longer (4 to 7 s). After 5 s `HDP` is ahead of the
+best of these on eight corpora, by tokens (`jacm` .01, `nips` .06, docstrings .08, `ap`
+.14, `kos` .16, `sotu` .23, titles .25, `arxiv_large_30` .37) and by types (.01 to .59),
+and behind tomotopy's HDP on `bbc_tech` (.03 and .06) and `reuters395` (.02 and .07),
+where news are near duplicates. After 2 s it is behind on these (.03 and .08), and
+behind tomotopy's LDA on `jacm` (.01). After 15 s it is ahead of tomotopy's LDA of 300
+topics by .11 (`ap`), .12 (`kos`), .20 (`sotu`), .04 (`nips`) and .15 (docstrings).
+Peers were not measured for 30 s.
 """
 COLUMNS = ["corpus", "model", "K", "eta", "seeds"]
 COLUMNS += [f"{limit:g} s" for limit in TIMES]
