@@ -5,14 +5,16 @@ SKBNP_DATA=... python benchmarks/burstiness.py [CORPUS ...] [--seeds SEED ...]
 
 Rows of other corpora, seeds and models are kept in results/burstiness.json, with the
 commit that they are of. Instead of corpora: "planted" (documents drawn with
-burstiness), "streams" (`partial_fit`), "passes" (the cost of one) have pages of their
-own. The model "tomotopy" needs that package.
+burstiness), "streams" (`partial_fit`), "passes" (the cost of one) and "numbers" (fits
+of fewer topics) have pages of their own. The model "tomotopy" needs that package.
 """
 
 import argparse
 import json
 import time
 from dataclasses import replace
+from functools import partial
+from itertools import product
 
 import common  # before NumPy: it pins the threads
 import corpora
@@ -26,7 +28,6 @@ from skbnp.inference.local import LocalStop
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import MAX_ITER, TOL, CollapsedStep
-from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.rows.batch import Batch
 
 CHOICE = ("ap", "kos", "docstrings", "bbc_tech")
@@ -35,6 +36,8 @@ MODELS = {"topics alone": {"burstiness": False}, "burstiness": {}}
 #: Topics and sweeps of the peer, latent Dirichlet allocation by Gibbs sampling.
 PEER = "tomotopy"
 PEER_TOPICS, PEER_SWEEPS = 100, 200
+#: Topics of fits at most, fewer than the defaults have.
+NUMBERS = {"ap": (147, 80), "docstrings": (400, 280, 200)}
 #: Documents of a chunk of a stream.
 CHUNK = 100
 #: Share of the documents that test, and these at most.
@@ -89,34 +92,13 @@ def coherence(topics, weights, test):
     return float(values @ weights / weights.sum()), float(values.mean())
 
 
-def by_types(topics, prior, observed, held):
-    """Log probability of new word types, each once, among words not yet observed."""
-    predictor = MixturePredictor.of_topics(topics, prior, repeats=True)
-    (sample,), n_words = predictor.samples, topics.shape[1]
-    with Executor(None) as executor:
-        burstiness = predictor._burstiness(sample, observed, executor)
-        if burstiness is None:
-            theta = predictor.infer(sample, observed, executor)
-        else:
-            seated = predictor._seat(sample, observed, burstiness, executor)
-            theta = seated.doc_topic.toarray() + sample.doc_prior[:-1]
-    rest, total = sample.doc_prior[-1], 0.0
-    for row in range(held.shape[0]):
-        mixed = theta[row] @ topics + rest / n_words
-        mixed /= theta[row].sum() + rest
-        seen = observed.indices[observed.indptr[row] : observed.indptr[row + 1]]
-        new = held.indices[held.indptr[row] : held.indptr[row + 1]]
-        total += np.log(mixed[new] / (1.0 - mixed[seen].sum())).sum()
-    return float(total / held.nnz)
-
-
 def measure(topics, prior, weights, test):
     """All scores of topics: (K, V), Dirichlet parameters, weights."""
     tokens, types = split_tokens(test, random_state=0), common.split_types(test)
     weighted, plain = coherence(topics, weights, test)
     return {
         "tokens": held_out_log_likelihood(topics, prior, *tokens, repeats=True),
-        "types": by_types(topics, prior, *types),
+        "types": common.type_score(topics, prior, *types),
         "tokens, no cache": held_out_log_likelihood(
             topics, prior, *tokens, repeats=False
         ),
@@ -240,6 +222,26 @@ predictions know repeats.
     common.save("burstiness_streams", [*table, *rows], COLUMNS[:-1], reading)
 
 
+def numbers(names, seeds):
+    """Fits of at most so many topics, the start and the limit."""
+    rows = []
+    for corpus in names:
+        train, test = load(corpus)
+        for seed, most in product(seeds, NUMBERS[corpus]):
+            hdp = HDP(most, max_components=most, random_state=seed)
+            _, seconds = common.cpu_seconds(partial(hdp.fit, train))
+            where = {"corpus": corpus, "at most": most, "seed": seed}
+            rows.append(where | measure_hdp(hdp, test) | {"CPU s": seconds})
+            print(*rows[-1].values(), flush=True)
+    reading = """
+Fits of `HDP` that start from so many topics and may have no more ("at most");
+reductions may end some of them. Columns, test documents and the defaults as in
+burstiness.md.
+"""
+    columns = ["corpus", "at most", "seed", *COLUMNS[4:-1]]
+    common.save("burstiness_numbers", rows, columns, reading)
+
+
 def passes():
     """Processor seconds of one pass with and without tables, side by side."""
     rows = []
@@ -332,6 +334,7 @@ def main():
     )
     given = parser.parse_args()
     parts = {"planted": planted, "streams": streams, "passes": passes}
+    parts |= {"numbers": lambda: numbers(NUMBERS, given.seeds)}
     for name in parts.keys() & set(given.corpora):
         parts[name]()
     chosen = [name for name in given.corpora if name not in parts]

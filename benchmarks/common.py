@@ -102,19 +102,53 @@ def split_types(counts, observed=0.8, seed=0):
     return tuple(parts)
 
 
+def type_score(topics, prior, observed, held):
+    """Log probability of new word types, each once, among words not yet observed.
+
+    Nats per type, under topics with the cache that the observed tokens suggest.
+    """
+    prior = np.full(len(topics), prior) if np.ndim(prior) == 0 else np.asarray(prior)
+    predictor = MixturePredictor.of_topics(topics, prior, repeats=True)
+    (sample,), n_words = predictor.samples, topics.shape[1]
+    topics = topics / topics.sum(axis=1, keepdims=True)
+    with Executor(None) as executor:
+        burstiness = predictor._burstiness(sample, observed, executor)
+        if burstiness is None:
+            theta = predictor.infer(sample, observed, executor)
+        else:
+            seated = predictor._seat(sample, observed, burstiness, executor)
+            theta = seated.doc_topic.toarray() + sample.doc_prior[:-1]
+    rest, total = sample.doc_prior[-1], 0.0
+    for first in range(0, held.shape[0], 200):
+        rows = slice(first, first + 200)
+        mixed = theta[rows] @ topics + rest / n_words
+        mixed /= theta[rows].sum(axis=1, keepdims=True) + rest
+        seen, new = (part[rows].toarray() > 0 for part in (observed, held))
+        left = 1.0 - np.where(seen, mixed, 0.0).sum(axis=1, keepdims=True)
+        total += np.log((mixed / left)[new]).sum()
+    return float(total / held.nnz)
+
+
 def watch(step, look, limit, goal=np.inf, spacing=1.05, times=()):
     """Learn for so many processor seconds, or up to a goal, and look on the way.
 
     `step` learns, `look` returns a score and a number of topics. Returns a list of
     [seconds, score, topics]; looks are at least a factor `spacing` of time apart, or
-    where `times` are given at these alone, and their own time does not count.
+    where `times` are given, where one more step like the last would pass one of these,
+    or one has been passed unforeseen. Their own time does not count.
     """
     points, seconds, times = [], 0.0, list(times)
     while seconds < limit:
-        seconds += cpu_seconds(step)[1]
+        taken = cpu_seconds(step)[1]
+        seconds += taken
         last = points[-1][0] if points else 0.0
         if times:
-            is_due = any(last < moment <= seconds for moment in times)
+            passed = any(
+                max(last, seconds - taken) < moment < seconds for moment in times
+            )
+            is_due = passed or any(
+                seconds <= moment < seconds + taken for moment in times
+            )
         else:
             is_due = seconds >= min(spacing * last, limit)
         if is_due or not points:
@@ -264,9 +298,9 @@ def _versions(names):
     return result
 
 
-def commit():
+def commit(folder=Path(__file__).parent):
     """Name of the commit that is measured, with "+" where files have changed."""
-    given = {"cwd": Path(__file__).parent, "capture_output": True, "text": True}
+    given = {"cwd": folder, "capture_output": True, "text": True}
     command = ["git", "describe", "--always", "--abbrev=10", "--dirty=+"]
     try:
         result = subprocess.run(command, **given)

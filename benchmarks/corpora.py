@@ -8,7 +8,11 @@ from sklearn.feature_extraction.text import CountVectorizer
 from skbnp.datasets import load_docstrings
 
 #: Shares of a corpus in use and of its test documents, where they are not 1 and 0.1.
-SHARES = {"nips": (1.0, 0.2), "arxiv_large_30": (0.3, 0.1)}
+SHARES = {
+    "nips": (1.0, 0.2),
+    "arxiv_large_30": (0.3, 0.1),
+    **dict.fromkeys(("jacm", "bbc_tech", "reuters395"), (1.0, 0.25)),
+}
 #: Test documents at the most, unless more tokens are asked for.
 MOST_TEST = 2000
 

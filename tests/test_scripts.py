@@ -24,6 +24,7 @@ SCRIPTS = {
 LONG = {
     "benchmarks/builds.py": ["--runs", "1"],
     "benchmarks/burstiness.py": ["jacm", "--seeds", "0"],
+    "benchmarks/burstiness_cost.py": ["--runs", "1", "--share", "0.1"],
     "benchmarks/dask_hdp.py": [
         *("quality", "traffic", "--corpora", "nips_abstracts"),
         *("--rounds", "8", "--seeds", "0"),
@@ -96,7 +97,9 @@ PEERS = {
         *("--models", "HDP", "tomotopy LDA"),
     ],
     "benchmarks/nested_hdp.py": ["jacm", "--seeds", "2"],
-    "benchmarks/peers.py": ["ap", "--seeds", "0", "--seconds", "0.2"],
+    "benchmarks/peers.py": [
+        *("ap", "--seeds", "0", "--seconds", "0.2", "--sizes", "20"),
+    ],
     "benchmarks/sticks.py": ["loop", "--runs", "1"],
 }
 #: This needs statsmodels, which builds of the documentation have.

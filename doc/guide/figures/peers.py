@@ -17,11 +17,10 @@ MODELS = {
     "tomotopy HDPModel": ("#fdae6b", "s--"),
     "scikit-learn LDA": ("#238b45", "^-"),
     "gensim LdaModel": ("#756bb1", "v-"),
-    "gensim HdpModel": ("#bcbddc", "v--"),
 }
 SECONDS = (2, 5, 15, 30)
 corpora = list(dict.fromkeys(row["corpus"] for row in rows))
-figure, panels = plt.subplots(2, 4, figsize=(9.4, 4.9), layout="constrained")
+figure, panels = plt.subplots(2, 5, figsize=(9.4, 4.9), layout="constrained")
 for panel, corpus in zip(panels.flat, corpora, strict=True):
     best = {}
     for name, (colour, style) in MODELS.items():
@@ -34,7 +33,7 @@ for panel, corpus in zip(panels.flat, corpora, strict=True):
         best[name] = known
         panel.plot(known.keys(), known.values(), style, color=colour, ms=4, label=name)
     top = max(best["skbnp HDP"].values())
-    panel.set(title=corpus, xscale="log", ylim=(top - 0.85, top + 0.08))
+    panel.set(title=corpus, xscale="log", ylim=(top - 0.6, top + 0.06))
     panel.set_xticks(SECONDS, SECONDS)
     panel.minorticks_off()
     panel.tick_params(labelsize=7.5)
@@ -42,4 +41,4 @@ for panel, corpus in zip(panels.flat, corpora, strict=True):
 figure.supylabel("score (nats per held-out token), higher is better", fontsize=9)
 figure.supxlabel("seconds of the processor", fontsize=9)
 handles, labels = panels[0, 0].get_legend_handles_labels()
-figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=8)
+figure.legend(handles, labels, loc="outside upper center", ncols=5, fontsize=8)
