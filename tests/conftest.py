@@ -63,6 +63,19 @@ all_splits_in_module = pytest.fixture(_all_splits, scope="module")
 
 
 @pytest.fixture
+def one_split():
+    """Let one split judge in a test that takes long, too."""
+
+
+@pytest.fixture(autouse=True)
+def _as_users_fit(request):
+    """All splits judge in tests that take long, but for those of `one_split`."""
+    is_long = request.node.get_closest_marker("long")
+    if is_long and "one_split" not in request.fixturenames:
+        request.getfixturevalue("all_splits")
+
+
+@pytest.fixture
 def counts():
     """60 documents over 24 words from 3 topics, a csr_array; yours to change."""
     return topic_counts(60, 24)

@@ -226,6 +226,7 @@ def test_estimators_ask_metrics_for_scores_alone():
             check_metrics_score_alone(path, (PACKAGE / path).read_text())
 
 
+@pytest.mark.usefixtures("one_split")
 @pytest.mark.parametrize("name", daily(2, FIRST))
 def test_evaluation_goes_one_way(name):
     X = rows_of(FIRST[name], make_bars(30, random_state=0).data)

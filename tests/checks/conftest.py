@@ -11,6 +11,11 @@ from checks.estimators import rows_of
 _FITTED = {}
 
 
+@pytest.fixture(autouse=True)
+def soon_started(one_split):
+    """All checks, but for what `checks` start as processes of their own."""
+
+
 @pytest.fixture
 def estimator(request):
     """Clone an instance of the list, see `checks.estimators`."""

@@ -12,6 +12,8 @@ from checks.states import assert_same
 from skbnp import HDP, NestedHDP, StickBreakingHDP
 from skbnp.inspection import summary, top_terms
 
+pytestmark = pytest.mark.usefixtures("one_split")
+
 #: Words of a node that all others hardly have, and themes and topics of the tree.
 OWN, N_THEMES, N_TOPICS = 12, 3, 4
 

@@ -50,6 +50,8 @@ from skbnp import (
 )
 from skbnp.estimators import EpochMoves, TreeMoves
 
+pytestmark = pytest.mark.usefixtures("one_split")
+
 #: Trees that are soon there.
 _TREE = {
     "max_iter": 2,
