@@ -19,8 +19,21 @@ from checks.corpora import topic_counts
 from skbnp.models.hdp import cross_fit
 from skbnp.rows import batch
 
-# Small corpora stand for large ones: they too are cut into several blocks.
+# Small corpora stand for large ones: they too are cut into several blocks, and one
+# split of the documents judges numbers of topics, not each of five or ten. So HDP, with
+# passes enough for trials, takes a tenth of the time.
 batch.LEAST_WORK = 1
+_FEWEST_DOCS, cross_fit.FEWEST_DOCS = cross_fit.FEWEST_DOCS, 10**9
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let a worker run tests in their order, so that fits of a module are made once."""
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
 
 
 def _seeds():
@@ -38,14 +51,28 @@ def seed(request):
     return request.param
 
 
-@pytest.fixture
-def one_split(monkeypatch):
-    """Let one split of few documents judge numbers of topics, not each of five or ten.
+def _all_splits():
+    """Let each split of few documents judge numbers of topics, as it is for users."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cross_fit, "FEWEST_DOCS", _FEWEST_DOCS)
+        yield
 
-    HDP with passes enough for trials, and the flat fit that a nested HDP starts from,
-    take a tenth of the time; `monkeypatch.undo()` has all splits again.
-    """
-    monkeypatch.setattr(cross_fit, "FEWEST_DOCS", 10_000)
+
+all_splits = pytest.fixture(_all_splits)
+all_splits_in_module = pytest.fixture(_all_splits, scope="module")
+
+
+@pytest.fixture
+def one_split():
+    """Let one split judge in a test that takes long, too."""
+
+
+@pytest.fixture(autouse=True)
+def _as_users_fit(request):
+    """All splits judge in tests that take long, but for those of `one_split`."""
+    is_long = request.node.get_closest_marker("long")
+    if is_long and "one_split" not in request.fixturenames:
+        request.getfixturevalue("all_splits")
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("all_splits_in_module")
+
 ROOT = Path(__file__).parents[1]
 DOC = ROOT / "doc"
 PUBLIC_MODULES = [

@@ -21,6 +21,8 @@ from skbnp import (
     StickBreakingHDP,
 )
 
+pytestmark = pytest.mark.usefixtures("all_splits_in_module")
+
 MODULES = [m.name for m in pkgutil.walk_packages(skbnp.__path__, "skbnp.")]
 #: Whose examples take seconds.
 SLOW = (

@@ -33,14 +33,14 @@ from skbnp.models.hdp import cross_fit
 # Trials take passes, amid which a kill may come, not one that tries all numbers.
 cross_fit.FEWEST_DOCS = 10_000
 
-BARS = make_bars(300, side=4, random_state=0).data
-TREE = make_tree(60, random_state=0).data
+BARS = make_bars(100, side=4, random_state=0).data
+TREE = make_tree(30, random_state=0).data
 ESTIMATORS = {
     **{
-        f"HDP-{method}": (HDP(60, learning_method=method, random_state=0), BARS)
+        f"HDP-{method}": (HDP(20, learning_method=method, random_state=0), BARS)
         for method in ("online", "memoized", "batch")
     },
-    "GibbsHDP": (GibbsHDP(max_iter=60, n_chains=2, thin=3, random_state=0), BARS),
+    "GibbsHDP": (GibbsHDP(max_iter=30, n_chains=2, thin=3, random_state=0), BARS),
     "NestedCRP": (
         NestedCRP(
             level_prior=4.0,
@@ -50,7 +50,7 @@ ESTIMATORS = {
             structure_moves=TreeMoves(max_tries=2),
             init="sequential",
             tol=0.0,
-            max_iter=12,
+            max_iter=5,
             random_state=0,
         ),
         TREE,

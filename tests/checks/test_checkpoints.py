@@ -81,9 +81,9 @@ MOVING = {
 
 
 @pytest.mark.parametrize("name", daily(1, MOVING))
-def test_moves_and_trials_go_on(name, tmp_path, monkeypatch):
+def test_moves_and_trials_go_on(name, tmp_path, request):
     if name == "all splits":
-        monkeypatch.undo()
+        request.getfixturevalue("all_splits")
     estimator = MOVING[name]
     X, path = make_bars(150, side=4, random_state=1).data, tmp_path / "fit"
     whole = clone(estimator).fit(X)

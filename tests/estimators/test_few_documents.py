@@ -17,6 +17,8 @@ from skbnp.estimators import SplitMerge
 from skbnp.inspection import summary
 from skbnp.rows.survey import ENOUGH_DOCS
 
+pytestmark = pytest.mark.usefixtures("all_splits_in_module")
+
 NAMES = ("HDP-online", "StickBreakingHDP-batch", "NestedCRP-batch", "GibbsHDP")
 WARNING = "the topics of this fit say nothing"
 

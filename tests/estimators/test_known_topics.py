@@ -120,9 +120,11 @@ def texts(n_docs=700):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("family", "n_first"), [("collapsed", 10), ("mean_field", 100)]
+    ("family", "n_first", "n_seeds"), [("collapsed", 10, 2), ("mean_field", 100, 1)]
 )
-def test_seed_words_stay_relevant_to_their_topic_and_cost_no_score(family, n_first):
+def test_seed_words_stay_relevant_to_their_topic_and_cost_no_score(
+    family, n_first, n_seeds
+):
     # By probability a rare seed word ("csc", 34 tokens) ranks by its count: 2 to 13 in
     # 18 fits, depending on the size of its topic. By relevance it ranks at most 6.
     X, names = texts()
@@ -133,7 +135,7 @@ def test_seed_words_stay_relevant_to_their_topic_and_cost_no_score(family, n_fir
         "tests": ["hypothesis", "null", "statistic"],
     }
     train, test, gains = frame[:550], frame[550:], []
-    for seed in range(3):
+    for seed in range(n_seeds):
         plain = HDP(30, variational_family=family, random_state=seed)
         fit = clone(plain).set_params(topic_word_prior=seeds).fit(train)
         assert fit.topic_weights_[:3].min() > 1e-3
@@ -142,9 +144,9 @@ def test_seed_words_stay_relevant_to_their_topic_and_cost_no_score(family, n_fir
         for topic, terms in enumerate(seeds.values()):
             assert set(terms) <= set(first[topic])
             assert not set(terms) <= set(first[topic + len(seeds)])
-    # Gains of single seeds vary by 0.0073 (twelve fits, mean 0.0006), means of three by
-    # 0.0042: a loss of more than 0.01 is clear two of these below.
-    assert np.mean(gains) > -0.01 - 2 * 0.0042
+    # Gains of single seeds vary by 0.0073 (twelve fits, mean 0.0006): a loss of more
+    # than 0.01 is clear two standard errors below.
+    assert np.mean(gains) > -0.01 - 2 * 0.0073 / np.sqrt(n_seeds)
 
 
 @pytest.mark.parametrize("random_state", [0, 1, 2])

@@ -31,7 +31,6 @@ from skbnp.inspection import (
     topics_over_time,
     topics_to_frame,
 )
-from skbnp.models.hdp import cross_fit
 from skbnp.utils.ordering import names_by_weight, rows_by_id
 
 MODELS = {
@@ -55,9 +54,7 @@ def X():
 
 @pytest.fixture(scope="module")
 def fits(X):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cross_fit, "FEWEST_DOCS", 10_000)  # as `one_split` does
-        return {name: model.fit(X) for name, model in {**MODELS, **TREES}.items()}
+    return {name: model.fit(X) for name, model in {**MODELS, **TREES}.items()}
 
 
 @pytest.fixture(params=list(MODELS))

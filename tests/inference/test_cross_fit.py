@@ -17,6 +17,8 @@ from skbnp.models.hdp.cross_fit import hold_out_each, share_of_unseen
 from skbnp.models.hdp.held_out import Gain, has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 
+pytestmark = pytest.mark.usefixtures("all_splits_in_module")
+
 
 def titles(n_docs, n_topics, rng, length=6):
     """Short documents of words of which most are rare, as in titles."""

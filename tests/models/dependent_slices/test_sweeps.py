@@ -941,7 +941,7 @@ def check_joint(epoch, n_draws, seed=0):
 @pytest.mark.long
 @pytest.mark.parametrize("epoch", MOST_NODES)
 def test_sweeps_keep_the_joint_distribution(epoch):
-    check_joint(epoch, 1600)
+    check_joint(epoch, 800)
 
 
 @pytest.mark.long

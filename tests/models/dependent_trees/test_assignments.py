@@ -1,5 +1,6 @@
 """Rows that choose their nodes one by one before the first visit of an epoch."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -154,29 +155,37 @@ def test_bits_do_not_depend_on_threads(monkeypatch):
 # Births at the start of an epoch ------------------------------------------------------
 
 
-def before_third_epoch(seed):
-    """The third epoch, in which a topic begins, is open; and its rows."""
-    corpus, trees = planted_drift(seed, until=1)
-    close_epoch(trees._posterior, 2)
-    return trees._posterior, sp.csr_array(
-        corpus.data[corpus.epochs == 2].astype(np.float32)
-    )
+@pytest.fixture(scope="module")
+def drifts():
+    """Posteriors whose third epoch, in which a topic begins, is open; and its rows."""
+    result = {}
+    for seed in (294, 1374):
+        corpus, trees = planted_drift(seed, until=1)
+        close_epoch(trees._posterior, 2)
+        X = corpus.data[corpus.epochs == 2].astype(np.float32)
+        result[seed] = trees._posterior, sp.csr_array(X)
+    return result
 
 
-def opened(seed, moves=EpochMoves(), limit=np.inf, **run):  # noqa: B008
+@pytest.fixture
+def opened(drifts):
     """Begin the third epoch; ids of new nodes, and what rows have chosen."""
-    posterior, X = before_third_epoch(seed)
-    given = posterior.model, posterior.state, posterior.global_stats, X, moves, limit
-    result = assign_rows(*given, np.random.default_rng(seed), **run)
-    return np.setdiff1d(result.state.tree.ids, posterior.state.tree.ids), result
+
+    def begin(seed, moves=EpochMoves(), limit=np.inf, **run):  # noqa: B008
+        posterior, X = copy.deepcopy(drifts[seed])
+        before = posterior.model, posterior.state, posterior.global_stats
+        rng = np.random.default_rng(seed)
+        result = assign_rows(*before, X, moves, limit, rng, **run)
+        return np.setdiff1d(result.state.tree.ids, posterior.state.tree.ids), result
+
+    return begin
 
 
-@pytest.mark.parametrize("draw", [1306, 1374])
-def test_a_topic_is_born_before_directions_follow_its_rows(draw, monkeypatch):
+def test_a_topic_is_born_before_directions_follow_its_rows(monkeypatch):
     """If not, it has the node of its parent, whose rows are at other nodes then."""
 
     def is_new():
-        corpus, trees = planted_drift(draw, until=2)
+        corpus, trees = planted_drift(1306, until=2)
         return name_of(corpus, trees, 2, 9) not in trees.epochs_[1].component_ids
 
     assert is_new()
@@ -184,7 +193,7 @@ def test_a_topic_is_born_before_directions_follow_its_rows(draw, monkeypatch):
     assert not is_new()
 
 
-def test_what_has_the_higher_bound_stays(monkeypatch):
+def test_what_has_the_higher_bound_stays(opened, monkeypatch):
     def sizes(bounds):
         """Count new nodes where so many have these bounds."""
         n_nodes = 9 + np.arange(3)
@@ -199,7 +208,7 @@ def test_what_has_the_higher_bound_stays(monkeypatch):
     assert sizes([1.0, 1.0, 1.0]) == 0
 
 
-def test_births_are_tried_where_there_may_be_some(monkeypatch):
+def test_births_are_tried_where_there_may_be_some(opened, monkeypatch):
     """Not in a first epoch, without moves or births, or where nodes are enough."""
     tried, with_births = [], assignments._with_births
 
@@ -220,7 +229,7 @@ def test_births_are_tried_where_there_may_be_some(monkeypatch):
     assert tried[1] == 2
 
 
-def test_births_of_most_gain_are_the_first(monkeypatch):
+def test_births_of_most_gain_are_the_first(opened, monkeypatch):
     gains, propose = [], assignments._propose_births
 
     def note(*given):
@@ -234,9 +243,9 @@ def test_births_of_most_gain_are_the_first(monkeypatch):
     assert gains[-1] == sorted(gains[-1], reverse=True)
 
 
-def test_rows_that_are_not_at_hand_stay_where_births_are(monkeypatch):
+def test_rows_that_are_not_at_hand_stay_where_births_are(drifts, monkeypatch):
     monkeypatch.setattr(Assigned, "bound", property(lambda one: len(one.state.tree)))
-    posterior, X = before_third_epoch(1374)
+    posterior, X = copy.deepcopy(drifts[1374])
     state = posterior.state
     nearest = (X @ state.means.T).argmax(axis=1)
     others = node_sums(X[:100], nearest[:100], len(state.tree))
@@ -256,7 +265,7 @@ def test_rows_that_are_not_at_hand_stay_where_births_are(monkeypatch):
     assert_allclose(result.stats.masses, own.plus(result.others).masses, atol=1e-9)
 
 
-def test_births_do_not_depend_on_threads(monkeypatch):
+def test_births_do_not_depend_on_threads(opened, monkeypatch):
     monkeypatch.setattr("skbnp.models.dependent_trees.local.ROWS_PER_BLOCK", 64)
     new, one = opened(1374)
     assert len(new) == 1

@@ -284,26 +284,6 @@ def test_trees_stay_within_their_limit(limit, drawn):
 # Recovery -----------------------------------------------------------------------------
 
 
-@pytest.mark.long
-def test_planted_trees_are_found():
-    """Root, 3 groups and 9 leaves, their number unknown; rows overlap near the mean."""
-    drawn = make_subspace_tree(random_state=10)
-    learner = begin(drawn.data, seed=10)
-    _, converged = run(learner)
-    tree, memo = learner.posterior.state.tree, learner.cache.memo
-    leaves = memo.stubs[memo.best]
-    groups = stub_groups(tree, leaves)
-    assert converged
-    assert len(tree) <= 16
-    assert adjusted_rand_score(drawn.target, leaves) >= 0.9
-    assert adjusted_rand_score(drawn.path[:, 1], groups) >= 0.85
-
-
-def stub_groups(tree, stubs):
-    routes = tree.paths(tree.positions(stubs))
-    return routes[:, 1]
-
-
 def test_noise_needs_one_path(seed):
     X = np.random.default_rng(seed).normal(size=(600, 20))
     learner = begin(X, seed=seed)
