@@ -37,10 +37,18 @@ cdef extern from "src/entries.h" nogil:
         const float* doc_rate, const float* rate, float* masses, float* here,
         float* anywhere,
     )
+    Py_ssize_t touch_entries(
+        Py_ssize_t n, const int32_t* dishes, const int32_t* counts, int32_t times,
+        int32_t old, double eta, double per_eta, double* ratio, int32_t* touched,
+        Py_ssize_t n_touched, int32_t* own,
+    )
+    double weigh_listed(
+        Py_ssize_t n, const int32_t* dishes, const int32_t* tokens,
+        const int32_t* tables, const double* ratio, int32_t length, double v_eta,
+        double scale, double* weights,
+    )
 
 cdef enum:
-    # Dishes whose weights are computed side by side.
-    LANES = 8
     # Entries of a word that are summed in whole vectors.
     MANY = 48
     # Tokens ahead whose entries are fetched.
@@ -125,23 +133,23 @@ cdef inline void close_document(Franchise* f, Document* d) noexcept nogil:
 cdef inline Py_ssize_t pick(
     const float* masses, Py_ssize_t n, double* x
 ) noexcept nogil:
-    """Place at which running sums of non-negative masses pass x.
+    """Place at which running sums of non-negative masses pass x >= 0.
 
     x becomes the share of the way through it; the last mass if rounding has put x
     behind all.
     """
-    cdef Py_ssize_t i, last = -1
-    cdef double rest = x[0], mass
-    for i in range(n):
-        mass = masses[i]
-        if mass > 0.0:
-            last = i
-            if rest < mass:
-                x[0] = rest / mass
-                return i
-            rest -= mass
+    cdef Py_ssize_t i = 0
+    cdef double rest = x[0]
+    while i < n and rest >= masses[i]:  # never stops at a mass of zero
+        rest -= masses[i]
+        i += 1
+    if i < n:
+        x[0] = rest / masses[i]
+        return i
     x[0] = 0.0
-    return last
+    while i > 0 and masses[i - 1] == 0.0:
+        i -= 1
+    return i - 1
 
 
 cdef inline int32_t pick_dish(
@@ -549,28 +557,10 @@ cdef inline double weigh_dishes(
 
     x = n_k + V eta; in units of prod_w (eta)^(x_w) and scale^L.
     """
-    cdef const int32_t* dishes = f.touched + begin
-    cdef double v_eta = <double>f.n_words * f.eta, total_weight = 0.0
-    cdef double[LANES] total, down, up
-    cdef Py_ssize_t start = 0
-    cdef int32_t i, k
-    cdef int j
-    while start < n:
-        for j in range(LANES):
-            k = dishes[start + j if start + j < n else start]
-            total[j] = (<double>f.dish_tokens[k] + v_eta) * scale
-            up[j] = <double>f.dish_tables[k] * f.ratio[k]
-            down[j] = 1.0
-        for i in range(length):
-            for j in range(LANES):
-                down[j] *= total[j] + i * scale
-        for j in range(LANES):
-            up[j] /= down[j]
-        for j in range(min(<Py_ssize_t>LANES, n - start)):
-            f.weights[begin + start + j] = up[j]
-            total_weight += up[j]
-        start += LANES
-    return total_weight
+    return weigh_listed(
+        n, f.touched + begin, f.dish_tokens, f.dish_tables, f.ratio, length,
+        <double>f.n_words * f.eta, scale, f.weights + begin,
+    )
 
 
 cdef inline int32_t pick_listed(
@@ -590,26 +580,26 @@ cdef inline int32_t pick_listed(
 cdef inline Py_ssize_t touch_dishes(
     Franchise* f, const Block* block, int32_t old
 ) noexcept nogil:
-    """Multiply up the ratios of dishes that hold words of the block; how many."""
-    cdef double per_eta = 1.0 / f.eta, ratio
-    cdef Py_ssize_t i, n = 0
-    cdef int64_t e, first
-    cdef int32_t k, r, count
+    """Multiply up the ratios of dishes that hold words of the block; how many.
+
+    `old` is the first of them in any case, the one that a table most often keeps.
+    """
+    cdef double per_eta = 1.0 / f.eta, of_old = 1.0
+    cdef Py_ssize_t i, n = 1
+    cdef int64_t first
+    cdef int32_t word, r, count
+    f.touched[0] = old
     for i in range(block.n):
-        first = f.room[block.words[i]]
-        for e in range(first, first + f.n_entries[block.words[i]]):
-            k, count = f.entry_dish[e], f.entry_count[e]
-            if k == old:
-                count -= block.own[i]
-                if count == 0:
-                    continue
-            ratio = 1.0 + <double>count * per_eta
-            for r in range(1, block.times[i]):
-                ratio *= 1.0 + <double>count / (f.eta + r)
-            if f.ratio[k] == 1.0:
-                f.touched[n] = k
-                n += 1
-            f.ratio[k] *= ratio
+        word = block.words[i]
+        first = f.room[word]
+        n = touch_entries(
+            f.n_entries[word], f.entry_dish + first, f.entry_count + first,
+            block.times[i], old, f.eta, per_eta, f.ratio, f.touched, n, &count,
+        )
+        count -= block.own[i]
+        for r in range(block.times[i]):
+            of_old *= 1.0 + <double>count / (f.eta + r)
+    f.ratio[old] = of_old
     return n
 
 
@@ -639,7 +629,7 @@ cdef inline int32_t draw_dish(
     x = u * (known + fresh + bound)
     if x >= known + fresh:
         for k in range(<int32_t>f.n_served):
-            if f.dish_tables[k] > 0 and f.ratio[k] == 1.0:
+            if f.dish_tables[k] > 0 and f.ratio[k] == 1.0 and k != old:
                 f.touched[n + n_others] = k
                 n_others += 1
         others = weigh_dishes(f, n, n_others, block.n_tokens, scale)
