@@ -343,6 +343,13 @@ SCALING = """
 Wall time of {sweeps} sweeps of two chains on `ap` (from 100 dishes, topic prior 0.05)
 on one thread and on two, in turns; that they end alike is checked. Other work ran on
 the same cores. "cores" says how many there are.
+
+A single chain has one thread. A token is drawn by the counts n_kw, n_k and m_k that all
+steps before it have left, and so is the dish of a table; threads that sweep documents
+side by side from the same counts, as tomotopy's do, draw from another distribution than
+the posterior, and no step corrects it. Blocks of documents and words without a common
+n_kw would still share n_k, m_k and the births of topics. Topics and weights that are
+drawn, not integrated out, would make documents independent; that is another sampler.
 """
 SCALING_SWEEPS = 50
 
