@@ -37,14 +37,24 @@ cdef extern from "src/entries.h" nogil:
         const float* doc_rate, const float* rate, float* masses, float* here,
         float* anywhere,
     )
+    Py_ssize_t touch_entries(
+        Py_ssize_t n, const int32_t* dishes, const int32_t* counts, int32_t times,
+        int32_t old, double eta, double per_eta, double* ratio, int32_t* touched,
+        Py_ssize_t n_touched, int32_t* own,
+    )
+    double weigh_listed(
+        Py_ssize_t n, const int32_t* dishes, const int32_t* tokens,
+        const int32_t* tables, const double* ratio, int32_t length, double v_eta,
+        double scale, double* weights,
+    )
 
 cdef enum:
-    # Dishes whose weights are computed side by side.
-    LANES = 8
     # Entries of a word that are summed in whole vectors.
     MANY = 48
     # Tokens ahead whose entries are fetched.
-    AHEAD = 4
+    AHEAD = 6
+    # Entries of a line of the cache.
+    LINE = 16
 
 
 # -- tokens ---------------------------------------------------------------------------
@@ -125,23 +135,41 @@ cdef inline void close_document(Franchise* f, Document* d) noexcept nogil:
 cdef inline Py_ssize_t pick(
     const float* masses, Py_ssize_t n, double* x
 ) noexcept nogil:
-    """Place at which running sums of non-negative masses pass x.
+    """Place at which running sums of non-negative masses pass x >= 0.
 
     x becomes the share of the way through it; the last mass if rounding has put x
     behind all.
     """
-    cdef Py_ssize_t i, last = -1
-    cdef double rest = x[0], mass
-    for i in range(n):
-        mass = masses[i]
-        if mass > 0.0:
-            last = i
-            if rest < mass:
-                x[0] = rest / mass
-                return i
-            rest -= mass
+    cdef Py_ssize_t i = 0
+    cdef double rest = x[0]
+    while i < n and rest >= masses[i]:  # never stops at a mass of zero
+        rest -= masses[i]
+        i += 1
+    if i < n:
+        x[0] = rest / masses[i]
+        return i
     x[0] = 0.0
-    return last
+    while i > 0 and masses[i - 1] == 0.0:
+        i -= 1
+    return i - 1
+
+
+cdef inline Py_ssize_t pick_from(
+    float* masses, Py_ssize_t n, Py_ssize_t start, double* x
+) noexcept nogil:
+    """As `pick`, but place `start`, the likeliest, comes first; below 0: none does."""
+    cdef Py_ssize_t i
+    cdef double mass
+    if start < 0:
+        return pick(masses, n, x)
+    mass = masses[start]
+    if x[0] < mass:
+        x[0] /= mass
+        return start
+    x[0] -= mass
+    masses[start] = 0.0
+    i = pick(masses, n, x)
+    return i if i >= 0 else start
 
 
 cdef inline int32_t pick_dish(
@@ -171,17 +199,14 @@ cdef inline int32_t pick_table(
     Franchise* f, Document* d, int32_t k, double share
 ) noexcept nogil:
     """One of the tables of a dish in the document, by size; `share` is in [0, 1)."""
-    cdef int32_t left, t, last = f.doc_table[k]
+    cdef int32_t left = <int32_t>(share * f.doc_tokens[k]), t = 0
     if f.doc_tables[k] == 1:
-        return last
-    left = <int32_t>(share * f.doc_tokens[k])
-    for t in range(d.n_tables):
-        if d.size[t] > 0 and d.dish[t] == k:
-            last = t
-            left -= d.size[t]
-            if left < 0:
-                break
-    return last
+        return f.doc_table[k]
+    while True:  # the sizes sum to more than what is left
+        left -= d.size[t] if d.dish[t] == k else 0
+        if left < 0:
+            return t
+        t += 1
 
 
 cdef inline int32_t pick_doc_dish(
@@ -271,6 +296,15 @@ cdef inline void sit_down(
     note_doc_dish(f, d, k)
 
 
+cdef inline void fetch_entries(const Franchise* f, int32_t word) noexcept nogil:
+    """Fetch the first entries of a word, which most have no more of."""
+    cdef int64_t first = f.room[word]
+    prefetch(f.entry_dish + first)
+    prefetch(f.entry_count + first)
+    prefetch(f.entry_dish + first + LINE)
+    prefetch(f.entry_count + first + LINE)
+
+
 cdef inline void weigh_entries(
     const Franchise* f, int64_t first, Py_ssize_t n, float* here, float* anywhere
 ) noexcept nogil:
@@ -339,7 +373,7 @@ cdef inline bint seat_token(
     cdef int64_t entry = -1
     cdef double x = uniform(rng) * m.total
     if x < m.held:
-        entry = m.first + pick(f.masses, m.n, &x)
+        entry = m.first + pick_from(f.masses, m.n, seat.entry - m.first, &x)
         k = f.entry_dish[entry]
         t = pick_table(f, d, k, x)
     elif x < m.old:
@@ -464,15 +498,13 @@ cdef inline void draw_repeats(
 cdef inline void sweep_words(Franchise* f, Document* d, bitgen_t* rng) noexcept nogil:
     """Draw the tables of openers, and who opens and who repeats."""
     cdef const int32_t* size = f.word_size + (d.words - f.words)
-    cdef int64_t first = 0, stop, i, later
+    cdef int64_t first = 0, stop, i
     while first < d.n_tokens:
         stop = first + 1
         while stop < d.n_tokens and d.words[stop] == d.words[first]:
             stop += 1
         if stop < d.n_tokens:
-            later = f.room[d.words[stop]]
-            prefetch(f.entry_dish + later)
-            prefetch(f.entry_count + later)
+            fetch_entries(f, d.words[stop])
         for i in range(first, stop):
             # One that nobody repeats is drawn below, unless it has no choice.
             if size[i] > 1 or stop == first + 1 or (size[i] == 1 and d.table[i] < 0):
@@ -486,16 +518,14 @@ cdef inline void sweep_tokens(
     Franchise* f, Py_ssize_t doc, bitgen_t* rng
 ) noexcept nogil:
     cdef Document document
-    cdef int64_t i, later
+    cdef int64_t i
     open_document(f, &document, doc)
     if f.word_size != NULL:
         sweep_words(f, &document, rng)
     else:
         for i in range(document.n_tokens):
             if i + AHEAD < document.n_tokens:
-                later = f.room[document.words[i + AHEAD]]
-                prefetch(f.entry_dish + later)
-                prefetch(f.entry_count + later)
+                fetch_entries(f, document.words[i + AHEAD])
             draw_table(f, &document, i, rng)
     f.n_tables[doc] = document.n_tables
     close_document(f, &document)
@@ -549,28 +579,10 @@ cdef inline double weigh_dishes(
 
     x = n_k + V eta; in units of prod_w (eta)^(x_w) and scale^L.
     """
-    cdef const int32_t* dishes = f.touched + begin
-    cdef double v_eta = <double>f.n_words * f.eta, total_weight = 0.0
-    cdef double[LANES] total, down, up
-    cdef Py_ssize_t start = 0
-    cdef int32_t i, k
-    cdef int j
-    while start < n:
-        for j in range(LANES):
-            k = dishes[start + j if start + j < n else start]
-            total[j] = (<double>f.dish_tokens[k] + v_eta) * scale
-            up[j] = <double>f.dish_tables[k] * f.ratio[k]
-            down[j] = 1.0
-        for i in range(length):
-            for j in range(LANES):
-                down[j] *= total[j] + i * scale
-        for j in range(LANES):
-            up[j] /= down[j]
-        for j in range(min(<Py_ssize_t>LANES, n - start)):
-            f.weights[begin + start + j] = up[j]
-            total_weight += up[j]
-        start += LANES
-    return total_weight
+    return weigh_listed(
+        n, f.touched + begin, f.dish_tokens, f.dish_tables, f.ratio, length,
+        <double>f.n_words * f.eta, scale, f.weights + begin,
+    )
 
 
 cdef inline int32_t pick_listed(
@@ -590,26 +602,26 @@ cdef inline int32_t pick_listed(
 cdef inline Py_ssize_t touch_dishes(
     Franchise* f, const Block* block, int32_t old
 ) noexcept nogil:
-    """Multiply up the ratios of dishes that hold words of the block; how many."""
-    cdef double per_eta = 1.0 / f.eta, ratio
-    cdef Py_ssize_t i, n = 0
-    cdef int64_t e, first
-    cdef int32_t k, r, count
+    """Multiply up the ratios of dishes that hold words of the block; how many.
+
+    `old` is the first of them in any case, the one that a table most often keeps.
+    """
+    cdef double per_eta = 1.0 / f.eta, of_old = 1.0
+    cdef Py_ssize_t i, n = 1
+    cdef int64_t first
+    cdef int32_t word, r, count
+    f.touched[0] = old
     for i in range(block.n):
-        first = f.room[block.words[i]]
-        for e in range(first, first + f.n_entries[block.words[i]]):
-            k, count = f.entry_dish[e], f.entry_count[e]
-            if k == old:
-                count -= block.own[i]
-                if count == 0:
-                    continue
-            ratio = 1.0 + <double>count * per_eta
-            for r in range(1, block.times[i]):
-                ratio *= 1.0 + <double>count / (f.eta + r)
-            if f.ratio[k] == 1.0:
-                f.touched[n] = k
-                n += 1
-            f.ratio[k] *= ratio
+        word = block.words[i]
+        first = f.room[word]
+        n = touch_entries(
+            f.n_entries[word], f.entry_dish + first, f.entry_count + first,
+            block.times[i], old, f.eta, per_eta, f.ratio, f.touched, n, &count,
+        )
+        count -= block.own[i]
+        for r in range(block.times[i]):
+            of_old *= 1.0 + <double>count / (f.eta + r)
+    f.ratio[old] = of_old
     return n
 
 
@@ -620,14 +632,12 @@ cdef inline int32_t draw_dish(
 
     The block's tokens count for dish `old` among the entries, but nowhere else.
     """
-    cdef double v_eta = <double>f.n_words * f.eta, seated = 0.0
+    cdef double v_eta = <double>f.n_words * f.eta
     cdef double scale, known, fresh, bound, others, u, x
     cdef Py_ssize_t i, n = touch_dishes(f, block, old), n_others = 0
     cdef int32_t k
     # Numbers near one, whatever the unit.
-    for i in range(n):
-        seated += <double>f.dish_tokens[f.touched[i]]
-    scale = 1.0 / (v_eta + 1.0 + seated / <double>(n if n > 0 else 1))
+    scale = 1.0 / (v_eta + 1.0 + <double>f.dish_tokens[old])
     known = weigh_dishes(f, 0, n, block.n_tokens, scale)
     fresh = f.corpus_concentration / (v_eta * scale)
     # Dishes that hold none of the words; each has a token at least.
@@ -639,7 +649,7 @@ cdef inline int32_t draw_dish(
     x = u * (known + fresh + bound)
     if x >= known + fresh:
         for k in range(<int32_t>f.n_served):
-            if f.dish_tables[k] > 0 and f.ratio[k] == 1.0:
+            if f.dish_tables[k] > 0 and f.ratio[k] == 1.0 and k != old:
                 f.touched[n + n_others] = k
                 n_others += 1
         others = weigh_dishes(f, n, n_others, block.n_tokens, scale)
@@ -684,56 +694,6 @@ cdef inline double log_weight(
     return log_w + (fast_log(up) - fast_log(down))
 
 
-cdef inline Block part_of(
-    Franchise* f, const Block* block, int n_tokens
-) noexcept nogil:
-    """So many tokens of a block, at equal distances."""
-    cdef Block part
-    cdef Py_ssize_t i
-    cdef int32_t _, taken, at = 0, n = 0
-    part.words, part.times, part.own = f.part, f.part_times, f.part_own
-    part.n, part.n_tokens = 0, n_tokens
-    for i in range(block.n):
-        taken = 0
-        for _ in range(block.times[i]):
-            at += 1
-            if <int64_t>at * n_tokens // block.n_tokens > n:
-                n += 1
-                taken += 1
-        if taken > 0:
-            f.part[part.n], f.part_times[part.n] = block.words[i], taken
-            f.part_own[part.n] = block.own[i]
-            part.n += 1
-    return part
-
-
-cdef inline int32_t resample_dish(
-    Franchise* f, const Block* block, int32_t old, int meal_part, bitgen_t* rng
-) noexcept nogil:
-    """Resample the dish of a table.
-
-    Of a long one, a part proposes, with a Metropolis-Hastings step for the others.
-    `old` has lost the block but for its entries.
-    """
-    cdef Block part
-    cdef int32_t proposed, now
-    cdef double log_ratio
-    if block.n_tokens <= meal_part:
-        return draw_dish(f, block, old, rng)
-    part = part_of(f, block, meal_part)
-    proposed = draw_dish(f, &part, old, rng)
-    now = old if f.dish_tables[old] > 0 else -1  # another new dish is as good
-    if proposed == now:
-        return now
-    log_ratio = (
-        log_weight(f, block, proposed, old) - log_weight(f, block, now, old)
-        - (log_weight(f, &part, proposed, old) - log_weight(f, &part, now, old))
-    )
-    if log_ratio >= 0.0 or uniform(rng) < fast_exp(log_ratio):
-        return proposed
-    return now
-
-
 cdef inline Block block_of(
     Franchise* f, Py_ssize_t doc, int32_t t
 ) noexcept nogil:
@@ -753,6 +713,64 @@ cdef inline Block block_of(
     return block
 
 
+cdef inline Block part_of(
+    Franchise* f, Py_ssize_t doc, int32_t t, int n_tokens
+) noexcept nogil:
+    """So many tokens of a table that has more, at equal distances."""
+    cdef const int32_t* words = f.words + f.begin[doc]
+    cdef const int32_t* order = f.order + f.start[t]
+    cdef int64_t size = f.size[f.begin[doc] + t], i, first, stop
+    cdef Block part
+    cdef int32_t word
+    cdef int j
+    part.words, part.times, part.own = f.part, f.part_times, f.part_own
+    part.n, part.n_tokens = 0, n_tokens
+    for j in range(n_tokens):
+        i = ((j + 1) * size - 1) // n_tokens
+        word = words[order[i]]
+        if part.n > 0 and f.part[part.n - 1] == word:
+            f.part_times[part.n - 1] += 1
+            continue
+        first, stop = i, i + 1
+        while first > 0 and words[order[first - 1]] == word:
+            first -= 1
+        while stop < size and words[order[stop]] == word:
+            stop += 1
+        f.part[part.n], f.part_times[part.n] = word, 1
+        f.part_own[part.n] = <int32_t>(stop - first)
+        part.n += 1
+    return part
+
+
+cdef inline int32_t resample_dish(
+    Franchise* f, Py_ssize_t doc, int32_t t, int32_t old, int meal_part, bitgen_t* rng
+) noexcept nogil:
+    """Resample the dish of a table.
+
+    Of a long one, a part proposes, with a Metropolis-Hastings step for the others.
+    `old` has lost the table but for its entries.
+    """
+    cdef Block block, part
+    cdef int32_t proposed, now
+    cdef double log_ratio
+    if f.size[f.begin[doc] + t] <= meal_part:
+        block = block_of(f, doc, t)
+        return draw_dish(f, &block, old, rng)
+    part = part_of(f, doc, t, meal_part)
+    proposed = draw_dish(f, &part, old, rng)
+    now = old if f.dish_tables[old] > 0 else -1  # another new dish is as good
+    if proposed == now:
+        return now
+    block = block_of(f, doc, t)
+    log_ratio = (
+        log_weight(f, &block, proposed, old) - log_weight(f, &block, now, old)
+        - (log_weight(f, &part, proposed, old) - log_weight(f, &part, now, old))
+    )
+    if log_ratio >= 0.0 or uniform(rng) < fast_exp(log_ratio):
+        return proposed
+    return now
+
+
 cdef inline void sweep_dishes(
     Franchise* f, Py_ssize_t doc, int meal_part, bitgen_t* rng
 ) noexcept nogil:
@@ -765,15 +783,16 @@ cdef inline void sweep_dishes(
     for t in range(f.n_tables[doc]):
         if size[t] < 2:
             continue
-        block, old = block_of(f, doc, t), dish[t]
+        old = dish[t]
         f.dish_tokens[old] -= size[t]
         remove_table(f, old)
         note_dish(f, old)
-        k = resample_dish(f, &block, old, meal_part, rng)
+        k = resample_dish(f, doc, t, old, meal_part, rng)
         if k < 0:
             k = take_place(f, old if f.dish_tables[old] == 0 else -1)
         if k != old:
             dish[t] = k
+            block = block_of(f, doc, t)
             for i in range(block.n):
                 take_words(f, block.words[i], old, block.times[i])
                 put_words(f, block.words[i], k, block.times[i])

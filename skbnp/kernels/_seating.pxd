@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t
 
 cdef enum:
     # Tokens of a long table that propose its dish, at the most.
-    PART_TOKENS = 16
+    PART_TOKENS = 8
 
 
 cdef struct Franchise "skbnp_franchise":

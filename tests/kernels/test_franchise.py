@@ -108,7 +108,8 @@ def check_frequencies(draw, n_draws, docs, *settings):
 def kernel_draws(steps, docs, *settings, seed):
     seating = seat(docs, N_WORDS, *settings)
     rng, number = np.random.default_rng(seed), Numbers()
-    meal_part = {"dishes": MEAL_PART, "all": MEAL_PART, "long tables": 1}.get(steps, 0)
+    parts = {"one token proposes": 1, "two tokens propose": 2}
+    meal_part = {"dishes": MEAL_PART, "all": MEAL_PART, **parts}.get(steps, 0)
 
     def draw():
         if steps in ("split-merge", "scans", "all") and seating.n_all_tables:
@@ -138,7 +139,10 @@ def test_frequencies_are_those_of_the_posterior(steps, concentration, seed):
 
 
 @pytest.mark.parametrize("docs", [REPEATED, DOCS], ids=["repeated words", "mixed"])
-@pytest.mark.parametrize("steps", ["tokens", "long tables", "split-merge", "scans"])
+@pytest.mark.parametrize(
+    "steps",
+    ["tokens", "one token proposes", "two tokens propose", "split-merge", "scans"],
+)
 def test_frequencies_of_each_kind_of_step_are_those_of_the_posterior(steps, docs, seed):
     # Steps of tokens come with all of them: alone, the others do not reach all states.
     draw = kernel_draws(steps, docs, *SETTINGS, seed=seed)
