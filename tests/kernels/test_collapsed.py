@@ -1,8 +1,7 @@
 """The collapsed document step against its slow twin, on random and on nasty input."""
 
-from itertools import pairwise, product
-
 from functools import partial
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
