@@ -838,7 +838,8 @@ def infer_zero_order(
         r_wk ~ (a_k + [N_k - min(n_w, 1) r_wk]_+) b_wk,    N_k = sum_w n_w r_wk,
 
     which takes one token of a word out of the others; at most `max_iter` times, until
-    sum_k |change of N_k| < tol times the tokens of the document. The topics are those
+    sum_k |change of N_k| < tol times the tokens of the document. Of every two
+    iterations N is extrapolated by scheme S3 of [2], unless they are the last. The topics are those
     that have `active` expected tokens (or a share of 0.02, if that is less) after three
     iterations with r_wk ~ (a_k + N_k) b_wk. Single precision; tokens of a document sum
     to those that it has in double precision.
@@ -858,6 +859,8 @@ def infer_zero_order(
     ----------
     .. [1] Asuncion, Welling, Smyth and Teh, "On Smoothing and Inference for Topic
        Models", UAI 2009.
+    .. [2] Varadhan and Roland, "Simple and Globally Convergent Methods for Accelerating
+       the Convergence of Any EM Algorithm", Scandinavian Journal of Statistics, 2008.
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
     cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
