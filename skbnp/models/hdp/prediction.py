@@ -86,8 +86,9 @@ class MixturePredictor:
     ) -> sp.csr_array:
         """Infer the expected tokens of topics in documents, (n_docs, K)."""
         counts = fold_in(*_given(sample, X), executor)
-        is_ordered = isinstance(sample, OrderedTopics)
-        return counts[:, sample.columns] if is_ordered else counts
+        if isinstance(sample, OrderedTopics):
+            counts = counts[:, sample.columns]
+        return counts
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
