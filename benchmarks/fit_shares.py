@@ -1,13 +1,16 @@
 """Where the time of default fits of HDP goes, and what calls of few documents cost.
 
-    SKBNP_DATA=... python benchmarks/fit_shares.py [corpus ...] [--runs N]
+    SKBNP_DATA=... python benchmarks/fit_shares.py [corpus ...] [--runs N] [--large]
 
 Compiled loops are timed call by call, by the processor time of the thread. A fit by two
 threads is predicted: of each map over blocks, the longer of its longest block and half
-of all, and everything else as it is.
+of all, and everything else as it is. With `--large`: passes over a large corpus,
+streams and an import instead.
 """
 
 import argparse
+import resource
+import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -20,11 +23,14 @@ from corpora import load
 from sklearn.decomposition import LatentDirichletAllocation
 
 from skbnp import HDP
+from skbnp.components.word_topics import WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 
 CORPORA = ("ap", "kos", "docstrings", "100 short documents")
 N_DOCS, N_ROWS, N_CHUNKS, CHUNK_SIZE = 1000, 200, 150, 20
+#: Corpora in a stream, in so many calls; topics and passes of a large corpus.
+STREAMS, N_CALLS, N_TOPICS, N_PASSES = ("nips", "arxiv_large"), 77, 100, 3
 
 
 class Clock:
@@ -80,6 +86,9 @@ def timed_parts():
             ):
                 timed = around.setdefault(id(value), kernels.around(value))
                 put(module, attribute, timed)
+    given = WordTopics.weights.__kwdefaults__  # has a kernel, which is not an attribute
+    given = given | {"fill_rows": around[id(given["fill_rows"])]}
+    put(WordTopics.weights, "__kwdefaults__", given)
     put(Learner, "one_pass", passes.around(Learner.one_pass))
     put(Executor, "map", timed_map)
     try:
@@ -166,6 +175,78 @@ def stream(train):
     }
 
 
+def large_pass(train, burstiness):
+    """Seconds of a pass over a large corpus, by one thread and by two, and memory."""
+
+    def learn(n_passes):
+        options = {"split_merge": False, "max_iter": n_passes, "tol": 0.0}
+        hdp = HDP(N_TOPICS, burstiness=burstiness, random_state=0, **options)
+        with timed_parts() as (_, _, saved):
+            seconds = common.cpu_seconds(lambda: hdp.fit(train))[1]
+        return np.array([seconds, seconds - saved[0]])
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    first = learn(1)
+    seconds = (learn(1 + N_PASSES) - first) / N_PASSES
+    return {
+        "what": f"a pass, K = {N_TOPICS}, burstiness={burstiness!r}",
+        "tokens": int(train.sum()),
+        "CPU s": seconds[0],
+        "predicted by 2 threads": seconds[0] / seconds[1],
+        "more MB": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024,
+    }
+
+
+def calls(name):
+    """Seconds of a stream of a corpus in its order, and of its calls."""
+    train = common.load_corpus(name).astype(float)
+    hdp, seconds = HDP(random_state=0), []
+    for rows in np.array_split(np.arange(train.shape[0]), N_CALLS):
+        chunk = train[rows[0] : rows[-1] + 1]
+        seconds.append(common.cpu_seconds(partial(hdp.partial_fit, chunk))[1])
+    return {
+        "what": f"{N_CALLS} calls of partial_fit, {name}",
+        "tokens": int(train.sum()),
+        "CPU s": sum(seconds),
+        "median call s": float(np.median(seconds)),
+        "worst call s": max(seconds),
+        "K": hdp.n_components_,
+    }
+
+
+def import_seconds(what, n_runs):
+    """Processor seconds of a statement after the import of scikit-learn's LDA."""
+    code = (
+        "import time, sklearn.decomposition, scipy.sparse; begin = time.process_time();"
+        f"{what}; print(time.process_time() - begin)"
+    )
+    command = [sys.executable, "-c", code]
+    runs = [subprocess.run(command, capture_output=True).stdout for _ in range(n_runs)]
+    return {"what": what, "CPU s": float(np.median([float(run) for run in runs]))}
+
+
+def large_rows(n_runs):
+    """Yield the rows of the page of what is large."""
+    for what in IMPORTS:
+        yield import_seconds(what, n_runs)
+    train = common.load_corpus("arxiv_large").astype(float)
+    for burstiness in ("auto", False):
+        yield large_pass(train, burstiness)
+    del train
+    yield from map(calls, STREAMS)
+
+
+IMPORTS = ("import skbnp", "import skbnp; skbnp.HDP")
+LARGE_COLUMNS = ["what", "tokens", "CPU s", "predicted by 2 threads", "more MB"]
+LARGE_COLUMNS += ["median call s", "worst call s", "K"]
+LARGE = f"""
+Fits of `HDP` with {N_TOPICS} topics and no trials to all of `arxiv_large`, else by
+default: processor seconds of a pass (a fit of {1 + N_PASSES} passes less one of one,
+by {N_PASSES}), by two threads as in `fit_shares.py`, and the rise of the largest
+resident memory. Streams of whole corpora in their order, in {N_CALLS} calls with
+defaults; `nips` has long documents. Imports after those of scikit-learn's LDA and
+`scipy.sparse`: classes are imported when first asked for.
+"""
 READING = """
 Default fits of `HDP` on one thread, processor time. "kernels": share of compiled loops
 in the time of a fit, the rest is Python, NumPy and SciPy; "passes": share of passes of
@@ -182,12 +263,19 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpora", nargs="*", default=CORPORA)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--large", action="store_true")
     options = parser.parse_args()
     rows = []
+    if options.large:
+        for row in large_rows(options.runs):
+            rows.append(row)
+            print(row, flush=True)
+            common.save("fit_shares_large", rows, LARGE_COLUMNS, LARGE)
+        raise SystemExit
     for name in options.corpora:
         hdp, train, test, row = shares(name)
         row |= beside_lda(hdp, train, test, options.runs) | stream(train)
         row["equal passes"] = row["LDA s a pass"] * row["passes made"] / row["fit s"]
         rows.append(row)
         print(row, flush=True)
-    common.save("fit_shares", rows, list(rows[0]), READING)
+        common.save("fit_shares", rows, list(rows[0]), READING)

@@ -63,6 +63,9 @@ cdef extern from "src/collapsed.h" nogil:
         float* rates,
     )
     float fold_sums(Py_ssize_t n_used, const float* lanes, float* tokens)
+    void extrapolate(
+        Py_ssize_t n_used, const float* first, const float* second, float* tokens
+    )
     void start_chunk(
         Py_ssize_t n_used, const float* prior, const float* tokens,
         const float* tile, float* shares, float* sums,
@@ -149,6 +152,7 @@ cdef struct Document "skbnp_document":
     double n_tokens
     double n_tables             # T, of the iteration before
     double seen                 # scale of the prior
+    double prior_seen           # that of the prior by lane
     float scale                 # the same
     bint repeats                # whether its words have tables
     float tol, active, idle     # in tokens
@@ -161,10 +165,12 @@ cdef struct Space "skbnp_space":
     float* tile
     float* shares               # r_wk
     float* lanes                # (n_used, LANES) lanes of the sums of topics
-    float* tokens               # (n_used,), and the next three
+    float* tokens               # (n_used,), and what follows
     float* rates
     float* prior
     float* inverse
+    float* first                # (n_used,) tokens two iterations ago, and one
+    float* second
 
 
 cdef float _lane(double value) noexcept nogil:
@@ -183,7 +189,7 @@ cdef inline Py_ssize_t _place(Py_ssize_t i, Py_ssize_t n_used) noexcept nogil:
 
 
 cdef Py_ssize_t _work(Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
-    return 2 * _tile(n, n_used) + (LANES + 4) * (n_used + LANES)
+    return 2 * _tile(n, n_used) + (LANES + 6) * (n_used + LANES)
 
 
 cdef bint _divide(Space* s, Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
@@ -202,6 +208,9 @@ cdef bint _divide(Space* s, Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
     s.rates = s.tokens + most
     s.prior = s.rates + most
     s.inverse = s.prior + most
+    s.first = s.inverse + most
+    s.second = s.first + most
+    memset(s.first, 0, 2 * most * sizeof(float))
     return True
 
 
@@ -273,6 +282,7 @@ cdef inline Py_ssize_t drop_idle(
         a = kept[put]
         s.tokens[put], s.prior[put] = s.tokens[a], s.prior[a]
         s.inverse[put], topics[put] = s.inverse[a], topics[a]
+        s.first[put], s.second[put] = s.first[a], s.second[a]
     return left
 
 
@@ -396,12 +406,18 @@ cdef Py_ssize_t _iterate_fixed "skbnp_iterate_fixed"(
     const Topics* m, const Document* d, Space* s, const float* doc_topic,
     int32_t* topics, Py_ssize_t n_used,
 ) except -1 nogil:
-    """Tokens of topics that are held fixed, to zero order; how many stay in use."""
-    cdef Py_ssize_t i, at, again
+    """Tokens of topics that are held fixed, to zero order; how many stay in use.
+
+    After every second iteration, but the last, tokens are extrapolated.
+    """
+    cdef Py_ssize_t i, at, again, n_made
+    cdef bint is_second
     start(m, d, s, doc_topic, topics, n_used)
     for i in range(s.wide):
         d.scales[i] = 1.0
-    for _ in range(m.max_iter):
+    for n_made in range(m.max_iter):
+        is_second = n_made % 2 == 1
+        memcpy(s.second if is_second else s.first, s.tokens, n_used * sizeof(float))
         memset(s.lanes, 0, n_used * LANES * sizeof(float))
         i = again = 0
         while i < s.wide:
@@ -420,6 +436,8 @@ cdef Py_ssize_t _iterate_fixed "skbnp_iterate_fixed"(
             count_tables(d)
         if fold_sums(n_used, s.lanes, s.tokens) < d.tol:
             break
+        if is_second and n_made + 1 < m.max_iter:
+            extrapolate(n_used, s.first, s.second, s.tokens)
         n_used = drop_idle(s, d.idle, topics, n_used)
     return n_used
 
@@ -551,8 +569,10 @@ cdef void _open(
     if d.n_tokens < 1e-20 or d.n_tokens > 1e9:
         scale = (1e-20 if d.n_tokens < 1e-20 else 1e9) / d.n_tokens
     d.seen = fmin(scale, 1.0)  # priors go with the counts of large documents
-    for k in range(m.n_topics):
+    for k in range(m.n_topics if d.seen != d.prior_seen else 0):
         m.prior[k] = _lane(fmin(m.exact[k], 1e10) * d.seen)
+    d.prior_seen = d.seen
+    for k in range(m.n_topics):
         doc_topic[k] = <float>(d.n_tokens * scale * m.share[k])
     for k in range(m.n_topics, m.stride):
         doc_topic[k] = 0.0
@@ -746,7 +766,7 @@ def infer_collapsed(
     d.own = d.counts + longest + CHUNK
     d.low = d.own + longest + CHUNK
     d.each = d.low + longest + CHUNK
-    d.units, d.again = &units[0], &again[0]
+    d.units, d.again, d.prior_seen = &units[0], &again[0], 0.0
     s.tile, s.room = NULL, 0
     m.heaviest, m.whole = 0.0, rest
     m.tops, m.rest = &tops[0], rest / n_features
@@ -818,7 +838,8 @@ def infer_zero_order(
         r_wk ~ (a_k + [N_k - min(n_w, 1) r_wk]_+) b_wk,    N_k = sum_w n_w r_wk,
 
     which takes one token of a word out of the others; at most `max_iter` times, until
-    sum_k |change of N_k| < tol times the tokens of the document. The topics are those
+    sum_k |change of N_k| < tol times the tokens of the document. Of every two
+    iterations N is extrapolated by scheme S3 of [2], unless they are the last. The topics are those
     that have `active` expected tokens (or a share of 0.02, if that is less) after three
     iterations with r_wk ~ (a_k + N_k) b_wk. Single precision; tokens of a document sum
     to those that it has in double precision.
@@ -838,6 +859,8 @@ def infer_zero_order(
     ----------
     .. [1] Asuncion, Welling, Smyth and Teh, "On Smoothing and Inference for Topic
        Models", UAI 2009.
+    .. [2] Varadhan and Roland, "Simple and Globally Convergent Methods for Accelerating
+       the Convergence of Any EM Algorithm", Scandinavian Journal of Statistics, 2008.
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
     cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
@@ -891,7 +914,7 @@ def infer_zero_order(
     d.counts = work + 2 * stride
     d.taken = d.counts + longest + CHUNK
     d.scales = d.taken + longest + CHUNK
-    d.units, d.again = &units[0], &again[0]
+    d.units, d.again, d.prior_seen = &units[0], &again[0], 0.0
     s.tile, s.room = NULL, 0
     try:
         with nogil:

@@ -1,5 +1,6 @@
 """The collapsed document step against its slow twin, on random and on nasty input."""
 
+from functools import partial
 from itertools import pairwise, product
 
 import numpy as np
@@ -441,6 +442,30 @@ def test_the_twin_to_zero_order_tells_what_is_taken_out(wrong, seed):
     check_zero_order(*given)
     with pytest.raises(AssertionError, match="Not equal"):
         check_zero_order(*given, mixed=wrong)
+
+
+def test_the_twin_to_zero_order_tells_what_is_extrapolated(seed):
+    given = fixed([seed, 28], 12, 60, 9)
+    check_zero_order(*given)
+    with pytest.raises(AssertionError, match="Not equal"):
+        check_zero_order(*given, mixed={"furthest": 1.0})
+
+
+@pytest.mark.parametrize("n_topics", [5, 40])
+def test_extrapolation_leads_nearer_to_the_fixed_point(n_topics, seed):
+    counts, phi, prior = fixed([seed, 29, n_topics], 16, 60, n_topics, length=100.0)
+    given, end = (counts, phi, prior), {"max_iter": 400, "tol": 0.0}
+
+    def plain(max_iter):
+        step = partial(reference.zero_order_step, active=0.1, tol=0.0, furthest=1.0)
+        return np.array([step(row, phi, prior, max_iter=max_iter)[0] for row in counts])
+
+    limit = plain(400)
+    assert np.abs(count_fixed(*given, active=0.1, **end) - limit).sum() < (
+        1e-2 * counts.sum()
+    )
+    after = count_fixed(*given, active=0.1, max_iter=10, tol=0.0)
+    assert np.abs(after - limit).sum() < 0.9 * np.abs(plain(10) - limit).sum()
 
 
 def test_the_twin_to_zero_order_tells_when_topics_leave(seed, monkeypatch):

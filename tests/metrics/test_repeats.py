@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 
 from reference import hdp_collapsed as reference
 from reference import restaurant
+from reference.held_out import SCORE
 from skbnp.inference.executor import Executor
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 from skbnp.models.hdp.burstiness import (
@@ -101,7 +102,7 @@ def test_probabilities_are_those_of_the_formula(discount, seed):
     repeats = reference.Repeats(discount, 12.0, rest)
     for doc, counts in enumerate(X.toarray()):
         tokens, margin, t, _ = reference.zero_order_step(
-            counts, word_topic, prior, 0.1, 10, 0.01, repeats=repeats
+            counts, word_topic, prior, 0.1, **SCORE, repeats=repeats
         )
         if margin < 0.05:
             continue

@@ -15,6 +15,8 @@
 /* Words at a time. A tile holds chunk by chunk, and topic by topic in each: what one
    pass reads is in one place. */
 #define CHUNK (4 * LANES)
+/* Longest extrapolation, in iterations. */
+#define FURTHEST 8.0f
 
 /* (G - a) / N, with G the geometric mean of a + n for n ~ Poisson(N), taking n for its
    mean where it is not zero: with q = 1 - exp(-N), G = a exp(q log(1 + N / (q a))). */
@@ -58,6 +60,35 @@ SKBNP_INLINE float fold_sums(ptrdiff_t n_used, const float *lanes, float *tokens
         tokens[a] = sum;
     }
     return change;
+}
+
+/* Tokens after two iterations, carried on by scheme S3 of Varadhan and Roland (2008),
+   "Simple and globally convergent methods for accelerating the convergence of any EM
+   algorithm": with r and v the first and second differences, x + 2 a r + a^2 v where
+   a = |r| / |v|, if that is further, and at most FURTHEST. No topic loses more than
+   three quarters of its tokens, and their sum stays. */
+SKBNP_INLINE void extrapolate(ptrdiff_t n_used, const float *first, const float *second,
+                              float *tokens)
+{
+    double steps = 0.0, turns = 0.0, before = 0.0, after = 0.0;
+    float far = FURTHEST;
+    for (ptrdiff_t a = 0; a < n_used; a++) {
+        double r = second[a] - first[a], v = (tokens[a] - second[a]) - r;
+        steps += r * r;
+        turns += v * v;
+        before += tokens[a];
+    }
+    if (steps <= turns)
+        return;
+    if (steps < FURTHEST * FURTHEST * turns)
+        far = (float)sqrt(steps / turns);
+    for (ptrdiff_t a = 0; a < n_used; a++) {
+        float r = second[a] - first[a], v = (tokens[a] - second[a]) - r;
+        tokens[a] = at_least(0.25f * tokens[a], first[a] + far * (2.0f * r + far * v));
+        after += tokens[a];
+    }
+    for (ptrdiff_t a = 0; a < n_used; a++)
+        tokens[a] *= (float)(before / after);
 }
 
 /* Make the responsibilities of a chunk sum to one, and add n_w r_wk to the topics. */
@@ -151,20 +182,16 @@ SKBNP_INLINE void update_fixed_chunk(ptrdiff_t n_used,
                                      float *shares, float *scales)
 {
     Lanes norms[4] = {lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f), lanes_of(0.0f)};
-    Lanes scale[4], n[4];
-    for (int j = 0; j < 4; j++) {
-        scale[j] = lanes_load(scales + j * LANES);
-        n[j] = lanes_load(taken + j * LANES);
-    }
+    Lanes own[4]; /* what a share of one takes out */
+    for (int j = 0; j < 4; j++)
+        own[j] = lanes_mul(lanes_load(taken + j * LANES), lanes_load(scales + j * LANES));
     for (ptrdiff_t a = 0; a < n_used; a++) {
-        Lanes tokens = lanes_of(CERTAIN * all_tokens[a]);
-        Lanes start = lanes_of(at_least(SMALLEST_FLOAT_WEIGHT, prior[a]));
+        float least = at_least(SMALLEST_FLOAT_WEIGHT, prior[a]);
+        Lanes all = lanes_of(CERTAIN * all_tokens[a] + least), start = lanes_of(least);
         for (int j = 0; j < 4; j++) {
             ptrdiff_t at = a * CHUNK + j * LANES;
             Lanes share = lanes_load(shares + at), weight = lanes_load(tile + at);
-            share = lanes_mul(n[j], lanes_mul(scale[j], share));
-            share = lanes_sub(tokens, share);
-            share = lanes_add(lanes_max(share, lanes_of(0.0f)), start);
+            share = lanes_max(lanes_sub(all, lanes_mul(own[j], share)), start);
             share = lanes_mul(share, weight);
             lanes_store(shares + at, share);
             norms[j] = lanes_add(norms[j], share);
@@ -179,7 +206,7 @@ SKBNP_INLINE void sum_fixed_chunk(ptrdiff_t n_used, const float *counts,
                                   const float *shares, const float *scales,
                                   float *lanes)
 {
-    Lanes scale[4], n[4];
+    Lanes scale[4], n[4]; /* the product of both may leave the range */
     for (int j = 0; j < 4; j++) {
         scale[j] = lanes_load(scales + j * LANES);
         n[j] = lanes_load(counts + j * LANES);

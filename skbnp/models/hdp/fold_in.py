@@ -6,10 +6,10 @@ By the zero-order collapsed step (CVB0) of Asuncion et al. (2009),
     N_jk = sum_w n_jw r_jwk,
 
 over the topics that a document uses, and for a few iterations, as in learning, or as
-long as is asked for. It is mostly nearer to posterior means than mean field, where
-exp(psi(a)) ~ exp(-1 / a) of a topic of small prior a is next to nothing; not where
-topics share most words, or documents repeat few words, where more iterations are
-needed.
+long as is asked for; counts are extrapolated between iterations (see the kernel). It is
+mostly nearer to posterior means than mean field, where exp(psi(a)) ~ exp(-1 / a) of a
+topic of small prior a is next to nothing; not where topics share most words, or
+documents repeat few words, where more iterations are needed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,6 @@ from skbnp.inference.posterior import Posterior
 from skbnp.kernels._collapsed import infer_zero_order
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import (
-    MAX_ITER,
     TOL,
     DocumentTopics,
     doc_topic_matrix,
@@ -56,8 +55,9 @@ Array = NDArray[np.float64]
 
 #: Tokens of a topic in use: a few more topics than learning needs.
 ACTIVE = 0.1
-#: When the iteration of a document ends: as in learning.
-SHORT_STOP = LocalStop(MAX_ITER, TOL)
+#: When the iteration of a document ends: as in learning, whose ten iterations come no
+#: further than six that are extrapolated.
+SHORT_STOP = LocalStop(6, TOL)
 #: A fold-in by mean field ends at this mean change per token, or after so many steps.
 MEAN_FIELD_TOL, MEAN_FIELD_MAX_ITER = 1e-3, 100
 #: Iterations before, with mean weights of topics: no word would ever find those of

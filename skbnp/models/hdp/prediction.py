@@ -27,9 +27,12 @@ class OrderedTopics:
     columns: NDArray[np.intp]  # (K,)
     doc_prior: Array  # (K + 1,)
 
-    def word_topic(self, words: NDArray[np.intp]) -> Array:
-        """phi_kw of some words, (n_words, K)."""
-        return np.take(self.topics[words], self.columns, axis=1)
+    @property
+    def model_prior(self) -> Array:
+        """Prior of each topic in the order of the model, (K,)."""
+        prior = np.empty(len(self.columns))
+        prior[self.columns] = self.doc_prior[:-1]
+        return prior
 
 
 #: Topics of a model, with all that prediction needs.
@@ -82,9 +85,10 @@ class MixturePredictor:
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> sp.csr_array:
         """Infer the expected tokens of topics in documents, (n_docs, K)."""
-        words, prior = np.unique(X.indices), sample.doc_prior[:-1]
-        topics = sample.word_topic(words)
-        return fold_in(topics, prior, X[:, words], executor)
+        counts = fold_in(*_given(sample, X), executor)
+        if isinstance(sample, OrderedTopics):
+            counts = counts[:, sample.columns]
+        return counts
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
@@ -94,18 +98,18 @@ class MixturePredictor:
         Topics that are not represented predict each word alike.
         """
         n_words, rows = X_held.shape[1], rows_of(X_held.indptr)
-        words, at = np.unique(X_held.indices, return_inverse=True)
-        shape = X_held.shape[0], len(words)
-        held_out = sp.csr_array((X_held.data, at.ravel(), X_held.indptr), shape)
-        probability = np.zeros(held_out.nnz)
+        probability = np.zeros(X_held.nnz)
         for sample in self.samples:
             burstiness = self._burstiness(sample, X_observed, executor)
-            rest, topics = sample.doc_prior[-1], sample.word_topic(words)
+            topics, prior, held_out = _given(sample, X_held)
+            rest = sample.doc_prior[-1]
             if burstiness is None:
-                theta = self.infer(sample, X_observed, executor)
+                doc_topic = fold_in(*_given(sample, X_observed), executor)
             else:
                 seated = self._seat(sample, X_observed, burstiness, executor)
-                theta = seated.doc_topic.toarray() + sample.doc_prior[:-1]
+                doc_topic = seated.doc_topic
+            theta = doc_topic.toarray()
+            theta += prior
             mixed = mix(theta, topics, held_out) + rest / n_words
             mixed /= (theta.sum(axis=1) + rest)[rows]
             if burstiness is not None:
@@ -115,7 +119,7 @@ class MixturePredictor:
         # Rounding must not make a certain word more than certain.
         probability = np.minimum(probability / len(self.samples), 1.0)
         with np.errstate(divide="ignore"):
-            return (held_out.data * np.log(probability)).sum()
+            return (X_held.data * np.log(probability)).sum()
 
     def _seat(
         self,
@@ -124,11 +128,10 @@ class MixturePredictor:
         burstiness: Burstiness,
         executor: Executor,
     ) -> Seated:
-        """Infer tables of topics and words."""
-        words, prior = np.unique(X.indices), sample.doc_prior
-        topics, counts = sample.word_topic(words), sp.csr_array(X[:, words])
+        """Infer tables of topics, in the order of `_given`, and of words."""
+        (topics, prior, counts), rest = _given(sample, X), sample.doc_prior[-1]
         return fold_in_tables(
-            topics, prior[:-1], prior[-1], counts, burstiness, executor, X.shape[1]
+            topics, prior, rest, counts, burstiness, executor, X.shape[1]
         )
 
     def _burstiness(
@@ -146,6 +149,20 @@ class MixturePredictor:
         return learn_burstiness(
             some, lambda b: self._seat(sample, some, b, executor)[1:]
         )
+
+
+def _given(
+    sample: Sample, X: sp.csr_array
+) -> tuple[Array | MeanTopics, Array, sp.csr_array]:
+    """Topics, their priors, (K,), and counts of documents, with words in one order.
+
+    Those of a posterior stay in its table; of others the words of `X` are read.
+    """
+    if isinstance(sample, OrderedTopics):
+        return sample.topics, sample.model_prior, X
+    words, at = np.unique(X.indices, return_inverse=True)
+    counts = sp.csr_array((X.data, at.ravel(), X.indptr), (X.shape[0], len(words)))
+    return sample.word_topic(words), sample.doc_prior[:-1], counts
 
 
 def _with_rest(doc_prior: Array, n_topics: int) -> Array:
