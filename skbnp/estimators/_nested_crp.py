@@ -11,7 +11,11 @@ from numpy.typing import ArrayLike
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.tree_moves import TreeMoves
-from skbnp.components.tree_sticks import LevelPriors, stick_parameters
+from skbnp.components.tree_sticks import (
+    LevelPriors,
+    log_mean_stubs,
+    stick_parameters,
+)
 from skbnp.estimators._base import are_in_use, drop_empty
 from skbnp.estimators._saved import (
     LARGE,
@@ -510,7 +514,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _predictor(self) -> PathPredictor:
         check_is_fitted(self)
         priors = self._posterior.model.priors
-        tree = path_globals(self._posterior.state, priors)
+        tree = path_globals(self._posterior.state, priors, is_mean=True)
         stop, family = self._local_stop(), self.local_family
         return PathPredictor([tree], stop, family, priors.seen)
 
@@ -570,10 +574,5 @@ def _compact(posterior: Posterior, counts: sp.csr_array) -> sp.csr_array:
 
 def _passing(topics: TopicTree, priors: LevelPriors) -> np.ndarray:
     """Probability that a path passes each node, by mean sticks."""
-    a, b = stick_parameters(topics.tree, topics.stub_masses, priors.concentration)
-    share, left = np.ones(len(a)), np.ones(len(a))
-    for place, above in enumerate(topics.tree.parent.tolist()):
-        if place:
-            share[place] = share[above] * left[above] * a[place] / (a[place] + b[place])
-            left[above] *= b[place] / (a[place] + b[place])
-    return share
+    sticks = stick_parameters(topics.tree, topics.stub_masses, priors.concentration)
+    return np.exp(log_mean_stubs(topics.tree, *sticks, priors.n_levels)[0])
