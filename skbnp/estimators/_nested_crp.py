@@ -89,7 +89,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         Concentration of the children of a node (gamma), in [1e-100, 1e10].
     level_prior : float or array-like of shape (max_depth,), default=1.0
         Dirichlet parameter of proportions of levels (alpha), each in [1e-100, 1e10],
-        the root first, in words of a document. Where priors are learned, ratios stay.
+        the root first, in words of a document. Where priors are learned, a first value.
     topic_word_prior : float or array-like of shape (max_depth,), default=0.3
         Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10]. Smaller
         values make more and more specific topics, and larger trees.
@@ -107,7 +107,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     init : {"auto", "agglomerative", "gibbs", "sequential"} or fitted \
             GibbsNestedCRP, default="auto"
         Where the tree starts, by 1,500 random documents at the most. "auto", "gibbs":
-        the collapsed sampler, 50 sweeps after its own start. "agglomerative": clusters
+        the collapsed sampler, 200 sweeps after its own start. "agglomerative": clusters
         of documents, joined to groups; slow. "sequential": documents one by one. A
         fitted sampler gives its sample with the highest log joint; wrap it in
         `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.

@@ -84,7 +84,8 @@ class TreeEdits(EditMoves[Context, Proposal]):
     ) -> int:
         """Try moves of each kind; return how many the bound has accepted."""
         for leaf in learner.posterior.state.idle_leaves(LEAST_MASS):
-            self.rejections.forget(("prune", leaf))
+            for key in (("prune",), ("prune", leaf)):
+                self.rejections.forget(key)
         n_accepted = 0
         for kind in kinds_of(self.moves):
             if kind.grows and n_accepted >= SHRINKING:
