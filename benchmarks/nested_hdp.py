@@ -74,7 +74,7 @@ def agreements(branches):
 
 
 def hlda(train, test, seed, n_sweeps):
-    """Best score over etas, and the processor time of one of them."""
+    """Best score over etas, its eta and processor time, and nodes of each level."""
     from hlda import HLDA
 
     results = []
@@ -84,8 +84,10 @@ def hlda(train, test, seed, n_sweeps):
         _, seconds = common.cpu_seconds(
             lambda peer=peer: peer.model.train(n_sweeps, workers=1)
         )
-        score = common.TreeSamples([peer.sample()]).score(test)
-        results.append((float(score), eta, seconds))
+        sample = peer.sample()
+        score = common.TreeSamples([sample]).score(test)
+        nodes = np.bincount(sample.depth, minlength=3).tolist()
+        results.append((float(score), eta, seconds, nodes))
     return max(results)
 
 
@@ -99,7 +101,7 @@ def measure(name, seeds, n_sweeps):
         nested = NestedHDP(init=FrozenEstimator(flat), random_state=seed)
         seconds = common.cpu_seconds(lambda nested=nested: nested.fit(train))[1]
         if not rows:
-            peer, eta, peer_seconds = hlda(train, test, seed, n_sweeps)
+            peer, eta, peer_seconds, _ = hlda(train, test, seed, n_sweeps)
             small = NestedHDP(max_components=40, random_state=seed).fit(train)
             small_score = small.score(test, repeats=False)
         tree, weights = nested.tree_, nested.topic_weights_

@@ -15,8 +15,8 @@ from skbnp.trees import Tree
 __all__ = [
     "LevelPriors",
     "expected_log_sticks",
-    "log_breaks",
     "log_geometric_sum",
+    "log_mean_stubs",
     "log_path_evidence",
     "log_stick_evidence",
     "log_stub_priors",
@@ -111,13 +111,22 @@ def log_stub_priors(
 
     Each level below a stub is one geometric series.
     """
-    to_here, passed_all = log_breaks(tree, *expected_log_sticks(a, b))
+    to_here, passed_all = _log_breaks(tree, *expected_log_sticks(a, b))
     missing = n_levels - 1 - tree.depth
     below = passed_all + missing * log_geometric_sum(concentration)
     return to_here + np.where(missing > 0, below, 0.0)
 
 
-def log_breaks(tree: Tree, log_stay: Array, log_pass: Array) -> tuple[Array, Array]:
+def log_mean_stubs(
+    tree: Tree, a: Array, b: Array, n_levels: int
+) -> tuple[Array, Array]:
+    """Logs of the probabilities to pass a node and to take its stub, by mean sticks."""
+    log_stay, log_pass = np.log(a) - np.log(a + b), np.log(b) - np.log(a + b)
+    passing, left = _log_breaks(tree, log_stay, log_pass)
+    return passing, passing + np.where(tree.depth < n_levels - 1, left, 0.0)
+
+
+def _log_breaks(tree: Tree, log_stay: Array, log_pass: Array) -> tuple[Array, Array]:
     """Sums of the logarithms of sticks: to each node, and past all of its children."""
     own, passed_all = np.zeros((2, len(tree)))
     for place in range(1, len(tree)):  # earlier siblings come first

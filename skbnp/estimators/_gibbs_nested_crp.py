@@ -68,19 +68,19 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         Concentration of the children of a node (gamma), in [1e-100, 1e10].
     level_prior : float or array-like of shape (max_depth,), default=1.0
         Dirichlet parameter of proportions of levels (alpha), each in [1e-100, 1e10],
-        the root first, in words of a document. Where priors are learned, ratios stay.
+        the root first, in words of a document. Where priors are learned, a first value.
     topic_word_prior : float or array-like of shape (max_depth,), default=0.3
         Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10]. Smaller
         values make more and more specific topics, and larger trees.
     learn_priors : bool or "concentrations", default="concentrations"
-        Whether to draw the concentration of children, the mean of `level_prior` and the
-        topic prior of each level in every sweep (True), all but the topic priors, which
-        in text become so small that a leaf has few documents, or nothing (False).
+        Whether to draw the concentration of children, the level prior and the topic
+        prior of each level in every sweep (True), all but the topic priors, which in
+        text become so small that a leaf has few documents, or nothing (False).
     child_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma prior of `child_concentration`, both > 0.
     init : fitted topic tree, "sequential" or None, default=None
         Where chains start. None: on the best of many trees over the same leaves, one
-        path for all among them, by the probability of each of up to 1,000 documents
+        path for all among them, by the probability of each of up to 600 documents
         given all others. "sequential": documents take a path one after the other. A
         fitted tree: each document starts on its `decision_path`. Wrap it in
         `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.

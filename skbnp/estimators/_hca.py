@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from skbnp.components.tree_moves import TreeMoves
-from skbnp.components.tree_sticks import stick_parameters
+from skbnp.components.tree_sticks import log_mean_stubs, stick_parameters
 from skbnp.estimators._saved import (
     LARGE,
     LARGE_SQUARE,
@@ -937,11 +937,5 @@ def _signs(loadings: np.ndarray) -> np.ndarray:
 
 def _passing(model: Model, state) -> np.ndarray:
     """Probability that a path passes each node, by mean sticks."""
-    tree = state.tree
-    a, b = stick_parameters(tree, state.stub_masses, model.concentration)
-    share, left = np.ones(len(a)), np.ones(len(a))
-    for place, above in enumerate(tree.parent.tolist()):
-        if place:
-            share[place] = share[above] * left[above] * a[place] / (a[place] + b[place])
-            left[above] *= b[place] / (a[place] + b[place])
-    return share
+    sticks = stick_parameters(state.tree, state.stub_masses, model.concentration)
+    return np.exp(log_mean_stubs(state.tree, *sticks, model.n_levels)[0])

@@ -11,7 +11,11 @@ from numpy.typing import ArrayLike
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.tree_moves import TreeMoves
-from skbnp.components.tree_sticks import LevelPriors, stick_parameters
+from skbnp.components.tree_sticks import (
+    LevelPriors,
+    log_mean_stubs,
+    stick_parameters,
+)
 from skbnp.estimators._base import are_in_use, drop_empty
 from skbnp.estimators._saved import (
     LARGE,
@@ -85,7 +89,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         Concentration of the children of a node (gamma), in [1e-100, 1e10].
     level_prior : float or array-like of shape (max_depth,), default=1.0
         Dirichlet parameter of proportions of levels (alpha), each in [1e-100, 1e10],
-        the root first, in words of a document. Where priors are learned, ratios stay.
+        the root first, in words of a document. Where priors are learned, a first value.
     topic_word_prior : float or array-like of shape (max_depth,), default=0.3
         Dirichlet parameter of topics over terms (eta), each in [1e-100, 1e10]. Smaller
         values make more and more specific topics, and larger trees.
@@ -103,7 +107,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     init : {"auto", "agglomerative", "gibbs", "sequential"} or fitted \
             GibbsNestedCRP, default="auto"
         Where the tree starts, by 1,500 random documents at the most. "auto", "gibbs":
-        the collapsed sampler, 50 sweeps after its own start. "agglomerative": clusters
+        the collapsed sampler, 200 sweeps after its own start. "agglomerative": clusters
         of documents, joined to groups; slow. "sequential": documents one by one. A
         fitted sampler gives its sample with the highest log joint; wrap it in
         `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
@@ -510,7 +514,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _predictor(self) -> PathPredictor:
         check_is_fitted(self)
         priors = self._posterior.model.priors
-        tree = path_globals(self._posterior.state, priors)
+        tree = path_globals(self._posterior.state, priors, is_mean=True)
         stop, family = self._local_stop(), self.local_family
         return PathPredictor([tree], stop, family, priors.seen)
 
@@ -570,10 +574,5 @@ def _compact(posterior: Posterior, counts: sp.csr_array) -> sp.csr_array:
 
 def _passing(topics: TopicTree, priors: LevelPriors) -> np.ndarray:
     """Probability that a path passes each node, by mean sticks."""
-    a, b = stick_parameters(topics.tree, topics.stub_masses, priors.concentration)
-    share, left = np.ones(len(a)), np.ones(len(a))
-    for place, above in enumerate(topics.tree.parent.tolist()):
-        if place:
-            share[place] = share[above] * left[above] * a[place] / (a[place] + b[place])
-            left[above] *= b[place] / (a[place] + b[place])
-    return share
+    sticks = stick_parameters(topics.tree, topics.stub_masses, priors.concentration)
+    return np.exp(log_mean_stubs(topics.tree, *sticks, priors.n_levels)[0])

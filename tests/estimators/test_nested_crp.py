@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import logsumexp, psi
+from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
@@ -807,18 +807,21 @@ def test_search_over_raw_text_predicts_by_paths():
 
 
 def transcribed_score(model, X_seen, X):
-    """Equation (8): paths share their tokens, levels are means, topics are means."""
+    """Equation (8): paths share their tokens; levels, topics and sticks are means."""
     topics, priors = model._posterior.state, model._posterior.model.priors
-    given = path_globals(topics, priors)
-    logs = psi(model.components_) - psi(model.components_.sum(axis=1))[:, None]
+    given = path_globals(topics, priors, is_mean=True)
+    # What leaves the tree at a node: what its children lack to its weight.
+    tree, stubs = model.tree_, model.tree_.weight.copy()
+    np.subtract.at(stubs, tree.parent[1:], tree.weight[1:])
+    logs = np.log(model.topic_word_distr_)
     total = 0.0
     for seen, row in zip(X_seen.toarray(), X.toarray(), strict=True):
         result = conditional_step(
             seen,
             logs.T,
-            psi(priors.topic_prior) - psi(80 * priors.topic_prior),
+            np.full(3, -np.log(80)),
             given.stub_nodes,
-            given.log_prior,
+            np.log(stubs),
             priors.level_prior,
             1000,
             1e-9,

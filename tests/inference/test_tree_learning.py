@@ -403,6 +403,23 @@ def test_rejected_moves_wait(seed):
     assert len(pairs) >= 3
 
 
+def test_kind_waits_where_all_its_trials_are_rejected(seed, monkeypatch):
+    X, _ = planted(np.random.default_rng(seed))
+    topics = topics_like(PLANTED, {node: [node] for node in range(7)}, X.shape[1])
+    for accepts, turns in ((False, [0, 4]), (True, [0, 1, 2, 3, 4, 5])):
+        one, tried = learner_of(X, topics, kind=Learner), []
+        one.moves = edits_of(one, TreeMoves(max_tries=1))
+
+        def attempt(learner, proposal, least=None, tried=tried, accepts=accepts):
+            tried.append((learner.n_passes - 1, proposal.kind))
+            return accepts
+
+        one.moves.attempt = attempt
+        only(monkeypatch, "merge")
+        passes(one, 6)
+        assert [n for n, _ in tried] == turns
+
+
 def test_leaves_that_documents_left_do_not_wait(seed, monkeypatch):
     """A rejected prune waits, unless hardly anything is there any more."""
     rng = np.random.default_rng(seed)

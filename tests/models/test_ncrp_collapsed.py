@@ -373,10 +373,9 @@ def test_tree_has_the_nodes_that_documents_walk(seed):
 # -- Geweke's test ---------------------------------------------------------------------
 
 LENGTHS = (3, 4, 2, 5, 1, 3)
-#: Of all hyperparameters, and the ratios of level priors.
+#: Of all hyperparameters.
 PRIORS = (4.0, 3.0), (6.0, 8.0), True, (5.0, 4.0)
 LEARN = NestedPriors(True, True, *PRIORS)
-SHAPE = np.array(ALPHA) / np.mean(ALPHA)
 
 
 @dataclass
@@ -394,7 +393,7 @@ class SamplerState:
     def draw(cls, rng):
         gamma = rng.gamma(4.0, 1.0 / 3.0)
         eta = rng.gamma(6.0, 1.0 / 8.0, size=3)
-        alpha = rng.gamma(5.0, 1.0 / 4.0) * SHAPE
+        alpha = 3.0 * rng.gamma(5.0, 1.0 / 4.0) * rng.dirichlet(np.full(3, 10.0))
         through, paths, levels = {}, [], []
         for length in LENGTHS:
             path = (0,)
@@ -454,7 +453,9 @@ def statistics(sampler_state):
         "eta 2": sampler_state.eta[2],
         "eta 2^2": sampler_state.eta[2] ** 2,
         "alpha": sampler_state.alpha.sum(),
-        "log alpha": np.log(sampler_state.alpha[0]),
+        "log alpha 0": np.log(sampler_state.alpha[0]),
+        "log alpha 2": np.log(sampler_state.alpha[2]),
+        "alpha 0 by alpha 2": sampler_state.alpha[0] * sampler_state.alpha[2],
         "log eta 1": np.log(sampler_state.eta[1]),
         "eta 0 by eta 2": sampler_state.eta[0] * sampler_state.eta[2],
         "log joint": log_p,
@@ -586,13 +587,23 @@ class ForgetsLevels(NestedPriors):
     def resample(self, walks, rng):
         NestedPriors.resample(self, walks, rng)
         priors = walks.priors
-        mean = rng.gamma(5.0, 1.0 / 4.0)
-        walks.set_priors(replace(priors, level_prior=(mean + 0.3) * SHAPE))
+        alpha = 3.0 * rng.gamma(5.0, 1.0 / 4.0) * rng.dirichlet(np.full(3, 10.0))
+        walks.set_priors(replace(priors, level_prior=alpha + 0.3))
+
+
+class SharesLevelPrior(NestedPriors):
+    """Draws one level prior, that of the leaves, for all levels."""
+
+    def resample(self, walks, rng):
+        NestedPriors.resample(self, walks, rng)
+        same = np.full(3, walks.priors.level_prior[2])
+        walks.set_priors(replace(walks.priors, level_prior=same))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "bug", [CountsLeavesAsRestaurants, SharesTopicPrior, ForgetsLevels]
+    "bug",
+    [CountsLeavesAsRestaurants, SharesTopicPrior, ForgetsLevels, SharesLevelPrior],
 )
 def test_geweke_finds_planted_bugs(bug):
     wrong = bug(True, True, *PRIORS)

@@ -39,6 +39,25 @@ def test_planted_tree_is_found(seed):
     assert adjusted_rand_score(corpus.path[:, 1], walks.path[:, 1]) < 0.95
 
 
+@pytest.mark.parametrize("shape", [(10.0, 4.0, 2.0), (2.0, 4.0, 10.0)])
+def test_level_priors_are_learned_one_by_one(shape, seed):
+    corpus = make_tree(300, level_prior=shape, random_state=4)
+    rng, tokens = np.random.default_rng(seed), tokens_of(corpus.data)
+    node = [np.unique(column, return_inverse=True)[1] for column in corpus.path.T]
+    # Levels by the true topics, without a hint of the shares.
+    likely = corpus.topic_word_distr[corpus.path[tokens.doc], tokens.words[:, None]]
+    limits = np.cumsum(likely, axis=1) / likely.sum(axis=1, keepdims=True)
+    level = (rng.random((len(tokens), 1)) > limits[:, :-1]).sum(axis=1)
+    paths = Paths(np.array(node).T.astype(np.int32), level.astype(np.uint8))
+    walks = Walks(tokens, priors_of(3, 0.05), paths)
+    for _ in range(30):
+        walks.sweep_levels(0, walks.n_docs, rng)
+        LEARN.resample(walks, rng)
+    learned = walks.priors.level_prior
+    expected = np.array(shape) / sum(shape)
+    np.testing.assert_allclose(learned / learned.sum(), expected, atol=0.1)
+
+
 def test_documents_of_one_topic_have_one_path(seed):
     rng = np.random.default_rng(seed)
     X = rng.multinomial(60, rng.dirichlet(np.full(60, 0.5)), size=200)

@@ -15,6 +15,7 @@ from reference import nested_crp as collapsed
 from skbnp.components.tree_sticks import (
     LevelPriors,
     log_geometric_sum,
+    log_mean_stubs,
     log_path_evidence,
     log_stick_evidence,
     log_stub_priors,
@@ -126,6 +127,18 @@ def test_stub_priors_sum_over_all_their_paths(gamma, seed):
 )
 def test_the_geometric_series_has_known_values(gamma, value):
     assert_allclose(log_geometric_sum(gamma), value, atol=5e-5)
+
+
+def test_mean_stubs_share_what_passes_their_node(seed):
+    a, b = np.random.default_rng(seed).gamma(2.0, 2.0, size=(2, len(TREE))) + 0.1
+    passing, stubs = np.exp(log_mean_stubs(TREE, a, b, 3))
+    assert_allclose(TREE.accumulate(stubs), passing, rtol=1e-12)
+    assert_allclose(passing[0], 1.0)
+    children = np.flatnonzero(TREE.parent == 0)
+    assert_allclose(passing[children[0]], a[children[0]] / (a + b)[children[0]])
+    one = children[1]  # of what the first child has left
+    left = 1.0 - passing[children[0]]
+    assert_allclose(passing[one], left * a[one] / (a + b)[one])
 
 
 def test_sticks_count_what_passes_by(seed):

@@ -8,7 +8,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import psi
 
 from skbnp.components.tree_sticks import (
-    log_breaks,
+    log_mean_stubs,
     log_stub_priors,
     stick_parameters,
     stub_nodes,
@@ -68,10 +68,7 @@ def mean_paths(model: Priors, state: State) -> Paths:
     """
     tree, gamma = state.tree, model.concentration
     a, b = stick_parameters(tree, state.stub_masses, gamma)
-    log_stay, log_pass = np.log(a) - np.log(a + b), np.log(b) - np.log(a + b)
-    to_here, passed_all = log_breaks(tree, log_stay, log_pass)
-    inner = tree.depth < model.n_levels - 1
-    log_prior = to_here + np.where(inner, passed_all, 0.0)
+    _, log_prior = log_mean_stubs(tree, a, b, model.n_levels)
     nodes = stub_nodes(tree, model.n_levels)
     spreads = np.zeros(nodes.shape)
     nothing = np.zeros(len(nodes))

@@ -32,6 +32,7 @@ from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_no
 from skbnp.components.tree_sticks import (
     LevelPriors,
     expected_log_sticks,
+    log_mean_stubs,
     log_path_evidence,
     log_stick_evidence,
     log_stub_priors,
@@ -203,18 +204,26 @@ class PathGlobals:
         return psi(eta) - psi(n_words * eta)
 
 
-def path_globals(topics: TopicTree, priors: LevelPriors) -> PathGlobals:
-    """What documents see under the posterior."""
+def path_globals(
+    topics: TopicTree, priors: LevelPriors, *, is_mean: bool = False
+) -> PathGlobals:
+    """What documents see under the posterior, or at the means of topics and sticks.
+
+    The former is for documents that the posterior has learned from: its bound rises.
+    New documents are drawn from topics that are not known exactly, E[W] on average.
+    """
     tree, gamma, n_levels = topics.tree, priors.concentration, priors.n_levels
     a, b = stick_parameters(tree, topics.stub_masses, gamma)
     return PathGlobals(
         topics.word_counts,
         tree.depth,
         stub_nodes(tree, n_levels),
-        log_stub_priors(tree, a, b, gamma, n_levels),
+        log_mean_stubs(tree, a, b, n_levels)[1]
+        if is_mean
+        else log_stub_priors(tree, a, b, gamma, n_levels),
         priors.level_prior,
         priors.topic_prior,
-        is_mean=False,
+        is_mean=is_mean,
         n_unseen=priors.n_unseen,
     )
 

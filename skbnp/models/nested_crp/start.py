@@ -37,7 +37,7 @@ SHARE, MOST_EXCESS = 1.0 / 3.0, 5.0
 #: Tokens that the sampler visits; of larger corpora, a part of each count.
 MOST_TOKENS = 5e5
 #: Sweeps of the sampler from its start.
-N_SWEEPS = 50
+N_SWEEPS = 200
 
 
 def excess(counts: Array, above: Array | None) -> Array:

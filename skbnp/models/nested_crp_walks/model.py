@@ -32,6 +32,11 @@ Array = NDArray[np.float64]
 SPARE_NODES = 8
 #: Counts whose logarithms are looked up.
 COMMON_COUNTS = 1024
+#: Dirichlet parameter of the shares of levels in the sum of level priors. Without it, a
+#: level that texts have no use for would have no tokens, and branches would be free.
+LEVEL_SHARES = 10.0
+#: No density but that of the measure, d alpha.
+FLAT = (1.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,7 +394,7 @@ class NestedPriors:
     concentration: GammaPrior = (1.0, 1.0)
     topic: GammaPrior = (1.0, 1.0)  # of each level
     learn_level_prior: bool = False
-    level: GammaPrior = (1.0, 1.0)  # of their mean; ratios of levels stay
+    level: GammaPrior = (1.0, 1.0)  # of their mean
 
     def resample(self, walks: Walks, rng: np.random.Generator) -> None:
         """Draw what is learned given paths and levels."""
@@ -418,17 +423,19 @@ class NestedPriors:
                 eta[level] = draw_by_slice(float(eta[level]), evidence, self.topic, rng)
             priors = replace(priors, topic_prior=eta)
         if self.learn_level_prior and priors.n_levels > 1:
-            levels, lengths = walks.level_counts()
-            mean = float(priors.level_prior.mean())
-            shape = priors.level_prior / mean
+            (levels, lengths), alpha = walks.level_counts(), priors.level_prior.copy()
+            for level, counts in enumerate(levels):
 
-            def log_density(mean: float) -> float:
-                parts = zip(levels, (mean * shape).tolist(), strict=True)
-                own = sum(n.log_rising(alpha) for n, alpha in parts)
-                return own - lengths.log_rising(mean * len(shape))
+                def height(
+                    own: float, level: int = level, counts: Numbers = counts
+                ) -> float:
+                    alpha[level] = own
+                    result = counts.log_rising(own) - lengths.log_rising(alpha.sum())
+                    return result + self.log_level_density(alpha)
 
-            mean = draw_by_slice(mean, log_density, self.level, rng)
-            priors = replace(priors, level_prior=mean * shape)
+                own = draw_by_slice(float(alpha[level]), height, FLAT, rng)
+                alpha[level] = own
+            priors = replace(priors, level_prior=alpha)
         walks.set_priors(priors)
 
     def log_density(self, walks: Walks) -> float:
@@ -441,5 +448,13 @@ class NestedPriors:
                 log_gamma_density(eta, self.topic) for eta in priors.topic_prior
             )
         if self.learn_level_prior and priors.n_levels > 1:
-            total += log_gamma_density(float(priors.level_prior.mean()), self.level)
+            total += self.log_level_density(priors.level_prior)
         return total
+
+    def log_level_density(self, alpha: Array) -> float:
+        """Log density of level priors: of their mean, and Dirichlet of their shares."""
+        total, n_levels, c = float(alpha.sum()), len(alpha), LEVEL_SHARES
+        shares = gammaln(c * n_levels) - n_levels * gammaln(c)
+        shares += (c - 1.0) * np.log(alpha / total).sum()
+        mean = log_gamma_density(total / n_levels, self.level) - np.log(n_levels)
+        return float(mean + shares - (n_levels - 1.0) * np.log(total))

@@ -39,7 +39,7 @@ MOST_ROUNDS = 5
 #: Groups that are compared, and further ones by this factor.
 GROUPS, FURTHER = 8, 2.0
 #: Documents that trees are compared on, at most.
-MOST_DOCS = 1000
+MOST_DOCS = 600
 #: Levels whose numbers of nodes are compared; the others go evenly to the leaves.
 MOST_SEARCHED = 2
 #: Of a word's frequency below a node, the least share that a level may have.

@@ -22,6 +22,7 @@ from skbnp.inference.trials import (
     ROUNDING,
     EditMoves,
     Ids,
+    Kind,
     accept,
     follow,
 )
@@ -83,7 +84,8 @@ class TreeEdits(EditMoves[Context, Proposal]):
     ) -> int:
         """Try moves of each kind; return how many the bound has accepted."""
         for leaf in learner.posterior.state.idle_leaves(LEAST_MASS):
-            self.rejections.forget(("prune", leaf))
+            for key in (("prune",), ("prune", leaf)):
+                self.rejections.forget(key)
         n_accepted = 0
         for kind in kinds_of(self.moves):
             if kind.grows and n_accepted >= SHRINKING:
@@ -91,6 +93,27 @@ class TreeEdits(EditMoves[Context, Proposal]):
             for proposal in self.try_kind(learner, kind, context, monitor):
                 n_accepted += not (proposal.by_rule and proposal.kind == "birth")
         return n_accepted
+
+    def try_kind(
+        self,
+        learner: TreeLearner,
+        kind: Kind[Context, Proposal],
+        context: Context,
+        monitor: Monitor,
+    ) -> list[Proposal]:
+        """Try the candidates of a kind, which waits where all of them are rejected.
+
+        Once a tree has settled, trials would take ten times the time of a pass.
+        """
+        key, now = (kind.name,), learner.n_passes
+        if not self.rejections.is_over(key, now):
+            return []
+        accepted = super().try_kind(learner, kind, context, monitor)
+        if accepted:
+            self.rejections.forget(key)
+        elif not kind.by_rule:
+            self.rejections.add(key, now)
+        return accepted
 
     def _end_idle(self, learner: TreeLearner, context: Context) -> int:
         """End leaves that nobody would miss; return how many."""
