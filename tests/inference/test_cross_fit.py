@@ -69,6 +69,17 @@ def test_words_that_are_not_learned_from_judge_where_new_words_have_columns(seed
         assert (one.held_out.sum(axis=0)[unseen] > 0.0).any() is np.bool_(expected)
 
 
+def test_each_split_selects_its_columns_as_those_of_all_documents_were(seed):
+    X = titles(200, 3, np.random.default_rng(seed))
+    n_docs = np.bincount(X.indices, minlength=X.shape[1])
+    for fewest in (1, 2, 3):
+        selected = sp.csr_array(X[:, np.flatnonzero(n_docs >= fewest)])
+        for one in hold_out_each(selected, np.random.default_rng(seed)):
+            learned = np.bincount(one.train.X.indices, minlength=selected.shape[1])
+            assert learned[learned > 0].min() == fewest
+            assert learned[one.held_out.indices].min() >= fewest
+
+
 def test_few_tokens_and_enough():
     X = topic_counts(60, 12)
     assert has_few_tokens(X)
