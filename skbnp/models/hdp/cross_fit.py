@@ -11,7 +11,7 @@ words that columns without counts stand for: none where each column has counts, 
 then the words of `X` are all that a document can have. Columns of words that at least
 m documents have were often selected by these documents (`min_df`): a word of m of them
 is then likelier in a document that is held out than in a new one. So each split selects
-its columns alike: words that fewer than m of the other documents have are left out.
+its columns alike: words that a smaller share of its documents have are left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -86,9 +86,10 @@ def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
         rows = np.sort(np.delete(order, np.s_[place::n_splits]))
         whole, train = X[judges], X[rows]
         n_docs = np.bincount(train.indices, minlength=X.shape[1])
+        is_rare = n_docs < fewest * len(rows) / X.shape[0]
         weight = np.where(n_docs > 0, 1.0, unseen)
         for part in (whole, train):
-            part.data = part.data * np.where(n_docs < fewest, 0.0, weight)[part.indices]
+            part.data = part.data * np.where(is_rare, 0.0, weight)[part.indices]
             part.eliminate_zeros()
         folds = deal(whole, rng, fewest=0)
         assert folds is not None
