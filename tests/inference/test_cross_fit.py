@@ -83,8 +83,9 @@ def test_each_split_selects_its_columns_as_those_of_all_documents_were(seed):
 
 
 def test_words_of_all_documents_are_never_left_out(seed):
-    X = np.random.default_rng(seed).integers(1, 9, (200, 7))
-    for one in hold_out_each(sp.csr_array(X, dtype=float), np.random.default_rng(seed)):
+    rng = np.random.default_rng(seed)
+    X = sp.csr_array(rng.integers(1, 9, (200, 7)), dtype=float)
+    for one in hold_out_each(X, rng):
         assert (one.train.X != X[one.rows]).nnz == 0
 
 
