@@ -54,8 +54,8 @@ Array = NDArray[np.float64]
 FEWER_SPLITS = 3
 #: Of fewer documents nothing is held out.
 FEWEST_DOCS = 4 * FEWEST_JUDGES
-#: Splits of the documents, and of fewer than so many documents, where each is missed.
-N_SPLITS, MORE_SPLITS, FEW_DOCS = 5, 10, 100
+#: Splits of the documents: by five, topics of few documents are missed.
+N_SPLITS = 10
 #: Numbers of topics of fits that are compared, up to a third of the documents.
 NUMBERS = (1, 2, 4, 8, 16, 32, 64, 128)
 DOCS_PER_TOPIC = 3
@@ -77,9 +77,7 @@ def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
     order, held_out = rng.permutation(X.shape[0]), list[HeldOut]()
     if X.shape[0] < FEWEST_DOCS:
         return held_out
-    n_splits = MORE_SPLITS if X.shape[0] < FEW_DOCS else N_SPLITS
-    if X.sum() >= FEW_TOKENS:
-        n_splits = FEWER_SPLITS
+    n_splits = N_SPLITS if X.sum() < FEW_TOKENS else FEWER_SPLITS
     unseen, fewest = share_of_unseen(X), fewest_documents(X)
     for place in range(n_splits):
         judges = np.sort(order[place::n_splits])
