@@ -55,7 +55,8 @@ def test_each_document_judges_once_what_is_learned_from_all_others(n_docs, seed)
     left = [np.setdiff1d(np.arange(n_docs), one.rows) for one in splits]
     assert np.sort(np.concatenate(left)).tolist() == list(range(n_docs))
     for one, judges in zip(splits, left, strict=True):
-        assert (one.train.X != X[one.rows]).nnz == 0
+        columns = np.unique(one.train.X.indices)
+        assert (one.train.X[:, columns] != X[one.rows][:, columns]).nnz == 0
         whole = one.whole(one.first_parts)
         assert whole.sum() <= X[judges].sum()
 
@@ -71,6 +72,25 @@ def test_words_that_are_not_learned_from_judge_where_new_words_have_columns(seed
         assert (one.held_out.sum(axis=0)[unseen] > 0.0).any() is np.bool_(expected)
 
 
+def test_each_split_selects_its_columns_as_those_of_all_documents_were(seed):
+    X = titles(200, 3, np.random.default_rng(seed))
+    n_docs = np.bincount(X.indices, minlength=X.shape[1])
+    for fewest in (1, 2, 3):
+        selected = sp.csr_array(X[:, np.flatnonzero(n_docs >= fewest)])
+        for one in hold_out_each(selected, np.random.default_rng(seed)):
+            learned = np.bincount(one.train.X.indices, minlength=selected.shape[1])
+            share = len(one.rows) / selected.shape[0]
+            assert learned[learned > 0].min() >= fewest * share
+            assert learned[one.held_out.indices].min() >= fewest * share
+
+
+def test_words_of_all_documents_are_never_left_out(seed):
+    rng = np.random.default_rng(seed)
+    X = sp.csr_array(rng.integers(1, 9, (200, 7)), dtype=float)
+    for one in hold_out_each(X, rng):
+        assert (one.train.X != X[one.rows]).nnz == 0
+
+
 def test_few_tokens_and_enough():
     X = topic_counts(60, 12)
     assert has_few_tokens(X)
@@ -80,7 +100,7 @@ def test_few_tokens_and_enough():
     assert not has_few_tokens(ones)
     assert not has_few_tokens(sp.csr_array(np.ones((3000, 12))))
     assert len(hold_out_each(ones[:, :12], np.random.default_rng(0))) == 3
-    assert len(hold_out_each(ones[:, :8], np.random.default_rng(0))) == 5
+    assert len(hold_out_each(ones[:, :8], np.random.default_rng(0))) == 10
     assert hold_out_each(X[:19], np.random.default_rng(0)) == []
 
 

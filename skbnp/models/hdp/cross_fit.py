@@ -8,7 +8,10 @@ splits best. Sums over splits decide, with standard errors of paired differences
 
 Words of judges that have no counts in what is learned from count by the share of new
 words that columns without counts stand for: none where each column has counts, for
-then the words of `X` are all that a document can have.
+then the words of `X` are all that a document can have. Columns of words that at least
+m documents have were often selected by these documents (`min_df`): a word of m of them
+is then likelier in a document that is held out than in a new one. So each split selects
+its columns alike: words that a smaller share of its documents have are left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,8 +54,8 @@ Array = NDArray[np.float64]
 FEWER_SPLITS = 3
 #: Of fewer documents nothing is held out.
 FEWEST_DOCS = 4 * FEWEST_JUDGES
-#: Splits of the documents, and of fewer than so many documents, where each is missed.
-N_SPLITS, MORE_SPLITS, FEW_DOCS = 5, 10, 100
+#: Splits of the documents: by five, topics of few documents are missed.
+N_SPLITS = 10
 #: Numbers of topics of fits that are compared, up to a third of the documents.
 NUMBERS = (1, 2, 4, 8, 16, 32, 64, 128)
 DOCS_PER_TOPIC = 3
@@ -74,21 +77,28 @@ def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
     order, held_out = rng.permutation(X.shape[0]), list[HeldOut]()
     if X.shape[0] < FEWEST_DOCS:
         return held_out
-    n_splits = MORE_SPLITS if X.shape[0] < FEW_DOCS else N_SPLITS
-    if X.sum() >= FEW_TOKENS:
-        n_splits = FEWER_SPLITS
-    unseen = share_of_unseen(X)
+    n_splits = N_SPLITS if X.sum() < FEW_TOKENS else FEWER_SPLITS
+    unseen, fewest = share_of_unseen(X), fewest_documents(X)
     for place in range(n_splits):
         judges = np.sort(order[place::n_splits])
         rows = np.sort(np.delete(order, np.s_[place::n_splits]))
         whole, train = X[judges], X[rows]
-        is_seen = np.bincount(train.indices, minlength=X.shape[1]) > 0
-        whole.data = whole.data * np.where(is_seen[whole.indices], 1.0, unseen)
-        whole.eliminate_zeros()
+        n_docs = np.bincount(train.indices, minlength=X.shape[1])
+        is_rare = n_docs < fewest * len(rows) / X.shape[0]
+        weight = np.where(n_docs > 0, 1.0, unseen)
+        for part in (whole, train):
+            part.data = part.data * np.where(is_rare, 0.0, weight)[part.indices]
+            part.eliminate_zeros()
         folds = deal(whole, rng, fewest=0)
         assert folds is not None
-        held_out.append(HeldOut(Corpus(train), rows, *folds))
+        has_tokens = np.diff(train.indptr) > 0
+        held_out.append(HeldOut(Corpus(train[has_tokens]), rows[has_tokens], *folds))
     return held_out
+
+
+def fewest_documents(X: sp.csr_array) -> int:
+    """Return the least number of documents of a column, as `min_df` selects them."""
+    return int(np.bincount(X.indices, minlength=X.shape[1]).min())
 
 
 def share_of_unseen(X: sp.csr_array) -> float:
