@@ -23,6 +23,7 @@ from skbnp.inference.protocols import (
     StatisticsCache,
 )
 from skbnp.inference.schedules import Round, Schedule
+from skbnp.inference.steps import Steps, completed
 
 __all__ = ["Learner", "PassLearner", "StreamLearner", "learn"]
 
@@ -95,12 +96,17 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether it was exact, so that the bound can settle."""
+        return completed(self.steps(monitor))
+
+    def steps(self, monitor: Monitor) -> Steps[bool]:
+        """Make one pass, a step for each round, which costs its documents."""
         if self.corpus.n_docs == 0:
             self.n_passes += 1
             return True
         is_exact = self.cache.is_complete and not self.is_warming_up
         self.moves.begin_pass(self)
         for round in self.schedule.one_pass(self.n_passes):
+            yield round.n_docs
             self.learn_round(round, monitor)
         self.n_passes += 1
         self.cache.end_pass(self.posterior)

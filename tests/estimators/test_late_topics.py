@@ -13,10 +13,10 @@ import skbnp
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
+from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp import late_topics, reservoir
+from skbnp.models.hdp import late_topics, reservoir, stream_trials
 from skbnp.models.hdp.fold_in import score_documents
-from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.surprises import Proposal, Surprises
 
 N_TOPICS, N_LATE, BEGIN = 8, 2, 700
@@ -286,23 +286,42 @@ def test_documents_that_judge_stay_as_they_are(monkeypatch):
     assert all(judged)
 
 
-@pytest.mark.parametrize("size", [20, 100])
+@pytest.mark.parametrize("size", [20, 50])
 def test_what_a_call_spends_on_trials_is_bounded(size, monkeypatch):
-    """In visits of documents; one pass more than the bound at the most."""
-    spent, one_pass = [0.0], HeldOutTrials.one_pass
+    """In visits of documents, far fewer than a pass; one minibatch more at the most."""
+    spent, learn_round = [0.0], Learner.learn_round
 
-    def counted(self, monitor):
-        spent[-1] += self.held_out.train.n_docs
-        return one_pass(self, monitor)
+    def counted(self, round, monitor):
+        spent[-1] += round.n_docs if type(self) is Learner else 0.0
+        learn_round(self, round, monitor)
 
-    monkeypatch.setattr(HeldOutTrials, "one_pass", counted)
-    X, _ = plant(1200, seed=2, begin=0)
+    monkeypatch.setattr(Learner, "learn_round", counted)
+    monkeypatch.setattr(stream_trials, "LEAST_VISITS", 5.0)
+    monkeypatch.setattr(stream_trials, "MORE_VISITS", 0.0)
+    X, _ = plant(800, seed=2, begin=0)
     hdp = HDP(2, random_state=0)
     for begin in range(0, X.shape[0], size):
         spent.append(0.0)
         hdp.partial_fit(X[begin : begin + size])
-    assert max(spent) <= max(reservoir.VISITS_OF_CALL * size, X.shape[0])
-    assert sum(spent) > 2 * max(spent)
+    assert max(spent) <= max(5 * size, 128)
+    assert sum(spent) > 4 * max(spent) > 0
+
+
+def test_later_calls_learn_documents_that_trials_have_missed(monkeypatch, tmp_path):
+    """Each once, some in each call; files hold those that are left."""
+    monkeypatch.setattr(stream_trials, "LEAST_VISITS", 100.0)
+    monkeypatch.setattr(stream_trials, "MORE_VISITS", 0.0)
+    X, _ = plant(560, seed=2, begin=0)
+    hdp = learn(HDP(5, random_state=0), X[:240], 240)
+    hdp._posterior.missed, n_left, n_seen = X[240:550], [], hdp._posterior.n_seen
+    for row in range(550, 554):
+        hdp.partial_fit(X[[row]])
+        skbnp.save(hdp, tmp_path / "hdp.skbnp")
+        hdp = skbnp.load(tmp_path / "hdp.skbnp")
+        missed = hdp._posterior.missed
+        n_left.append(0 if missed is None else missed.shape[0])
+    assert n_left == [210, 110, 10, 0]
+    assert 310 <= hdp._posterior.n_seen - n_seen <= 314  # but for judges
 
 
 def paused():
@@ -311,6 +330,21 @@ def paused():
     hdp = learn(HDP(2, random_state=0), X[:260], 20)
     assert hdp._posterior.trials is not None
     return hdp, X[260:]
+
+
+def test_a_stream_that_is_copied_after_each_call_has_the_same_bits():
+    """Trials that are put aside in the midst of a pass take its steps again."""
+    X, _ = plant(420, seed=3, begin=0)
+    hdp, other, n_steps = HDP(2, random_state=0), HDP(2, random_state=0), []
+    for begin in range(0, X.shape[0], 20):
+        other = pickle.loads(pickle.dumps(other))
+        for each in (hdp, other):
+            each.partial_fit(X[begin : begin + 20])
+        trials = hdp._posterior.trials
+        n_steps.append(0 if trials is None else trials.n_steps)
+    assert np.count_nonzero(n_steps) > 2
+    hdp, other = (pickle.loads(pickle.dumps(each)) for each in (hdp, other))
+    assert_same(learned(hdp), learned(other), ignore=OWN)
 
 
 @pytest.mark.parametrize("copied", ["pickled", "saved", "shallow"])
@@ -330,7 +364,7 @@ def test_trials_go_on_in_a_copy(copied, tmp_path):
 
 
 def test_trials_go_on_where_terms_are_new():
-    X, _ = plant(420, seed=3, begin=0)
+    X, _ = plant(600, seed=3, begin=0)
     frame = pd.DataFrame(X.toarray(), columns=[f"w{n:03d}" for n in range(200)])
     hdp = learn(HDP(2, random_state=0), frame[:260].iloc[:, :180], 20)
     assert hdp._posterior.trials is not None

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.word_topics import WordTopics
@@ -103,7 +104,9 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     alike: tuple[int, int] | None = None
     is_cross_fitted: bool = False  # whether each document has judged them
     surprises: Surprises | None = None  # documents of a stream predicted badly
-    trials: Any = None  # StreamTrials that go on in the next call
+    trials: Any = None  # PausedTrials that go on in the next call
+    #: Documents of a stream that topics of trials have missed, to be learned.
+    missed: sp.csr_array | None = None
 
     def restarted(
         self, topics: WordTopics, weights: NDArray[np.float64], kept: NDArray
