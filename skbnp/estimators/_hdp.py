@@ -72,11 +72,12 @@ from skbnp.models.hdp.reservoir import (
     has_doubled,
 )
 from skbnp.models.hdp.stream_trials import (
+    MISSED_SHARE,
     OngoingTrials,
     begin_on_sample,
-    end_on_sample,
     is_large,
     n_visits_of,
+    share,
 )
 from skbnp.models.hdp.surprises import Surprises
 from skbnp.rows.survey import ENOUGH_DOCS
@@ -826,10 +827,13 @@ class HDP(VariationalTopicModel):
         while begin < counts.shape[0]:
             n_left = counts.shape[0] - begin
             end = begin + self._next_part(posterior.reservoir, n_left, batch_size)
+            has_proposed = False
             if posterior.n_steps > 0:
                 some = counts[begin:end]
                 some = some[np.diff(some.indptr) > 0]
-                self._score_new(posterior, some, executor, monitor, moves)
+                has_proposed = self._score_new(
+                    posterior, some, executor, monitor, moves
+                )
             posterior.reservoir, learned = posterior.reservoir.add(
                 counts[begin:end], moves.reservoir_tokens, posterior.seed_entropy
             )
@@ -839,19 +843,24 @@ class HDP(VariationalTopicModel):
                 super()._learn_chunk(posterior, learned, executor, monitor)
             n_visits = n_visits_of(end - begin, counts.shape[0])
             in_passes = is_large(counts.shape[0])
+            n_tried = 0.0 if has_proposed and not in_passes else n_visits
             self._try_numbers(
-                posterior, n_visits, in_passes, learned, executor, monitor, moves
+                posterior, n_tried, in_passes, learned, executor, monitor, moves
             )
             missed = posterior.missed
             if missed is not None:
-                n_now = missed.shape[0] if in_passes else int(n_visits)
+                n_now = missed.shape[0] if in_passes else int(MISSED_SHARE * n_visits)
                 posterior.missed = missed[n_now:] if n_now < missed.shape[0] else None
                 some = with_columns(missed[:n_now], counts.shape[1])
                 super()._learn_chunk(posterior, some, executor, monitor)
             begin = end
 
-    def _score_new(self, posterior, some, executor, monitor, moves) -> None:
-        """Score documents before they are learned from; few topics may be born."""
+    def _score_new(self, posterior, some, executor, monitor, moves) -> bool:
+        """Score documents before they are learned from; few topics may be born.
+
+        Returns whether topics were proposed.
+        """
+        has_proposed = False
         has_births = self._is_collapsed and moves.births
         n_pieces = -(-some.shape[0] // SCORED)
         for begin, end in pairwise(even_limits(some.shape[0], n_pieces)):
@@ -859,7 +868,10 @@ class HDP(VariationalTopicModel):
             scores = score_documents(posterior, piece, executor)
             posterior.reservoir = posterior.reservoir.scored(scores)
             if has_births:
-                notice(posterior, piece, scores, begin, executor, monitor)
+                has_proposed |= notice(
+                    posterior, piece, scores, begin, executor, monitor
+                )
+        return has_proposed
 
     @staticmethod
     def _next_part(reservoir: Reservoir, n_left: int, batch_size: int) -> int:
@@ -914,13 +926,16 @@ class HDP(VariationalTopicModel):
                 prediction_concentration=suited.prediction_concentration,
                 burstiness=suited.burstiness,
             )
-        if not are_over:
-            posterior.trials = ongoing.paused()
-            return
         least = self._least_samples(posterior, trials.held_out.train.X)
         n_docs = max(self.total_samples or posterior.n_seen, least)
-        n_accepted = end_on_sample(trials, posterior, n_docs, monitor)
-        posterior.reservoir = reservoir.tried(n_accepted, in_passes)
+        if trials.n_accepted if are_over else trials.have_news and not in_passes:
+            share(trials, posterior, n_docs, monitor)
+            posterior.reservoir = reservoir.unscored()
+        if are_over:
+            n_accepted = trials.n_accepted
+            posterior.reservoir = reservoir.tried(n_accepted, in_passes)
+        else:
+            posterior.trials = ongoing.paused()
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         result = super()._fitted_attributes(posterior, history, n_iter, converged)

@@ -462,9 +462,9 @@ register(
 register(
     "stream-trials/2",
     StreamTrials,
-    TRIALS + " missed suited",
+    TRIALS + " missed suited n_shared n_logged",
     checked=False,
-    older={"stream-trials/1": {"suited": None}},
+    older={"stream-trials/1": {"suited": None, "n_shared": 0, "n_logged": None}},
 )
 register(
     "paused-trials/1",

@@ -508,9 +508,7 @@ class HeldOutTrials:
         learner = run.learner.restart(posterior, run.learner.cache.empty())
         return self._new_run("births", learner, n_births)
 
-    def _reduction(
-        self, run: Trial, limit: int | None = None
-    ) -> Steps[Trial | None]:
+    def _reduction(self, run: Trial, limit: int | None = None) -> Steps[Trial | None]:
         """Begin without topics that prediction does not miss, if there are any.
 
         With one topic, if the frequencies of words predict as well as all topics.

@@ -134,12 +134,16 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         Posterior.rename(self, names)  # slots hide `super`
         self.move_records = self.move_records.renamed(names)
 
-    def adopt(self, candidate: "HDPPosterior", monitor: Monitor) -> None:
+    def adopt(
+        self, candidate: "HDPPosterior", monitor: Monitor, n_logged: int | None = None
+    ) -> None:
         """Take over what a candidate, that began as this, has learned: an update.
 
-        Its log continues from here; ids that came and went meanwhile are left out.
+        Its log continues from here, after `n_logged` entries that both have in common;
+        ids that came and went meanwhile are left out.
         """
-        log = candidate.lineage[len(self.lineage) :]
+        n_logged = len(self.lineage) if n_logged is None else n_logged
+        log = candidate.lineage[n_logged:]
         born = {entry.children for entry in log if entry.kind == "birth"}
         gone = {entry.parents for entry in log if entry.kind == "prune"}
         merged = {n for entry in log if entry.kind == "merge" for n in entry.parents}
@@ -149,6 +153,8 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             for entry in log
             if passing.isdisjoint(entry.parents + entry.children)
         ]
+        alive, kept = set(self.ids.tolist()), set(candidate.ids.tolist())
+        log = _continued(log, alive, kept, self.n_steps + 1)
         with commit():
             self.replace_globals(candidate.state, candidate.global_stats)
             self.ids, self.init_fraction = candidate.ids, candidate.init_fraction
@@ -161,3 +167,27 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         """Return one that learns by itself."""
         words = self.global_stats.topic_words.copy()
         return replace(self, global_stats=replace(self.global_stats, topic_words=words))
+
+
+def _continued(
+    log: list[Lineage], alive: set[int], kept: set[int], step: int
+) -> list[Lineage]:
+    """Return a log that leads from ids that are alive to those that are kept.
+
+    Ids that have ended here, and not where the log is from, come back.
+    """
+    result = list[Lineage]()
+
+    def revive(ended: set[int]) -> None:
+        result.extend(Lineage(step, "revive", (), (name,)) for name in sorted(ended))
+        alive.update(ended)
+
+    for entry in log:
+        ended = set(entry.parents) - alive
+        if ended and entry.kind == "prune":
+            continue
+        revive(ended)
+        alive = (alive - set(entry.parents)) | set(entry.children)
+        result.append(entry)
+    revive(kept - alive)
+    return result

@@ -133,9 +133,11 @@ class Reservoir:
         if self.n_last < SECOND_TRIALS:
             n_next = min(n_next, SECOND_TRIALS)
         tried = replace(self, n_next=n_next, surprise=0.0)
-        if n_accepted:  # of other topics, others are usual
-            tried = replace(tried, n_scored=0.0, mean_score=0.0, score_spread=0.0)
-        return tried
+        return tried.unscored() if n_accepted else tried
+
+    def unscored(self) -> "Reservoir":
+        """Return one without a record of scores: of other topics, others are usual."""
+        return replace(self, n_scored=0.0, mean_score=0.0, score_spread=0.0)
 
     def scored(self, scores: NDArray[np.float64]) -> "Reservoir":
         """Return one that records scores of documents before they are learned from.

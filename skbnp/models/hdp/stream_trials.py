@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from copy import copy, deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import scipy.sparse as sp
@@ -21,13 +21,14 @@ from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.sparse import with_columns
 
 __all__ = [
+    "MISSED_SHARE",
     "OngoingTrials",
     "PausedTrials",
     "StreamTrials",
     "begin_on_sample",
-    "end_on_sample",
     "is_large",
     "n_visits_of",
+    "share",
 ]
 
 #: Visits of learning that it takes as long as to begin, and to judge a pass, for each
@@ -36,7 +37,9 @@ BEGIN_COST, PASS_JUDGE_COST = 24.0, 8.0
 #: Visits of trials for each document of a call, at least, more for each document that
 #: comes with it, and at most. Trials over a whole stream are some hundred visits of
 #: each document.
-LEAST_VISITS, MORE_VISITS, MOST_VISITS = 200.0, 0.2, 400.0
+LEAST_VISITS, MORE_VISITS, MOST_VISITS = 160.0, 0.24, 400.0
+#: Share of these in which a call learns documents that trials have missed.
+MISSED_SHARE = 0.25
 
 
 def n_visits_of(n_docs: int, n_call: int) -> float:
@@ -60,8 +63,20 @@ class StreamTrials(HeldOutTrials):
     missed: list[sp.csr_array] = field(default_factory=list)
     #: State of the stream, with priors that suit once trials have begun.
     suited: HDPState | None = None
+    n_shared: int = 0  # accepted trials whose topics the stream has
+    n_logged: int = field(init=False)  # entries of its log that the stream knows
     #: The copy is read when all trials are over: it need not hold what is as good.
     is_unseen: ClassVar[bool] = True
+
+    def __post_init__(self, learner: OnlineLearner) -> None:
+        super().__post_init__(learner)
+        self.n_logged = len(self.posterior.lineage)
+
+    @property
+    def have_news(self) -> bool:
+        """Whether births were accepted that the stream does not have."""
+        is_new = self.model.kind == "births" and self.n_accepted > self.n_shared
+        return is_new and self.final is None and self.run is not self.model
 
     def _after_births(self) -> Steps[Trial | None]:
         """Reduce: the stream itself goes on."""
@@ -167,9 +182,12 @@ class OngoingTrials:
         return trials.are_over
 
     def advance_by_steps(self, n_visits: float) -> bool:
-        """Take steps that cost so many visits, at least one; whether none is left."""
+        """Take steps that cost so many visits, at least one; whether none is left.
+
+        None if there are no visits.
+        """
         n_spent = 0.0
-        while not self.trials.are_over:
+        while n_visits > 0.0 and not self.trials.are_over:
             if self._steps is None:
                 self._begin_pass()
             if n_spent and n_spent + self._cost > n_visits:
@@ -205,7 +223,8 @@ class OngoingTrials:
         if self.before is None:
             return PausedTrials(self.trials)
         before = copy(self.before)
-        before.missed = self.trials.missed
+        for name in ("missed", "n_shared", "n_logged"):  # of no pass
+            setattr(before, name, getattr(self.trials, name))
         return PausedTrials(before, self.n_steps, self)
 
 
@@ -239,7 +258,7 @@ class PausedTrials:
         ongoing.trials.attach(local_step)
         if ongoing.n_steps < self.n_steps:
             ongoing.repeat(self.n_steps)
-        ongoing.trials.missed = list(self.trials.missed)
+        ongoing.trials.missed = list(self.trials.missed)  # which calls extend
         return ongoing
 
 
@@ -270,28 +289,30 @@ def begin_on_sample(
     )
 
 
-def end_on_sample(
+def share(
     trials: StreamTrials, posterior: HDPPosterior, n_docs: float, monitor: Monitor
-) -> int:
-    """Let a stream of `n_docs` have what trials over a sample of it have found.
+) -> None:
+    """Let a stream of `n_docs` have the topics that trials over a sample accepted.
 
-    Documents that these topics have missed are to be learned again. Returns the number
-    of trials that were accepted.
+    Documents that these topics have missed are to be learned again. While trials go on,
+    these keep their topics, and the stream its burstiness.
     """
-    if not trials.n_accepted:
-        return 0
-    result = trials.posterior
+    goes_on = trials.final is None
+    result = trials.posterior.copy() if goes_on else trials.posterior
     multiply(result.global_stats, n_docs / trials.held_out.train.n_docs)
     result.global_stats.topic_words.trim()
     n_words = posterior.global_stats.topic_words.shape[0]
     if n_words > result.global_stats.topic_words.shape[0]:  # new terms came meanwhile
         result.global_stats.topic_words.widen(n_words)
+    if goes_on:
+        burstiness = posterior.state.burstiness
+        result.state = replace(result.state, burstiness=burstiness)
+    before = 0 if posterior.missed is None else posterior.missed.shape[0]
+    missed = [with_columns(X, n_words) for X in trials.missed if X.shape[0]]
     with commit():
-        posterior.adopt(result, monitor)
+        posterior.adopt(result, monitor, trials.n_logged)
         posterior.alike = min(trials.alike), max(trials.alike)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
-        missed = [with_columns(X, n_words) for X in trials.missed if X.shape[0]]
-        if missed:
-            posterior.missed = sp.vstack(missed, format="csr")
-            posterior.n_seen -= posterior.missed.shape[0]
-    return trials.n_accepted
+        posterior.missed = sp.vstack(missed, format="csr") if missed else None
+        posterior.n_seen -= sum(X.shape[0] for X in missed) - before
+    trials.n_shared, trials.n_logged = trials.n_accepted, len(result.lineage)
