@@ -74,6 +74,8 @@ from skbnp.models.hdp.reservoir import (
 from skbnp.models.hdp.stream_trials import (
     MISSED_SHARE,
     OngoingTrials,
+    PausedTrials,
+    StreamTrials,
     begin_on_sample,
     is_large,
     n_visits_of,
@@ -914,6 +916,8 @@ class HDP(VariationalTopicModel):
             )
             ongoing = OngoingTrials(trials)
         else:
+            if isinstance(paused, StreamTrials):  # files from before have these
+                paused = PausedTrials(paused)
             ongoing = paused.resumed(local_step)
             trials = ongoing.trials
             trials.missed.append(learned)

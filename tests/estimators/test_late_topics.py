@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import skbnp
+from checks.lineages import check_lineage
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
@@ -235,7 +236,10 @@ def test_documents_that_judge_refuse_topics_of_chosen_ones():
 def test_no_topic_begins_beyond_a_limit_that_was_lowered():
     X, _ = plant(1300, seed=1, begin=0)
     hdp = learn(HDP(2, random_state=0), X[:300], 50)
-    hdp._posterior.surprises = Surprises.empty(200).proposed(X[:4], 0.5)
+    posterior = hdp._posterior
+    posterior.surprises = Surprises.empty(200).proposed(X[:4], 0.5)
+    posterior.trials = None  # which would end with fewer topics
+    posterior.reservoir = replace(posterior.reservoir, n_next=reservoir.NEVER)
     hdp.set_params(max_components=hdp.n_components_ - 2)
     learn(hdp, X[300:], 50)
     assert hdp._posterior.surprises.born == ()
@@ -361,6 +365,18 @@ def test_trials_go_on_in_a_copy(copied, tmp_path):
     for each in (hdp, other):
         learn(each, rest, 20)
     assert_same(learned(hdp), learned(other), ignore=OWN)
+
+
+def test_trials_of_files_from_before_go_on(tmp_path):
+    """These hold trials between passes alone, and nothing of what is shared."""
+    hdp, rest = paused()
+    trials = hdp._posterior.trials.trials
+    trials.n_logged = trials.suited = None
+    hdp._posterior.trials = trials
+    skbnp.save(hdp, tmp_path / "hdp.skbnp")
+    hdp = learn(skbnp.load(tmp_path / "hdp.skbnp"), rest, 340)
+    check_lineage(hdp)
+    assert hdp._posterior.reservoir.n_next > reservoir.FIRST_TRIALS  # they have ended
 
 
 def test_trials_go_on_where_terms_are_new():

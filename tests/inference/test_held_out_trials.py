@@ -427,7 +427,7 @@ def test_the_model_goes_on_in_a_copy(bars, monkeypatch):
 
     def block_hook(self, run, monitor):
         seen.append((run.kind, self.posterior.global_stats.topic_words.dense()))
-        decide(self, run, monitor)
+        yield from decide(self, run, monitor)
 
     monkeypatch.setattr(HeldOutTrials, "_decide", block_hook)
     HDP(30, random_state=0).fit(bars.data[:300])

@@ -38,7 +38,10 @@ BEGIN_COST, PASS_JUDGE_COST = 24.0, 8.0
 #: comes with it, and at most. Trials over a whole stream are some hundred visits of
 #: each document.
 LEAST_VISITS, MORE_VISITS, MOST_VISITS = 160.0, 0.24, 400.0
-#: Share of these in which a call learns documents that trials have missed.
+#: Documents up to which a stream has topics of births at once, before any have ended:
+#: until first trials are over, its topics predict little.
+EARLY = 500
+#: Share of these visits in which a call learns documents that trials have missed.
 MISSED_SHARE = 0.25
 
 
@@ -74,9 +77,10 @@ class StreamTrials(HeldOutTrials):
 
     @property
     def have_news(self) -> bool:
-        """Whether births were accepted that the stream does not have."""
+        """Whether the stream lacks births that first trials have accepted."""
         is_new = self.model.kind == "births" and self.n_accepted > self.n_shared
-        return is_new and self.final is None and self.run is not self.model
+        is_early = self.held_out.train.n_docs < EARLY
+        return is_new and is_early and self.final is None and self.run is not self.model
 
     def _after_births(self) -> Steps[Trial | None]:
         """Reduce: the stream itself goes on."""
