@@ -912,7 +912,11 @@ class HDP(VariationalTopicModel):
                 )
 
             trials = begin_on_sample(
-                posterior, learner, held_out, moves, **self._learned_by_trials
+                posterior,
+                learner,
+                held_out,
+                moves,
+                **self._learned_by_trials,
             )
             ongoing = OngoingTrials(trials)
         else:

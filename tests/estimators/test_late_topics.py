@@ -14,10 +14,13 @@ from checks.lineages import check_lineage
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
+from skbnp.inference.edits import Remove, apply
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
+from skbnp.inference.lineage import Lineage
 from skbnp.models.hdp import late_topics, reservoir, stream_trials
 from skbnp.models.hdp.fold_in import score_documents
+from skbnp.models.hdp.posterior import continued
 from skbnp.models.hdp.surprises import Proposal, Surprises
 
 N_TOPICS, N_LATE, BEGIN = 8, 2, 700
@@ -365,6 +368,46 @@ def test_trials_go_on_in_a_copy(copied, tmp_path):
     for each in (hdp, other):
         learn(each, rest, 20)
     assert_same(learned(hdp), learned(other), ignore=OWN)
+
+
+def test_a_topic_that_ends_during_trials_comes_back_with_theirs():
+    """The log says so, and leads to the topics that trials have kept."""
+    hdp, rest = paused()
+    apply(Remove(hdp.component_ids_[:1].tolist()), hdp._posterior)
+    check_lineage(learn(hdp, rest, 160))
+    assert hdp.n_components_ > 2
+
+
+@pytest.mark.parametrize(
+    ("log", "alive", "kept", "expected"),
+    [
+        ([("prune", (0,), ())], {1}, {1}, []),
+        ([], {1}, {0, 1}, [("revive", (), (0,))]),
+        (
+            [("merge", (1, 0), (1,))],
+            {1},
+            {1},
+            [("revive", (), (0,)), ("merge", (1, 0), (1,))],
+        ),
+        ([("birth", (), (2,))], {0}, {0, 2}, [("birth", (), (2,))]),
+    ],
+)
+def test_the_log_of_trials_continues_that_of_the_stream(log, alive, kept, expected):
+    entries = [Lineage(7, *entry) for entry in log]
+    result = continued(entries, alive, kept, 7)
+    assert [tuple(entry[1:]) for entry in result] == expected
+
+
+def test_a_stream_has_births_of_first_trials_while_these_go_on():
+    X, _ = plant(420, seed=3, begin=0)
+    hdp, early = HDP(2, random_state=0), 0
+    for begin in range(0, X.shape[0], 20):
+        hdp.partial_fit(X[begin : begin + 20])
+        trials = hdp._posterior.trials
+        early += trials is not None and trials.trials.n_shared > 0
+        check_lineage(hdp)
+    assert early > 0
+    assert hdp.n_components_ > 2
 
 
 def test_trials_of_files_from_before_go_on(tmp_path):

@@ -17,7 +17,14 @@ from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.models.hdp.surprises import Surprises
 
-__all__ = ["CREDIT", "Evidence", "HDPPosterior", "MoveRecords", "Pair"]
+__all__ = [
+    "CREDIT",
+    "Evidence",
+    "HDPPosterior",
+    "MoveRecords",
+    "Pair",
+    "continued",
+]
 
 Totals = HDPStats[WordTopics] | CollapsedStats[WordTopics]
 Pair = tuple[int, int]
@@ -154,7 +161,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             if passing.isdisjoint(entry.parents + entry.children)
         ]
         alive, kept = set(self.ids.tolist()), set(candidate.ids.tolist())
-        log = _continued(log, alive, kept, self.n_steps + 1)
+        log = continued(log, alive, kept, self.n_steps + 1)
         with commit():
             self.replace_globals(candidate.state, candidate.global_stats)
             self.ids, self.init_fraction = candidate.ids, candidate.init_fraction
@@ -169,7 +176,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         return replace(self, global_stats=replace(self.global_stats, topic_words=words))
 
 
-def _continued(
+def continued(
     log: list[Lineage], alive: set[int], kept: set[int], step: int
 ) -> list[Lineage]:
     """Return a log that leads from ids that are alive to those that are kept.

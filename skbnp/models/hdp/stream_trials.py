@@ -37,7 +37,7 @@ BEGIN_COST, PASS_JUDGE_COST = 24.0, 8.0
 #: Visits of trials for each document of a call, at least, more for each document that
 #: comes with it, and at most. Trials over a whole stream are some hundred visits of
 #: each document.
-LEAST_VISITS, MORE_VISITS, MOST_VISITS = 160.0, 0.24, 400.0
+LEAST_VISITS, MORE_VISITS, MOST_VISITS = 170.0, 0.23, 400.0
 #: Documents up to which a stream has topics of births at once, before any have ended:
 #: until first trials are over, its topics predict little.
 EARLY = 500
