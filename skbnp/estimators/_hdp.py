@@ -236,9 +236,10 @@ class HDP(VariationalTopicModel):
     The updates are Eqs. (3) to (7) of [1]_ (mean-field) or the zero-order step of [2]_.
     `doc/derivations/hdp.rst` has the equations, the trials and departures from [1]_.
     `partial_fit` tries other numbers of topics after 250 and 500 documents and at each
-    doubling; between trials topics are born from documents that are predicted badly. In
-    fits to fewer than 10,000 tokens (25,000 of short documents) each document judges
-    once, and `fit` warns where documents do not determine the number of topics.
+    doubling, some steps in each call; between trials topics are born from documents
+    that are predicted badly. In fits to fewer than 10,000 tokens (25,000 of short
+    documents) each document judges once, and `fit` warns where documents do not
+    determine the number of topics.
 
     References
     ----------
@@ -475,6 +476,8 @@ class HDP(VariationalTopicModel):
             self._check_reservoir(posterior.reservoir)
         if posterior.surprises is not None:
             self._check_surprises(posterior.surprises)
+        if isinstance(posterior.trials, PausedTrials):
+            check_number("n_steps", posterior.trials.n_steps, least=0, most=LARGE)
         missed = posterior.missed
         if missed is not None:
             shape = len(missed.indptr) - 1, missed.shape[1]
@@ -918,7 +921,7 @@ class HDP(VariationalTopicModel):
                 moves,
                 **self._learned_by_trials,
             )
-            ongoing = OngoingTrials(trials)
+            ongoing = OngoingTrials(trials, local_step)
         else:
             if isinstance(paused, StreamTrials):  # files from before have these
                 paused = PausedTrials(paused)

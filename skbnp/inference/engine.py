@@ -5,7 +5,7 @@ the globals. The statistics cache decides how the totals take in the statistics 
 documents, the schedule the order of parts, and the moves what changes components.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -23,9 +23,8 @@ from skbnp.inference.protocols import (
     StatisticsCache,
 )
 from skbnp.inference.schedules import Round, Schedule
-from skbnp.inference.steps import Steps, completed
 
-__all__ = ["Learner", "PassLearner", "StreamLearner", "learn"]
+__all__ = ["Learner", "PassLearner", "Steps", "StreamLearner", "completed", "learn"]
 
 #: Documents of a stream for each component before unused ones end.
 DOCS_PER_COMPONENT = 10
@@ -34,6 +33,18 @@ PosteriorT = TypeVar("PosteriorT", bound=Posterior)
 CorpusT = TypeVar("CorpusT", bound=Corpus)
 LocalStepT = TypeVar("LocalStepT", bound=LocalStep)
 StatisticsCacheT = TypeVar("StatisticsCacheT", bound=StatisticsCache)
+T = TypeVar("T")
+#: Work that can be put aside: yields before each step what it costs; returns a result.
+Steps = Generator[float, None, T]
+
+
+def completed(steps: Steps[T]) -> T:
+    """Take all steps that are left; return the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 @dataclass(eq=False, repr=False)

@@ -21,6 +21,7 @@ from skbnp.inference.lineage import Lineage
 from skbnp.models.hdp import late_topics, reservoir, stream_trials
 from skbnp.models.hdp.fold_in import score_documents
 from skbnp.models.hdp.posterior import continued
+from skbnp.models.hdp.stream_trials import PausedTrials
 from skbnp.models.hdp.surprises import Proposal, Surprises
 
 N_TOPICS, N_LATE, BEGIN = 8, 2, 700
@@ -432,6 +433,13 @@ def test_trials_go_on_where_terms_are_new():
     assert hdp._posterior.reservoir.n_next > reservoir.FIRST_TRIALS  # they have ended
     assert hdp.components_.shape[1] == 200
     assert hdp.n_components_ > 2
+
+
+def test_saved_steps_that_a_pass_does_not_have_are_refused():
+    hdp, rest = paused()
+    hdp._posterior.trials = PausedTrials(hdp._posterior.trials.trials, 10**6)
+    with pytest.raises(ValueError, match="fewer than 1000000 steps"):
+        hdp.partial_fit(rest[:20])
 
 
 def test_an_edit_ends_trials():

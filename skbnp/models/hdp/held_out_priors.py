@@ -59,11 +59,9 @@ __all__ = [
     "PRIOR_DEVIATION",
     "PRIOR_MEDIAN",
     "WordFold",
-    "choose_burstiness",
     "fold_words",
     "suit_burstiness",
     "suit_joint_concentration",
-    "suit_prediction_concentration",
     "suit_prior",
 ]
 
@@ -83,13 +81,6 @@ HIGHEST_CONCENTRATION = 1e4
 N_ROUNDS, MOVES_BY = 2, 1.2
 #: Of the logarithm of the concentration.
 TOL = 1e-2
-
-
-def suit_prediction_concentration(
-    held_out: HeldOut, posterior: Posterior, executor: Executor
-) -> None:
-    """Set the concentration that predicts held-out tokens best, topics as they are."""
-    suit_joint_concentration([(held_out.sample(), posterior)], executor)
 
 
 def suit_joint_concentration(
@@ -211,14 +202,6 @@ def suit_prior(
 
 
 def suit_burstiness(
-    held_out: HeldOut, posterior: Posterior, executor: Executor
-) -> Prediction:
-    """Set the burstiness that predicts held-out tokens best; return a prediction."""
-    result = choose_burstiness(held_out, posterior, executor)
-    return held_out.predict(posterior, executor) if result is None else result
-
-
-def choose_burstiness(
     held_out: HeldOut, posterior: Posterior, executor: Executor
 ) -> Prediction | None:
     """Set the burstiness that predicts held-out tokens best, with topics as they are.

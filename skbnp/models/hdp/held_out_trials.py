@@ -18,20 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.topics import HIGHEST
-from skbnp.inference.engine import Learner, PassLearner
+from skbnp.inference.engine import Learner, PassLearner, Steps, completed
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.local import DocumentLocalStep
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
-from skbnp.inference.steps import Steps, completed
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.held_out_priors import (
     WordFold,
-    choose_burstiness,
     fold_words,
-    suit_prediction_concentration,
+    suit_burstiness,
+    suit_joint_concentration,
     suit_prior,
 )
 from skbnp.models.hdp.moves import held_out as held_out_moves
@@ -76,9 +75,8 @@ FEW = 0.03
 COMPARED_AT_HALF = ("start", "births", "merge of all")
 #: Reductions that there must be time for after the model has gone on.
 REDUCTIONS = 2
-#: Visits of documents in learning that a step of judgement takes as long as, and more
-#: for each row that is predicted; and for each number that births draw.
-JUDGE_COST, ROW_COST, BIRTH_COST = 500.0, 0.25, 0.004
+#: Visits of documents in learning that each number that births draw takes as long as.
+BIRTH_COST = 0.004
 
 
 @dataclass(slots=True)
@@ -157,6 +155,7 @@ class HeldOutTrials:
     is_halving: bool = False  # whether a reduction of more topics was rejected
     may_reduce: bool = True
     is_unseen: ClassVar[bool] = False  # between trials
+    judge_cost = 0.0  # of a step of judgement, where trials are put aside
 
     def __post_init__(self, learner: OnlineLearner) -> None:
         posterior = self.posterior = learner.posterior
@@ -241,11 +240,6 @@ class HeldOutTrials:
         run.result = result
         run.logs[run.n_passes] = self.held_out.log_probability(result)
 
-    @property
-    def _judge_cost(self) -> float:
-        """Visits of documents that a step of judgement takes as long as."""
-        return JUDGE_COST + ROW_COST * len(self.held_out.docs)
-
     def _suit_prior(self, run: Trial) -> Steps[None]:
         """Set the topic prior that suits, if learned."""
         has_grown = run.kind in ("continuation", "reduction", "tables")
@@ -253,29 +247,21 @@ class HeldOutTrials:
         with commit():
             run.posterior.global_stats.topic_words.trim()
         if self.folds:
-            yield self._judge_cost
+            yield self.judge_cost
             run.prior_falls = suit_prior(self.folds, run.posterior, limit, run.executor)
 
-    def _suit(self, run: Trial, repeats: bool) -> Steps[Prediction | None]:
-        """Set the concentration and, with `repeats`, the burstiness that suit.
-
-        Returns a prediction under these if one was made.
-        """
-        held_out, posterior = self.held_out, run.posterior
-        if not posterior.model.has_bound:
-            yield self._judge_cost
-            suit_prediction_concentration(held_out, posterior, run.executor)
-        if not repeats:
-            return None
-        yield 2.0 * self._judge_cost
-        return choose_burstiness(held_out, posterior, run.executor)
-
     def _suited_prediction(self, run: Trial, repeats: bool) -> Steps[Prediction]:
-        """Predict held-out documents under priors that suit."""
-        result = yield from self._suit(run, repeats)
+        """Predict under the concentration and, with `repeats`, burstiness that suit."""
+        held_out, posterior, result = self.held_out, run.posterior, None
+        if not posterior.model.has_bound:
+            yield self.judge_cost
+            suit_joint_concentration([(held_out.sample(), posterior)], run.executor)
+        if repeats:
+            yield 2.0 * self.judge_cost
+            result = suit_burstiness(held_out, posterior, run.executor)
         if result is None:
-            yield self._judge_cost
-            result = self.held_out.predict(run.posterior, run.executor)
+            yield self.judge_cost
+            result = held_out.predict(posterior, run.executor)
         return result
 
     def _predict(self, run: Trial) -> Steps[Prediction]:
@@ -283,7 +269,7 @@ class HeldOutTrials:
         posterior = run.posterior
         is_raw = run.kind == "start" and run.n_passes < self.length
         if self.folds and run.kind == "merge of all":  # as words have been judged
-            yield self._judge_cost
+            yield self.judge_cost
             _, prior = self.held_out.log_probability_of_words(
                 posterior.state.burstiness, posterior, run.executor, learns_prior=True
             )
@@ -294,7 +280,7 @@ class HeldOutTrials:
         elif not is_raw:  # topics of a start must form first
             yield from self._suit_prior(run)
         if is_raw:
-            yield self._judge_cost
+            yield self.judge_cost
             return self.held_out.predict(posterior, run.executor)
         return (yield from self._suited_prediction(run, self.knows_repeats))
 
@@ -403,7 +389,7 @@ class HeldOutTrials:
         n_both = (1 + REDUCTIONS) * self.length + self.n_final_passes
         is_early = self.passes_left < n_both or self.posterior.model.has_bound
         if not is_early:
-            yield self._judge_cost
+            yield self.judge_cost
         if is_early or self._is_no_better_than_words(self.model):
             return (yield from self._first_reduction())
         return self._continued("continuation", self.model)
@@ -423,11 +409,13 @@ class HeldOutTrials:
         if run.result is None or not (is_free or is_first):
             return
         for _ in range(MOST_STEPS if is_free else 0):
-            yield self._judge_cost
+            yield self.judge_cost
             if not suit_prior(self.folds, posterior, HIGHEST, run.executor):
                 break
         result = yield from self._suited_prediction(run, self.knows_repeats)
-        if is_first and self.held_out.first_uses(result) < FEWEST_FIRST_USES:
+        n_tokens = np.asarray(self.held_out.held_out.sum(axis=1)).ravel()
+        first_uses = result.opens @ n_tokens / n_tokens.sum()
+        if is_first and first_uses < FEWEST_FIRST_USES:
             self.learns_burstiness = self.knows_repeats = False
             with commit():
                 posterior.state = replace(posterior.state, burstiness=None)
@@ -502,7 +490,7 @@ class HeldOutTrials:
         if not self.moves.births or n_births < 1:
             return None
         n_topics, seen = run.n_topics + n_births, now.global_stats.topic_words.seen
-        yield self._judge_cost + BIRTH_COST * n_topics * len(seen)
+        yield self.judge_cost + BIRTH_COST * n_topics * len(seen)
         rng = stream(now.seed_entropy, Purpose.MOVE, now.n_steps, self.n_trials)
         posterior = held_out_moves.propose_births(now, train, n_births, rng)
         learner = run.learner.restart(posterior, run.learner.cache.empty())
@@ -516,17 +504,17 @@ class HeldOutTrials:
         """
         proposal, run.result = run.result, None
         if proposal is None and limit is not None:
-            yield self._judge_cost
+            yield self.judge_cost
             proposal = self.held_out.predict(run.posterior, run.executor)
         if proposal is None or run.n_topics < 2:
             return None
         kind: Kind = "reduction"
-        yield self._judge_cost
+        yield self.judge_cost
         if self._is_no_better_than_words(run):
             kind, posterior = "merge of all", run.posterior.copy()
             n_changes = held_out_moves.merge_all(posterior)
         else:
-            yield self._judge_cost
+            yield self.judge_cost
             choosers = self.held_out.choosers(proposal)
             del proposal
             cheapest = held_out_moves.reductions(run.posterior, *choosers)

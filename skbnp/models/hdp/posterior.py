@@ -160,8 +160,9 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             for entry in log
             if passing.isdisjoint(entry.parents + entry.children)
         ]
-        alive, kept = set(self.ids.tolist()), set(candidate.ids.tolist())
-        log = continued(log, alive, kept, self.n_steps + 1)
+        if len(self.lineage) > n_logged:  # it has changed meanwhile
+            alive, kept = set(self.ids.tolist()), set(candidate.ids.tolist())
+            log = continued(log, alive, kept, self.n_steps + 1)
         with commit():
             self.replace_globals(candidate.state, candidate.global_stats)
             self.ids, self.init_fraction = candidate.ids, candidate.init_fraction

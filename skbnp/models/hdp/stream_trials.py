@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import multiply
+from skbnp.inference.engine import Steps
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor, discarding
-from skbnp.inference.steps import Steps
 from skbnp.models.hdp.held_out import HeldOut
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, OnlineLearner, Trial
 from skbnp.models.hdp.model import HDPState
@@ -34,6 +34,8 @@ __all__ = [
 #: Visits of learning that it takes as long as to begin, and to judge a pass, for each
 #: row that judges.
 BEGIN_COST, PASS_JUDGE_COST = 24.0, 8.0
+#: The same of a step of judgement, and of each row in it.
+JUDGE_COST, ROW_COST = 500.0, 0.25
 #: Visits of trials for each document of a call, at least, more for each document that
 #: comes with it, and at most. Trials over a whole stream are some hundred visits of
 #: each document.
@@ -101,9 +103,9 @@ class StreamTrials(HeldOutTrials):
         state = posterior.state
         if self.suited is not None:  # the priors of the stream
             posterior.state = self.suited
-            yield from self._suit(start, self.learns_burstiness)
+            yield from self._suited_prediction(start, self.learns_burstiness)
             self.suited, posterior.state = posterior.state, state
-        yield self._judge_cost
+        yield self.judge_cost
         result = self.held_out.predict(posterior, start.executor)
         n_tokens = posterior.global_stats.topic_words.tokens.sum()
         scale = self.held_out.train.n_tokens / max(n_tokens, 1e-300)
@@ -131,6 +133,7 @@ class StreamTrials(HeldOutTrials):
 
     def attach(self, local_step: Any) -> None:
         """Let learners visit documents by another step; None between calls."""
+        self.judge_cost = JUDGE_COST + ROW_COST * len(self.held_out.docs)
         for learner in (self.model.learner, self.run.learner):
             learner.local_step = local_step
 
@@ -156,8 +159,9 @@ class StreamTrials(HeldOutTrials):
 class OngoingTrials:
     """Trials that a call goes on with, pass by pass or step by step."""
 
-    def __init__(self, trials: StreamTrials) -> None:
+    def __init__(self, trials: StreamTrials, local_step: Any) -> None:
         self.trials = trials
+        trials.attach(local_step)
         #: How they were when the pass under way began, None between passes.
         self.before: StreamTrials | None = None
         self.n_steps = 0  # of the pass under way
@@ -205,6 +209,11 @@ class OngoingTrials:
         if n_steps:
             self._begin_pass()
         for _ in range(n_steps):
+            if self._steps is None:
+                raise ValueError(
+                    f"The saved trials are damaged: a pass has fewer than {n_steps} "
+                    "steps."
+                )
             self._step()
 
     def _begin_pass(self) -> None:
@@ -258,7 +267,7 @@ class PausedTrials:
         """Return trials that go on by another local step; these stay as they are."""
         ongoing, self._ongoing = self._ongoing, None  # for one call alone
         if ongoing is None:
-            ongoing = OngoingTrials(self.trials.copied())
+            ongoing = OngoingTrials(self.trials.copied(), local_step)
         ongoing.trials.attach(local_step)
         if ongoing.n_steps < self.n_steps:
             ongoing.repeat(self.n_steps)
