@@ -109,16 +109,6 @@ class Trial:
         """Topics that are left."""
         return self.posterior.state.n_components
 
-    @property
-    def alive(self) -> float:
-        """Share of the topics that began and live, had they begun under the prior now.
-
-        A rough estimate: as many times more live as the topic prior is smaller.
-        """
-        prior = self.posterior.state.topic_word_prior
-        fall = max(self.prior_started / prior, 1.0)
-        return min(fall * self.n_topics / self.n_started, 1.0)
-
 
 @dataclass(eq=False, repr=False)
 class HeldOutTrials:
@@ -323,7 +313,13 @@ class HeldOutTrials:
         gain = self._gain(run, self.best if is_less else self.model.logs)
         accepted = self._is_accepted(run, gain)
         self._note_alike(run, gain, accepted)
-        self._report(run, gain, accepted, monitor)
+        what = "tables" if run.kind == "tables" else f"{run.n_topics} topics"
+        monitor.report(
+            f"trial of {what} {'accepted' if accepted else 'rejected'}: "
+            f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
+        )
+        if not accepted:  # its topics are free before others begin
+            self.run, run.learner, run.result = self.model, self.model.learner, None
         if accepted:
             is_sure = self.is_unseen or gain.mean > SURE_ERRORS * gain.error
             if run.kind != "tables" and (run.kind != "reduction" or is_sure):
@@ -466,16 +462,6 @@ class HeldOutTrials:
             posterior.step_origin = posterior.n_steps - learner.n_updates
         learner.posterior = posterior
 
-    def _report(self, run: Trial, gain: Gain, accepted: bool, monitor: Monitor) -> None:
-        """Report a decision; who loses frees its topics before others begin."""
-        what = "tables" if run.kind == "tables" else f"{run.n_topics} topics"
-        monitor.report(
-            f"trial of {what} {'accepted' if accepted else 'rejected'}: "
-            f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
-        )
-        if not accepted:
-            self.run, run.learner, run.result = self.model, self.model.learner, None
-
     # -- proposals --------------------------------------------------------------------
 
     def _births(self, run: Trial) -> Steps[Trial | None]:
@@ -485,7 +471,11 @@ class HeldOutTrials:
         n_births = int(min(wanted, train.n_docs, now.max_components - run.n_topics))
         was_tried = n_births < wanted and run.n_topics + n_births <= run.n_started
         alive = ALIVE_MEAN_FIELD if now.model.has_bound else ALIVE
-        if was_tried or run.alive < alive or run.posterior.state.burstiness is not None:
+        # As many times more would live as the topic prior has become smaller.
+        state = run.posterior.state
+        fall = max(run.prior_started / state.topic_word_prior, 1.0)
+        live = min(fall * run.n_topics / run.n_started, 1.0)
+        if was_tried or live < alive or state.burstiness is not None:
             return None
         if not self.moves.births or n_births < 1:
             return None
