@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -69,11 +68,19 @@ from skbnp.models.hdp.posterior import HDPPosterior, MoveRecords
 from skbnp.models.hdp.reservoir import (
     LAST_KEY,
     SCORED,
-    VISITS_OF_CALL,
     Reservoir,
     has_doubled,
 )
-from skbnp.models.hdp.stream_trials import begin_on_sample, end_on_sample
+from skbnp.models.hdp.stream_trials import (
+    MISSED_SHARE,
+    OngoingTrials,
+    PausedTrials,
+    StreamTrials,
+    begin_on_sample,
+    is_large,
+    n_visits_of,
+    share,
+)
 from skbnp.models.hdp.surprises import Surprises
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream
@@ -96,9 +103,6 @@ FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
 REMEMBERED = 1.0 / 3.0
 #: Documents of a call that are learned from together, over those that a stream keeps.
 PART_SHARE = 0.125
-#: Visits of documents that it takes as long as to begin trials, for each row that
-#: judges.
-BEGIN_COST = 24.0
 #: "auto" minibatches: documents, and tokens, at the least. Fewer tokens say too little.
 LEAST_DOCS, LEAST_TOKENS = 128, 4000
 
@@ -232,9 +236,10 @@ class HDP(VariationalTopicModel):
     The updates are Eqs. (3) to (7) of [1]_ (mean-field) or the zero-order step of [2]_.
     `doc/derivations/hdp.rst` has the equations, the trials and departures from [1]_.
     `partial_fit` tries other numbers of topics after 250 and 500 documents and at each
-    doubling; between trials topics are born from documents that are predicted badly. In
-    fits to fewer than 10,000 tokens (25,000 of short documents) each document judges
-    once, and `fit` warns where documents do not determine the number of topics.
+    doubling, some steps in each call; between trials topics are born from documents
+    that are predicted badly. In fits to fewer than 10,000 tokens (25,000 of short
+    documents) each document judges once, and `fit` warns where documents do not
+    determine the number of topics.
 
     References
     ----------
@@ -427,7 +432,7 @@ class HDP(VariationalTopicModel):
         posterior.state = replace(state, burstiness=burstiness, by_tables=by_tables)
         if in_fit:
             posterior.reservoir = None  # a fit learns what was held out
-            posterior.surprises = posterior.trials = None
+            posterior.surprises = posterior.trials = posterior.missed = None
             posterior.move_records = MoveRecords()  # of the topics before it
         return posterior
 
@@ -471,6 +476,12 @@ class HDP(VariationalTopicModel):
             self._check_reservoir(posterior.reservoir)
         if posterior.surprises is not None:
             self._check_surprises(posterior.surprises)
+        if isinstance(posterior.trials, PausedTrials):
+            check_number("n_steps", posterior.trials.n_steps, least=0, most=LARGE)
+        missed = posterior.missed
+        if missed is not None:
+            shape = len(missed.indptr) - 1, missed.shape[1]
+            check_sparse("missed", missed, shape, kind="f")
 
     def _check_prediction(self, state: HDPState) -> None:
         most = 2.0 * max(HIGHEST_CONCENTRATION, state.doc_concentration)
@@ -821,10 +832,13 @@ class HDP(VariationalTopicModel):
         while begin < counts.shape[0]:
             n_left = counts.shape[0] - begin
             end = begin + self._next_part(posterior.reservoir, n_left, batch_size)
+            has_proposed = False
             if posterior.n_steps > 0:
                 some = counts[begin:end]
                 some = some[np.diff(some.indptr) > 0]
-                self._score_new(posterior, some, executor, monitor, moves)
+                has_proposed = self._score_new(
+                    posterior, some, executor, monitor, moves
+                )
             posterior.reservoir, learned = posterior.reservoir.add(
                 counts[begin:end], moves.reservoir_tokens, posterior.seed_entropy
             )
@@ -832,17 +846,26 @@ class HDP(VariationalTopicModel):
                 learned = counts[begin:end]  # there is nothing else yet
             if learned.shape[0] > 0:
                 super()._learn_chunk(posterior, learned, executor, monitor)
-            missed = self._try_numbers(
-                posterior, end - begin, learned, executor, monitor, moves
+            n_visits = n_visits_of(end - begin, counts.shape[0])
+            in_passes = is_large(counts.shape[0])
+            n_tried = 0.0 if has_proposed and not in_passes else n_visits
+            self._try_numbers(
+                posterior, n_tried, in_passes, learned, executor, monitor, moves
             )
-            missed = [with_columns(X, counts.shape[1]) for X in missed if X.shape[0]]
-            if missed:
-                rows = sp.vstack(missed, format="csr")
-                super()._learn_chunk(posterior, rows, executor, monitor)
+            missed = posterior.missed
+            if missed is not None:
+                n_now = missed.shape[0] if in_passes else int(MISSED_SHARE * n_visits)
+                posterior.missed = missed[n_now:] if n_now < missed.shape[0] else None
+                some = with_columns(missed[:n_now], counts.shape[1])
+                super()._learn_chunk(posterior, some, executor, monitor)
             begin = end
 
-    def _score_new(self, posterior, some, executor, monitor, moves) -> None:
-        """Score documents before they are learned from; few topics may be born."""
+    def _score_new(self, posterior, some, executor, monitor, moves) -> bool:
+        """Score documents before they are learned from; few topics may be born.
+
+        Returns whether topics were proposed.
+        """
+        has_proposed = False
         has_births = self._is_collapsed and moves.births
         n_pieces = -(-some.shape[0] // SCORED)
         for begin, end in pairwise(even_limits(some.shape[0], n_pieces)):
@@ -850,7 +873,10 @@ class HDP(VariationalTopicModel):
             scores = score_documents(posterior, piece, executor)
             posterior.reservoir = posterior.reservoir.scored(scores)
             if has_births:
-                notice(posterior, piece, scores, begin, executor, monitor)
+                has_proposed |= notice(
+                    posterior, piece, scores, begin, executor, monitor
+                )
+        return has_proposed
 
     @staticmethod
     def _next_part(reservoir: Reservoir, n_left: int, batch_size: int) -> int:
@@ -858,27 +884,29 @@ class HDP(VariationalTopicModel):
         size = max(batch_size, int(PART_SHARE * len(reservoir.keys)))
         return -(-n_left // -(-n_left // size))  # parts of equal size
 
-    def _try_numbers(self, posterior, n_new, learned, executor, monitor, moves):
+    def _try_numbers(
+        self, posterior, n_visits, in_passes, learned, executor, monitor, moves
+    ) -> None:
         """Go on with trials, or begin some if a stream has grown enough.
 
-        What a call spends on them is bounded by its documents. An interrupt ends them:
-        they begin anew. Returns documents that adopted topics have not learned.
+        A call spends about `n_visits` on them. An interrupt ends them: they begin anew.
         """
-        reservoir, trials = posterior.reservoir, posterior.trials
+        reservoir, paused = posterior.reservoir, posterior.trials
         posterior.trials = None
-        local_step, n_visits = self._local_step(executor), VISITS_OF_CALL * n_new
-        if trials is None:
+        local_step = self._local_step(executor)
+        if paused is None:
             is_late = reservoir.is_due_early and not self._is_collapsed
             surprises = posterior.surprises
             is_judging = surprises is not None and surprises.proposal is not None
-            if is_judging or not (reservoir.is_due or is_late):
-                return []
+            is_due = (reservoir.is_due or is_late) and posterior.missed is None
+            if is_judging or not is_due:
+                return
             rng = stream(
                 posterior.seed_entropy, Purpose.SPLIT_TOKENS, posterior.n_steps
             )
             held_out = reservoir.held_out(rng)
             if held_out is None:
-                return []
+                return
             posterior.reservoir = reservoir = reservoir.begun()
 
             def learner(posterior):
@@ -886,22 +914,39 @@ class HDP(VariationalTopicModel):
                     posterior, held_out, local_step, goes_on=True
                 )
 
-            n_visits -= BEGIN_COST * len(held_out.docs)
             trials = begin_on_sample(
-                posterior, learner, held_out, moves, **self._learned_by_trials
+                posterior,
+                learner,
+                held_out,
+                moves,
+                **self._learned_by_trials,
             )
+            ongoing = OngoingTrials(trials, local_step)
         else:
-            trials = trials.resumed(local_step)
+            if isinstance(paused, StreamTrials):  # files from before have these
+                paused = PausedTrials(paused)
+            ongoing = paused.resumed(local_step)
+            trials = ongoing.trials
             trials.missed.append(learned)
-        if n_visits <= 0.0 or not trials.advance(n_visits):
-            trials.attach(None)
-            posterior.trials = trials
-            return []
+        advance = ongoing.advance if in_passes else ongoing.advance_by_steps
+        had_begun, are_over = trials.have_begun, advance(n_visits)
+        suited = trials.suited
+        if trials.have_begun and not had_begun and suited is not None:
+            posterior.state = replace(
+                posterior.state,
+                prediction_concentration=suited.prediction_concentration,
+                burstiness=suited.burstiness,
+            )
         least = self._least_samples(posterior, trials.held_out.train.X)
         n_docs = max(self.total_samples or posterior.n_seen, least)
-        n_accepted = end_on_sample(trials, posterior, n_docs, monitor)
-        posterior.reservoir = reservoir.tried(n_accepted)
-        return trials.missed if n_accepted else []
+        if trials.n_accepted if are_over else trials.have_news and not in_passes:
+            share(trials, posterior, n_docs, monitor)
+            posterior.reservoir = reservoir.unscored()
+        if are_over:
+            n_accepted = trials.n_accepted
+            posterior.reservoir = reservoir.tried(n_accepted, in_passes)
+        else:
+            posterior.trials = ongoing.paused()
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         result = super()._fitted_attributes(posterior, history, n_iter, converged)

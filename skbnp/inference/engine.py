@@ -5,7 +5,7 @@ the globals. The statistics cache decides how the totals take in the statistics 
 documents, the schedule the order of parts, and the moves what changes components.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -24,7 +24,7 @@ from skbnp.inference.protocols import (
 )
 from skbnp.inference.schedules import Round, Schedule
 
-__all__ = ["Learner", "PassLearner", "StreamLearner", "learn"]
+__all__ = ["Learner", "PassLearner", "Steps", "StreamLearner", "completed", "learn"]
 
 #: Documents of a stream for each component before unused ones end.
 DOCS_PER_COMPONENT = 10
@@ -33,6 +33,18 @@ PosteriorT = TypeVar("PosteriorT", bound=Posterior)
 CorpusT = TypeVar("CorpusT", bound=Corpus)
 LocalStepT = TypeVar("LocalStepT", bound=LocalStep)
 StatisticsCacheT = TypeVar("StatisticsCacheT", bound=StatisticsCache)
+T = TypeVar("T")
+#: Work that can be put aside: yields before each step what it costs; returns a result.
+Steps = Generator[float, None, T]
+
+
+def completed(steps: Steps[T]) -> T:
+    """Take all steps that are left; return the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 @dataclass(eq=False, repr=False)
@@ -95,12 +107,17 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether it was exact, so that the bound can settle."""
+        return completed(self.steps(monitor))
+
+    def steps(self, monitor: Monitor) -> Steps[bool]:
+        """Make one pass, a step for each round, which costs its documents."""
         if self.corpus.n_docs == 0:
             self.n_passes += 1
             return True
         is_exact = self.cache.is_complete and not self.is_warming_up
         self.moves.begin_pass(self)
         for round in self.schedule.one_pass(self.n_passes):
+            yield round.n_docs
             self.learn_round(round, monitor)
         self.n_passes += 1
         self.cache.end_pass(self.posterior)

@@ -66,7 +66,7 @@ from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, Sent, ShardCorpus
 from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule
 from skbnp.models.hdp.shard_tasks import Cut
-from skbnp.models.hdp.stream_trials import StreamTrials
+from skbnp.models.hdp.stream_trials import PausedTrials, StreamTrials
 from skbnp.models.hdp.surprises import Proposal, Surprises
 from skbnp.models.hdp_franchise.chain import FranchiseState
 from skbnp.models.hdp_franchise.model import Concentrations, TableAssignments
@@ -168,15 +168,16 @@ register(
     state=KnownWordTopics.__getstate__,
 )
 register("level-priors/1", LevelPriors, "concentration level_prior topic_prior seen")
-NO_TRIALS = {"surprises": None, "trials": None}
+NO_TRIALS = {"surprises": None, "trials": None, "missed": None}
 register(
-    "hdp-posterior/3",
+    "hdp-posterior/4",
     HDPPosterior,
     POSTERIOR + " trials_ended move_records reservoir alike "
-    "is_cross_fitted surprises trials",
+    "is_cross_fitted surprises trials missed",
     older={
         "hdp-posterior/1": {"alike": None, "is_cross_fitted": False, **NO_TRIALS},
         "hdp-posterior/2": NO_TRIALS,
+        "hdp-posterior/3": {"missed": None},
     },
 )
 register(
@@ -458,7 +459,25 @@ register(
         "held-out-trials/3": {"is_halving": False, "may_reduce": True},
     },
 )
-learned("stream-trials/1", StreamTrials, TRIALS + " missed")
+register(
+    "stream-trials/2",
+    StreamTrials,
+    TRIALS + " missed suited n_shared n_logged",
+    checked=False,
+    older={
+        "stream-trials/1": {
+            "suited": None,
+            "n_shared": 0,
+            "n_logged": None,
+        }
+    },
+)
+register(
+    "paused-trials/1",
+    PausedTrials,
+    types={"trials": StreamTrials, "n_steps": int},
+    make=PausedTrials,
+)
 learned(
     "cross-fitted-trials/1",
     CrossFittedTrials,

@@ -8,6 +8,8 @@ from numbers import Real
 
 import numpy as np
 
+from skbnp.models.hdp.stream_trials import PausedTrials
+
 __all__ = [
     "NOTES",
     "TIMES",
@@ -126,4 +128,5 @@ def _parts(value):
 
 def _is_cache(value, name):
     """Whether a part follows from the others, and is there once it is asked for."""
-    return isinstance(getattr(type(value), name, None), cached_property)
+    is_derived = isinstance(getattr(type(value), name, None), cached_property)
+    return is_derived or (isinstance(value, PausedTrials) and name == "_ongoing")

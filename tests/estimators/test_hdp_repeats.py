@@ -1,5 +1,6 @@
 """`HDP` of documents that repeat words for reasons of their own, and of others."""
 
+import pickle
 from itertools import cycle
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.testing import assert_allclose
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.inference.executor import Executor
+from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, first_uses, fold_in_tables
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.moves import held_out as held_out_moves
@@ -124,3 +126,15 @@ def test_few_documents_learn_from_tables_too(all_splits):
     hdp = HDP(random_state=0).fit(draw_bursty(120, 4, 100, 70, 5.0, 0))
     assert hdp._posterior.is_cross_fitted
     assert hdp._posterior.state.by_tables
+
+
+def test_repeats_of_counts_from_a_pickle_are_those_of_counts():
+    """The arrays of a pickle are over its bytes, which SciPy cannot broadcast."""
+    X = sp.csr_array(draw_bursty(100, 6, 120, 80, 20.0, 0))
+    other, burstiness = pickle.loads(pickle.dumps(X)), Burstiness(0.3, 20.0)
+    assert other.indices.base is not None
+    one, same = (
+        burstiness.repeats(counts, np.minimum(counts.data, 1.0), counts)
+        for counts in (X, other)
+    )
+    np.testing.assert_array_equal(one[0], same[0])

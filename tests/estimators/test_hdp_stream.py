@@ -16,8 +16,9 @@ from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
 from skbnp.estimators._variational import VariationalTopicModel
-from skbnp.models.hdp import held_out_trials, reservoir, stream_trials
+from skbnp.models.hdp import held_out_trials, reservoir
 from skbnp.models.hdp.held_out import HeldOut
+from skbnp.models.hdp.stream_trials import OngoingTrials
 
 
 @pytest.fixture(scope="module")
@@ -160,15 +161,15 @@ def test_a_saved_stream_goes_on_as_if_it_had_not_been(family, bars):
 def test_an_interrupt_during_trials_leaves_what_was_before(
     bars, n_passes, total_samples, monkeypatch
 ):
-    one_pass, left = held_out_trials.HeldOutTrials.one_pass, [n_passes]
+    steps, left = held_out_trials.HeldOutTrials.steps, [n_passes]
 
     def interrupted(self, monitor):
         left[0] -= 1
         if left[0] == 0:
             raise KeyboardInterrupt
-        return one_pass(self, monitor)
+        return steps(self, monitor)
 
-    monkeypatch.setattr(held_out_trials.HeldOutTrials, "one_pass", interrupted)
+    monkeypatch.setattr(held_out_trials.HeldOutTrials, "steps", interrupted)
     hdp = HDP(4, total_samples=total_samples, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         learn(hdp, bars.data[:600], 300)
@@ -238,7 +239,7 @@ def test_a_fit_forgets_what_was_held_out(bars):
 
 
 def test_trials_back_off_where_none_is_accepted(bars, monkeypatch):
-    monkeypatch.setattr(stream_trials.StreamTrials, "advance", lambda *arguments: True)
+    monkeypatch.setattr(OngoingTrials, "advance_by_steps", lambda *arguments: True)
     for n_docs, n_next in ((300, reservoir.SECOND_TRIALS), (600, 4 * 600)):
         hdp = HDP(4, batch_size=1000, random_state=0).partial_fit(bars.data[:n_docs])
         assert hdp._posterior.reservoir.n_next == n_next

@@ -10,13 +10,18 @@ import pytest
 import scipy.sparse as sp
 
 import skbnp
+from checks.lineages import check_lineage
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
+from skbnp.inference.edits import Remove, apply
+from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp import late_topics, reservoir
+from skbnp.inference.lineage import Lineage
+from skbnp.models.hdp import late_topics, reservoir, stream_trials
 from skbnp.models.hdp.fold_in import score_documents
-from skbnp.models.hdp.held_out_trials import HeldOutTrials
+from skbnp.models.hdp.posterior import continued
+from skbnp.models.hdp.stream_trials import PausedTrials
 from skbnp.models.hdp.surprises import Proposal, Surprises
 
 N_TOPICS, N_LATE, BEGIN = 8, 2, 700
@@ -235,7 +240,10 @@ def test_documents_that_judge_refuse_topics_of_chosen_ones():
 def test_no_topic_begins_beyond_a_limit_that_was_lowered():
     X, _ = plant(1300, seed=1, begin=0)
     hdp = learn(HDP(2, random_state=0), X[:300], 50)
-    hdp._posterior.surprises = Surprises.empty(200).proposed(X[:4], 0.5)
+    posterior = hdp._posterior
+    posterior.surprises = Surprises.empty(200).proposed(X[:4], 0.5)
+    posterior.trials = None  # which would end with fewer topics
+    posterior.reservoir = replace(posterior.reservoir, n_next=reservoir.NEVER)
     hdp.set_params(max_components=hdp.n_components_ - 2)
     learn(hdp, X[300:], 50)
     assert hdp._posterior.surprises.born == ()
@@ -286,23 +294,42 @@ def test_documents_that_judge_stay_as_they_are(monkeypatch):
     assert all(judged)
 
 
-@pytest.mark.parametrize("size", [20, 100])
+@pytest.mark.parametrize("size", [20, 50])
 def test_what_a_call_spends_on_trials_is_bounded(size, monkeypatch):
-    """In visits of documents; one pass more than the bound at the most."""
-    spent, one_pass = [0.0], HeldOutTrials.one_pass
+    """In visits of documents, far fewer than a pass; one minibatch more at the most."""
+    spent, learn_round = [0.0], Learner.learn_round
 
-    def counted(self, monitor):
-        spent[-1] += self.held_out.train.n_docs
-        return one_pass(self, monitor)
+    def counted(self, round, monitor):
+        spent[-1] += round.n_docs if type(self) is Learner else 0.0
+        learn_round(self, round, monitor)
 
-    monkeypatch.setattr(HeldOutTrials, "one_pass", counted)
-    X, _ = plant(1200, seed=2, begin=0)
+    monkeypatch.setattr(Learner, "learn_round", counted)
+    monkeypatch.setattr(stream_trials, "LEAST_VISITS", 5.0)
+    monkeypatch.setattr(stream_trials, "MORE_VISITS", 0.0)
+    X, _ = plant(800, seed=2, begin=0)
     hdp = HDP(2, random_state=0)
     for begin in range(0, X.shape[0], size):
         spent.append(0.0)
         hdp.partial_fit(X[begin : begin + size])
-    assert max(spent) <= max(reservoir.VISITS_OF_CALL * size, X.shape[0])
-    assert sum(spent) > 2 * max(spent)
+    assert max(spent) <= max(5 * size, 128)
+    assert sum(spent) > 4 * max(spent) > 0
+
+
+def test_later_calls_learn_documents_that_trials_have_missed(monkeypatch, tmp_path):
+    """Each once, some in each call; files hold those that are left."""
+    monkeypatch.setattr(stream_trials, "LEAST_VISITS", 396.0)
+    monkeypatch.setattr(stream_trials, "MORE_VISITS", 0.0)
+    X, _ = plant(560, seed=2, begin=0)
+    hdp = learn(HDP(5, random_state=0), X[:240], 240)
+    hdp._posterior.missed, n_left, n_seen = X[240:550], [], hdp._posterior.n_seen
+    for row in range(550, 554):
+        hdp.partial_fit(X[[row]])
+        skbnp.save(hdp, tmp_path / "hdp.skbnp")
+        hdp = skbnp.load(tmp_path / "hdp.skbnp")
+        missed = hdp._posterior.missed
+        n_left.append(0 if missed is None else missed.shape[0])
+    assert n_left == [211, 112, 13, 0]
+    assert 310 <= hdp._posterior.n_seen - n_seen <= 314  # but for judges
 
 
 def paused():
@@ -311,6 +338,21 @@ def paused():
     hdp = learn(HDP(2, random_state=0), X[:260], 20)
     assert hdp._posterior.trials is not None
     return hdp, X[260:]
+
+
+def test_a_stream_that_is_copied_after_each_call_has_the_same_bits():
+    """Trials that are put aside in the midst of a pass take its steps again."""
+    X, _ = plant(420, seed=3, begin=0)
+    hdp, other, n_steps = HDP(2, random_state=0), HDP(2, random_state=0), []
+    for begin in range(0, X.shape[0], 20):
+        other = pickle.loads(pickle.dumps(other))
+        for each in (hdp, other):
+            each.partial_fit(X[begin : begin + 20])
+        trials = hdp._posterior.trials
+        n_steps.append(0 if trials is None else trials.n_steps)
+    assert np.count_nonzero(n_steps) > 2
+    hdp, other = (pickle.loads(pickle.dumps(each)) for each in (hdp, other))
+    assert_same(learned(hdp), learned(other), ignore=OWN)
 
 
 @pytest.mark.parametrize("copied", ["pickled", "saved", "shallow"])
@@ -329,16 +371,75 @@ def test_trials_go_on_in_a_copy(copied, tmp_path):
     assert_same(learned(hdp), learned(other), ignore=OWN)
 
 
-def test_trials_go_on_where_terms_are_new():
+def test_a_topic_that_ends_during_trials_comes_back_with_theirs():
+    """The log says so, and leads to the topics that trials have kept."""
+    hdp, rest = paused()
+    apply(Remove(hdp.component_ids_[:1].tolist()), hdp._posterior)
+    check_lineage(learn(hdp, rest, 160))
+    assert hdp.n_components_ > 2
+
+
+@pytest.mark.parametrize(
+    ("log", "alive", "kept", "expected"),
+    [
+        ([("prune", (0,), ())], {1}, {1}, []),
+        ([], {1}, {0, 1}, [("revive", (), (0,))]),
+        (
+            [("merge", (1, 0), (1,))],
+            {1},
+            {1},
+            [("revive", (), (0,)), ("merge", (1, 0), (1,))],
+        ),
+        ([("birth", (), (2,))], {0}, {0, 2}, [("birth", (), (2,))]),
+    ],
+)
+def test_the_log_of_trials_continues_that_of_the_stream(log, alive, kept, expected):
+    entries = [Lineage(7, *entry) for entry in log]
+    result = continued(entries, alive, kept, 7)
+    assert [tuple(entry[1:]) for entry in result] == expected
+
+
+def test_a_stream_has_births_of_first_trials_while_these_go_on():
     X, _ = plant(420, seed=3, begin=0)
+    hdp, early = HDP(2, random_state=0), 0
+    for begin in range(0, X.shape[0], 20):
+        hdp.partial_fit(X[begin : begin + 20])
+        trials = hdp._posterior.trials
+        early += trials is not None and trials.trials.n_shared > 0
+        check_lineage(hdp)
+    assert early > 0
+    assert hdp.n_components_ > 2
+
+
+def test_trials_of_files_from_before_go_on(tmp_path):
+    """These hold trials between passes alone, and nothing of what is shared."""
+    hdp, rest = paused()
+    trials = hdp._posterior.trials.trials
+    trials.n_logged = trials.suited = None
+    hdp._posterior.trials = trials
+    skbnp.save(hdp, tmp_path / "hdp.skbnp")
+    hdp = learn(skbnp.load(tmp_path / "hdp.skbnp"), rest, 340)
+    check_lineage(hdp)
+    assert hdp._posterior.reservoir.n_next > reservoir.FIRST_TRIALS  # they have ended
+
+
+def test_trials_go_on_where_terms_are_new():
+    X, _ = plant(600, seed=3, begin=0)
     frame = pd.DataFrame(X.toarray(), columns=[f"w{n:03d}" for n in range(200)])
     hdp = learn(HDP(2, random_state=0), frame[:260].iloc[:, :180], 20)
     assert hdp._posterior.trials is not None
-    learn(hdp, frame[260:], 20)
+    learn(hdp, frame[260:], 340)
     assert hdp._posterior.trials is None
     assert hdp._posterior.reservoir.n_next > reservoir.FIRST_TRIALS  # they have ended
     assert hdp.components_.shape[1] == 200
     assert hdp.n_components_ > 2
+
+
+def test_saved_steps_that_a_pass_does_not_have_are_refused():
+    hdp, rest = paused()
+    hdp._posterior.trials = PausedTrials(hdp._posterior.trials.trials, 10**6)
+    with pytest.raises(ValueError, match="fewer than 1000000 steps"):
+        hdp.partial_fit(rest[:20])
 
 
 def test_an_edit_ends_trials():

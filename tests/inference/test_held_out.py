@@ -215,6 +215,7 @@ def test_burstiness_predicts_better_than_none_by_two_errors_or_is_none(
     posterior.state = replace(posterior.state, burstiness=start)
     with Executor(None) as executor:
         predicted = suit_burstiness(held, posterior, executor)
+        predicted = predicted or held.predict(posterior, executor)
         others = [held.predict_under(b, posterior, executor) for b in (None, start)]
         again = held.predict(posterior, executor)
     logs, of_none, of_start = map(held.log_probability, (predicted, *others))

@@ -19,6 +19,7 @@ from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
 from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.edits import Merge, apply
+from skbnp.inference.engine import completed
 from skbnp.models.hdp import held_out_trials
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, compare
 from skbnp.models.hdp.held_out_priors import suit_prior
@@ -252,7 +253,7 @@ def test_the_prior_is_freed_where_its_limit_held_it(eta, bars, monkeypatch):
 
     def block_hook(self, run):
         before = len(limits)
-        freed(self, run)
+        yield from freed(self, run)
         result.append((run.kind, limits[before:]))
 
     monkeypatch.setattr(held_out_trials, "suit_prior", note_limit)
@@ -296,7 +297,7 @@ def test_the_prior_steps_on_while_it_falls(
             posterior.state = replace(posterior.state, topic_word_prior=prior)
             run.prior_falls = moved
             steps.clear()
-            free(self, run)
+            yield from free(self, run)
             freed.append(list(steps))
             raise Seen
 
@@ -346,13 +347,13 @@ def test_states_are_judged_under_the_prior_that_they_have(monkeypatch):
                 run.logs[self.length], self.held_out.log_probability(result)
             )
             judged.append((run.kind, posterior.state.topic_word_prior))
-        decide(self, run, monitor)
+        yield from decide(self, run, monitor)
 
     freed, free = [], HeldOutTrials._judge_anew
 
     def look_again(self, run):
         before = run.learner.posterior.state.topic_word_prior
-        free(self, run)
+        yield from free(self, run)
         posterior = run.learner.posterior
         if posterior.state.topic_word_prior != before:
             result = self.held_out.predict(posterior, run.learner.local_step.executor)
@@ -376,7 +377,8 @@ def ask_for_births(bars, monkeypatch, ask):
     births = HeldOutTrials._births
 
     def block_hook(self, run):
-        ask(self, run, lambda: births(self, run) is not None)
+        ask(self, run, lambda: completed(births(self, run)) is not None)
+        yield from ()
 
     monkeypatch.setattr(HeldOutTrials, "_births", block_hook)
     HDP(30, random_state=0).fit(bars.data[:300])
@@ -425,7 +427,7 @@ def test_the_model_goes_on_in_a_copy(bars, monkeypatch):
 
     def block_hook(self, run, monitor):
         seen.append((run.kind, self.posterior.global_stats.topic_words.dense()))
-        decide(self, run, monitor)
+        yield from decide(self, run, monitor)
 
     monkeypatch.setattr(HeldOutTrials, "_decide", block_hook)
     HDP(30, random_state=0).fit(bars.data[:300])
@@ -632,17 +634,17 @@ def test_bits_do_not_depend_on_threads(bars):
 def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
     X = bars.data[:200]
     whole = HDP(3, random_state=0).fit(X)
-    original = held_out_trials.Learner.one_pass
+    original = held_out_trials.Learner.steps
     for failing in range(1, whole.n_iter_, 7):
         calls = []
 
-        def one_pass(self, monitor, *, calls=calls, failing=failing):
+        def steps(self, monitor, *, calls=calls, failing=failing):
             calls.append(None)
             if len(calls) == failing:
                 raise KeyboardInterrupt
             return original(self, monitor)
 
-        monkeypatch.setattr(held_out_trials.Learner, "one_pass", one_pass)
+        monkeypatch.setattr(held_out_trials.Learner, "steps", steps)
         hdp = HDP(3, random_state=0)
         with pytest.raises(KeyboardInterrupt):
             hdp.fit(X)

@@ -13,7 +13,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.lineage import Lineage
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.held_out import hold_out
-from skbnp.models.hdp.held_out_priors import suit_prediction_concentration
+from skbnp.models.hdp.held_out_priors import suit_joint_concentration
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.posterior import HDPPosterior
 
@@ -42,7 +42,7 @@ def draw(concentration, *, n_docs=400, length=30, seed=0):
 def suit(X, posterior, seed=0):
     held = hold_out(X, np.random.default_rng(seed))
     with Executor(None) as executor:
-        suit_prediction_concentration(held, posterior, executor)
+        suit_joint_concentration([(held.sample(), posterior)], executor)
     return held
 
 

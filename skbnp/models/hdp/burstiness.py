@@ -137,7 +137,9 @@ class Burstiness:
         own = sp.csr_array((left, observed.indices, observed.indptr), observed.shape)
         shown = np.zeros(held_out.nnz)
         if own.nnz and held_out.nnz:
-            shown = np.asarray(own[rows, held_out.indices]).ravel()
+            # A copy: SciPy cannot broadcast arrays over the bytes of a pickle.
+            columns = held_out.indices.astype(np.intp)
+            shown = np.asarray(own[rows, columns]).ravel()
         return shown / (c + n_tokens)[rows], (c + d * n_tables) / (c + n_tokens)
 
 

@@ -294,6 +294,7 @@ class CrossFittedTrials:
                 return candidate
             executor = one.model.learner.local_step.executor
             result = suit_burstiness(one.held_out, one.result, executor)
+            result = result or one.held_out.predict(one.result, executor)
             logs.append(one.held_out.log_probability(result))
         return candidate._replace(logs=np.concatenate(logs))
 

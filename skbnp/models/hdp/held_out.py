@@ -249,11 +249,6 @@ class HeldOut:
             eta = float(np.exp(best.x))
         return self._by_document(logs(eta)), eta
 
-    def first_uses(self, result: Prediction) -> float:
-        """Mean share of topics in the probabilities of tokens; 1.0 without repeats."""
-        n_tokens = np.asarray(self.held_out.sum(axis=1)).ravel()
-        return float(result.opens @ n_tokens / n_tokens.sum())
-
     def _by_document(self, logs: Array) -> Array:
         """Sum log probabilities of the stored entries to predict over documents."""
         docs = self.docs[rows_of(self.held_out.indptr)]

@@ -62,9 +62,7 @@ __all__ = [
     "fold_words",
     "suit_burstiness",
     "suit_joint_concentration",
-    "suit_prediction_concentration",
     "suit_prior",
-    "suited_prediction",
 ]
 
 Array = NDArray[np.float64]
@@ -83,24 +81,6 @@ HIGHEST_CONCENTRATION = 1e4
 N_ROUNDS, MOVES_BY = 2, 1.2
 #: Of the logarithm of the concentration.
 TOL = 1e-2
-
-
-def suited_prediction(
-    held_out: HeldOut, posterior: Posterior, executor: Executor, repeats: bool
-) -> Prediction:
-    """Predict under the concentration and, with `repeats`, burstiness that suit."""
-    if not posterior.model.has_bound:
-        suit_prediction_concentration(held_out, posterior, executor)
-    if repeats:
-        return suit_burstiness(held_out, posterior, executor)
-    return held_out.predict(posterior, executor)
-
-
-def suit_prediction_concentration(
-    held_out: HeldOut, posterior: Posterior, executor: Executor
-) -> None:
-    """Set the concentration that predicts held-out tokens best, topics as they are."""
-    suit_joint_concentration([(held_out.sample(), posterior)], executor)
 
 
 def suit_joint_concentration(
@@ -223,13 +203,14 @@ def suit_prior(
 
 def suit_burstiness(
     held_out: HeldOut, posterior: Posterior, executor: Executor
-) -> Prediction:
+) -> Prediction | None:
     """Set the burstiness that predicts held-out tokens best, with topics as they are.
 
     A search of `learn_burstiness` ends where tables and topics of documents agree with
     their discount and concentration: with few tables topics are inferred from little,
     and repeats seem to be needed. So its end, if that is elsewhere, competes with
-    present values, and with none. Returns the best prediction.
+    present values, and with none. Returns the best prediction, if one of all held-out
+    documents was made.
     """
     state = posterior.state.for_prediction
     first = held_out.first_parts
@@ -262,7 +243,7 @@ def suit_burstiness(
             posterior.state = replace(posterior.state, burstiness=best)
         if some is held_out:
             return results[best]
-    return held_out.predict(posterior, executor)
+    return None
 
 
 def _log_likelihoods(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.topics import HIGHEST
-from skbnp.inference.engine import Learner, PassLearner
+from skbnp.inference.engine import Learner, PassLearner, Steps, completed
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.local import DocumentLocalStep
@@ -29,8 +29,9 @@ from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.held_out_priors import (
     WordFold,
     fold_words,
+    suit_burstiness,
+    suit_joint_concentration,
     suit_prior,
-    suited_prediction,
 )
 from skbnp.models.hdp.moves import held_out as held_out_moves
 from skbnp.models.hdp.moves.settings import SplitMerge
@@ -74,6 +75,8 @@ FEW = 0.03
 COMPARED_AT_HALF = ("start", "births", "merge of all")
 #: Reductions that there must be time for after the model has gone on.
 REDUCTIONS = 2
+#: Visits of documents in learning that each number that births draw takes as long as.
+BIRTH_COST = 0.004
 
 
 @dataclass(slots=True)
@@ -105,16 +108,6 @@ class Trial:
     def n_topics(self) -> int:
         """Topics that are left."""
         return self.posterior.state.n_components
-
-    @property
-    def alive(self) -> float:
-        """Share of the topics that began and live, had they begun under the prior now.
-
-        A rough estimate: as many times more live as the topic prior is smaller.
-        """
-        prior = self.posterior.state.topic_word_prior
-        fall = max(self.prior_started / prior, 1.0)
-        return min(fall * self.n_topics / self.n_started, 1.0)
 
 
 @dataclass(eq=False, repr=False)
@@ -152,6 +145,7 @@ class HeldOutTrials:
     is_halving: bool = False  # whether a reduction of more topics was rejected
     may_reduce: bool = True
     is_unseen: ClassVar[bool] = False  # between trials
+    judge_cost = 0.0  # of a step of judgement, where trials are put aside
 
     def __post_init__(self, learner: OnlineLearner) -> None:
         posterior = self.posterior = learner.posterior
@@ -185,31 +179,39 @@ class HeldOutTrials:
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether nothing is left but to converge."""
+        return completed(self.steps(monitor))
+
+    def steps(self, monitor: Monitor) -> Steps[bool]:
+        """Make one pass; steps cost as much as so many visits of documents."""
         self.passes_left -= 1
         if self.final is not None:
-            return self._final_pass(self.final, monitor)
+            return (yield from self._final_pass(self.final, monitor))
         run, length = self.run, self.length
-        run.learner.one_pass(monitor if run is self.model else run.monitor)
+        yield from run.learner.steps(monitor if run is self.model else run.monitor)
         run.n_passes += 1
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
         if is_over or (is_half and run.kind in COMPARED_AT_HALF):
-            self._record(run, self._predict(run))
+            self._record(run, (yield from self._predict(run)))
         elif is_half:
-            self._suit_prior(run)
+            yield from self._suit_prior(run)
         if is_half and not is_over:  # topics change in place
             run.result = None
             if run.kind == "births":  # may end
                 gain = self._gain(run, self.model.logs)
                 is_over = gain.mean < -gain.error
         if is_over:
-            self._decide(run, monitor)
+            yield from self._decide(run, monitor)
         return False
 
-    def _final_pass(self, learner: PassLearner, monitor: Monitor) -> bool:
+    def _final_pass(self, learner: PassLearner, monitor: Monitor) -> Steps[bool]:
         """Learn from everything, at first beside the model."""
         n_beside = self.n_final_passes // 2
         is_beside = learner.posterior is not self.posterior
-        is_exact_pass = learner.one_pass(discarding() if is_beside else monitor)
+        beside = discarding() if is_beside else monitor
+        if isinstance(learner, Learner):
+            is_exact_pass = yield from learner.steps(beside)
+        else:
+            is_exact_pass = learner.one_pass(beside)
         self.n_final += 1
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
@@ -228,32 +230,49 @@ class HeldOutTrials:
         run.result = result
         run.logs[run.n_passes] = self.held_out.log_probability(result)
 
-    def _suit_prior(self, run: Trial) -> None:
+    def _suit_prior(self, run: Trial) -> Steps[None]:
         """Set the topic prior that suits, if learned."""
         has_grown = run.kind in ("continuation", "reduction", "tables")
         limit = HIGHEST if has_grown else self.prior_limit
         with commit():
             run.posterior.global_stats.topic_words.trim()
         if self.folds:
+            yield self.judge_cost
             run.prior_falls = suit_prior(self.folds, run.posterior, limit, run.executor)
 
-    def _predict(self, run: Trial) -> Prediction:
+    def _suited_prediction(self, run: Trial, repeats: bool) -> Steps[Prediction]:
+        """Predict under the concentration and, with `repeats`, burstiness that suit."""
+        held_out, posterior, result = self.held_out, run.posterior, None
+        if not posterior.model.has_bound:
+            yield self.judge_cost
+            suit_joint_concentration([(held_out.sample(), posterior)], run.executor)
+        if repeats:
+            yield 2.0 * self.judge_cost
+            result = suit_burstiness(held_out, posterior, run.executor)
+        if result is None:
+            yield self.judge_cost
+            result = held_out.predict(posterior, run.executor)
+        return result
+
+    def _predict(self, run: Trial) -> Steps[Prediction]:
         """Predict held-out documents, under parameters that suit."""
-        posterior, executor = run.posterior, run.executor
+        posterior = run.posterior
         is_raw = run.kind == "start" and run.n_passes < self.length
         if self.folds and run.kind == "merge of all":  # as words have been judged
+            yield self.judge_cost
             _, prior = self.held_out.log_probability_of_words(
-                posterior.state.burstiness, posterior, executor, learns_prior=True
+                posterior.state.burstiness, posterior, run.executor, learns_prior=True
             )
             with commit():
                 posterior.global_stats.topic_words.trim()
                 posterior.state = replace(posterior.state, topic_word_prior=prior)
                 posterior.follow_prior()
         elif not is_raw:  # topics of a start must form first
-            self._suit_prior(run)
+            yield from self._suit_prior(run)
         if is_raw:
-            return self.held_out.predict(posterior, executor)
-        return suited_prediction(self.held_out, posterior, executor, self.knows_repeats)
+            yield self.judge_cost
+            return self.held_out.predict(posterior, run.executor)
+        return (yield from self._suited_prediction(run, self.knows_repeats))
 
     def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
         """Gain over another run after as many passes, or over the one that goes on."""
@@ -283,17 +302,24 @@ class HeldOutTrials:
 
     # -- decisions --------------------------------------------------------------------
 
-    def _decide(self, run: Trial, monitor: Monitor) -> None:
+    def _decide(self, run: Trial, monitor: Monitor) -> Steps[None]:
         """Keep a candidate or forget it, and begin the next trial if there is one."""
         if run.kind == "start":
             self.alike = [run.n_topics]
-            self._begin(self._births(run) or self._after_births(), monitor)
+            more = yield from self._births(run)
+            self._begin(more or (yield from self._after_births()), monitor)
             return
         is_less = run.kind in ("reduction", "merge of all")
         gain = self._gain(run, self.best if is_less else self.model.logs)
         accepted = self._is_accepted(run, gain)
         self._note_alike(run, gain, accepted)
-        self._report(run, gain, accepted, monitor)
+        what = "tables" if run.kind == "tables" else f"{run.n_topics} topics"
+        monitor.report(
+            f"trial of {what} {'accepted' if accepted else 'rejected'}: "
+            f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
+        )
+        if not accepted:  # its topics are free before others begin
+            self.run, run.learner, run.result = self.model, self.model.learner, None
         if accepted:
             is_sure = self.is_unseen or gain.mean > SURE_ERRORS * gain.error
             if run.kind != "tables" and (run.kind != "reduction" or is_sure):
@@ -310,15 +336,16 @@ class HeldOutTrials:
             is_near = self.knows_repeats and gain.mean > -NEAR * self._cost(run, gain)
             is_few = n_next < FEW * (run.n_started + run.n_changes)
             if (accepted or is_near) and not is_few:
-                more = self._reduction(self.model, most)
-        elif run.kind == "continuation":
-            more = self._after_births() if accepted else self._first_reduction()
-        elif run.kind == "tables":
-            more = self._first_reduction()
+                more = yield from self._reduction(self.model, most)
+        elif run.kind == "continuation" and accepted:
+            more = yield from self._after_births()
+        elif run.kind in ("continuation", "tables"):
+            more = yield from self._first_reduction()
         else:  # one topic is as a start with one: the others predicted nothing more
-            more = self._births(run) if accepted else None
+            if accepted:
+                more = yield from self._births(run)
             if run.kind == "births":
-                more = more or self._after_births()
+                more = more or (yield from self._after_births())
         self._begin(more, monitor)
 
     def _note_alike(self, run: Trial, gain: Gain, accepted: bool) -> None:
@@ -348,26 +375,28 @@ class HeldOutTrials:
             cost = min(FEWER_ERRORS * gain.error, FEWER_COST)
         return max(cost, ALIKE)
 
-    def _after_births(self) -> Trial | None:
+    def _after_births(self) -> Steps[Trial | None]:
         """Let the model go on; reduce if there is no time for both, or no use.
 
         Mean-field topics are not: after so many passes with mean weights, exact ones
         would be another kind of learning.
         """
-        self._judge_anew(self.model)
+        yield from self._judge_anew(self.model)
         n_both = (1 + REDUCTIONS) * self.length + self.n_final_passes
         is_early = self.passes_left < n_both or self.posterior.model.has_bound
+        if not is_early:
+            yield self.judge_cost
         if is_early or self._is_no_better_than_words(self.model):
-            return self._first_reduction()
+            return (yield from self._first_reduction())
         return self._continued("continuation", self.model)
 
-    def _judge_anew(self, run: Trial) -> None:
+    def _judge_anew(self, run: Trial) -> Steps[None]:
         """Judge a state as those that follow, once births have ended.
 
         Under any topic prior that suits it; and from now on documents know which words
         they repeat. Births must not: one topic and repeats explain as much as a few.
         """
-        posterior, executor = run.posterior, run.executor
+        posterior = run.posterior
         is_limited = run.kind != "continuation"
         is_limited &= posterior.state.topic_word_prior >= self.prior_limit
         is_free = bool(self.folds) and (is_limited or run.prior_falls)
@@ -376,15 +405,17 @@ class HeldOutTrials:
         if run.result is None or not (is_free or is_first):
             return
         for _ in range(MOST_STEPS if is_free else 0):
-            if not suit_prior(self.folds, posterior, HIGHEST, executor):
+            yield self.judge_cost
+            if not suit_prior(self.folds, posterior, HIGHEST, run.executor):
                 break
-        repeats = self.knows_repeats
-        result = suited_prediction(self.held_out, posterior, executor, repeats)
-        if is_first and self.held_out.first_uses(result) < FEWEST_FIRST_USES:
+        result = yield from self._suited_prediction(run, self.knows_repeats)
+        n_tokens = np.asarray(self.held_out.held_out.sum(axis=1)).ravel()
+        first_uses = result.opens @ n_tokens / n_tokens.sum()
+        if is_first and first_uses < FEWEST_FIRST_USES:
             self.learns_burstiness = self.knows_repeats = False
             with commit():
                 posterior.state = replace(posterior.state, burstiness=None)
-            result = self.held_out.predict(posterior, executor)
+            result = self.held_out.predict(posterior, run.executor)
         self._record(run, result)
 
     def end_births(self) -> None:
@@ -392,9 +423,9 @@ class HeldOutTrials:
         model, self.may_reduce = self.model, False
         self.knows_repeats, model.n_passes = self.learns_burstiness, self.length
         self._record(model, self.held_out.predict(model.posterior, model.executor))
-        self._begin(self._first_reduction(), discarding())
+        self._begin(completed(self._first_reduction()), discarding())
 
-    def _first_reduction(self) -> Trial | None:
+    def _first_reduction(self) -> Steps[Trial | None]:
         """Begin reductions; before these, topics explain the tables of words alone."""
         model = self.model
         if self.tries_tables and model.posterior.state.burstiness is not None:
@@ -403,7 +434,7 @@ class HeldOutTrials:
             trial.posterior.state = replace(trial.posterior.state, by_tables=True)
             return trial
         self.best = model.logs
-        return self._reduction(model) if self.may_reduce else None
+        return (yield from self._reduction(model)) if self.may_reduce else None
 
     def _begin(self, candidate: Trial | None, monitor: Monitor) -> None:
         """Begin a trial if it can be completed, or go over to learning from all."""
@@ -431,35 +462,31 @@ class HeldOutTrials:
             posterior.step_origin = posterior.n_steps - learner.n_updates
         learner.posterior = posterior
 
-    def _report(self, run: Trial, gain: Gain, accepted: bool, monitor: Monitor) -> None:
-        """Report a decision; who loses frees its topics before others begin."""
-        what = "tables" if run.kind == "tables" else f"{run.n_topics} topics"
-        monitor.report(
-            f"trial of {what} {'accepted' if accepted else 'rejected'}: "
-            f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
-        )
-        if not accepted:
-            self.run, run.learner, run.result = self.model, self.model.learner, None
-
     # -- proposals --------------------------------------------------------------------
 
-    def _births(self, run: Trial) -> Trial | None:
+    def _births(self, run: Trial) -> Steps[Trial | None]:
         """Begin with three times as many topics, unless many have died."""
         now, train = self.posterior, self.held_out.train
         wanted = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
         n_births = int(min(wanted, train.n_docs, now.max_components - run.n_topics))
         was_tried = n_births < wanted and run.n_topics + n_births <= run.n_started
         alive = ALIVE_MEAN_FIELD if now.model.has_bound else ALIVE
-        if was_tried or run.alive < alive or run.posterior.state.burstiness is not None:
+        # As many times more would live as the topic prior has become smaller.
+        state = run.posterior.state
+        fall = max(run.prior_started / state.topic_word_prior, 1.0)
+        live = min(fall * run.n_topics / run.n_started, 1.0)
+        if was_tried or live < alive or state.burstiness is not None:
             return None
         if not self.moves.births or n_births < 1:
             return None
+        n_topics, seen = run.n_topics + n_births, now.global_stats.topic_words.seen
+        yield self.judge_cost + BIRTH_COST * n_topics * len(seen)
         rng = stream(now.seed_entropy, Purpose.MOVE, now.n_steps, self.n_trials)
         posterior = held_out_moves.propose_births(now, train, n_births, rng)
         learner = run.learner.restart(posterior, run.learner.cache.empty())
         return self._new_run("births", learner, n_births)
 
-    def _reduction(self, run: Trial, limit: int | None = None) -> Trial | None:
+    def _reduction(self, run: Trial, limit: int | None = None) -> Steps[Trial | None]:
         """Begin without topics that prediction does not miss, if there are any.
 
         With one topic, if the frequencies of words predict as well as all topics.
@@ -467,14 +494,17 @@ class HeldOutTrials:
         """
         proposal, run.result = run.result, None
         if proposal is None and limit is not None:
+            yield self.judge_cost
             proposal = self.held_out.predict(run.posterior, run.executor)
         if proposal is None or run.n_topics < 2:
             return None
         kind: Kind = "reduction"
+        yield self.judge_cost
         if self._is_no_better_than_words(run):
             kind, posterior = "merge of all", run.posterior.copy()
             n_changes = held_out_moves.merge_all(posterior)
         else:
+            yield self.judge_cost
             choosers = self.held_out.choosers(proposal)
             del proposal
             cheapest = held_out_moves.reductions(run.posterior, *choosers)

@@ -142,9 +142,10 @@ def notice(
     place: int,
     executor: Executor,
     monitor: Monitor,
-) -> None:
+) -> bool:
     """Let documents judge proposals before they are learned from; propose more.
 
+    Returns whether topics were proposed, which takes as long as trials of a call.
     `scores` are of the documents `X`, (n_docs,), and `place` their place in a call.
     """
     entropy, reservoir = posterior.seed_entropy, posterior.reservoir
@@ -164,11 +165,13 @@ def notice(
     surprises = surprises.aged(X.shape[0], MOST_JUDGES, posterior.ids)
     is_surprised = reservoir.is_surprised
     is_free = posterior.trials is None or is_surprised
-    if is_free and surprises.is_due(is_surprised or bool(surprises.young)):
+    proposes = is_free and surprises.is_due(is_surprised or bool(surprises.young))
+    if proposes:
         rng = stream(entropy, Purpose.MOVE, posterior.n_steps, 1 + place, 1)
         surprises = propose(posterior, surprises, rng, executor)
         posterior.reservoir = reservoir.reset_surprise()
     posterior.surprises = surprises
+    return proposes
 
 
 # -- proposals ----------------------------------------------------------------------

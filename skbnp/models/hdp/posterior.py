@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.word_topics import WordTopics
@@ -16,7 +17,14 @@ from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.models.hdp.surprises import Surprises
 
-__all__ = ["CREDIT", "Evidence", "HDPPosterior", "MoveRecords", "Pair"]
+__all__ = [
+    "CREDIT",
+    "Evidence",
+    "HDPPosterior",
+    "MoveRecords",
+    "Pair",
+    "continued",
+]
 
 Totals = HDPStats[WordTopics] | CollapsedStats[WordTopics]
 Pair = tuple[int, int]
@@ -103,7 +111,9 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     alike: tuple[int, int] | None = None
     is_cross_fitted: bool = False  # whether each document has judged them
     surprises: Surprises | None = None  # documents of a stream predicted badly
-    trials: Any = None  # StreamTrials that go on in the next call
+    trials: Any = None  # PausedTrials that go on in the next call
+    #: Documents of a stream that topics of trials have missed, to be learned.
+    missed: sp.csr_array | None = None
 
     def restarted(
         self, topics: WordTopics, weights: NDArray[np.float64], kept: NDArray
@@ -131,12 +141,16 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         Posterior.rename(self, names)  # slots hide `super`
         self.move_records = self.move_records.renamed(names)
 
-    def adopt(self, candidate: "HDPPosterior", monitor: Monitor) -> None:
+    def adopt(
+        self, candidate: "HDPPosterior", monitor: Monitor, n_logged: int | None = None
+    ) -> None:
         """Take over what a candidate, that began as this, has learned: an update.
 
-        Its log continues from here; ids that came and went meanwhile are left out.
+        Its log continues from here, after `n_logged` entries that both have in common;
+        ids that came and went meanwhile are left out.
         """
-        log = candidate.lineage[len(self.lineage) :]
+        n_logged = len(self.lineage) if n_logged is None else n_logged
+        log = candidate.lineage[n_logged:]
         born = {entry.children for entry in log if entry.kind == "birth"}
         gone = {entry.parents for entry in log if entry.kind == "prune"}
         merged = {n for entry in log if entry.kind == "merge" for n in entry.parents}
@@ -146,6 +160,9 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             for entry in log
             if passing.isdisjoint(entry.parents + entry.children)
         ]
+        if len(self.lineage) > n_logged:  # it has changed meanwhile
+            alive, kept = set(self.ids.tolist()), set(candidate.ids.tolist())
+            log = continued(log, alive, kept, self.n_steps + 1)
         with commit():
             self.replace_globals(candidate.state, candidate.global_stats)
             self.ids, self.init_fraction = candidate.ids, candidate.init_fraction
@@ -158,3 +175,27 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         """Return one that learns by itself."""
         words = self.global_stats.topic_words.copy()
         return replace(self, global_stats=replace(self.global_stats, topic_words=words))
+
+
+def continued(
+    log: list[Lineage], alive: set[int], kept: set[int], step: int
+) -> list[Lineage]:
+    """Return a log that leads from ids that are alive to those that are kept.
+
+    Ids that have ended here, and not where the log is from, come back.
+    """
+    result = list[Lineage]()
+
+    def revive(ended: set[int]) -> None:
+        result.extend(Lineage(step, "revive", (), (name,)) for name in sorted(ended))
+        alive.update(ended)
+
+    for entry in log:
+        ended = set(entry.parents) - alive
+        if ended and entry.kind == "prune":
+            continue
+        revive(ended)
+        alive = (alive - set(entry.parents)) | set(entry.children)
+        result.append(entry)
+    revive(kept - alive)
+    return result

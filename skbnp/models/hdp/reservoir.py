@@ -16,8 +16,9 @@ __all__ = ["LAST_KEY", "SCORED", "Reservoir", "document_keys", "has_doubled"]
 SHARE = 0.1
 #: Documents of a stream by which other numbers of topics are tried first...
 FIRST_TRIALS = 250
-#: ...and times as many before each next time; more after trials without success.
-GROWTH, GROWTH_AFTER_REJECTION = 2.0, 4.0
+#: ...and times as many before each next time: fewer where trials go on for many calls
+#: and end later, more after trials without success.
+GROWTH, GROWTH_BY_STEPS, GROWTH_AFTER_REJECTION = 2.0, 1.5, 4.0
 #: Times as many documents as fit are kept, so that few calls make a choice.
 MARGIN = 1.1
 #: Documents that are kept at the least, however long.
@@ -34,9 +35,6 @@ OUTLIER = 2.0
 GROWTH_BEFORE_SURPRISE = 1.05
 #: Documents of a stream after which numbers are tried a second time, if not before.
 SECOND_TRIALS = 500
-#: Visits of trials for each document of a call, at most. Trials over a whole stream are
-#: some hundred visits of each document: they end before it is a third longer.
-VISITS_OF_CALL = 400.0
 #: More documents than any stream has.
 NEVER = 1e100
 #: Largest key.
@@ -126,16 +124,20 @@ class Reservoir:
         """Return the same when trials begin."""
         return replace(self, n_last=self.n_docs)
 
-    def tried(self, n_accepted: int) -> "Reservoir":
+    def tried(self, n_accepted: int, in_passes: bool = True) -> "Reservoir":
         """Return the same after trials of which some were accepted."""
-        growth = GROWTH if n_accepted else GROWTH_AFTER_REJECTION
+        growth = GROWTH_AFTER_REJECTION
+        if n_accepted:
+            growth = GROWTH if in_passes else GROWTH_BY_STEPS
         n_next = growth * self.n_last
         if self.n_last < SECOND_TRIALS:
             n_next = min(n_next, SECOND_TRIALS)
         tried = replace(self, n_next=n_next, surprise=0.0)
-        if n_accepted:  # of other topics, others are usual
-            tried = replace(tried, n_scored=0.0, mean_score=0.0, score_spread=0.0)
-        return tried
+        return tried.unscored() if n_accepted else tried
+
+    def unscored(self) -> "Reservoir":
+        """Return one without a record of scores: of other topics, others are usual."""
+        return replace(self, n_scored=0.0, mean_score=0.0, score_spread=0.0)
 
     def scored(self, scores: NDArray[np.float64]) -> "Reservoir":
         """Return one that records scores of documents before they are learned from.

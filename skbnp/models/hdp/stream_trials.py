@@ -2,25 +2,59 @@
 
 import sys
 from collections.abc import Callable
-from copy import deepcopy
-from dataclasses import dataclass, field
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import scipy.sparse as sp
 
+from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import multiply
+from skbnp.inference.engine import Steps
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor, discarding
-from skbnp.models.hdp.held_out import HeldOut, Prediction
-from skbnp.models.hdp.held_out_priors import suited_prediction
+from skbnp.models.hdp.held_out import HeldOut
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, OnlineLearner, Trial
+from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.utils.sparse import with_columns
 
-__all__ = ["StreamTrials", "begin_on_sample", "end_on_sample"]
+__all__ = [
+    "MISSED_SHARE",
+    "OngoingTrials",
+    "PausedTrials",
+    "StreamTrials",
+    "begin_on_sample",
+    "is_large",
+    "n_visits_of",
+    "share",
+]
 
-#: Visits of learning that take as long as a document takes to judge, for each part.
-JUDGE_COST = 8.0
+#: Visits of learning that it takes as long as to begin, and to judge a pass, for each
+#: row that judges.
+BEGIN_COST, PASS_JUDGE_COST = 24.0, 8.0
+#: The same of a step of judgement, and of each row in it.
+JUDGE_COST, ROW_COST = 500.0, 0.25
+#: Visits of trials for each document of a call, at least, more for each document that
+#: comes with it, and at most. Trials over a whole stream are some hundred visits of
+#: each document.
+LEAST_VISITS, MORE_VISITS, MOST_VISITS = 170.0, 0.23, 400.0
+#: Documents up to which a stream has topics of births at once, before any have ended:
+#: until first trials are over, its topics predict little.
+EARLY = 500
+#: Share of these visits in which a call learns documents that trials have missed.
+MISSED_SHARE = 0.25
+
+
+def n_visits_of(n_docs: int, n_call: int) -> float:
+    """Visits of trials after `n_docs` documents of a call of `n_call`."""
+    return n_docs * min(LEAST_VISITS + MORE_VISITS * n_call, MOST_VISITS)
+
+
+def is_large(n_call: int) -> bool:
+    """Whether a call of `n_call` documents goes on with trials in whole passes."""
+    return LEAST_VISITS + MORE_VISITS * n_call >= MOST_VISITS
 
 
 @dataclass(eq=False, repr=False)
@@ -32,44 +66,64 @@ class StreamTrials(HeldOutTrials):
 
     # Documents that the stream has learned meanwhile.
     missed: list[sp.csr_array] = field(default_factory=list)
+    #: State of the stream, with priors that suit once trials have begun.
+    suited: HDPState | None = None
+    n_shared: int = 0  # accepted trials whose topics the stream has
+    n_logged: int = field(init=False)  # entries of its log that the stream knows
     #: The copy is read when all trials are over: it need not hold what is as good.
     is_unseen: ClassVar[bool] = True
 
-    def _after_births(self) -> Trial | None:
+    def __post_init__(self, learner: OnlineLearner) -> None:
+        super().__post_init__(learner)
+        self.n_logged = len(self.posterior.lineage)
+
+    @property
+    def have_news(self) -> bool:
+        """Whether the stream lacks births that first trials have accepted."""
+        is_new = self.model.kind == "births" and self.n_accepted > self.n_shared
+        is_early = self.held_out.train.n_docs < EARLY
+        return is_new and is_early and self.final is None and self.run is not self.model
+
+    def _after_births(self) -> Steps[Trial | None]:
         """Reduce: the stream itself goes on."""
         if self.learns_burstiness:
-            self._judge_anew(self.model)
-        return self._first_reduction()
+            yield from self._judge_anew(self.model)
+        return (yield from self._first_reduction())
 
-    def begin(self, result: Prediction) -> None:
-        """Begin the first trial, if there is one, from a prediction by the model."""
-        start, length = self.model, self.length
+    @property
+    def have_begun(self) -> bool:
+        """Whether the first trial has begun."""
+        return bool(self.model.logs)
+
+    def steps(self, monitor: Monitor) -> Steps[bool]:
+        """Make one pass; at first, begin the first trial, if there is one."""
+        if self.have_begun:
+            return (yield from super().steps(monitor))
+        start, length, posterior = self.model, self.length, self.posterior
+        state = posterior.state
+        if self.suited is not None:  # the priors of the stream
+            posterior.state = self.suited
+            yield from self._suited_prediction(start, self.learns_burstiness)
+            self.suited, posterior.state = posterior.state, state
+        yield self.judge_cost
+        result = self.held_out.predict(posterior, start.executor)
+        n_tokens = posterior.global_stats.topic_words.tokens.sum()
+        scale = self.held_out.train.n_tokens / max(n_tokens, 1e-300)
+        multiply(posterior.global_stats, scale)
         start.n_passes = length
         self._record(start, result)
         start.logs[(length + 1) // 2] = start.logs[length]
-        self._decide(self.model, discarding())
-
-    def advance(self, n_visits: float) -> bool:
-        """Make passes that cost so many visits of documents, or one.
-
-        Returns whether all have been made.
-        """
-        beside = discarding()
-        n_spent = 0.0
-        while not self.are_over:
-            cost = self._cost_of_pass
-            if n_spent and n_spent + cost > n_visits:
-                break
-            n_spent += cost
-            self.one_pass(beside)
-        return self.are_over
+        yield from self._decide(start, discarding())
+        return False
 
     @property
-    def _cost_of_pass(self) -> float:
+    def cost_of_pass(self) -> float:
         """Visits of documents that the next pass takes as long as."""
+        if not self.have_begun:
+            return BEGIN_COST * len(self.held_out.docs)
         n_made, length = self.run.n_passes + 1, self.length
         is_judged = self.final is None and n_made in ((length + 1) // 2, length)
-        n_judges = JUDGE_COST * len(self.held_out.docs) if is_judged else 0.0
+        n_judges = PASS_JUDGE_COST * len(self.held_out.docs) if is_judged else 0.0
         return self.held_out.train.n_docs + n_judges
 
     @property
@@ -77,17 +131,148 @@ class StreamTrials(HeldOutTrials):
         """Whether no pass is left."""
         return self.final is not None and (not self.n_accepted or self.has_ended)
 
-    def resumed(self, local_step: Any) -> "StreamTrials":
-        """Return a copy that goes on by another local step; documents are shared."""
-        rows = self.held_out, self.held_out.train, self.held_out.train.X
-        other = deepcopy(self, {id(each): each for each in rows})
-        other.attach(local_step)
-        return other
-
     def attach(self, local_step: Any) -> None:
         """Let learners visit documents by another step; None between calls."""
+        self.judge_cost = JUDGE_COST + ROW_COST * len(self.held_out.docs)
         for learner in (self.model.learner, self.run.learner):
             learner.local_step = local_step
+
+    def copied(self) -> "StreamTrials":
+        """Return trials that go on by themselves; what no pass changes is shared.
+
+        These are documents, and topics of the model beside a candidate.
+        """
+        rows = self.held_out, self.held_out.train, self.held_out.train.X
+        shared: list[Any] = [*rows, self.folds, *self.missed]
+        if self.run is not self.model:
+            for posterior in (self.posterior, self.model.posterior):
+                topic_words = posterior.global_stats.topic_words
+                if not isinstance(topic_words, KnownWordTopics):  # these follow priors
+                    shared.append(topic_words)
+        local_step = self.model.learner.local_step
+        self.attach(None)
+        other = deepcopy(self, {id(each): each for each in shared})
+        self.attach(local_step)
+        return other
+
+
+class OngoingTrials:
+    """Trials that a call goes on with, pass by pass or step by step."""
+
+    def __init__(self, trials: StreamTrials, local_step: Any) -> None:
+        self.trials = trials
+        trials.attach(local_step)
+        #: How they were when the pass under way began, None between passes.
+        self.before: StreamTrials | None = None
+        self.n_steps = 0  # of the pass under way
+        self._steps: Steps[bool] | None = None
+        self._cost = 0.0  # of the next step
+
+    def advance(self, n_visits: float) -> bool:
+        """Make passes that cost so many visits of documents in all, at least one.
+
+        Returns whether all have been made.
+        """
+        trials, n_spent = self.trials, 0.0
+        while self._steps is not None:
+            self._step()
+        if not trials.have_begun:
+            n_visits -= trials.cost_of_pass
+            trials.one_pass(discarding())
+            if n_visits <= 0.0:
+                return trials.are_over
+        while not trials.are_over:
+            cost = trials.cost_of_pass
+            if n_spent and n_spent + cost > n_visits:
+                break
+            n_spent += cost
+            trials.one_pass(discarding())
+        return trials.are_over
+
+    def advance_by_steps(self, n_visits: float) -> bool:
+        """Take steps that cost so many visits, at least one; whether none is left.
+
+        None if there are no visits.
+        """
+        n_spent = 0.0
+        while n_visits > 0.0 and not self.trials.are_over:
+            if self._steps is None:
+                self._begin_pass()
+            if n_spent and n_spent + self._cost > n_visits:
+                break
+            n_spent += self._cost
+            self._step()
+        return self.trials.are_over
+
+    def repeat(self, n_steps: int) -> None:
+        """Take steps of a pass that was under way."""
+        if n_steps:
+            self._begin_pass()
+        for _ in range(n_steps):
+            if self._steps is None:
+                raise ValueError(
+                    f"The saved trials are damaged: a pass has fewer than {n_steps} "
+                    "steps."
+                )
+            self._step()
+
+    def _begin_pass(self) -> None:
+        self.before, self.n_steps = self.trials.copied(), -1
+        self._steps = self.trials.steps(discarding())
+        self._step()
+
+    def _step(self) -> None:
+        """Take a step, and find out what the next one costs."""
+        assert self._steps is not None
+        try:
+            self._cost = next(self._steps)
+            self.n_steps += 1
+        except StopIteration:
+            self.before, self.n_steps, self._steps = None, 0, None
+
+    def paused(self) -> "PausedTrials":
+        """Return what a later call goes on from."""
+        self.trials.attach(None)
+        if self.before is None:
+            return PausedTrials(self.trials)
+        before = copy(self.before)
+        for name in ("missed", "n_shared", "n_logged"):  # of no pass
+            setattr(before, name, getattr(self.trials, name))
+        return PausedTrials(before, self.n_steps, self)
+
+
+class PausedTrials:
+    """Trials between calls: how they were when a pass began, and steps made since.
+
+    Where these are in memory, the next call goes on with them; a copy, or what is read
+    from a file, takes the same steps again.
+    """
+
+    trials: StreamTrials
+    n_steps: int
+
+    def __init__(
+        self,
+        trials: StreamTrials,
+        n_steps: int = 0,
+        ongoing: OngoingTrials | None = None,
+    ) -> None:
+        self.trials, self.n_steps = trials, n_steps
+        self._ongoing = ongoing
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PausedTrials, (self.trials, self.n_steps)
+
+    def resumed(self, local_step: Any) -> OngoingTrials:
+        """Return trials that go on by another local step; these stay as they are."""
+        ongoing, self._ongoing = self._ongoing, None  # for one call alone
+        if ongoing is None:
+            ongoing = OngoingTrials(self.trials.copied(), local_step)
+        ongoing.trials.attach(local_step)
+        if ongoing.n_steps < self.n_steps:
+            ongoing.repeat(self.n_steps)
+        ongoing.trials.missed = list(self.trials.missed)  # which calls extend
+        return ongoing
 
 
 def begin_on_sample(
@@ -97,16 +282,14 @@ def begin_on_sample(
     moves: SplitMerge,
     **priors: Any,
 ) -> StreamTrials:
-    """Begin trials over a sample of a stream, of which totals then stand for it alone.
+    """Return trials over a sample of a stream, of which totals then stand for it alone.
 
     They learn a copy of the posterior. `priors` are what `HeldOutTrials` learn of them.
     """
     learner = make_learner(posterior)
-    executor = learner.local_step.executor
-    suited_prediction(held_out, posterior, executor, priors["learns_burstiness"])
-    copy = learner.posterior = posterior.copy()
-    copy.reservoir = copy.surprises = None
-    trials = StreamTrials(
+    beside = learner.posterior = posterior.copy()
+    beside.reservoir = beside.surprises = None
+    return StreamTrials(
         learner,
         held_out,
         moves,
@@ -115,33 +298,34 @@ def begin_on_sample(
         n_final_passes=moves.trial_passes,  # the stream goes on
         **priors,
         length=2 * moves.trial_passes,  # the model knows more documents
+        suited=posterior.state,
     )
-    result = held_out.predict(copy, executor)
-    n_tokens = posterior.global_stats.topic_words.tokens.sum()
-    multiply(copy.global_stats, held_out.train.n_tokens / max(n_tokens, 1e-300))
-    trials.begin(result)
-    return trials
 
 
-def end_on_sample(
+def share(
     trials: StreamTrials, posterior: HDPPosterior, n_docs: float, monitor: Monitor
-) -> int:
-    """Let a stream of `n_docs` have what trials over a sample of it have found.
+) -> None:
+    """Let a stream of `n_docs` have the topics that trials over a sample accepted.
 
-    Documents that these topics have missed count as not learned. Returns the number of
-    trials that were accepted.
+    Documents that these topics have missed are to be learned again. While trials go on,
+    these keep their topics, and the stream its burstiness.
     """
-    if not trials.n_accepted:
-        return 0
-    copy = trials.posterior
-    multiply(copy.global_stats, n_docs / trials.held_out.train.n_docs)
-    copy.global_stats.topic_words.trim()
+    goes_on = trials.final is None
+    result = trials.posterior.copy() if goes_on else trials.posterior
+    multiply(result.global_stats, n_docs / trials.held_out.train.n_docs)
+    result.global_stats.topic_words.trim()
     n_words = posterior.global_stats.topic_words.shape[0]
-    if n_words > copy.global_stats.topic_words.shape[0]:  # new terms came meanwhile
-        copy.global_stats.topic_words.widen(n_words)
+    if n_words > result.global_stats.topic_words.shape[0]:  # new terms came meanwhile
+        result.global_stats.topic_words.widen(n_words)
+    if goes_on:
+        burstiness = posterior.state.burstiness
+        result.state = replace(result.state, burstiness=burstiness)
+    before = 0 if posterior.missed is None else posterior.missed.shape[0]
+    missed = [with_columns(X, n_words) for X in trials.missed if X.shape[0]]
     with commit():
-        posterior.adopt(copy, monitor)
+        posterior.adopt(result, monitor, trials.n_logged)
         posterior.alike = min(trials.alike), max(trials.alike)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
-        posterior.n_seen -= sum(rows.shape[0] for rows in trials.missed)
-    return trials.n_accepted
+        posterior.missed = sp.vstack(missed, format="csr") if missed else None
+        posterior.n_seen -= sum(X.shape[0] for X in missed) - before
+    trials.n_shared, trials.n_logged = trials.n_accepted, len(result.lineage)
