@@ -49,7 +49,7 @@ from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_docume
 from skbnp.models.hdp.held_out import has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_priors import HIGHEST_CONCENTRATION
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
-from skbnp.models.hdp.late_topics import notice
+from skbnp.models.hdp.late_topics import propose_late_topics
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights, MeanFieldCache
 from skbnp.models.hdp.model import (
@@ -64,6 +64,7 @@ from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
+from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.posterior import HDPPosterior, MoveRecords
 from skbnp.models.hdp.reservoir import (
     LAST_KEY,
@@ -81,7 +82,6 @@ from skbnp.models.hdp.stream_trials import (
     n_visits_of,
     share,
 )
-from skbnp.models.hdp.surprises import Surprises
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.sparse import with_columns
@@ -432,7 +432,7 @@ class HDP(VariationalTopicModel):
         posterior.state = replace(state, burstiness=burstiness, by_tables=by_tables)
         if in_fit:
             posterior.reservoir = None  # a fit learns what was held out
-            posterior.surprises = posterior.trials = posterior.missed = None
+            posterior.outliers = posterior.trials = posterior.missed = None
             posterior.move_records = MoveRecords()  # of the topics before it
         return posterior
 
@@ -440,10 +440,10 @@ class HDP(VariationalTopicModel):
         posterior = super()._widened(posterior, rows, vocabulary)
         if posterior.reservoir is not None:
             reservoir = posterior.reservoir.widened(len(vocabulary.names))
-            surprises = posterior.surprises
-            if surprises is not None:
-                surprises = surprises.widened(len(vocabulary.names))
-            posterior = replace(posterior, reservoir=reservoir, surprises=surprises)
+            outliers = posterior.outliers
+            if outliers is not None:
+                outliers = outliers.widened(len(vocabulary.names))
+            posterior = replace(posterior, reservoir=reservoir, outliers=outliers)
             if isinstance(posterior.global_stats.topic_words, KnownWordTopics):
                 posterior.trials = None  # of known topics without the new terms
         return posterior
@@ -451,8 +451,8 @@ class HDP(VariationalTopicModel):
     def _publish_edits(self):
         self._posterior.move_records = MoveRecords()  # it is about other topics
         self._posterior.trials = None
-        if self._posterior.surprises is not None:  # topics stay as they were edited
-            self._posterior.surprises = replace(self._posterior.surprises, young=())
+        if self._posterior.outliers is not None:  # topics stay as they were edited
+            self._posterior.outliers = replace(self._posterior.outliers, provisional=())
         super()._publish_edits()
 
     _saved_parts = {
@@ -474,8 +474,8 @@ class HDP(VariationalTopicModel):
             check_number("n_components_range_", number, least=1, most=LARGE)
         if posterior.reservoir is not None:
             self._check_reservoir(posterior.reservoir)
-        if posterior.surprises is not None:
-            self._check_surprises(posterior.surprises)
+        if posterior.outliers is not None:
+            self._check_outliers(posterior.outliers)
         if isinstance(posterior.trials, PausedTrials):
             check_number("n_steps", posterior.trials.n_steps, least=0, most=LARGE)
         missed = posterior.missed
@@ -509,11 +509,11 @@ class HDP(VariationalTopicModel):
         check_sparse("reservoir", reservoir.counts, shape, kind="f")
         for name in ("n_before", "n_next", "n_last", "n_scored", "score_spread"):
             check_number(name, getattr(reservoir, name), least=0, most=LARGE)
-        check_number("surprise", reservoir.surprise, least=0, most=LARGE)
+        check_number("surprise", reservoir.cusum, least=0, most=LARGE)
         check_number("mean_score", reservoir.mean_score, least=-LARGE, most=0.0)
 
-    def _check_surprises(self, surprises: Surprises) -> None:
-        counts, proposal = surprises.counts, surprises.proposal
+    def _check_outliers(self, outliers: Outliers) -> None:
+        counts, proposal = outliers.counts, outliers.proposal
         shape = len(counts.indptr) - 1, self.n_features_in_
         check_sparse("surprises", counts, shape, kind="f")
         if proposal is not None:
@@ -555,8 +555,8 @@ class HDP(VariationalTopicModel):
     def emerged_component_ids_(self) -> NDArray[np.intp]:
         """Ids of topics that began in a stream with documents predicted badly."""
         check_is_fitted(self)
-        surprises = self._posterior.surprises
-        born = () if surprises is None else surprises.born
+        outliers = self._posterior.outliers
+        born = () if outliers is None else outliers.born
         return np.array([n for n in born if n in self._posterior.ids], dtype=np.intp)
 
     @property
@@ -871,9 +871,9 @@ class HDP(VariationalTopicModel):
         for begin, end in pairwise(even_limits(some.shape[0], n_pieces)):
             piece = some[begin:end]
             scores = score_documents(posterior, piece, executor)
-            posterior.reservoir = posterior.reservoir.scored(scores)
+            posterior.reservoir = posterior.reservoir.record_scores(scores)
             if has_births:
-                has_proposed |= notice(
+                has_proposed |= propose_late_topics(
                     posterior, piece, scores, begin, executor, monitor
                 )
         return has_proposed
@@ -896,8 +896,8 @@ class HDP(VariationalTopicModel):
         local_step = self._local_step(executor)
         if paused is None:
             is_late = reservoir.is_due_early and not self._is_collapsed
-            surprises = posterior.surprises
-            is_judging = surprises is not None and surprises.proposal is not None
+            outliers = posterior.outliers
+            is_judging = outliers is not None and outliers.proposal is not None
             is_due = (reservoir.is_due or is_late) and posterior.missed is None
             if is_judging or not is_due:
                 return
@@ -907,7 +907,7 @@ class HDP(VariationalTopicModel):
             held_out = reservoir.held_out(rng)
             if held_out is None:
                 return
-            posterior.reservoir = reservoir = reservoir.begun()
+            posterior.reservoir = reservoir = reservoir.begin_trials()
 
             def learner(posterior):
                 return self._trial_learner(
@@ -944,7 +944,7 @@ class HDP(VariationalTopicModel):
             posterior.reservoir = reservoir.unscored()
         if are_over:
             n_accepted = trials.n_accepted
-            posterior.reservoir = reservoir.tried(n_accepted, in_passes)
+            posterior.reservoir = reservoir.end_trials(n_accepted, in_passes)
         else:
             posterior.trials = ongoing.paused()
 

@@ -264,7 +264,7 @@ def _merge_posteriors(
         init_fraction=max(p.init_fraction for p in posteriors),
         max_components=max(merged._limit(), n_topics),
         trials_ended=True,
-        reservoir=Reservoir.silent(n_words, sum(p.n_seen for p in posteriors)),
+        reservoir=Reservoir.without_trials(n_words, sum(p.n_seen for p in posteriors)),
     )
     history = new_history(model.criterion)
     n_iter = sum(e.n_iter_ for e in estimators)

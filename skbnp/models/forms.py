@@ -61,13 +61,13 @@ from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
+from skbnp.models.hdp.outliers import Outliers, Proposal
 from skbnp.models.hdp.posterior import Evidence, HDPPosterior, MoveRecords
 from skbnp.models.hdp.reservoir import Reservoir
 from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, Sent, ShardCorpus
 from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule
 from skbnp.models.hdp.shard_tasks import Cut
 from skbnp.models.hdp.stream_trials import PausedTrials, StreamTrials
-from skbnp.models.hdp.surprises import Proposal, Surprises
 from skbnp.models.hdp_franchise.chain import FranchiseState
 from skbnp.models.hdp_franchise.model import Concentrations, TableAssignments
 from skbnp.models.hdp_franchise.sample import FranchiseSample
@@ -182,7 +182,7 @@ register(
 )
 register(
     "hdp-surprises/2",
-    Surprises,
+    Outliers,
     "counts n_new n_wait proposal born young",
     older={"hdp-surprises/1": {"young": ()}},
 )

@@ -20,9 +20,9 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.lineage import Lineage
 from skbnp.models.hdp import late_topics, reservoir, stream_trials
 from skbnp.models.hdp.fold_in import score_documents
+from skbnp.models.hdp.outliers import Outliers, Proposal
 from skbnp.models.hdp.posterior import continued
 from skbnp.models.hdp.stream_trials import PausedTrials
-from skbnp.models.hdp.surprises import Proposal, Surprises
 
 N_TOPICS, N_LATE, BEGIN = 8, 2, 700
 #: What copies have for themselves.
@@ -94,25 +94,25 @@ def two_late_as_one(seed):
     posterior = hdp._posterior.copy()
     mean = sp.csr_array(topics[:N_LATE].mean(axis=0, keepdims=True))
     proposal = Proposal.of(mean).judged(np.ones((1, 1)), np.full((1, 1), 0.1))
-    late_topics.give_birth(posterior, proposal, np.array([0]))
+    late_topics.begin_topics(posterior, proposal, np.array([0]))
     with Executor(1) as executor:
         scores = score_documents(
             posterior, X[BEGIN:], executor, [len(posterior.ids) - 1]
         )
     bad = X[BEGIN:][posterior.reservoir.are_outliers(scores)]
-    return posterior, Surprises.empty(200).with_documents(bad), topics
+    return posterior, Outliers.empty(200).with_documents(bad), topics
 
 
 def learned_anew(seed, is_young):
     """Return cosines of the two with the last topic, and with proposed ones."""
-    posterior, surprises, topics = two_late_as_one(seed)
+    posterior, outliers, topics = two_late_as_one(seed)
     if is_young:
-        surprises = replace(surprises, young=((int(posterior.ids[-1]), 0),))
+        outliers = replace(outliers, provisional=((int(posterior.ids[-1]), 0),))
     rng = np.random.default_rng(seed)
     with Executor(1) as executor:
-        surprises = late_topics.propose(posterior, surprises, rng, executor)
+        outliers = late_topics.propose(posterior, outliers, rng, executor)
     last = posterior.global_stats.topic_words.rows(slice(None))[:, -1]
-    proposal, late = surprises.proposal, topics[:N_LATE]
+    proposal, late = outliers.proposal, topics[:N_LATE]
     proposed = np.zeros((0, 200)) if proposal is None else proposal.topics.toarray()
     return cosines(late, last[None])[:, 0], cosines(late, proposed)
 
@@ -160,7 +160,7 @@ def proposed(dense, n_late, n_docs):
     for posterior, topics in dense:
         for seed in range(5):
             rng, late = np.random.default_rng(seed), topics[:n_late]
-            kept = Surprises.empty(400).with_documents(draw(n_docs, late, rng))
+            kept = Outliers.empty(400).with_documents(draw(n_docs, late, rng))
             with Executor(1) as executor:
                 kept = late_topics.propose(posterior, kept, rng, executor)
             cases.append(cosines(late, kept.proposal.topics.toarray()))
@@ -196,9 +196,9 @@ def test_the_first_number_within_one_standard_error_of_the_best_is_chosen():
 def test_edited_topics_are_not_learned_anew():
     X, _ = plant(1000, seed=0)
     hdp = learn(HDP(2, random_state=0), X, 100)
-    assert len(hdp._posterior.surprises.young) > 0
+    assert len(hdp._posterior.outliers.provisional) > 0
     hdp.drop_components([int(hdp.component_ids_[0])])
-    assert len(hdp._posterior.surprises.young) == 0
+    assert len(hdp._posterior.outliers.provisional) == 0
 
 
 def test_no_topic_is_found_without_births(streams):
@@ -233,7 +233,7 @@ def test_documents_that_judge_refuse_topics_of_chosen_ones():
     """A control: documents that nobody has chosen are needed."""
     X, _ = plant(1700, seed=1, begin=0)
     hdp = learn(HDP(2, random_state=0), X, 50)
-    assert len(hdp._posterior.surprises.born) > 1
+    assert len(hdp._posterior.outliers.born) > 1
 
 
 @pytest.mark.usefixtures("accept_all")
@@ -241,26 +241,26 @@ def test_no_topic_begins_beyond_a_limit_that_was_lowered():
     X, _ = plant(1300, seed=1, begin=0)
     hdp = learn(HDP(2, random_state=0), X[:300], 50)
     posterior = hdp._posterior
-    posterior.surprises = Surprises.empty(200).proposed(X[:4], 0.5)
+    posterior.outliers = Outliers.empty(200).proposed(X[:4], 0.5)
     posterior.trials = None  # which would end with fewer topics
     posterior.reservoir = replace(posterior.reservoir, n_next=reservoir.NEVER)
     hdp.set_params(max_components=hdp.n_components_ - 2)
     learn(hdp, X[300:], 50)
-    assert hdp._posterior.surprises.born == ()
+    assert hdp._posterior.outliers.born == ()
 
 
-def damaged(surprises, part):
+def damaged(outliers, part):
     """Return kept documents or a proposal of another shape or sign."""
-    proposal = Proposal.of(surprises.counts[:2])
+    proposal = Proposal.of(outliers.counts[:2])
     wrong = {
-        "counts": {"counts": surprises.counts[:, :7]},
-        "negative": {"counts": -surprises.counts},
+        "counts": {"counts": outliers.counts[:, :7]},
+        "negative": {"counts": -outliers.counts},
         "topics": {"proposal": replace(proposal, topics=proposal.topics[:, :7])},
         "gains": {"proposal": replace(proposal, gains=np.zeros(3))},
         "n_judges": {"proposal": replace(proposal, n_judges=np.zeros(3, np.intp))},
         "none": {"proposal": proposal},
     }
-    return replace(surprises, **wrong[part])
+    return replace(outliers, **wrong[part])
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def damaged(surprises, part):
 def test_damaged_files_of_late_topics_are_refused(part, tmp_path):
     X, _ = plant(400, seed=0, begin=0)
     hdp = learn(HDP(2, random_state=0), X, 100)
-    hdp._posterior.surprises = damaged(Surprises.empty(200).with_documents(X[:5]), part)
+    hdp._posterior.outliers = damaged(Outliers.empty(200).with_documents(X[:5]), part)
     skbnp.save(hdp, tmp_path / "hdp.skbnp")
     if part == "none":  # the control
         skbnp.load(tmp_path / "hdp.skbnp")
@@ -282,9 +282,9 @@ def test_documents_that_judge_stay_as_they_are(monkeypatch):
     """Those predicted badly are kept afterwards, to propose other topics from."""
     judged, judge_proposal = [], late_topics.judge_proposal
 
-    def judge(posterior, surprises, X, *given):
+    def judge(posterior, outliers, X, *given):
         before = X.toarray()
-        result = judge_proposal(posterior, surprises, X, *given)
+        result = judge_proposal(posterior, outliers, X, *given)
         judged.append((X.toarray() == before).all())
         return result
 
@@ -452,7 +452,7 @@ def test_an_edit_ends_trials():
 def test_proposals_go_on_in_a_copy_and_do_not_depend_on_jobs():
     X, _ = plant(1200, seed=0)
     hdp = learn(HDP(2, random_state=0), X[:800], 100)
-    assert hdp._posterior.surprises.counts.shape[0] > 0
+    assert hdp._posterior.outliers.counts.shape[0] > 0
     other = pickle.loads(pickle.dumps(hdp)).set_params(n_jobs=2)
     for each in (hdp, other):
         learn(each, X[800:], 100)

@@ -115,7 +115,7 @@ def test_trials_are_due_when_the_stream_has_grown(n_accepted, X):
     assert not kept.is_due
     kept, _ = add_all(X[:260], 260)
     assert kept.is_due
-    tried = kept.begun().tried(n_accepted)
+    tried = kept.begin_trials().end_trials(n_accepted)
     for n_more, is_due in ((239, False), (1, True)):
         others = np.random.default_rng(n_more).poisson(1.0, (n_more, N_WORDS))
         tried, _ = tried.add(sp.csr_array(others.astype(float)), PLENTY, ENTROPY)
@@ -129,7 +129,7 @@ def test_later_trials_wait_until_the_stream_has_grown(n_accepted, growth):
     """Twice as large since trials began; later after trials without success."""
     reservoir = replace(Reservoir.empty(5, 0), n_before=3000.0, n_next=2000.0)
     assert reservoir.is_due
-    tried = replace(reservoir.begun(), n_before=3500.0).tried(n_accepted)
+    tried = replace(reservoir.begin_trials(), n_before=3500.0).end_trials(n_accepted)
     assert not replace(tried, n_before=growth * 3000.0 - 1.0).is_due
     assert replace(tried, n_before=growth * 3000.0).is_due
 
@@ -147,28 +147,30 @@ def test_calls_that_score_worse_make_trials_due_early():
     rng = np.random.default_rng(0)
     reservoir = replace(Reservoir.empty(5, 0), n_before=5000.0, n_next=10_000.0)
     for _ in range(40):
-        reservoir = reservoir.scored(scores_of(rng, 100))
+        reservoir = reservoir.record_scores(scores_of(rng, 100))
         assert not reservoir.is_due_early
     worse = reservoir
     for _ in range(3):
-        worse = worse.scored(scores_of(rng, 100, mean=-4.2))
+        worse = worse.record_scores(scores_of(rng, 100, mean=-4.2))
     assert worse.is_due_early
-    assert not reservoir.scored(scores_of(rng, 100, mean=-3.0)).is_due_early  # better
-    tried = worse.begun().tried(0)
+    assert not reservoir.record_scores(
+        scores_of(rng, 100, mean=-3.0)
+    ).is_due_early  # better
+    tried = worse.begin_trials().end_trials(0)
     assert not tried.is_due_early
     for _ in range(3):  # the stream has hardly grown since
-        tried = tried.scored(scores_of(rng, 100, mean=-4.4))
-    assert tried.surprise > worse.surprise > 0.0
+        tried = tried.record_scores(scores_of(rng, 100, mean=-4.4))
+    assert tried.cusum > worse.cusum > 0.0
     assert not tried.is_due_early
-    assert worse.tried(1).n_scored == 0.0
+    assert worse.end_trials(1).n_scored == 0.0
 
 
 def test_record_of_scores_is_that_of_all_at_once():
     scores = np.random.default_rng(0).standard_normal(300) - 4.0
     reservoir = Reservoir.empty(5, 0)
     for part in np.split(scores, [7, 100, 101]):
-        reservoir = reservoir.scored(part)
+        reservoir = reservoir.record_scores(part)
     assert reservoir.n_scored == 300
     np.testing.assert_allclose(reservoir.mean_score, scores.mean())
     np.testing.assert_allclose(reservoir.score_spread, 300 * scores.var())
-    assert reservoir.scored(scores[:0]) is reservoir
+    assert reservoir.record_scores(scores[:0]) is reservoir

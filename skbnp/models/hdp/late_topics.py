@@ -13,8 +13,9 @@ proposed topics and without. A proposed topic is born once documents gain clearl
 and is dropped if it takes too long.
 
 Topics that begin together look like one as long as there are few documents of them. So
-a young topic is not among the present ones when topics are proposed: it is learned anew
-from the documents kept, and what it has covered besides is proposed by itself.
+a provisional topic is not among the present ones when topics are proposed: it is
+learned anew from the documents kept, and what it has covered besides is proposed by
+itself.
 
 All of it costs some steps over the kept documents, and one over those that judge.
 """
@@ -31,13 +32,13 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
+from skbnp.models.hdp.outliers import Outliers, Proposal, matched
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.models.hdp.surprises import Proposal, Surprises, matched
 from skbnp.rows.splits import deal_tokens
 from skbnp.rows.word_sums import rows_of
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["notice"]
+__all__ = ["propose_late_topics"]
 
 Array = NDArray[np.float64]
 
@@ -135,7 +136,7 @@ def _mixture(
 # -- a call -------------------------------------------------------------------------
 
 
-def notice(
+def propose_late_topics(
     posterior: HDPPosterior,
     X: sp.csr_array,
     scores: Array,
@@ -150,34 +151,34 @@ def notice(
     """
     entropy, reservoir = posterior.seed_entropy, posterior.reservoir
     assert reservoir is not None
-    surprises = posterior.surprises or Surprises.empty(X.shape[1])
-    if surprises.proposal is not None:
-        born = surprises.born
+    outliers = posterior.outliers or Outliers.empty(X.shape[1])
+    if outliers.proposal is not None:
+        born = outliers.born
         rng = stream(entropy, Purpose.MOVE, posterior.n_steps, 1 + place)
-        surprises = judge_proposal(posterior, surprises, X, rng, executor, monitor)
-        if surprises.born != born:
+        outliers = judge_proposal(posterior, outliers, X, rng, executor, monitor)
+        if outliers.born != born:
             posterior.trials = None  # of topics without these
-    without = _young_columns(posterior, surprises)
+    without = _provisional_columns(posterior, outliers)
     if without:  # they are to be learned anew from all of their documents
         scores = score_documents(posterior, X, executor, without)
     bad = reservoir.select_learned(X[reservoir.are_outliers(scores)], entropy)
-    surprises = surprises.with_documents(bad)
-    surprises = surprises.aged(X.shape[0], MOST_JUDGES, posterior.ids)
-    is_surprised = reservoir.is_surprised
-    is_free = posterior.trials is None or is_surprised
-    proposes = is_free and surprises.is_due(is_surprised or bool(surprises.young))
+    outliers = outliers.with_documents(bad)
+    outliers = outliers.advance_ages(X.shape[0], MOST_JUDGES, posterior.ids)
+    has_drifted = reservoir.has_drifted
+    is_free = posterior.trials is None or has_drifted
+    proposes = is_free and outliers.is_due(has_drifted or bool(outliers.provisional))
     if proposes:
         rng = stream(entropy, Purpose.MOVE, posterior.n_steps, 1 + place, 1)
-        surprises = propose(posterior, surprises, rng, executor)
-        posterior.reservoir = reservoir.reset_surprise()
-    posterior.surprises = surprises
+        outliers = propose(posterior, outliers, rng, executor)
+        posterior.reservoir = reservoir.reset_cusum()
+    posterior.outliers = outliers
     return proposes
 
 
 # -- proposals ----------------------------------------------------------------------
 
 
-class Kept(NamedTuple):
+class CandidateDocuments(NamedTuple):
     """Counts of kept documents, and what words of topics are."""
 
     mixture: Mixture
@@ -218,38 +219,42 @@ class Kept(NamedTuple):
 
 def propose(
     posterior: HDPPosterior,
-    surprises: Surprises,
+    outliers: Outliers,
     rng: np.random.Generator,
     executor: Executor,
-) -> Surprises:
+) -> Outliers:
     """Propose topics for what is unexplained in documents that are predicted badly.
 
     Topics that are most alike are joined until one is left. Half of the tokens of each
     document, predicted from the other half, tell how many there are.
     """
-    X, young = surprises.counts, _young_columns(posterior, surprises)
+    X, provisional = outliers.counts, _provisional_columns(posterior, outliers)
     some = posterior.global_stats.topic_words.seen.among(np.unique(X.indices))
     part = X[:, some]
     X = sp.csr_array((part.data, some[part.indices], part.indptr), X.shape)
 
-    def kept(observed: sp.csr_array, predicted: sp.csr_array) -> Kept:
-        mixture = _mixture(posterior, observed, predicted, executor, young)
+    def candidates(
+        observed: sp.csr_array, predicted: sp.csr_array
+    ) -> CandidateDocuments:
+        mixture = _mixture(posterior, observed, predicted, executor, provisional)
         mixture = mixture._replace(words=np.searchsorted(some, mixture.words))
-        return Kept(mixture, len(some), X.shape[1], posterior.state.topic_word_prior)
+        return CandidateDocuments(
+            mixture, len(some), X.shape[1], posterior.state.topic_word_prior
+        )
 
     judges, observed, held_out = next(deal_tokens(X, 2, rng))
     if len(judges) == 0:
-        return surprises.proposed(None, SAME)
-    half, judge = kept(observed, observed), kept(observed, held_out)
+        return outliers.proposed(None, SAME)
+    half, judge = candidates(observed, observed), candidates(observed, held_out)
     one, residual = half.residual()
     parts = sp.csr_array(
         (residual, half.mixture.words, observed.indptr), (observed.shape[0], len(some))
     )
-    limit = posterior.max_components - posterior.state.n_components + len(young)
+    limit = posterior.max_components - posterior.state.n_components + len(provisional)
     n_topics = int(min(MOST_TOPICS, X.shape[0] // DOCS_PER_TOPIC, limit))
     seeds = _seeds(parts, n_topics)
     if len(seeds) == 0:
-        return surprises.proposed(None, SAME)
+        return outliers.proposed(None, SAME)
     sums = parts[seeds].toarray() + 0.1 * one / len(seeds)
     numbers, scores, n_rounds = list[Array](), list[Array](), ROUNDS
     while True:
@@ -260,46 +265,46 @@ def propose(
             break
         sums, n_rounds = _joined(sums), ROUNDS_OF_JOIN
     sums = numbers[_first_of_the_best(np.array(scores))]
-    sums, tokens, _ = kept(X, X).learn(sums, ROUNDS_OF_ONE)
+    sums, tokens, _ = candidates(X, X).learn(sums, ROUNDS_OF_ONE)
     large = _large(tokens)
     if len(large) == 0:
-        return surprises.proposed(None, SAME)
-    new = _relearn(posterior, young, sums[large], some)
+        return outliers.proposed(None, SAME)
+    new = _relearn(posterior, provisional, sums[large], some)
     topics = sp.csr_array(sums[large][new])
     columns = some[topics.indices]
     topics = sp.csr_array((topics.data, columns, topics.indptr), (len(new), X.shape[1]))
-    return surprises.proposed(topics, SAME)
+    return outliers.proposed(topics, SAME)
 
 
 def _relearn(
-    posterior: HDPPosterior, young: list[int], sums: Array, some: NDArray[np.intp]
+    posterior: HDPPosterior, provisional: list[int], sums: Array, some: NDArray[np.intp]
 ) -> list[int]:
-    """Put topics learned anew in the place of young ones; return all others.
+    """Put topics learned anew in the place of provisional ones; return all others.
 
-    `sums` are of the words `some`, (T, n_words); `young` are columns. A young topic
-    began with few documents of its own, and may stand for two topics.
+    `sums` are of the words `some`, (T, n_words); `provisional` are columns. A
+    provisional topic began with few documents of its own, and may stand for two topics.
     """
     topic_words = posterior.global_stats.topic_words
-    if not young:
+    if not provisional:
         return list(range(len(sums)))
-    before = topic_words.rows(some)[:, young].T
+    before = topic_words.rows(some)[:, provisional].T
     pairs = matched(_unit(sums) @ _unit(before).T, SAME)
     with commit():
         for new, old in pairs:
             whole = np.zeros(topic_words.shape[0])
             whole[some] = sums[new]
             column = whole[topic_words.seen.words]
-            column *= topic_words.total[young[old]] / column.sum()
-            topic_words.put(young[old], column)
+            column *= topic_words.total[provisional[old]] / column.sum()
+            topic_words.put(provisional[old], column)
     taken = {new for new, _ in pairs}
     return [new for new in range(len(sums)) if new not in taken]
 
 
-def _young_columns(posterior: HDPPosterior, surprises: Surprises) -> list[int]:
+def _provisional_columns(posterior: HDPPosterior, outliers: Outliers) -> list[int]:
     """Columns of topics that proposals may replace; none if these are all."""
     columns = posterior.columns
-    young = [columns[name] for name, _ in surprises.young if name in columns]
-    return young if len(young) < len(columns) else []
+    provisional = [columns[name] for name, _ in outliers.provisional if name in columns]
+    return provisional if len(provisional) < len(columns) else []
 
 
 def _seeds(parts: sp.csr_array, n_topics: int) -> list[int]:
@@ -353,14 +358,14 @@ def _large(tokens: Array) -> list[int]:
 
 def judge_proposal(
     posterior: HDPPosterior,
-    surprises: Surprises,
+    outliers: Outliers,
     X: sp.csr_array,
     rng: np.random.Generator,
     executor: Executor,
     monitor: Monitor,
-) -> Surprises:
+) -> Outliers:
     """Let documents judge proposed topics; those that they need are born."""
-    proposal = surprises.proposal
+    proposal = outliers.proposal
     assert proposal is not None
     some, eta = np.unique(X.indices), posterior.state.topic_word_prior
     n_tokens = np.asarray(proposal.topics.sum(axis=1)).ravel()
@@ -373,22 +378,22 @@ def judge_proposal(
 
     judges, observed, held_out = next(deal_tokens(X, 2, rng))
     if len(judges) == 0:
-        return surprises
+        return outliers
     shares = mixture(observed, observed).shares(topics, ROUNDS)
     gains = _gains(mixture(observed, held_out), shares, topics)
     proposal = proposal.judged(gains, shares[:, 1:])
     limit = max(int(posterior.max_components - posterior.state.n_components), 0)
     chosen = np.flatnonzero(_needed(proposal))[:limit]
     if len(chosen):
-        give_birth(posterior, proposal, chosen)
+        begin_topics(posterior, proposal, chosen)
         born = posterior.ids[len(posterior.ids) - len(chosen) :]
-        surprises = surprises.accepted(born)
+        outliers = outliers.with_births(born)
         posterior.recount(monitor)
     is_left = proposal.n_judges < MOST_JUDGES
     is_left[chosen] = False
     if not (is_left.any() or len(chosen)):
-        return surprises.rejected()
-    return surprises.left(proposal.take(is_left))
+        return outliers.wait_longer()
+    return outliers.with_proposal(proposal.take(is_left))
 
 
 def _gains(mixture: Mixture, shares: Array, topics: Array) -> Array:
@@ -418,7 +423,7 @@ def _standard_error(
     return np.sqrt(spread * n / np.maximum(n - 1, 1))
 
 
-def give_birth(
+def begin_topics(
     posterior: HDPPosterior, proposal: Proposal, chosen: NDArray[np.intp]
 ) -> None:
     """Begin topics with the share of the stream that the judges give them."""

@@ -14,8 +14,8 @@ from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
+from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.reservoir import Reservoir
-from skbnp.models.hdp.surprises import Surprises
 
 __all__ = [
     "CREDIT",
@@ -110,7 +110,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     #: Smallest and largest number of topics that predict as well as the best.
     alike: tuple[int, int] | None = None
     is_cross_fitted: bool = False  # whether each document has judged them
-    surprises: Surprises | None = None  # documents of a stream predicted badly
+    outliers: Outliers | None = None  # documents of a stream predicted badly
     trials: Any = None  # PausedTrials that go on in the next call
     #: Documents of a stream that topics of trials have missed, to be learned.
     missed: sp.csr_array | None = None

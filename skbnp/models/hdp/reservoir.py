@@ -28,11 +28,11 @@ FEWEST_DOCS = 1000
 SCORED, FEWEST_SCORED = 100, 100
 #: Standard errors that a call may score below the record each time, and those beyond
 #: these that in all make other numbers of topics due.
-SLACK, SURPRISE = 0.5, 4.0
+CUSUM_SLACK, CUSUM_LIMIT = 0.5, 4.0
 #: Standard deviations below the mean at which a document is predicted badly.
 OUTLIER = 2.0
 #: Growth of the stream before trials for this reason.
-GROWTH_BEFORE_SURPRISE = 1.05
+GROWTH_BEFORE_EARLY_TRIALS = 1.05
 #: Documents of a stream after which numbers are tried a second time, if not before.
 SECOND_TRIALS = 500
 #: More documents than any stream has.
@@ -73,7 +73,7 @@ class Reservoir:
     n_scored: float = 0.0  # documents whose scores were recorded before learning
     mean_score: float = 0.0  # of these, nats per token
     score_spread: float = 0.0  # sum of squared differences from it
-    surprise: float = 0.0  # standard errors by which calls since were worse
+    cusum: float = 0.0  # cumulative sum of standard errors by which calls were worse
 
     @classmethod
     def empty(cls, n_words: int, n_seen: int) -> "Reservoir":
@@ -83,7 +83,7 @@ class Reservoir:
         return cls(keys, nothing, n_before=n_seen, n_next=n_next)
 
     @classmethod
-    def silent(cls, n_words: int, n_seen: int) -> "Reservoir":
+    def without_trials(cls, n_words: int, n_seen: int) -> "Reservoir":
         """Return one without documents by which no number is tried."""
         return replace(cls.empty(n_words, n_seen), n_next=NEVER)
 
@@ -101,17 +101,17 @@ class Reservoir:
     @property
     def is_due_early(self) -> bool:
         """Whether calls score worse, and there is more to try numbers on."""
-        has_grown = self.n_docs >= GROWTH_BEFORE_SURPRISE * self.n_last
-        return self.is_surprised and has_grown
+        has_grown = self.n_docs >= GROWTH_BEFORE_EARLY_TRIALS * self.n_last
+        return self.has_drifted and has_grown
 
     @property
-    def is_surprised(self) -> bool:
+    def has_drifted(self) -> bool:
         """Whether calls have been predicted worse than those before."""
-        return self.surprise >= SURPRISE
+        return self.cusum >= CUSUM_LIMIT
 
-    def reset_surprise(self) -> "Reservoir":
-        """Return one that has acted on its surprise."""
-        return replace(self, surprise=0.0)
+    def reset_cusum(self) -> "Reservoir":
+        """Return one that has proposed topics: the sum starts from zero."""
+        return replace(self, cusum=0.0)
 
     def are_outliers(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Tell documents that are predicted worse than documents were before."""
@@ -120,11 +120,11 @@ class Reservoir:
         deviation = np.sqrt(self.score_spread / (self.n_scored - 1.0))
         return scores < self.mean_score - OUTLIER * deviation
 
-    def begun(self) -> "Reservoir":
+    def begin_trials(self) -> "Reservoir":
         """Return the same when trials begin."""
         return replace(self, n_last=self.n_docs)
 
-    def tried(self, n_accepted: int, in_passes: bool = True) -> "Reservoir":
+    def end_trials(self, n_accepted: int, in_passes: bool = True) -> "Reservoir":
         """Return the same after trials of which some were accepted."""
         growth = GROWTH_AFTER_REJECTION
         if n_accepted:
@@ -132,14 +132,14 @@ class Reservoir:
         n_next = growth * self.n_last
         if self.n_last < SECOND_TRIALS:
             n_next = min(n_next, SECOND_TRIALS)
-        tried = replace(self, n_next=n_next, surprise=0.0)
+        tried = replace(self, n_next=n_next, cusum=0.0)
         return tried.unscored() if n_accepted else tried
 
     def unscored(self) -> "Reservoir":
         """Return one without a record of scores: of other topics, others are usual."""
         return replace(self, n_scored=0.0, mean_score=0.0, score_spread=0.0)
 
-    def scored(self, scores: NDArray[np.float64]) -> "Reservoir":
+    def record_scores(self, scores: NDArray[np.float64]) -> "Reservoir":
         """Return one that records scores of documents before they are learned from.
 
         A cumulative sum of how far calls are below the mean: topics that begin late are
@@ -148,11 +148,11 @@ class Reservoir:
         n, n_all = len(scores), self.n_scored + len(scores)
         if n == 0:
             return self
-        surprise, offset = 0.0, scores.mean() - self.mean_score
+        cusum, offset = 0.0, scores.mean() - self.mean_score
         if self.n_scored >= FEWEST_SCORED and self.score_spread > 0.0:
             variance = self.score_spread / (self.n_scored - 1.0)
             error = np.sqrt(variance * (1.0 / n + 1.0 / self.n_scored))
-            surprise = max(self.surprise - offset / error - SLACK, 0.0)
+            cusum = max(self.cusum - offset / error - CUSUM_SLACK, 0.0)
         spread = ((scores - scores.mean()) ** 2).sum()
         return replace(
             self,
@@ -161,7 +161,7 @@ class Reservoir:
             score_spread=float(
                 self.score_spread + spread + offset**2 * self.n_scored * n / n_all
             ),
-            surprise=float(surprise),
+            cusum=float(cusum),
         )
 
     def widened(self, n_words: int) -> "Reservoir":

@@ -288,7 +288,7 @@ def begin_on_sample(
     """
     learner = make_learner(posterior)
     beside = learner.posterior = posterior.copy()
-    beside.reservoir = beside.surprises = None
+    beside.reservoir = beside.outliers = None
     return StreamTrials(
         learner,
         held_out,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from skbnp.utils.sparse import with_columns
 
-__all__ = ["Proposal", "Surprises", "matched"]
+__all__ = ["Outliers", "Proposal", "matched"]
 
 Array = NDArray[np.float64]
 
@@ -18,7 +18,7 @@ MOST_DOCS = 150
 #: many after each proposal in vain, up to a limit.
 FIRST_WAIT, MOST_WAIT = 50, 400
 #: Those that are enough where scores of calls have fallen.
-WAIT_OF_SURPRISE = 15
+WAIT_AFTER_DRIFT = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _unit(rows: sp.csr_array) -> sp.csr_array:
 
 
 @dataclass(frozen=True, slots=True)
-class Surprises:
+class Outliers:
     """The latest documents that were predicted badly."""
 
     counts: sp.csr_array  # (n, V)
@@ -98,66 +98,67 @@ class Surprises:
     proposal: Proposal | None = None
     born: tuple[int, ...] = ()  # ids of topics that began so, in order
     #: Ids of those that proposals may replace, and documents scored since they began.
-    young: tuple[tuple[int, int], ...] = ()
+    provisional: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def empty(cls, n_words: int) -> "Surprises":
+    def empty(cls, n_words: int) -> "Outliers":
         """Return none."""
         return cls(sp.csr_array((0, n_words)))
 
-    def with_documents(self, X: sp.csr_array) -> "Surprises":
+    def with_documents(self, X: sp.csr_array) -> "Outliers":
         """Return one with further documents, without the earliest if too many."""
         if X.shape[0] == 0:
             return self
         counts = sp.vstack([self.counts, X], format="csr")[-MOST_DOCS:]
         return replace(self, counts=counts, n_new=self.n_new + X.shape[0])
 
-    def is_due(self, is_surprised: bool) -> bool:
+    def is_due(self, has_drifted: bool) -> bool:
         """Whether to propose topics; soon where scores have fallen."""
-        return self.n_new >= (WAIT_OF_SURPRISE if is_surprised else self.n_wait)
+        return self.n_new >= (WAIT_AFTER_DRIFT if has_drifted else self.n_wait)
 
-    def proposed(self, topics: sp.csr_array | None, least: float) -> "Surprises":
+    def proposed(self, topics: sp.csr_array | None, least: float) -> "Outliers":
         """Return one with topics on trial, or without if there were none to propose."""
         tried = replace(self, n_new=0)
         if topics is None:
-            return tried.rejected()
+            return tried.wait_longer()
         if topics.shape[0] == 0:
             return replace(tried, proposal=None)
         if self.proposal is None:
             return replace(tried, proposal=Proposal.of(topics))
         return replace(tried, proposal=self.proposal.continued_by(topics, least))
 
-    def rejected(self) -> "Surprises":
+    def wait_longer(self) -> "Outliers":
         """Return one that waits for longer."""
         n_wait = min(2 * self.n_wait, MOST_WAIT)
         return replace(self, proposal=None, n_wait=n_wait)
 
-    def accepted(self, ids: NDArray[np.intp]) -> "Surprises":
+    def with_births(self, ids: NDArray[np.intp]) -> "Outliers":
         """Return one that has found topics: there may be more of them."""
         names = tuple(ids.tolist())
-        young = (*self.young, *((name, 0) for name in names))
+        provisional = (*self.provisional, *((name, 0) for name in names))
         born = (*self.born, *names)
-        return replace(self, n_wait=FIRST_WAIT, born=born, young=young)
+        return replace(self, n_wait=FIRST_WAIT, born=born, provisional=provisional)
 
-    def aged(self, n_docs: int, most: int, ids: NDArray[np.intp]) -> "Surprises":
+    def advance_ages(self, n_docs: int, most: int, ids: NDArray[np.intp]) -> "Outliers":
         """Return one in which topics have become older by documents that were scored.
 
-        Those that have reached `most`, or are not among `ids`, are no longer young.
+        Those that have reached `most`, or are not among `ids`, are provisional no
+        longer.
         """
-        young = tuple(
+        provisional = tuple(
             (name, age + n_docs)
-            for name, age in self.young
+            for name, age in self.provisional
             if age + n_docs < most and name in ids
         )
-        return replace(self, young=young)
+        return replace(self, provisional=provisional)
 
-    def left(self, proposal: Proposal) -> "Surprises":
+    def with_proposal(self, proposal: Proposal) -> "Outliers":
         """Return one with the topics that are on trial still."""
         if len(proposal.gains):
             return replace(self, proposal=proposal)
         return replace(self, proposal=None)
 
-    def widened(self, n_words: int) -> "Surprises":
+    def widened(self, n_words: int) -> "Outliers":
         """Return the same with further words, which no document has."""
         wide = replace(self, counts=with_columns(self.counts, n_words))
         if self.proposal is None:
