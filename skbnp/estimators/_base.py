@@ -27,7 +27,7 @@ from skbnp.estimators._cautions import (
 from skbnp.estimators._known_topics import KnownTopics
 from skbnp.estimators._saved import PRIVATE, check_fitted, check_needed
 from skbnp.inference.interrupts import commit
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
 from skbnp.models.forms import from_plain, to_plain

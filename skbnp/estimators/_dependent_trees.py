@@ -29,9 +29,8 @@ from skbnp.estimators._variational import VariationalEstimator
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import per_token
+from skbnp.inference.posterior import Lineage, per_token
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
 from skbnp.inference.shards import LocalShards, Shards

@@ -35,7 +35,7 @@ from skbnp.estimators._saved import (
 )
 from skbnp.inference.chains import end_entries
 from skbnp.inference.executor import Executor
-from skbnp.inference.lineage import Lineage, renamed
+from skbnp.inference.posterior import Lineage, renamed
 from skbnp.models.hdp_franchise.chain import (
     COLUMNS,
     FranchiseChain,

@@ -22,9 +22,8 @@ from skbnp.estimators._trees import MOST_LEVELS, is_bare_path
 from skbnp.estimators._variational import MinibatchEstimator
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
-from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import Posterior, per_token
+from skbnp.inference.posterior import Lineage, Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hca.bound import white_noise

@@ -16,8 +16,8 @@ from skbnp.components.word_topics import WordTopics
 from skbnp.estimators._base import features_of
 from skbnp.estimators._gibbs_hdp import GibbsHDP
 from skbnp.estimators._hdp import HDP
-from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import new_history
+from skbnp.inference.posterior import Lineage
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.reservoir import Reservoir

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from skbnp.components.known_topics import TopicPriors
 from skbnp.components.seen_words import SeenWords
 from skbnp.inference.chains import ChainState
-from skbnp.inference.lineage import Lineage
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.models.hca.moves.online import RecentRows
 from skbnp.trees import Tree, TreeView

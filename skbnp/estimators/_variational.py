@@ -53,11 +53,10 @@ from skbnp.inference.edits import Merge, Remove, apply
 from skbnp.inference.engine import StreamLearner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.lineage import Lineage
 from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history, shown
-from skbnp.inference.posterior import Posterior, per_token
+from skbnp.inference.posterior import Lineage, Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.models.forms import from_plain, to_plain

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor, RunTasks, run_in_turn
 from skbnp.inference.interrupts import commit
-from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import Reporter
+from skbnp.inference.posterior import Lineage
 from skbnp.utils.random import Purpose, stream
 
 __all__ = [

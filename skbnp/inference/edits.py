@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import remaining
 from skbnp.inference.interrupts import commit
-from skbnp.inference.lineage import Lineage
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.posterior import Lineage, Posterior
 
 __all__ = ["Birth", "Merge", "Remove", "Split", "apply", "sparing"]
 

@@ -1,18 +1,43 @@
 """What learning changes and inference reads: the global variational parameters."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import StateT, StatsT
-from skbnp.inference.lineage import Lineage, renamed
 from skbnp.inference.monitor import Monitor
 from skbnp.utils.ordering import rows_by_id
 
-__all__ = ["Model", "Posterior", "per_token"]
+__all__ = ["Lineage", "Model", "Posterior", "per_token", "renamed"]
+
+
+class Lineage(NamedTuple):
+    """One entry of the log of edits, as users read it.
+
+    Parents of an entry are alive before it, children after it; a component that has
+    ended comes back by a "revive" alone.
+    """
+
+    step: int  # updates made before
+    # "init", "birth", "split", "merge", "prune", "reattach", "exchange" or "revive"
+    kind: str
+    parents: tuple[int, ...]  # ids that it changed or ended
+    children: tuple[int, ...]  # ids that live on, or begin
+
+
+def renamed(lineage: Sequence[Lineage], names: NDArray[np.intp]) -> list[Lineage]:
+    """Give ids other names, one each: the log of the same edits."""
+    return [
+        entry._replace(
+            parents=tuple(names[list(entry.parents)].tolist()),
+            children=tuple(names[list(entry.children)].tolist()),
+        )
+        for entry in lineage
+    ]
 
 
 class Model(Protocol[StateT, StatsT]):

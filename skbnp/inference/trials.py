@@ -16,9 +16,8 @@ import numpy as np
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
-from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Moves
 from skbnp.trees import Tree
 

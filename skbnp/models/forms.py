@@ -19,10 +19,9 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.engine import Learner
-from skbnp.inference.lineage import Lineage
 from skbnp.inference.memory import DocumentCache, DocumentStarts, RunningAverage
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, Moves
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.inference.shards import Broadcast

@@ -14,7 +14,7 @@ from checks.estimators import (
 from checks.lineages import check_lineage, replay
 from skbnp import DependentTrees, GibbsDependentTrees
 from skbnp.datasets import make_dependent_trees
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 
 INIT = Lineage(0, "init", (), (0, 1))
 END = Lineage(1, "prune", (1,), ())

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 import skbnp.dask
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.datasets import make_bars
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 from skbnp.inference.shards import Broadcast
 from skbnp.models.dependent_trees.state import EpochStats
 from skbnp.models.forms import to_plain

@@ -17,7 +17,7 @@ from skbnp.estimators import SplitMerge
 from skbnp.inference.edits import Remove, apply
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 from skbnp.models.hdp import late_topics, reservoir, stream_trials
 from skbnp.models.hdp.fold_in import score_documents
 from skbnp.models.hdp.outliers import Outliers, Proposal

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from checks.states import assert_same
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.edits import Merge, Remove, Split, apply
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
 from skbnp.models.hdp.posterior import HDPPosterior
 

@@ -11,7 +11,7 @@ from checks.corpora import topic_counts
 from reference import held_out as reference
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import Corpus
 from skbnp.metrics import held_out_log_likelihood
 from skbnp.models.hdp import held_out, held_out_priors

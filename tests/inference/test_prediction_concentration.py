@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from skbnp import HDP
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_priors import suit_joint_concentration

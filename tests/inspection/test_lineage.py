@@ -19,7 +19,7 @@ from skbnp import HDP, GibbsHDP
 from skbnp.callbacks import TopicTermsMonitor
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 from skbnp.inspection import LineageDisplay, top_terms
 from skbnp.inspection._displays import BLUE, GREY, VERMILION
 from skbnp.inspection._lanes import (

@@ -12,7 +12,7 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.chains import birth_entries, end_entries
 from skbnp.inference.executor import RunTasks, run_in_turn
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 from skbnp.kernels._tree_directions import prior_products
 from skbnp.models.dependent_slices.chain_state import (
     EpochRows,

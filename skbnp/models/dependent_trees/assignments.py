@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.inference.executor import Run
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 from skbnp.kernels import _assignments as kernels
 from skbnp.models.dependent_trees.epoch import EpochModel, coordinate_ascent
 from skbnp.models.dependent_trees.local import Memo, update_local

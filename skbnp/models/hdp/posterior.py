@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.interrupts import commit
-from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.outliers import Outliers

@@ -15,7 +15,7 @@ from skbnp.inference.chains import (
     rename,
 )
 from skbnp.inference.executor import RunTasks, run_in_turn
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 from skbnp.kernels._franchise import sweep
 from skbnp.models.hdp_franchise.model import Concentrations, Seating, TableAssignments
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
-from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import SILENT, Reporter, discarding
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.trials import LEAST_GAIN
 from skbnp.models.nested_crp.memory import (

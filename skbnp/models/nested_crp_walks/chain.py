@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.chains import ChainStart, ChainState, GibbsChain, pieces_of, rename
 from skbnp.inference.executor import RunTasks, run_in_turn
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.models.nested_crp_walks.start import start_walks

@@ -17,8 +17,8 @@ from skbnp import DependentTrees
 from skbnp.datasets import load_docstrings, make_dependent_trees
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
-from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import discarding
+from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
 from skbnp.inference.shards import LocalShards

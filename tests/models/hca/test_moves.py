@@ -11,9 +11,8 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.datasets import make_subspace_tree
 from skbnp.inference.engine import Learner, learn
 from skbnp.inference.executor import Executor
-from skbnp.inference.lineage import Lineage
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hca.frame import Frame

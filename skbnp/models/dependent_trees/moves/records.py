@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.inference.lineage import Lineage
+from skbnp.inference.posterior import Lineage
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
-from skbnp.inference.lineage import Lineage
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, CountingMoves
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.trials import ROUNDING
