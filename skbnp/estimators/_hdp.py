@@ -93,17 +93,17 @@ __all__ = ["HDP", "SplitMerge"]
 
 #: Share of the document in a topic that starts from one; the rest is the corpus.
 DOC_SHARE = 0.2
-#: Topics that births reach at the most, unless asked for.
+#: Topics that births reach at most, unless requested.
 MOST_TOPICS = 1000
 #: Passes over everything after trials. In the collapsed family the second half is
 #: averaged; in the mean-field family the first have mean weights, and some are exact.
 FINAL_PASSES, FINAL_PASSES_MEAN_FIELD, FINAL_EXACT_PASSES = 6, 8, 3
-#: Share of a pass that the last minibatches of forgetting stand for, at the least:
+#: Share of a pass that the last minibatches of forgetting stand for, at least:
 #: where they are many, steps as from a start would leave hardly any of the corpus.
 REMEMBERED = 1.0 / 3.0
 #: Documents of a call that are learned from together, over those that a stream keeps.
 PART_SHARE = 0.125
-#: "auto" minibatches: documents, and tokens, at the least. Fewer tokens say too little.
+#: "auto" minibatches: documents, and tokens, at least. Fewer tokens say too little.
 LEAST_DOCS, LEAST_TOKENS = 128, 4000
 
 
@@ -635,7 +635,7 @@ class HDP(VariationalTopicModel):
 
     @staticmethod
     def _batch_size_of(n_tokens: float, n_docs: int) -> int:
-        """Return that of minibatches that are large enough to say something."""
+        """Return the size at which minibatches have enough tokens."""
         n_tokens = max(n_tokens / max(n_docs, 1), 1.0)  # of a document
         return max(LEAST_DOCS, int(np.ceil(LEAST_TOKENS / n_tokens)))
 
@@ -738,7 +738,7 @@ class HDP(VariationalTopicModel):
     def _learner(
         self, posterior, corpus, local_step, warm_up, documents, n_forgetting=np.inf
     ):
-        """What learns from all documents, as the parameters say."""
+        """Return the learner of all documents."""
         moves: Any = self._moves()
         cache: Any = self._cache(warm_up, documents)
         by_bound = moves is not None and moves.criterion == "bound"

@@ -68,7 +68,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     """Nested Chinese restaurant process topic model, by variational inference.
 
     Learns a tree of topics, general ones near the root and special ones at the leaves,
-    of fixed depth and with as many branches as the documents ask for. A document takes
+    of fixed depth and with as many branches as the documents need. A document takes
     a path from the root to a leaf, mixes the L topics on it in proportions of its own,
     theta ~ Dirichlet(alpha), and each word comes from one of these topics, W_i ~
     Dirichlet(eta). The tree is infinite; the posterior knows a finite part, which moves
@@ -80,7 +80,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     max_depth : int, default=3
         Levels of the tree (L), 1 to 50, the root included. 1 is a single topic.
     max_components : int or None, default=None
-        Nodes at the most, the root included; None for no limit.
+        Maximum number of nodes, the root included; None for no limit.
     learning_method : {"batch", "online", "memoized"}, default="batch"
         "batch": one update per pass over all documents. "memoized": one per batch of
         documents, whose former statistics are taken out first. "online": one per
@@ -106,7 +106,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         q(c) q(theta, z | c), or the same for all, q(c) q(theta) q(z).
     init : {"auto", "agglomerative", "gibbs", "sequential"} or fitted \
             GibbsNestedCRP, default="auto"
-        Where the tree starts, by 1,500 random documents at the most. "auto", "gibbs":
+        Where the tree starts, by 1,500 random documents at most. "auto", "gibbs":
         the collapsed sampler, 200 sweeps after its own start. "agglomerative": clusters
         of documents, joined to groups; slow. "sequential": documents one by one. A
         fitted sampler gives its sample with the highest log joint; wrap it in
@@ -115,7 +115,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         Clusters of the agglomerative start, at most one per document. None is the
         smaller of 4 sqrt(D / 2) and D / 10 for D documents.
     batch_size : int, default=256
-        Documents of a batch or minibatch at the most.
+        Documents of a batch or minibatch at most.
     learning_offset : float, default=1.0
         Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay, >= 0.
     learning_decay : float, default=0.6
@@ -127,7 +127,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     tol : float, default=1e-5
         `fit` ends at a smaller relative change of the bound in a pass without moves.
     max_doc_update_iter : int, default=100
-        Iterations for a path of a document at the most.
+        Iterations for a path of a document at most.
     mean_change_tol : float, default=1e-3
         They end when the expected tokens of levels change by less than this per token.
     sparse_output : bool, default=False

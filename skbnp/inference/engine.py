@@ -80,7 +80,7 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     is_stream = False
 
     def restart(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
-        """Return one that learns another posterior, with steps as from the start."""
+        """Return a learner of another posterior, whose step sizes start over."""
         schedule = self.schedule.reset()
         return replace(self.fork(posterior, cache), schedule=schedule, n_passes=0)
 
@@ -106,7 +106,7 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
         return not self.is_stream or self.posterior.n_seen >= enough
 
     def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; whether it was exact, so that the bound can settle."""
+        """Make one pass; return whether it was exact."""
         return completed(self.steps(monitor))
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
@@ -184,7 +184,7 @@ class PassLearner(Protocol[PosteriorT]):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing is left to do, however the bound still changes."""
+        """Whether learning has ended, even if the bound still changes."""
 
     def one_pass(self, monitor: Monitor) -> bool:
         """Make one pass; whether nothing is left but to converge."""
@@ -199,7 +199,7 @@ def learn(
     end_pass: Callable[[], bool] = lambda: False,
     save: Callable[[bool, bool], None] = lambda has_ended, has_converged: None,
 ) -> bool:
-    """Visit the documents `n_passes` times, or until the bound has settled.
+    """Make `n_passes` passes, or fewer once the bound has converged.
 
     `begin_pass` and `end_pass` are called around each pass; the latter may stop it.
     `save` is called last, with whether learning ends before its time, and whether

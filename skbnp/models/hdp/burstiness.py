@@ -152,7 +152,7 @@ NO_BURSTINESS = Burstiness(0.0, np.inf)
 
 
 def evenly(n_docs: int, most: int) -> NDArray[np.intp]:
-    """Numbers of at most so many documents, evenly spread, increasing."""
+    """Numbers of at most that many documents, evenly spread, increasing."""
     return np.unique(np.linspace(0, max(n_docs - 1, 0), most).astype(np.intp))[:n_docs]
 
 

@@ -6,7 +6,7 @@ By the zero-order collapsed step (CVB0) of Asuncion et al. (2009),
     N_jk = sum_w n_jw r_jwk,
 
 over the topics that a document uses, and for a few iterations, as in learning, or as
-long as is asked for; counts are extrapolated between iterations (see the kernel). It is
+long as is requested; counts are extrapolated between iterations (see the kernel). It is
 mostly nearer to posterior means than mean field, where exp(psi(a)) ~ exp(-1 / a) of a
 topic of small prior a is next to nothing; not where topics share most words, or
 documents repeat few words, where more iterations are needed.
@@ -69,7 +69,7 @@ PART_SIZE = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class MeanTopics:
-    """Mean topics (eta + S_kw) / (V eta + S_k), made for the words that are asked for.
+    """Mean topics (eta + S_kw) / (V eta + S_k), made for the words that are requested.
 
     `MeanTopics[words]` is (n, K); as an array it would take as much as the counts.
     """
@@ -80,7 +80,7 @@ class MeanTopics:
 
     @classmethod
     def of(cls, topic_words: WordTopics, eta: float) -> "MeanTopics":
-        """Return those of a posterior as it is now."""
+        """Return the mean topics of a posterior."""
         norm = word_norm(topic_words, eta, Weighting.MEAN)
         return cls(topic_words.frozen(), eta, norm)
 
@@ -98,7 +98,7 @@ class MeanTopics:
         return self.counts.shape
 
     def under(self, eta: float) -> "MeanTopics":
-        """Return those of the same counts under another prior."""
+        """Return the mean topics under another prior."""
         new: float | Array = eta
         if isinstance(self.counts, KnownWordTopics):
             new = np.where(self.counts.follows_prior, eta, self.eta)

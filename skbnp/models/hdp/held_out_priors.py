@@ -161,7 +161,7 @@ def suit_prior(
     """Move the topic prior towards the one that predicts words from others best.
 
     One step of Newton's method in log eta, no longer than `PRIOR_STEP` and to `highest`
-    at the most, towards the largest posterior density: the log probability of counts of
+    at most, towards the largest posterior density: the log probability of counts of
     the words of each fold given those of all others, and a log-normal prior of eta,
     under topics phi_kw = (eta + S_kw) / (V eta + S_k), with
     S and proportions as they are. No word is predicted from itself: tokens of words

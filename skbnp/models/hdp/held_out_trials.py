@@ -44,7 +44,7 @@ Array = NDArray[np.float64]
 OnlineLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, RunningAverage]
 Kind = Literal["start", "births", "continuation", "reduction", "merge of all", "tables"]
 
-#: Births for each present topic, and at the least.
+#: Births for each present topic, and at least.
 BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
 #: Births are tried while so large a share of the topics that began are alive. In the
 #: mean-field family many die while others still stand for two topics each.
@@ -64,7 +64,7 @@ FEWEST_FIRST_USES = 0.05
 NEAR = 2.0
 #: Standard errors by which a reduction must gain to be the posterior before the end.
 SURE_ERRORS = 2.0
-#: Steps of the topic prior before the model goes on, at the most.
+#: Steps of the topic prior before the model goes on, at most.
 MOST_STEPS = 5
 #: Nats per token that the reductions of a trial may cost, as predicted.
 BUDGET = 0.001

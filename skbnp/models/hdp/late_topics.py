@@ -51,13 +51,13 @@ ROUNDS_OF_ONE, ROUNDS, ROUNDS_OF_JOIN = 10, 20, 5
 TOKENS = 0.05
 #: Tokens that a topic needs, in documents that have at least one of it.
 FEWEST_TOKENS, FEWEST_DOCS = 20.0, 5.0
-#: Cosine of a topic and of the same one learned anew, at the least.
+#: Cosine of a topic and of the same one learned anew, at least.
 SAME = 0.5
 #: Nats, and standard errors, that documents must gain by a topic.
 LEAST_GAIN, ERRORS = 10.0, 2.0
-#: Documents that judge before a topic is born, and at the most.
+#: Documents that judge before a topic is born, and at most.
 FEWEST_JUDGES, MOST_JUDGES = 30, 300
-#: Share of the stream of a topic that is born, at the most.
+#: Share of the stream of a topic that is born, at most.
 MOST_SHARE = 0.2
 
 

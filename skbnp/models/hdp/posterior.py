@@ -35,7 +35,7 @@ CREDIT = 4.0
 
 @dataclass(slots=True)
 class Evidence:
-    """What some documents say about a merge."""
+    """Gains of a merge over some documents."""
 
     n_docs: int = 0
     gain: float = 0.0
@@ -83,7 +83,7 @@ class MoveRecords:
         self.idle = {n: t for n, t in self.idle.items() if n not in gone}
 
     def renamed(self, names: NDArray[np.intp]) -> "MoveRecords":
-        """Return the same of ids that have other names."""
+        """Return the records under new ids."""
 
         def pair(ids: Pair) -> Pair:
             return int(names[ids[0]]), int(names[ids[1]])
@@ -117,7 +117,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     def restarted(
         self, topics: WordTopics, weights: NDArray[np.float64], kept: NDArray
     ) -> "HDPPosterior":
-        """Return one that starts afresh from some of its topics and from new ones.
+        """Return one that starts again from some of its topics and from new ones.
 
         `topics` begin with those of the columns `kept`; `weights`, (K + 1,).
         """
@@ -171,7 +171,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             self.record(monitor)
 
     def copy(self) -> "HDPPosterior":
-        """Return one that learns by itself."""
+        """Return an independent copy."""
         words = self.global_stats.topic_words.copy()
         return replace(self, global_stats=replace(self.global_stats, topic_words=words))
 

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class OrderedTopics:
-    """Mean topics in the order of users, made for the words that are asked for."""
+    """Mean topics in the order of users, made for the words that are requested."""
 
     topics: MeanTopics
     columns: NDArray[np.intp]  # (K,)

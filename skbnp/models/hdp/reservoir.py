@@ -21,7 +21,7 @@ FIRST_TRIALS = 250
 GROWTH, GROWTH_BY_STEPS, GROWTH_AFTER_REJECTION = 2.0, 1.5, 4.0
 #: Times as many documents as fit are kept, so that few calls make a choice.
 MARGIN = 1.1
-#: Documents that are kept at the least, however long.
+#: Documents that are kept at least, however long.
 FEWEST_DOCS = 1000
 #: Documents of a part of a call whose scores are recorded, at most, and those that a
 #: record needs before it tells what is usual.
@@ -47,7 +47,7 @@ INCREMENT, FIRST, SECOND = (
 
 
 def has_doubled(n_before: float, n_now: float) -> bool:
-    """Tell whether a stream has passed 125 documents, 250, or any double of these."""
+    """Return whether a stream has passed 125 documents, 250, or any double of these."""
     limit = FIRST_TRIALS / GROWTH
     while limit * GROWTH <= n_now:
         limit *= GROWTH
@@ -173,7 +173,7 @@ class Reservoir:
     ) -> tuple["Reservoir", sp.csr_array]:
         """Return one with new documents in it, and those of `X` to learn from.
 
-        About `n_tokens` are kept, but `FEWEST_DOCS` documents at the least.
+        About `n_tokens` are kept, but `FEWEST_DOCS` documents at least.
         """
         keys = document_keys(X, seed_entropy)
         is_new = (keys <= np.uint64(self.last_key)) & ~np.isin(keys, self.keys)

@@ -242,7 +242,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
     # -- what it tells ----------------------------------------------------------------
 
     def trace(self) -> dict[str, object]:
-        """Tell about the last complete sweep, by columns of the history."""
+        """Return the history's columns of the last complete sweep."""
         state = self.state
         return {
             **super().trace(),

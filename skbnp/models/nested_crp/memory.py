@@ -63,8 +63,8 @@ class PathLocalStep:
         remembered: DocPaths | None = None,
         block_hook: BlockHook | None = None,
     ) -> "PathResult":
-        """Visit documents under the present globals of a posterior."""
-        del weighting, block_hook  # trees know no warm-up, and no moves look at blocks
+        """Run the local step under the present globals of a posterior."""
+        del weighting, block_hook  # trees know no warm-up, and no move reads blocks
         topics, priors = posterior.state, posterior.model.priors
         result = self.update_paths(topics, priors, X, remembered)
         return PathResult(result, X, topics.tree, priors.n_levels)
@@ -126,7 +126,7 @@ class TreeCorpus(Corpus):
     X : csr_array
         Canonical counts, no empty rows.
     size : int or None
-        Rows of a part at the most; parts are of equal size. By default they have about
+        Rows of a part at most; parts are of equal size. By default they have about
         `PART` stored counts.
     scale : float
         Documents behind each.

@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 #: Rounds in which documents stay in their clusters.
 CLAMPED_ROUNDS = 15
 #: A topic starts with a third of the words of its documents, weighed by how much more
-#: frequent they are than above, at most so many times.
+#: frequent they are than above, at most that many times.
 SHARE, MOST_EXCESS = 1.0 / 3.0, 5.0
 #: Tokens that the sampler visits; of larger corpora, a part of each count.
 MOST_TOKENS = 5e5

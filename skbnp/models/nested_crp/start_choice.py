@@ -32,7 +32,7 @@ __all__ = ["Race", "Run", "choose_start", "start_posterior"]
 
 #: Passes after which starts are compared, if they rise by so much, relatively.
 N_PASSES, LEAST_RISE = 20, 1e-5
-#: Documents that a start is made from, at the most.
+#: Documents that a start is made from, at most.
 MOST_DOCS = 1500
 #: Groups of clusters that are compared.
 GROUPS = [2, 3, 4, 5, 6, 7, 8]

@@ -160,7 +160,7 @@ class NestedChain(GibbsChain[NestedState]):
     # -- what it tells ----------------------------------------------------------------
 
     def trace(self) -> dict[str, object]:
-        """Tell about the last complete sweep, by columns of the history."""
+        """Return the history's columns of the last complete sweep."""
         priors, n_leaves = self.state.priors, int(self.walks.n_nodes[-1])
         return {
             **super().trace(),

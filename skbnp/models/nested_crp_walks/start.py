@@ -1,4 +1,4 @@
-"""Where sampling of the nested CRP starts: leaves that documents find, grouped afresh.
+"""Where sampling of the nested CRP starts: leaves that documents find, grouped again.
 
 Documents that take paths and levels together, one after the other, find good leaves in
 a few sweeps. What stands above them they do not find: the words of a node keep its
@@ -34,7 +34,7 @@ LEVEL_SWEEPS = 20
 LEARN_EVERY = 8
 #: Levels that the probability of a document is averaged over.
 N_TRIES = 4
-#: Times that leaves are grouped afresh, at most.
+#: Times that leaves are grouped again, at most.
 MOST_ROUNDS = 5
 #: Groups that are compared, and further ones by this factor.
 GROUPS, FURTHER = 8, 2.0

@@ -1,4 +1,4 @@
-"""Moves of a topic tree that learns online, judged by some documents at hand."""
+"""Moves of a topic tree that learns online, judged by some documents available."""
 
 from dataclasses import replace
 
@@ -25,9 +25,9 @@ from skbnp.utils.random import Purpose, stream
 
 __all__ = ["OnlineTreeEdits", "restructure"]
 
-#: The tree changes by so many documents at least, in so many passes at the most.
+#: The tree changes by so many documents at least, in so many passes at most.
 LEAST_DOCS, MOST_PASSES = 20, 3
-#: Documents by which the tree changes, at the most.
+#: Documents by which the tree changes, at most.
 MOST_DOCS = 2000
 #: Documents behind each of them where moves are judged: a branch grows if it would pay
 #: for itself among so many times as many. With 1, branches of a few documents per call
