@@ -238,8 +238,7 @@ class HDP(VariationalTopicModel):
     `partial_fit` tries other numbers of topics after 250 and 500 documents and at each
     doubling, some steps in each call; between trials topics are born from documents
     that are predicted badly. In fits to fewer than 10,000 tokens (25,000 of short
-    documents) each document judges once, and `fit` warns where documents do not
-    determine the number of topics.
+    documents) each document judges once.
 
     References
     ----------
