@@ -165,7 +165,8 @@ def test_score_is_that_of_the_expected_dirichlet(fitted, X_test):
     expected = held_out_log_likelihood(
         fitted.topic_word_distr_, prior, *split_tokens(X_test)
     )
-    assert fitted.score(X_test) == pytest.approx(expected, rel=1e-12)
+    # Single precision rounds the topics of the table and these, 6e-8 each, otherwise.
+    assert fitted.score(X_test) == pytest.approx(expected, rel=1e-8)
 
 
 @METHODS

@@ -181,7 +181,7 @@ def rising():
     "model",
     [
         HDP(n_components=5, max_iter=20, random_state=0),
-        GibbsHDP(max_iter=20, random_state=0),
+        GibbsHDP(max_iter=100, random_state=0),
         NestedCRP(max_iter=5, random_state=0),
         LatentDirichletAllocation(3, max_iter=50, random_state=1),
     ],

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 #: Tokens of a topic in use; iterations of a fold-in and mean change per token, for
 #: scores and of documents that judge.
 ACTIVE = 0.1
-SCORE, JUDGE = {"max_iter": 6, "tol": 0.01}, {"max_iter": 100, "tol": 0.001}
+SCORE, JUDGE = {"max_iter": 10, "tol": 0.01}, {"max_iter": 100, "tol": 0.001}
 
 
 def fold_in(

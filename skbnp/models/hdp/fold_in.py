@@ -55,9 +55,8 @@ Array = NDArray[np.float64]
 
 #: Tokens of a topic in use: a few more topics than learning needs.
 ACTIVE = 0.1
-#: When the iteration of a document ends: as in learning, whose ten iterations come no
-#: further than six that are extrapolated.
-SHORT_STOP = LocalStop(6, TOL)
+#: When the iteration of a document ends: as in learning, but it is extrapolated here.
+SHORT_STOP = LocalStop(10, TOL)
 #: A fold-in by mean field ends at this mean change per token, or after so many steps.
 MEAN_FIELD_TOL, MEAN_FIELD_MAX_ITER = 1e-3, 100
 #: Iterations before, with mean weights of topics: no word would ever find those of
