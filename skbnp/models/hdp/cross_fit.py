@@ -56,10 +56,10 @@ FEWER_SPLITS = 3
 FEWEST_DOCS = 4 * FEWEST_JUDGES
 #: Splits of the documents: by five, topics of few documents are missed.
 N_SPLITS = 10
-#: Documents of the rarest word up to which it was selected by them: a word of m of them
-#: has a share that is too large by about 1 / m. Larger numbers are often of few words
-#: that are all frequent.
-MOST_OF_MIN_DF = 5
+#: Documents of the rarest word, and their share, up to which it was selected by them: a
+#: word of m of them has a share that is too large by about 1 / m. Larger numbers are
+#: often of few words that are all frequent.
+MOST_OF_MIN_DF, RARE = 5, 0.05
 #: Numbers of topics of fits that are compared, up to a third of the documents.
 NUMBERS = (1, 2, 4, 8, 16, 32, 64, 128)
 DOCS_PER_TOPIC = 3
@@ -103,7 +103,7 @@ def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
 def fewest_documents(X: sp.csr_array) -> int:
     """Return the fewest documents of a column, if columns were selected by these."""
     fewest = int(np.bincount(X.indices, minlength=X.shape[1]).min())
-    return fewest if fewest <= MOST_OF_MIN_DF else 0
+    return fewest if fewest <= min(MOST_OF_MIN_DF, RARE * X.shape[0]) else 0
 
 
 def share_of_unseen(X: sp.csr_array) -> float:
