@@ -21,12 +21,12 @@ MOVES = {
         (minibatch, "merge"),
         (minibatch, "prune"),
         (minibatch, "split"),
-        (hdp_merge.Comparison, "__call__"),
+        (hdp_merge.MergeComparison, "__call__"),
     ],
     "memoized": [
         (structure.ExactMoves, "_merge"),
         (structure.ExactMoves, "_choose_pairs"),
-        (hdp_merge.Comparison, "__call__"),
+        (hdp_merge.MergeComparison, "__call__"),
     ],
 }
 TRIALS = {

@@ -210,6 +210,13 @@ def test_every_part_has_a_layer():
     assert {part_of(path) for path in FILES} - {"__init__"} <= LAYERS.keys()
 
 
+def test_each_file_of_models_is_on_the_map():
+    text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for path in FILES:
+        if part_of(path) == "models" and len(path.parts) == 3:
+            assert path.stem == "__init__" or f"`{path.stem}`" in text, path
+
+
 def test_imports_point_down():
     for path in FILES:
         check_points_down(path, imports((PACKAGE / path).read_text()))

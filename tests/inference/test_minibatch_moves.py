@@ -150,7 +150,7 @@ def test_few_pairs_are_looked_at_where_there_are_many_words(n_words, n_looks):
 def test_evidence_of_documents_is_what_they_gain(X):
     """What a stream adds up is the sum over its documents."""
     posterior = stream(X, 4)
-    block_hook = hdp_merge.Comparison(np.array([(0, 1), (2, 3)], dtype=np.int32))
+    block_hook = hdp_merge.MergeComparison(np.array([(0, 1), (2, 3)], dtype=np.int32))
     parts = [
         sum(LOCAL_STEP.update_local(posterior, X[rows], block_hook=block_hook).seen)
         for rows in (slice(0, 50), slice(50, 51), slice(51, 120))

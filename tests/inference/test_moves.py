@@ -169,7 +169,7 @@ def merge_gain(seen, sums, state, pair, spoil=1.0):
 
 @pytest.mark.parametrize("case", range(20))
 def test_gain_of_a_merge_is_the_difference_of_two_objectives(case, seed):
-    block_hook = hdp_merge.Comparison(np.array(PAIRS, dtype=np.int32))
+    block_hook = hdp_merge.MergeComparison(np.array(PAIRS, dtype=np.int32))
     posterior, seen, _ = visited(
         np.random.default_rng([seed, case]), block_hook=block_hook
     )
@@ -185,7 +185,7 @@ def test_gain_of_a_merge_is_the_difference_of_two_objectives(case, seed):
 
 
 def test_the_comparison_of_merges_tells_a_wrong_loss(seed):
-    block_hook = hdp_merge.Comparison(np.array(PAIRS, dtype=np.int32))
+    block_hook = hdp_merge.MergeComparison(np.array(PAIRS, dtype=np.int32))
     posterior, seen, _ = visited(np.random.default_rng(seed), block_hook=block_hook)
     sums = sum(seen.looked)[0]
     got = merge_gain(seen, sums, posterior.state, (0, 1), spoil=1.001)
@@ -206,7 +206,7 @@ def test_words_gain_is_the_difference_of_marginals(eta, seed):
 
 
 def test_comparison_of_no_pairs_sees_nothing(seed):
-    block_hook = hdp_merge.Comparison(np.zeros((0, 2), dtype=np.int32))
+    block_hook = hdp_merge.MergeComparison(np.zeros((0, 2), dtype=np.int32))
     _, seen, _ = visited(np.random.default_rng(seed), block_hook=block_hook)
     assert [sums.shape for sums in seen.looked] == [(0, 3)] * len(seen.blocks)
 

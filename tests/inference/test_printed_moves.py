@@ -19,7 +19,7 @@ from skbnp.inference.protocols import Corpus
 from skbnp.inference.schedules import BatchSchedule, Part, Round
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.moves import printed
-from skbnp.models.hdp.moves.merge import Comparison
+from skbnp.models.hdp.moves.merge import MergeComparison
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.settings import SplitMerge
 
@@ -102,7 +102,7 @@ def check_merge_gains(posterior, X, judged):
     stats = LOCAL_STEP.update_local(posterior, X)
     pairs = printed.covarying_pairs(stats.doc_topic)
     _, visits = responsibilities(posterior, X)
-    sums = sum(Comparison(pairs)(visit) for visit in visits)
+    sums = sum(MergeComparison(pairs)(visit) for visit in visits)
     gains = SCALE * sums[:, 1] + printed.words_gains(
         judged.global_stats.topic_words,
         stats.stats.topic_words,

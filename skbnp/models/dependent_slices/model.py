@@ -170,7 +170,7 @@ class SlicedTree:
         return np.bincount(parents, minlength=len(self.tree)) > 0
 
     def prior_natural(self, place: int) -> Array:
-        """Natural parameter of the prior of a node, given its parent, (width,)."""
+        """Natural parameter of a node given its parent and its past, (width,)."""
         natural = np.zeros(self.width)
         if place:
             natural += self.pull * self.directions[self.tree.parent[place]]
@@ -183,7 +183,7 @@ class SlicedTree:
         return self.prior_natural(place) + self.natural_below(place)
 
     def natural_below(self, place: int) -> Array:
-        """Sum of the directions of a node's children and past rows."""
+        """Natural parameter of a node's children and of its rows that are gone."""
         natural = np.zeros(self.width)
         below = np.flatnonzero(self.tree.parent == place)
         if len(below):

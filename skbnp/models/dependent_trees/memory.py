@@ -24,7 +24,7 @@ from skbnp.inference.shards import Broadcast, Shards, SumT, Task, first_rows
 from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves.births import Collected, shared_out
-from skbnp.models.dependent_trees.moves.merges import PairLosses
+from skbnp.models.dependent_trees.moves.merges import EntropyLosses
 from skbnp.models.dependent_trees.moves.records import Record, followed, merged_into_of
 from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.shard_tasks import (
@@ -237,7 +237,7 @@ class EpochCache(StatisticsCache):
         """Sum the statistics of the rows of some shards."""
         return self._total(sum_shard_rows, numbers, tree)
 
-    def losses(self) -> PairLosses:
+    def losses(self) -> EntropyLosses:
         """Entropy that rows lose if two of their nodes are one."""
         losses = self._total(sum_losses, range(len(self.last_broadcasts)))
         return replace(losses, has_others=self.has_others)

@@ -16,7 +16,7 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.inference.shards import Broadcast, Shard
 from skbnp.models.dependent_trees.local import Memo, sum_rows, update_local
 from skbnp.models.dependent_trees.moves.births import collect
-from skbnp.models.dependent_trees.moves.merges import PairLosses
+from skbnp.models.dependent_trees.moves.merges import EntropyLosses
 from skbnp.models.dependent_trees.moves.records import Record, replay_memo
 from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.state import EpochStats
@@ -133,10 +133,10 @@ def sum_shard_rows(
 
 def sum_losses(
     shard: Shard, broadcast: Broadcast, argument: tuple[Edits]
-) -> PairLosses:
+) -> EntropyLosses:
     """Sum the entropy that rows lose if two of their nodes are one."""
     (edits,) = argument
-    return PairLosses.of_rows(remembered(shard, broadcast, edits))
+    return EntropyLosses.of_rows(remembered(shard, broadcast, edits))
 
 
 @dataclass(frozen=True, slots=True)

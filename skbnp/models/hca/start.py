@@ -23,7 +23,7 @@ def some_rows(
 
 
 def principal_directions(rest: Array, n_directions: int) -> Array:
-    """Directions in which rows lie, times the root mean square along them.
+    """First loadings of a node: principal directions times the deviation along them.
 
     Zero where there are fewer directions than requested. Each has the sign that makes
     its largest entry positive.

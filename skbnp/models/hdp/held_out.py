@@ -97,7 +97,7 @@ class Prediction(NamedTuple):
         return theta
 
     def of(self, rows: NDArray[np.bool_], held_out: sp.csr_array) -> "Prediction":
-        """Return the prediction of some rows of the counts `held_out`."""
+        """Return the prediction of the rows of a mask; `held_out` are all counts."""
         return self._replace(
             tokens=self.tokens[rows],
             total=self.total[rows],

@@ -61,8 +61,8 @@ FEWEST_JUDGES, MOST_JUDGES = 30, 300
 MOST_SHARE = 0.2
 
 
-class Mixture(NamedTuple):
-    """Entries (document, word) of some counts, and what components make of them."""
+class LateMixture(NamedTuple):
+    """Counts of documents, and their probability under present topics and late ones."""
 
     rows: NDArray[np.intp]  # (nnz,)
     words: NDArray[np.intp]  # (nnz,) columns of the topics
@@ -121,7 +121,7 @@ def _mixture(
     predicted: sp.csr_array,
     executor: Executor,
     without: Sequence[int] = (),
-) -> Mixture:
+) -> LateMixture:
     """Return entries of `predicted` under topics that are folded in to `observed`.
 
     All topics but those of the columns `without`.
@@ -130,7 +130,7 @@ def _mixture(
     old = word_probabilities(posterior, state, observed, predicted, executor, without)
     rows = rows_of(predicted.indptr).astype(np.intp)
     words = predicted.indices.astype(np.intp)
-    return Mixture(rows, words, predicted.data, old, predicted.shape[0])
+    return LateMixture(rows, words, predicted.data, old, predicted.shape[0])
 
 
 # -- a call -------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def propose_late_topics(
 class CandidateDocuments(NamedTuple):
     """Counts of kept documents, and what words of topics are."""
 
-    mixture: Mixture
+    mixture: LateMixture
     n_words: int  # that are seen
     n_features: int
     prior: float
@@ -372,7 +372,7 @@ def judge_proposal(
     topics = proposal.topics[:, some].toarray() + eta
     topics /= (n_tokens + eta * X.shape[1])[:, None]
 
-    def mixture(observed: sp.csr_array, predicted: sp.csr_array) -> Mixture:
+    def mixture(observed: sp.csr_array, predicted: sp.csr_array) -> LateMixture:
         result = _mixture(posterior, observed, predicted, executor)
         return result._replace(words=np.searchsorted(some, result.words))
 
@@ -396,7 +396,7 @@ def judge_proposal(
     return outliers.with_proposal(proposal.take(is_left))
 
 
-def _gains(mixture: Mixture, shares: Array, topics: Array) -> Array:
+def _gains(mixture: LateMixture, shares: Array, topics: Array) -> Array:
     """Nats that each document gains by each of some topics, (n_docs, T)."""
     parts = shares[mixture.rows]
     parts *= np.column_stack([mixture.old, topics[:, mixture.words].T])

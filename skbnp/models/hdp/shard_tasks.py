@@ -98,7 +98,7 @@ def documents(shard: Shard) -> sp.csr_array:
 
 
 def order_of(shard: Shard, cut: Cut) -> Rows:
-    """Return the documents of a shard in the order of its blocks."""
+    """Row numbers of a shard in the random order of its blocks, kept in its cache."""
     seed_entropy, order = shard.cache.get("order", (None, None))
     if seed_entropy != cut.seed_entropy:
         order = cut.order(shard.number, documents(shard).shape[0])

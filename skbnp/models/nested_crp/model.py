@@ -167,7 +167,7 @@ class PathGlobals:
         return self.word_counts.shape[1] + self.n_unseen
 
     def _parameters(self, words: NDArray[np.intp]) -> tuple[Array, Array]:
-        """Dirichlet parameters of some words, (n_words, n_nodes), and their totals.
+        """Dirichlet parameters of some words, (n_words, n_nodes), and sums over all.
 
         Words without a column are those that topics hold none of.
         """

@@ -24,7 +24,7 @@ from skbnp.trees import Tree
 PRIORS = TreePriors(0.5, 0.5, 1.0, 1.0)
 #: Node 1 has two children, node 4 one; node 3 is a leaf.
 TREE = Tree.from_parents([-1, 0, 1, 1, 0, 4, 0])
-NO_LOSSES = merges.PairLosses(np.empty((0, 2), dtype=np.int64), np.empty(0))
+NO_LOSSES = merges.EntropyLosses(np.empty((0, 2), dtype=np.int64), np.empty(0))
 
 
 def state_of(masses, past=None, history=None, dimension=20):
@@ -122,7 +122,7 @@ def test_entropy_that_rows_lose_is_asked_for(monkeypatch):
 
     monkeypatch.setattr(structure.TreeEdits, "_make_compound", make)
     for value in (0.25, 1e6):
-        losses = merges.PairLosses(np.array([pair]), np.array([value]))
+        losses = merges.EntropyLosses(np.array([pair]), np.array([value]))
         learner = learner_of(state, stats)
         learner.cache.losses = lambda losses=losses: losses
         structure.TreeEdits(EpochMoves())._merge_rejected(learner)

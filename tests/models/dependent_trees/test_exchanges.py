@@ -578,7 +578,7 @@ def test_names_are_kept_where_topics_come_near_the_past_of_others(monkeypatch):
 def test_a_topic_that_pauses_does_not_end(seed):
     """Its child merges into it, and would keep its own past."""
     dimension, tree = 30, Tree([0, 1, 2, 3], [0, 1, 2, 1])
-    nothing = merges.PairLosses(np.empty((0, 2), dtype=np.int64), np.empty(0))
+    nothing = merges.EntropyLosses(np.empty((0, 2), dtype=np.int64), np.empty(0))
     ended = []
     for draw in range(20):
         rng = np.random.default_rng(100 * seed + draw)

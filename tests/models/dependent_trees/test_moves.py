@@ -52,7 +52,7 @@ from skbnp.models.dependent_trees.moves.births import (
     propose_birth,
     row_keys,
 )
-from skbnp.models.dependent_trees.moves.merges import PairLosses, propose_merges
+from skbnp.models.dependent_trees.moves.merges import EntropyLosses, propose_merges
 from skbnp.models.dependent_trees.moves.partition import birth_units, merge_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
@@ -932,8 +932,8 @@ def test_losses_are_those_of_the_rows(seed):
     order = np.argsort(-q, axis=1)
     q = np.take_along_axis(q, order, axis=1)
     memo = Memo(order.astype(np.int32), q, q, np.zeros(30))
-    losses = PairLosses.of_rows(memo.taken(slice(0, 9)))
-    losses = losses.plus(PairLosses.of_rows(memo.taken(slice(9, 30))))
+    losses = EntropyLosses.of_rows(memo.taken(slice(0, 9)))
+    losses = losses.plus(EntropyLosses.of_rows(memo.taken(slice(9, 30))))
     sure, unsure = MergeGain(0.0, 0.0), MergeGain(0.0, np.inf)
     shares = np.zeros((30, 4))
     np.put_along_axis(shares, order, memo.shares(), axis=1)

@@ -53,7 +53,7 @@ def propose_split(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     gone = masses.copy()
     counts = np.bincount(place, minlength=len(tree)).astype(np.float64)
     log_ratio = state.log_prior_in(tree, counts + gone) - state.log_prior()
-    log_ratio += _log_density(state, new, *naturals)
+    log_ratio += _log_split_ratio(state, new, *naturals)
     reverse = _merge_pairs(tree, counts, gone, is_old)[0].sum()
     log_ratio += np.log(pairs.sum()) - np.log(reverse) - log_forward
     if np.log(rng.random()) >= log_ratio:
@@ -92,7 +92,7 @@ def propose_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     at = int(tree.positions(state.tree.ids[node]))
     n[at] += len(theirs)
     log_ratio = state.log_prior_in(tree, masses[left]) - state.log_prior()
-    log_ratio -= _log_density(state, new, *naturals)
+    log_ratio -= _log_split_ratio(state, new, *naturals)
     log_ratio += log_reverse + np.log(pairs.sum()) - np.log((n * (n - 1.0)).sum())
     if np.log(rng.random()) >= log_ratio:
         return state
@@ -164,8 +164,11 @@ def _share_out(
     return log_probability, table
 
 
-def _log_density(state: SlicedTree, new: Array, one: Array, other: Array) -> float:
-    """Log density of rows at two nodes less that of all at the first."""
+def _log_split_ratio(state: SlicedTree, new: Array, one: Array, other: Array) -> float:
+    """Log density of rows at two nodes less that of all at the first.
+
+    Arguments are natural parameters, (width,); directions are integrated out.
+    """
     parameters = (one + other - new, new, one, other)
     squares = np.array([g @ g for g in parameters])
     joined, prior, first, second = log_normaliser_gain(squares, state.dimension)

@@ -21,8 +21,8 @@ from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePrior
 from skbnp.trees import Tree
 
 __all__ = [
+    "EntropyLosses",
     "MergeProposal",
-    "PairLosses",
     "find_new",
     "n_compound",
     "propose_compound_merges",
@@ -77,7 +77,7 @@ def propose_merges(
     products: Products,
     parity: int,
     test: Literal["safe", "lax"],
-    losses: "PairLosses",
+    losses: "EntropyLosses",
     stays: Ints,
     run: Run = map,
 ) -> list[MergeProposal]:
@@ -137,7 +137,7 @@ def propose_compound_merges(
     stats: EpochStats,
     priors: TreePriors,
     products: Products,
-    losses: "PairLosses",
+    losses: "EntropyLosses",
     rejections: Rejections,
     n_passes: int,
 ) -> list[MergeProposal]:
@@ -194,7 +194,7 @@ def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> floa
 
 
 @dataclass(frozen=True, slots=True)
-class PairLosses:
+class EntropyLosses:
     """Entropy that rows lose if two of their nodes are one, additive over rows.
 
     Of rows in memory it is (a + b) log(a + b) - a log a - b log b each; of others
@@ -206,7 +206,7 @@ class PairLosses:
     has_others: bool = False
 
     @classmethod
-    def of_rows(cls, memo: Memo) -> "PairLosses":
+    def of_rows(cls, memo: Memo) -> "EntropyLosses":
         """Sum over rows that have a part in two nodes."""
         keys, values = [np.empty((0, 2), dtype=np.int64)], [np.empty(0)]
         rows = np.flatnonzero(memo.weights[:, 1] > 0.0)  # the best come first
@@ -220,7 +220,7 @@ class PairLosses:
             values.append(xlogy(a + b, a + b) - xlogy(a, a) - xlogy(b, b))
         return cls._summed(np.concatenate(keys), np.concatenate(values))
 
-    def plus(self, other: "PairLosses") -> "PairLosses":
+    def plus(self, other: "EntropyLosses") -> "EntropyLosses":
         """Add up."""
         pairs = np.concatenate([self.pairs, other.pairs])
         return self._summed(pairs, np.concatenate([self.values, other.values]))
@@ -228,7 +228,7 @@ class PairLosses:
     @classmethod
     def _summed(
         cls, pairs: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> "PairLosses":
+    ) -> "EntropyLosses":
         kinds, at = np.unique(pairs, axis=0, return_inverse=True)
         global_stats = np.bincount(at.ravel(), values, len(kinds))
         return cls(kinds, global_stats.astype(np.float64, copy=False))

@@ -37,8 +37,8 @@ from skbnp.models.dependent_trees.moves.compound import KINDS, N_TURNS, Compound
 from skbnp.models.dependent_trees.moves.exchanges import LEAST_GAIN, propose_exchanges
 from skbnp.models.dependent_trees.moves.judging import bound_of
 from skbnp.models.dependent_trees.moves.merges import (
+    EntropyLosses,
     MergeProposal,
-    PairLosses,
     propose_merges,
 )
 from skbnp.models.dependent_trees.moves.records import (
@@ -206,7 +206,7 @@ class TreeEdits(CompoundMoves):
         learner: EpochLearner,
         parity: int,
         test: Literal["safe", "lax"],
-        losses: PairLosses,
+        losses: EntropyLosses,
     ) -> list[MergeProposal]:
         posterior = learner.posterior
         state, stats = posterior.state, posterior.global_stats

@@ -21,7 +21,13 @@ from skbnp.distributions.dirichlet import log_growth
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import BlockVisit
 
-__all__ = ["Comparison", "best_disjoint", "candidates", "documents_gain", "words_gain"]
+__all__ = [
+    "MergeComparison",
+    "best_disjoint",
+    "candidates",
+    "documents_gain",
+    "words_gain",
+]
 
 Array = NDArray[np.float64]
 Pair = tuple[int, int]
@@ -31,8 +37,8 @@ PAIRS_PER_TOPIC = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """Looks at what documents lose and gain when pairs of columns merge."""
+class MergeComparison:
+    """Losses and gains of documents if pairs of topics merge."""
 
     pairs: NDArray[np.int32]  # (n_pairs, 2)
 

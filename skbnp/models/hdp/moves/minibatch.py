@@ -44,13 +44,13 @@ IDLE_DOCS = 50
 USED = 0.01
 
 
-def comparison(posterior: HDPPosterior) -> hdp_merge.Comparison | None:
+def comparison(posterior: HDPPosterior) -> hdp_merge.MergeComparison | None:
     """Return a hook that compares pairs in the next minibatch, if any."""
     columns, records = posterior.columns, posterior.move_records
     # An edit of a fitted model, or an interrupt in a move, may have ended some.
     records.pairs = {p: e for p, e in records.pairs.items() if columns.keys() >= set(p)}
     pairs = [(columns[one], columns[other]) for one, other in records.pairs]
-    return hdp_merge.Comparison(np.array(pairs, dtype=np.int32)) if pairs else None
+    return hdp_merge.MergeComparison(np.array(pairs, dtype=np.int32)) if pairs else None
 
 
 def move(

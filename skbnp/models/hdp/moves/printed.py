@@ -73,7 +73,7 @@ class PrintedMoves(Moves):
         """Merge disjoint pairs that raise the bound, best first."""
         pairs, state = covarying_pairs(result.doc_topic), posterior.state
         pairs = pairs[~posterior.global_stats.topic_words.is_known[pairs].any(axis=1)]
-        comparison = hdp_merge.Comparison(pairs)
+        comparison = hdp_merge.MergeComparison(pairs)
         visits = (kept.visit for kept in result.seen)
         sums = sum((comparison(block) for block in visits), np.zeros((len(pairs), 3)))
         n_docs = len(result.n_tokens)

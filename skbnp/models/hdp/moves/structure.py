@@ -68,7 +68,7 @@ class MinibatchMoves(Moves):
     moves: SplitMerge
     _has_looked: bool = False
 
-    def block_hook(self, learner: Learner) -> hdp_merge.Comparison | None:
+    def block_hook(self, learner: Learner) -> hdp_merge.MergeComparison | None:
         """Compare pairs of topics, once totals are clear."""
         posterior = learner.posterior
         self._has_looked = posterior.init_fraction < MOST_INIT
@@ -103,13 +103,13 @@ class ExactMoves(Moves):
             light = self.moves.light(posterior.global_stats.topic_words.tokens)
             prune(learner, light)
 
-    def block_hook(self, learner: ExactLearner) -> hdp_merge.Comparison | None:
+    def block_hook(self, learner: ExactLearner) -> hdp_merge.MergeComparison | None:
         """Compare pairs of topics."""
         if not self.pairs:
             return None
         columns = learner.posterior.columns
         pairs = [(columns[one], columns[other]) for one, other in self.pairs]
-        return hdp_merge.Comparison(np.array(pairs, dtype=np.int32))
+        return hdp_merge.MergeComparison(np.array(pairs, dtype=np.int32))
 
     def end_pass(self, learner: ExactLearner, monitor: Monitor) -> bool:
         """Merge and end topics by the exact bound; choose pairs to compare."""
