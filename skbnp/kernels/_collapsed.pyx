@@ -839,10 +839,10 @@ def infer_zero_order(
 
     which takes one token of a word out of the others; at most `max_iter` times, until
     sum_k |change of N_k| < tol times the tokens of the document. Of every two
-    iterations N is extrapolated by scheme S3 of [2], unless they are the last. The topics are those
-    that have `active` expected tokens (or a share of 0.02, if that is less) after three
-    iterations with r_wk ~ (a_k + N_k) b_wk. Single precision; tokens of a document sum
-    to those that it has in double precision.
+    iterations N is extrapolated by scheme S3 of [2], unless they are the last. The
+    topics are those that have `active` expected tokens (or a share of 0.02, if that is
+    less) after three iterations with r_wk ~ (a_k + N_k) b_wk. Single precision; tokens
+    of a document sum to those that it has in double precision.
 
     Time O(iterations * nnz * topics in use + nnz * n_topics).
 
