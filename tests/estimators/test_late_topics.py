@@ -411,6 +411,21 @@ def test_a_stream_has_births_of_first_trials_while_these_go_on():
     assert hdp.n_components_ > 2
 
 
+def test_the_log_knows_a_topic_that_ended_between_two_shares():
+    """Births that trials ended before the first share are in their log alone."""
+    rng = np.random.default_rng(2)
+    topics = rng.dirichlet(np.full(200, 0.05), 12)
+    weights = rng.dirichlet(np.full(12, 0.2), 800)
+    counts = [rng.multinomial(30, row @ topics) for row in weights[:401]]
+    X = sp.csr_array(np.array(counts, dtype=float))
+    hdp = HDP(1, random_state=2)
+    for begin, end in [(0, 200), (200, 201), (201, 401)]:
+        hdp.partial_fit(X[begin:end])
+    ended = [entry.parents for entry in hdp._posterior.lineage if entry.kind == "prune"]
+    assert len(ended) == len(set(ended)) > 0
+    check_lineage(hdp)
+
+
 def test_trials_of_files_from_before_go_on(tmp_path):
     """These hold trials between passes alone, and nothing of what is shared."""
     hdp, rest = paused()

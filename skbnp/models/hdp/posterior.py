@@ -148,8 +148,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         Its log continues from here, after `n_logged` entries that both have in common;
         ids that came and went meanwhile are left out.
         """
-        n_logged = len(self.lineage) if n_logged is None else n_logged
-        log = candidate.lineage[n_logged:]
+        log = candidate.lineage[len(self.lineage) if n_logged is None else n_logged :]
         born = {entry.children for entry in log if entry.kind == "birth"}
         gone = {entry.parents for entry in log if entry.kind == "prune"}
         merged = {n for entry in log if entry.kind == "merge" for n in entry.parents}
@@ -159,7 +158,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             for entry in log
             if passing.isdisjoint(entry.parents + entry.children)
         ]
-        if len(self.lineage) > n_logged:  # it has changed meanwhile
+        if n_logged is not None:  # it may have changed meanwhile
             alive, kept = set(self.ids.tolist()), set(candidate.ids.tolist())
             log = continued(log, alive, kept, self.n_steps + 1)
         with commit():
