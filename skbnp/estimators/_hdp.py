@@ -429,6 +429,8 @@ class HDP(VariationalTopicModel):
         by_tables = state.by_tables and in_fit  # a stream learns from tokens
         burstiness = state.burstiness if self._learns_burstiness else None
         posterior.state = replace(state, burstiness=burstiness, by_tables=by_tables)
+        if posterior.max_components < self._posterior.max_components:
+            posterior.trials = None  # of more topics than may be
         if in_fit:
             posterior.reservoir = None  # a fit learns what was held out
             posterior.outliers = posterior.trials = posterior.missed = None
