@@ -196,3 +196,11 @@ def test_one_topic_is_judged_under_its_own_prior(seed):
     )
     assert own != 2.0
     assert best.sum() > kept.sum()
+
+
+@pytest.mark.parametrize("n_shared", [1, 2])
+def test_documents_without_words_for_others_do_not_judge(n_shared):
+    """Each word is of one document, or of two: no split can predict any."""
+    X = np.kron(np.eye(40 // n_shared), np.ones((n_shared, 4)))
+    assert hold_out_each(sp.csr_array(X), np.random.default_rng(0)) == []
+    assert HDP(random_state=0, max_iter=20).fit(X).n_components_ >= 1

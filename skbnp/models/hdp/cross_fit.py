@@ -77,7 +77,10 @@ SURE_GAIN, SURE_ERRORS = 0.03, 2.0
 
 
 def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
-    """Hold each document out in one of the splits; [] of too few documents."""
+    """Hold each document out in one of the splits.
+
+    [] of too few documents, if a split has none to learn from, or if nobody judges.
+    """
     order, held_out = rng.permutation(X.shape[0]), list[HeldOut]()
     if X.shape[0] < FEWEST_DOCS:
         return held_out
@@ -97,7 +100,9 @@ def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
         assert folds is not None
         has_tokens = np.diff(train.indptr) > 0
         held_out.append(HeldOut(Corpus(train[has_tokens]), rows[has_tokens], *folds))
-    return held_out
+    are_full = all(one.train.n_docs > 0 for one in held_out)
+    are_full &= any(len(one.n_tokens) > 0 for one in held_out)
+    return held_out if are_full else []
 
 
 def fewest_documents(X: sp.csr_array) -> int:
