@@ -18,6 +18,8 @@ import common  # before NumPy: it pins the threads
 import numpy as np
 import scipy.sparse as sp
 
+import skbnp
+
 ROOT = Path(__file__).parents[1]
 LARGE = "10 million tokens"
 CASES = [(name, size) for name in ("ap", "kos", "nips") for size in (100, 300)]
@@ -118,11 +120,12 @@ def measure(cases, folders, share, scratch):
 def main():
     """Run what is asked for, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--beside", type=Path, default=ROOT)
+    parser.add_argument("--beside", type=Path)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--share", type=float, default=1.0)
     options = parser.parse_args()
-    folders, rows = {"beside": options.beside.resolve(), "here": ROOT}, []
+    here = Path(skbnp.__file__).parents[1]
+    folders, rows = {"beside": (options.beside or here).resolve(), "here": here}, []
     with TemporaryDirectory() as scratch:
         for run in range(options.runs):
             # The other way round in every second run.
@@ -133,7 +136,7 @@ def main():
     table = common.medians(rows, ("corpus", "K"))
     for row in table:
         row["ratio"] = row["here, s"] / row["beside, s"]
-    other = common.commit(options.beside)
+    other = common.commit(options.beside or ROOT)
     common.save(
         "burstiness_cost", table, COLUMNS, READING.format(other=other, LARGE=LARGE)
     )

@@ -293,7 +293,7 @@ def stream(options):
     counts, names = load_corpus("arxiv_large"), vocabulary("arxiv_large")
     years = np.load(folder() / "arxiv_large.years.npy")
     order = np.argsort(years, kind="stable")
-    order = order[: int(options.share * len(order))]
+    order = order[: max(int(options.share * len(order)), MOMENTS)]
     model = StickBreakingHDP(random_state=0)  # as of a stream of unknown length
     snapshots, edges = [], np.linspace(0, len(order), MOMENTS + 1).astype(int)
     for begin, end in pairwise(edges):

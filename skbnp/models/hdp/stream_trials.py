@@ -39,7 +39,7 @@ JUDGE_COST, ROW_COST = 500.0, 0.25
 #: Visits of trials for each document of a call, at least, more for each document that
 #: comes with it, and at most. Trials over a whole stream are some hundred visits of
 #: each document.
-LEAST_VISITS, MORE_VISITS, MOST_VISITS = 170.0, 0.23, 400.0
+LEAST_VISITS, MORE_VISITS, MOST_VISITS = 112.0, 2.9, 400.0
 #: Documents up to which a stream has topics of births at once, before any have ended:
 #: until first trials are over, its topics predict little.
 EARLY = 500
