@@ -418,8 +418,10 @@ def test_a_stream_has_births_of_first_trials_while_these_go_on():
     assert hdp.n_components_ > 2
 
 
-def test_the_log_knows_a_topic_that_ended_between_two_shares():
+def test_the_log_knows_a_topic_that_ended_between_two_shares(monkeypatch):
     """Births that trials ended before the first share are in their log alone."""
+    monkeypatch.setattr(stream_trials, "LEAST_VISITS", 170.0)  # calls of 200 take steps
+    monkeypatch.setattr(stream_trials, "MORE_VISITS", 0.23)
     rng = np.random.default_rng(2)
     topics = rng.dirichlet(np.full(200, 0.05), 12)
     weights = rng.dirichlet(np.full(12, 0.2), 800)
