@@ -239,7 +239,8 @@ def test_a_fit_forgets_what_was_held_out(bars):
 
 
 def test_trials_back_off_where_none_is_accepted(bars, monkeypatch):
-    monkeypatch.setattr(OngoingTrials, "advance_by_steps", lambda *arguments: True)
+    for name in ("advance", "advance_by_steps"):
+        monkeypatch.setattr(OngoingTrials, name, lambda *arguments: True)
     for n_docs, n_next in ((300, reservoir.SECOND_TRIALS), (600, 4 * 600)):
         hdp = HDP(4, batch_size=1000, random_state=0).partial_fit(bars.data[:n_docs])
         assert hdp._posterior.reservoir.n_next == n_next
