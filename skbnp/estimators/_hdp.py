@@ -916,11 +916,7 @@ class HDP(VariationalTopicModel):
                 )
 
             trials = begin_on_sample(
-                posterior,
-                learner,
-                held_out,
-                moves,
-                **self._learned_by_trials,
+                posterior, learner, held_out, moves, **self._learned_by_trials
             )
             ongoing = OngoingTrials(trials, local_step)
         else:
@@ -940,14 +936,15 @@ class HDP(VariationalTopicModel):
             )
         least = self._least_samples(posterior, trials.held_out.train.X)
         n_docs = max(self.total_samples or posterior.n_seen, least)
-        if trials.n_accepted if are_over else trials.have_news and not in_passes:
+        if are_over:
+            if trials.n_accepted:
+                share(trials, posterior, n_docs, monitor)
+            posterior.reservoir = reservoir.end_trials(trials.n_accepted, in_passes)
+            return
+        if trials.have_news and not in_passes:
             share(trials, posterior, n_docs, monitor)
             posterior.reservoir = reservoir.unscored()
-        if are_over:
-            n_accepted = trials.n_accepted
-            posterior.reservoir = reservoir.end_trials(n_accepted, in_passes)
-        else:
-            posterior.trials = ongoing.paused()
+        posterior.trials = ongoing.paused()
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         result = super()._fitted_attributes(posterior, history, n_iter, converged)

@@ -378,7 +378,7 @@ def test_trials_go_on_in_a_copy(copied, tmp_path):
     assert_same(learned(hdp), learned(other), ignore=OWN)
 
 
-def test_a_topic_that_ends_during_trials_comes_back_with_theirs():
+def test_a_topic_pruned_during_trials_is_revived_if_they_kept_it():
     """The log says so, and leads to the topics that trials have kept."""
     hdp, rest = paused()
     apply(Remove(hdp.component_ids_[:1].tolist()), hdp._posterior)

@@ -29,6 +29,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.kernels._collapsed import infer_zero_order
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import (
+    MAX_ITER,
     TOL,
     DocumentTopics,
     doc_topic_matrix,
@@ -56,7 +57,7 @@ Array = NDArray[np.float64]
 #: Tokens of a topic in use: a few more topics than learning needs.
 ACTIVE = 0.1
 #: When the iteration of a document ends: as in learning, but it is extrapolated here.
-SHORT_STOP = LocalStop(10, TOL)
+SHORT_STOP = LocalStop(MAX_ITER, TOL)
 #: A fold-in by mean field ends at this mean change per token, or after so many steps.
 MEAN_FIELD_TOL, MEAN_FIELD_MAX_ITER = 1e-3, 100
 #: Iterations before, with mean weights of topics: no word would ever find those of

@@ -54,7 +54,7 @@ def n_visits_of(n_docs: int, n_call: int) -> float:
 
 def is_large(n_call: int) -> bool:
     """Whether a call of `n_call` documents goes on with trials in whole passes."""
-    return LEAST_VISITS + MORE_VISITS * n_call >= MOST_VISITS
+    return n_visits_of(1, n_call) >= MOST_VISITS
 
 
 @dataclass(eq=False, repr=False)
@@ -190,9 +190,9 @@ class OngoingTrials:
         return trials.are_over
 
     def advance_by_steps(self, n_visits: float) -> bool:
-        """Take steps that cost so many visits, at least one; whether none is left.
+        """Take steps that cost so many visits, at least one if there are any visits.
 
-        None if there are no visits.
+        Returns whether all have been taken.
         """
         n_spent = 0.0
         while n_visits > 0.0 and not self.trials.are_over:
