@@ -79,7 +79,7 @@ SURE_GAIN, SURE_ERRORS = 0.03, 2.0
 def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
     """Hold each document out in one of the splits.
 
-    [] of too few documents, if a split has none to learn from, or if no document judges.
+    [] of too few documents, if a split has none to learn from, or if none judges.
     """
     order, held_out = rng.permutation(X.shape[0]), list[HeldOut]()
     if X.shape[0] < FEWEST_DOCS:
