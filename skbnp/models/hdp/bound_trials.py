@@ -1,8 +1,9 @@
-"""Trials on the exact bound of a corpus: change topics, learn on, keep what is better.
+"""Trials of other numbers of topics of an HDP, judged by the exact bound of a corpus.
 
-Two kinds take turns. A birth adds topics for documents that are explained badly and
-drops some of the present ones, then learns like a fit: passes with mean weights, then
-exact ones. A death ends the lightest topics and lets their documents find others.
+Two kinds of trials alternate. A birth adds topics for documents of low probability and
+drops some of the present topics; its candidate learns like a fit: passes with mean
+weights, then exact ones. A death removes the lightest topics, and their documents
+choose others. The candidate replaces the model if its bound is higher.
 """
 
 from dataclasses import dataclass, field
@@ -30,14 +31,17 @@ LIGHT = 1e-4
 
 @dataclass(slots=True)
 class Run:
-    """A learner with memory, and the bound that it has reached."""
+    """A learner that caches all documents, and its bound after the last exact pass."""
 
     learner: ExactLearner
     bound: float = -np.inf  # of the corpus after the last pass, nats per token
     rise: float = np.inf  # by how much the last pass raised it
 
     def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; whether it was exact."""
+        """Make one pass.
+
+        Return whether it was exact, and then record the bound and its rise.
+        """
         is_exact = self.learner.one_pass(monitor)
         if self.learner.cache.is_complete:
             bound = sum(self.learner.posterior.objective().values())
@@ -46,13 +50,13 @@ class Run:
 
     @property
     def has_converged(self) -> bool:
-        """Whether there is room for a trial."""
+        """Whether the bound rises so little that a trial may begin."""
         return self.rise < SETTLED * abs(self.bound)
 
 
 @dataclass(eq=False, repr=False)
 class BoundTrials:
-    """Passes with a cache; between them, passes of candidates that may take over."""
+    """Passes of an HDP with its exact bound, and passes of candidates between them."""
 
     run: Run
     moves: SplitMerge
@@ -69,16 +73,19 @@ class BoundTrials:
 
     @property
     def learner(self) -> ExactLearner:
-        """What learns the model."""
+        """The learner of the present model."""
         return self.run.learner
 
     @property
     def n_updates(self) -> int:
-        """Updates made, by which step sizes have decreased."""
+        """Number of updates made; step sizes decrease with it."""
         return self.learner.n_updates
 
     def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; whether nothing is left but to converge."""
+        """Make one pass of the model or of its candidate.
+
+        Return whether to test convergence.
+        """
         self.passes_left -= 1
         exact, candidate = False, self.candidate
         if candidate is None:
@@ -90,13 +97,14 @@ class BoundTrials:
         return exact and self.candidate is None
 
     def _trial_pass(self, candidate: Run, monitor: Monitor) -> None:
+        """Make one pass of the candidate; after its last pass, accept or reject it."""
         candidate.one_pass(discarding())
         self.candidate_passes -= 1
         if self.candidate_passes <= 0:
             self._decide(candidate, monitor)
 
     def _propose(self) -> None:
-        """Begin a trial, if it can come to its end."""
+        """Begin a birth or a death in turn, if passes and rejections are left."""
         moves, is_death = self.moves, self.n_trials % 2 == 1 or not self.moves.births
         n_mean = 0 if is_death else moves.trial_warm_up
         n_passes = 1 if is_death else moves.trial_warm_up + moves.trial_passes
@@ -107,6 +115,7 @@ class BoundTrials:
         self.n_trials += 1
 
     def _birth(self, n_mean: int) -> ExactLearner:
+        """Return a learner of new and old topics, with `n_mean` warm-up passes."""
         learner, X = self.learner, self.learner.corpus.X
         rows = np.concatenate([round.rows for round in learner.schedule.one_pass(0)])
         counts = sp.csr_array(doc_topic(learner.cache.memos))[np.argsort(rows)]
@@ -118,6 +127,7 @@ class BoundTrials:
         return self._restarted(posterior, MeanFieldCache(max(n_mean, 1)), n_mean)
 
     def _death(self) -> ExactLearner:
+        """Return a learner of a copy of the model without its lightest topics."""
         posterior, mass = self.posterior, self.posterior.global_stats.topic_words.tokens
         cache = self.learner.cache.copy()
         learner = self._restarted(posterior.copy(), cache, 0)
@@ -128,13 +138,17 @@ class BoundTrials:
     def _restarted(
         self, posterior: HDPPosterior, cache: MeanFieldCache, n_mean: int
     ) -> ExactLearner:
+        """Return a learner of another posterior, with `n_mean` warm-up passes."""
         learner = self.learner.restart(posterior, cache)
         learner.moves = ExactMoves(self.moves)
         learner.warm_up = n_mean * learner.corpus.n_docs
         return learner
 
     def _decide(self, candidate: Run, monitor: Monitor) -> None:
-        """Keep the candidate if its bound is higher, else forget it."""
+        """Replace the model by the candidate if its bound is higher.
+
+        Else count a rejection.
+        """
         self.candidate = None
         if candidate.bound - self.run.bound > LEAST_GAIN * abs(self.run.bound):
             self.posterior.adopt(candidate.learner.posterior, monitor)

@@ -1,4 +1,4 @@
-"""Words that documents repeat for reasons of their own: a restaurant in each document.
+"""Burstiness of the HDP: a Pitman-Yor process in each document repeats its words.
 
 With the mixture H_j = sum_k pi_jk phi_k of the topics of document j,
 
@@ -85,7 +85,7 @@ def _grid(discount: float, n_rows: int) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, slots=True)
 class Burstiness:
-    """Parameters of the restaurants of all documents."""
+    """Discount and concentration of the Pitman-Yor processes of all documents."""
 
     discount: float  # d, in [0, 1)
     concentration: float  # c > 0
@@ -95,12 +95,12 @@ class Burstiness:
         return _grid(self.discount, n_grid_rows(most))
 
     def arguments(self, n_features: float, most: float) -> tuple[Any, ...]:
-        """V, grid, d and c, the last arguments of both collapsed kernels."""
+        """Return V, grid, d and c: the last arguments of both collapsed kernels."""
         grid = self.grid(most)
         return float(n_features), grid, self.discount, self.concentration
 
     def tables(self, X: sp.csr_array, base: Array) -> Array:
-        """Expected tables of each stored count, given its `base` probability p."""
+        """Expected tables of stored counts, (nnz,), given `base` probabilities p."""
         rows, tables = rows_of(X.indptr), np.minimum(X.data, 1.0)
         grid = self.grid(X.data.max(initial=1.0))
         for _ in range(N_SEATINGS):
@@ -112,7 +112,7 @@ class Burstiness:
     def repeats(
         self, observed: sp.csr_array, tables: Array, held_out: sp.csr_array
     ) -> tuple[Array, Array]:
-        """Split the probability of held-out words into repeats and first uses.
+        """The probabilities of held-out words by repeats, and the mass of first uses.
 
         With topics that give a word the probability q, p(w | j) = shown + opens q.
 
@@ -152,7 +152,7 @@ NO_BURSTINESS = Burstiness(0.0, np.inf)
 
 
 def evenly(n_docs: int, most: int) -> NDArray[np.intp]:
-    """Numbers of at most that many documents, evenly spread, increasing."""
+    """At most `most` of the row numbers below `n_docs`, evenly spread, increasing."""
     return np.unique(np.linspace(0, max(n_docs - 1, 0), most).astype(np.intp))[:n_docs]
 
 
@@ -161,10 +161,10 @@ def learn_burstiness(
     seat: Callable[[Burstiness], tuple[Array, Array]],
     start: Burstiness | None = None,
 ) -> Burstiness | None:
-    """Alternate expected tables and `maximise_burstiness`.
+    """Learn discount and concentration: alternate tables and `maximise_burstiness`.
 
-    `seat` returns the tables and base probabilities of the stored counts of `X`. With
-    a `start` one round follows, as topics move between calls.
+    `seat` returns the expected tables and base probabilities of the stored counts of
+    `X`. With a `start`, one round is made, as topics change between calls.
     """
     if start is not None:
         return maximise_burstiness(X, *seat(start), start)
@@ -209,6 +209,7 @@ def maximise_burstiness(
     sums = n_tables[rows], n_tokens[rows]
 
     def logs(concentration: float, discount: float) -> Array:
+        """Log probability of each count given the rest of its document, nats."""
         grid = Burstiness(discount, concentration).grid(X.data.max())
         at = discount, concentration
         return times * leave_one_out(n, t, p, *sums, grid, *at)
@@ -253,9 +254,9 @@ def maximise_burstiness(
 def _once_together(
     n: Array, t: Array, p: Array, rows: NDArray[np.intp]
 ) -> tuple[Array, Array, Array, NDArray[np.intp], Array]:
-    """Let one word stand for all that come once in a document, and how often.
+    """Replace all words that occur once in a document by one word and their number.
 
-    Their probabilities differ by p alone, so that its p is their geometric mean.
+    Their log probabilities differ by log p alone, so p is their geometric mean.
     """
     once = n == 1.0
     docs, at, times = np.unique(rows[once], return_inverse=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""The collapsed document step over a batch."""
+"""The local step of the collapsed HDP (CVB0): topics of the documents of a batch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -61,13 +61,13 @@ class BlockResult(NamedTuple):
 
     @property
     def doc_topics(self) -> DocumentTopics:
-        """What is known of whole documents."""
+        """The parts of the result that are indexed by document."""
         return DocumentTopics(self.limits, self.topics, self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class CollapsedStep:
-    """What every document of a visit sees, and when its iteration stops."""
+    """What documents of a batch read in the collapsed local step; its stopping rule."""
 
     weights: NDArray[np.float32]  # (n_words, stride) of the batch, means
     tops: Array  # (n_words,) their scale
@@ -92,9 +92,10 @@ class CollapsedStep:
         weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: Array | None = None,
     ) -> "CollapsedStep":
-        """Prepare the visit of a batch under the globals of a posterior.
+        """Prepare the local step of a batch from the globals of a posterior.
 
-        `remembered` is how often the totals count each document; None for never.
+        `remembered` is the effective count of each document in the totals, which the
+        step subtracts; None for zero.
         """
         del weighting  # there is no other way
         model, state = posterior.model, posterior.state
@@ -122,7 +123,7 @@ class CollapsedStep:
         executor: Executor,
         block_hook: BlockHook | None = None,
     ) -> Collected:
-        """Run the local step: statistics, expected counts and document lengths."""
+        """Run the local step; return statistics, expected counts and lengths."""
         del block_hook  # moves that read responsibilities are judged by a bound
         shape = (len(batch.words), len(self.prior))
         sums, doc_topic, logs = collect_blocks(self._infer, batch, shape, executor)
@@ -139,7 +140,7 @@ class CollapsedStep:
     def seat(
         self, burstiness: Burstiness, batch: Batch, executor: Executor
     ) -> tuple[Array, Array]:
-        """Infer tables and base probabilities of the stored counts, both (nnz,)."""
+        """Infer expected tables and base probabilities of stored counts, (nnz,)."""
         words = _restaurant(burstiness, batch, self.n_features)
         step = replace(self, restaurant=words)
         result = list(executor.map(step._infer, batch.blocks))
@@ -168,7 +169,7 @@ class CollapsedStep:
 def _restaurant(
     burstiness: Burstiness | None, batch: Batch, n_features: float
 ) -> tuple[Any, ...]:
-    """Return the last arguments of `infer_collapsed`."""
+    """The arguments of `infer_collapsed` for burstiness; none if there is none."""
     if burstiness is None:
         return ()
     most = max((block.counts.max(initial=1.0) for block in batch.blocks), default=1.0)
@@ -178,9 +179,10 @@ def _restaurant(
 def mean_weights(
     posterior: Posterior, batch: Batch, executor: Executor
 ) -> tuple[NDArray[np.float32], Array, Array, float]:
-    """Mean topics for the words of a batch.
+    """Mean topics of a posterior at the words of a batch, as the kernel reads them.
 
-    Returns a table, its scale by word, norms of topics and the topic prior in force.
+    Returns the table of weights, (n_words, K), its scale by word, the sums of topics
+    and the topic prior.
     """
     topic_words, tops = posterior.global_stats.topic_words, np.empty(len(batch.words))
     eta = max(posterior.state.topic_word_prior, SMALLEST_PRIOR)
@@ -207,10 +209,10 @@ def collect_blocks(
     shape: tuple[int, int],
     executor: Executor,
 ) -> tuple[sp.csr_array, sp.csr_array, float]:
-    """Infer the documents of a batch, so many at a time as memory allows.
+    """Run the local step in groups of blocks, as many at once as memory allows.
 
     Returns expected counts of words, (n_words, K), and of documents, (n_docs, K), and
-    the log probability of tokens given all others.
+    the sum of log probabilities of tokens, each given all others.
     """
     parts, doc_topics, logs = list[sp.csr_array](), list[DocumentTopics](), 0.0
     for part in batch.parts(PART_SIZE):
@@ -225,7 +227,7 @@ def collect_blocks(
 def sum_words(
     part: Batch, result: Sequence[Any], shape: tuple[int, int], executor: Executor
 ) -> sp.csr_array:
-    """Sum responsibilities over the documents of some blocks: (n_words, K)."""
+    """Sum responsibilities n_jw r_jwk over documents of some blocks, (n_words, K)."""
     by_word = part.by_word()
     sums = sum_ranges(
         collapsed_sums,

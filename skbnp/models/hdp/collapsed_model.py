@@ -63,13 +63,13 @@ class CollapsedStats(TopicStats[WordsT]):
     columns: ClassVar[tuple[str, ...]] = ("tables",)
 
     def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:
-        """Columns of pairs of topics that merge."""
+        """Columns of the statistics for pairs of topics that merge."""
         return {"tables": self.tables[other] + self.tables[one]}
 
 
 @dataclass(frozen=True, slots=True)
 class CollapsedHDP(HDPModel[CollapsedStats]):
-    """What is learned; evaluation is that of the direct-assignment model."""
+    """The collapsed HDP: statistics, updates of weights and concentrations."""
 
     has_bound: ClassVar[bool] = False
     criterion: ClassVar[str] = "log_predictive"
@@ -108,13 +108,13 @@ class CollapsedHDP(HDPModel[CollapsedStats]):
     # -- global -----------------------------------------------------------------------
 
     def start(self, state: HDPState, topic_words: WordTopics) -> CollapsedStats:
-        """Totals that hold the starting topics and no document."""
+        """Totals with the words of the starting topics and without documents."""
         return CollapsedStats(topic_words, np.zeros(state.n_components), 0.0, 0.0, 0.0)
 
     def update(
         self, state: HDPState, stats: CollapsedStats, scale: float = 1.0
     ) -> HDPState:
-        """Weights of topics and concentrations, from expected tables.
+        """The state with weights and concentrations updated from expected tables.
 
         `scale` multiplies the statistics of documents, never a prior.
         """
@@ -143,14 +143,16 @@ class CollapsedHDP(HDPModel[CollapsedStats]):
     def add(
         self, state: HDPState, global_stats: CollapsedStats, words: Array, shares: Array
     ) -> tuple[HDPState, CollapsedStats]:
-        """Add topics that have a share of all tokens and tables from now on.
+        """State and totals with new topics that have given shares of tokens and tables.
+
+        The words of `global_stats` are changed in place.
 
         Parameters
         ----------
         words : (n, n_words)
             Topics over the words that have been seen; each sums to one.
         shares : (n,)
-            The other topics keep what these leave.
+            Shares of the new topics; the present topics keep the remaining share.
         """
         topic_words, tables = global_stats.topic_words, global_stats.tables
         n_tokens, n_tables = topic_words.tokens.sum(), tables.sum()

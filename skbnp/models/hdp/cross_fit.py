@@ -1,17 +1,18 @@
-"""Numbers of topics where documents are few: all of them judge, each once.
+"""Numbers of topics of an HDP with few documents, by cross-validation over splits.
 
-Of 300 titles a fifth says little, and which fifth is drawn decides the number of
-topics. So documents are dealt out to some splits, and each split judges what is learned
-from all others: by trials as of large corpora, and by fits of fixed numbers of topics,
-under the topic prior and the concentration that predict the held-out tokens of all
-splits best. Sums over splits decide, with standard errors of paired differences.
+One held-out sample of a few hundred documents is too small to choose the number of
+topics. So each document is held out in one of several splits, and each split scores
+what is learned from its other documents: trials as for large corpora, and fits of fixed
+numbers of topics, under the topic prior and the concentration that predict the held-out
+tokens of all splits best. Sums of log probabilities over splits decide, with standard
+errors of paired differences.
 
-Words of judges that have no counts in what is learned from count by the share of new
-words that columns without counts stand for: none where each column has counts, for
-then the words of `X` are all that a document can have. Columns of words that at least
-m documents have were often selected by these documents (`min_df`): a word of m of them
-is then likelier in a document that is held out than in a new one. So each split selects
-its columns alike: words that a smaller share of its documents have are left out.
+Held-out words without counts in the training documents of a split count by the share of
+unseen words that have columns: 0 if each column has counts, since then a document
+has no words but those of `X`. Columns of words that at least m documents have were
+often selected by these documents (`min_df`): a word of m of them is then more probable
+in a document that is held out than in a new one. So each split selects its columns
+likewise: it leaves out the words that a smaller share of its documents has.
 """
 
 from collections.abc import Callable, Iterator
@@ -123,7 +124,7 @@ def share_of_unseen(X: sp.csr_array) -> float:
 
 
 class Candidate(NamedTuple):
-    """Fits next to each split, and their held-out scores."""
+    """Fits of one number of topics, or trials, of all splits; held-out scores."""
 
     kind: Literal["fixed", "trials"]
     trials: list[HeldOutTrials]
@@ -131,35 +132,35 @@ class Candidate(NamedTuple):
 
     @property
     def numbers(self) -> list[int]:
-        """Topics of each."""
+        """Number of topics of each split."""
         return [trials.result.state.n_components for trials in self.trials]
 
     @property
     def number(self) -> int:
-        """Median number of topics."""
+        """Median of the numbers of topics."""
         return self.numbers[self.middle]
 
     @property
     def middle(self) -> int:
-        """Place of the median number."""
+        """Position of the split that has the median number of topics."""
         order = np.argsort(self.numbers, kind="stable")
         return int(order[(len(order) - 1) // 2])
 
     @property
     def usual(self) -> list[int]:
-        """Numbers, of more than three splits but the smallest and the largest."""
+        """Sorted numbers of topics; of many splits without least and most."""
         numbers = sorted(self.numbers)
         return numbers[1:-1] if len(numbers) > FEWER_SPLITS else numbers
 
     @property
     def agrees(self) -> bool:
-        """Whether the splits have about the same number."""
+        """Whether the numbers of topics of the splits differ by a small factor."""
         return max(self.usual) <= SPREAD * min(self.usual)
 
 
 @dataclass(eq=False, repr=False)
 class CrossFittedTrials:
-    """Trials and fits beside splits, in the first pass, and what follows the best.
+    """Cross-validation of the number of topics, then the trials of the best.
 
     Parameters
     ----------
@@ -183,16 +184,16 @@ class CrossFittedTrials:
 
     @property
     def has_ended(self) -> bool:
-        """Whether everything has been learned from."""
+        """Whether the final passes over all documents are over."""
         return self.trials is not None and self.trials.has_ended
 
     @property
     def n_updates(self) -> int:
-        """Updates made, by which step sizes have decreased."""
+        """Number of updates made; step sizes decrease with it."""
         return 0 if self.trials is None else self.trials.n_updates
 
     def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; whether nothing is left but to converge."""
+        """Choose a number of topics at the first call; make a pass of its trials."""
         if self.trials is None:
             trials = self._choose(monitor)
             take_over(trials, self.posterior, monitor)
@@ -205,7 +206,7 @@ class CrossFittedTrials:
     # -- candidates -------------------------------------------------------------------
 
     def _begin(self, place: int, n_topics: int, n_carried: int) -> HeldOutTrials:
-        """Begin beside a split, with topics that start from none of its documents."""
+        """Trials of a split, from topics that start from its training documents."""
         assert self.make is not None
         held_out = self.held_out[place]
         rng = stream(self.posterior.seed_entropy, Purpose.MOVE, place, n_topics)
@@ -215,7 +216,10 @@ class CrossFittedTrials:
         return self.make(start, held_out)
 
     def _by_trials(self) -> Candidate:
-        """Let each split judge trials by itself, but for the priors."""
+        """Run the trials of each split to their end.
+
+        Set priors that all splits share.
+        """
         n_topics = self.posterior.state.n_components
         trials = [
             self._begin(place, n_topics, self.n_carried)
@@ -226,7 +230,7 @@ class CrossFittedTrials:
         return Candidate("trials", trials, self._suit_priors(trials))
 
     def _fixed(self, n_topics: int) -> Candidate:
-        """Learn a number of topics beside each split."""
+        """Learn `n_topics` topics in each split, and score its held-out documents."""
         places = range(len(self.held_out))
         trials = [self._begin(n, n_topics, self.n_carried) for n in places]
         beside = discarding()
@@ -237,7 +241,7 @@ class CrossFittedTrials:
         return Candidate("fixed", trials, self._suit_priors(trials))
 
     def _numbers(self) -> Iterator[int]:
-        """Yield numbers of topics to compare."""
+        """Yield the fixed numbers of topics to compare, few if documents are few."""
         posterior = self.posterior
         n_docs = len(self.n_tokens)
         most = n_docs / DOCS_PER_TOPIC if n_docs >= FEWEST_JUDGES else 1
@@ -250,18 +254,19 @@ class CrossFittedTrials:
 
     @property
     def have_judges(self) -> bool:
-        """Whether each split has documents enough to judge by itself."""
+        """Whether each split has enough held-out documents for trials."""
         return min(len(one.n_tokens) for one in self.held_out) >= FEWEST_JUDGES
 
     @property
     def n_tokens(self) -> Array:
-        """Tokens to predict of each document."""
+        """Number of held-out tokens of each document, over all splits, (n_docs,)."""
         return np.concatenate([one.n_tokens for one in self.held_out])
 
     def _suit_priors(self, trials: list[HeldOutTrials]) -> Array:
-        """Set the priors under which tokens of all splits are predicted best.
+        """Set the priors in place that predict held-out tokens of all splits best.
 
-        The topic prior is searched from the last best one, downwards first.
+        A grid of topic priors is searched from the last best value, downwards first.
+        Returns the log probability of each held-out document.
         """
         posteriors = [one.result for one in trials]
         executor = trials[0].model.learner.local_step.executor
@@ -269,7 +274,7 @@ class CrossFittedTrials:
         values, states = dict[int, float](), dict[int, list[HDPState]]()
 
         def value(place: int) -> float:
-            """Log posterior density of a topic prior, under the best concentration."""
+            """Log posterior density of the topic prior at a grid position."""
             if not 0 <= place < len(priors):
                 return -np.inf
             if place not in values:
@@ -297,7 +302,7 @@ class CrossFittedTrials:
         return _log_probability(whole, posteriors, executor)
 
     def _with_repeats(self, candidate: Candidate) -> Candidate:
-        """Learn the burstiness for a fixed number of topics."""
+        """A candidate of a fixed number of topics with its burstiness learned."""
         logs = list[Array]()
         for one in candidate.trials:
             if not one.learns_burstiness:
@@ -311,7 +316,10 @@ class CrossFittedTrials:
     # -- decisions --------------------------------------------------------------------
 
     def _choose(self, monitor: Monitor) -> HeldOutTrials:
-        """Return the trials that have the number of topics that predicts best."""
+        """Compare fixed numbers of topics and trials.
+
+        Return the trials of the best one.
+        """
         n_tokens = self.n_tokens
         fixed, n_behind = list[Candidate](), 0
         for n_topics in self._numbers():
@@ -341,7 +349,11 @@ class CrossFittedTrials:
     def _end(
         self, chosen: Candidate, candidates: list[Candidate], monitor: Monitor
     ) -> HeldOutTrials:
-        """End the trials of what was chosen; report which numbers predict as well."""
+        """The trials of one split of the chosen candidate, run to their final passes.
+
+        Their `alike` are the numbers of topics that predict as well as the best, by one
+        standard error.
+        """
         n_tokens = self.n_tokens
         alike = list(chosen.usual)
         best = max([chosen, *candidates], key=lambda one: one.logs.sum())
@@ -364,14 +376,14 @@ class CrossFittedTrials:
 
 
 def run_to_end(trials: HeldOutTrials) -> None:
-    """Make all passes before those over everything."""
+    """Make all passes of held-out trials before those over all documents."""
     beside = discarding()
     while trials.final is None:
         trials.one_pass(beside)
 
 
 def take_over(trials: HeldOutTrials, posterior: HDPPosterior, monitor: Monitor) -> None:
-    """Let another posterior have the result of trials, and what follows."""
+    """Replace the globals of `posterior` in place by those that trials have learned."""
     n_logged = len(trials.posterior.lineage)
     posterior.adopt(trials.posterior, monitor)
     if trials.final is not None and trials.final.posterior is not trials.posterior:
@@ -381,7 +393,7 @@ def take_over(trials: HeldOutTrials, posterior: HDPPosterior, monitor: Monitor) 
 
 
 def _set_prior(posteriors: list[HDPPosterior], prior: float) -> None:
-    """Set the topic prior, and forget the concentration that suited another."""
+    """Set the topic prior in place, and reset the concentration of prediction."""
     for posterior in posteriors:
         posterior.state = replace(
             posterior.state, topic_word_prior=prior, prediction_concentration=0.0
@@ -392,18 +404,19 @@ def _set_prior(posteriors: list[HDPPosterior], prior: float) -> None:
 def _log_probability(
     held_out: list[HeldOut], posteriors: list[HDPPosterior], executor: Executor
 ) -> Array:
+    """Log probability of each document that a split holds out, nats, (n_docs,)."""
     pairs = zip(held_out, posteriors, strict=True)
     logs = [one.log_probability(one.predict(p, executor)) for one, p in pairs]
     return np.concatenate(logs)
 
 
 def _is_alike(one: Candidate, best: Candidate, n_tokens: Array) -> bool:
-    """Whether a candidate predicts as well as another, or nearly so."""
+    """Whether a candidate predicts as well as the best, within a tolerance."""
     gain = compare(one.logs, best.logs, n_tokens)
     return bool(gain.mean >= -max(ALIKE, ALIKE_ERRORS * gain.error))
 
 
 def _is_sure(gain: Gain) -> bool:
-    """Whether more topics than one gain enough over one."""
+    """Whether the gain of several topics over one topic is large enough."""
     least = max(gain.error, min(SURE_ERRORS * gain.error, SURE_GAIN), ALIKE / 2.0)
     return bool(gain.mean > least)

@@ -1,4 +1,4 @@
-"""Documents whose topics are held fixed: expected counts, and mixed probabilities.
+"""Fold-in of documents given fixed topics of an HDP: expected counts, probabilities.
 
 By the zero-order collapsed step (CVB0) of Asuncion et al. (2009),
 
@@ -86,7 +86,7 @@ class MeanTopics:
 
     @classmethod
     def given(cls, word_topic: "Array | MeanTopics") -> "MeanTopics":
-        """Return topics that may be an array, (V, K)."""
+        """Return mean topics, from an array (V, K) if they are not such already."""
         if isinstance(word_topic, MeanTopics):
             return word_topic
         counts = WordTopics(np.asarray(word_topic, np.float64))
@@ -98,7 +98,7 @@ class MeanTopics:
         return self.counts.shape
 
     def under(self, eta: float) -> "MeanTopics":
-        """Return the mean topics under another prior."""
+        """Return the mean topics of the same counts under another topic prior."""
         new: float | Array = eta
         if isinstance(self.counts, KnownWordTopics):
             new = np.where(self.counts.follows_prior, eta, self.eta)
@@ -106,7 +106,7 @@ class MeanTopics:
         return replace(self, eta=new, norm=self.norm + more)
 
     def weights(self, words: NDArray[np.intp]) -> tuple[NDArray[np.float32], Array]:
-        """Table of some words, the largest weight of each one, and these largest."""
+        """Weights of words over their largest one, and these largest weights."""
         if not isinstance(self.eta, float):
             raise TypeError("topics of priors of their own are not folded in")
         return self.counts.mean_weights(words, self.norm, self.eta)
@@ -122,20 +122,21 @@ class MeanTopics:
         return self.mixed(weights[None], once)
 
     def parts(self, size: int) -> Iterator[Array]:
-        """Yield the topics of the words that have been seen, some at a time."""
+        """Yield the topics of the words that have been seen, some words at a time."""
         return (self._of(counts) for counts in self.counts.parts(size))
 
     def __getitem__(self, words: NDArray[np.intp] | slice) -> Array:
         return self._of(self.counts.rows(words))
 
     def _of(self, topics: Array) -> Array:
+        """Mean topics of expected counts S under the topic prior."""
         topics += self.eta
         topics /= self.norm
         return topics
 
 
 class Seated(NamedTuple):
-    """Documents whose words have tables, topics held fixed."""
+    """Result of the fold-in with burstiness: counts of topics, and tables of words."""
 
     doc_topic: sp.csr_array  # (n_docs, K) expected tables of each topic
     tables: Array  # (nnz,) expected tables of each stored count
@@ -144,7 +145,7 @@ class Seated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _ZeroOrderStep:
-    """What every document sees, and when its iteration stops."""
+    """What all documents read in a CVB0 fold-in, and its stopping rule."""
 
     weights: NDArray[np.float32]  # (n_words, stride) of the batch, relative
     prior: Array  # (K,)
@@ -156,7 +157,7 @@ class _ZeroOrderStep:
         return self._doc_topic(batch, list(executor.map(self._run, batch.blocks)))
 
     def seat(self, batch: Batch, executor: Executor) -> Seated:
-        """Infer the same, and tables and base probabilities of stored counts."""
+        """Infer expected counts with burstiness: also tables and base probabilities."""
         result = list(executor.map(self._run, batch.blocks))
         tables, base = (
             np.concatenate([np.zeros(0), *(one[at] for one in result)]) for at in (3, 4)
@@ -190,7 +191,7 @@ def fold_in(
 ) -> sp.csr_array:
     """Infer the expected tokens N of each topic in each document, (n_docs, K).
 
-    Topics (V, K) are held fixed; words that have none say nothing about proportions.
+    Topics (V, K) are fixed; words of which no topic has counts are ignored.
     """
     batch, table, _ = _weighed(word_topic, len(prior), X)
     return _ZeroOrderStep(table, prior, stop).expected_counts(batch, executor)
@@ -206,10 +207,10 @@ def fold_in_tables(
     n_features: int,
     stop: LocalStop = SHORT_STOP,
 ) -> Seated:
-    """Infer the same of the tables of words, and the expected tables of each word.
+    """Infer expected tables of topics and of words with burstiness, given fixed topics.
 
-    `rest` is the prior of all other topics together, which predict each of `n_features`
-    words alike.
+    `rest` is the prior mass of all unrepresented topics, each of `n_features` words
+    having the same probability under these.
     """
     batch, weights, tops = _weighed(word_topic, len(prior), X)
     words = burstiness.arguments(n_features, X.data.max(initial=1.0))
@@ -228,14 +229,14 @@ def fold_in_posterior(
 ) -> sp.csr_array:
     """Infer the expected counts N under the mean topics of a posterior, (n_docs, K).
 
-    Of tokens, or where documents repeat words of tables, which are first uses.
+    Counts are of tokens or, with burstiness, of tables: the first uses of words.
     """
     step, batch = _posterior_step(posterior, X, executor)
     return step.expected_counts(batch, executor)
 
 
 def first_uses(posterior: Posterior, X: sp.csr_array, executor: Executor) -> Array:
-    """Infer the expected tables of each stored count, documents repeating words."""
+    """Infer the expected tables of each stored count, (nnz,), with burstiness."""
     step, batch = _posterior_step(posterior, X, executor)
     return step.seat(batch, executor).tables
 
@@ -243,6 +244,7 @@ def first_uses(posterior: Posterior, X: sp.csr_array, executor: Executor) -> Arr
 def _posterior_step(
     posterior: Posterior, X: sp.csr_array, executor: Executor
 ) -> tuple[_ZeroOrderStep, Batch]:
+    """Prepare the fold-in of documents by the mean topics of a posterior."""
     state = posterior.state.for_prediction
     batch = Batch.from_counts(X, state.n_components)
     weights, tops, norm, _ = mean_weights(posterior, batch, executor)
@@ -263,8 +265,9 @@ def score_documents(
 ) -> Array:
     """Log probability of the tokens of documents that have some, nats per token.
 
-    Under their own expected proportions: too good, but alike for all documents that
-    nothing was learned from. Topics of the columns `without` are left out.
+    The proportions of a document are inferred from the same tokens, so that scores are
+    optimistic, equally for all documents that were not learned from. Topics of the
+    columns `without` are left out.
     """
     mixed = word_probabilities(posterior, posterior.state, X, X, executor, without)
     rows = rows_of(X.indptr)
@@ -284,8 +287,8 @@ def word_probabilities(
 ) -> Array:
     """Predict the words of each entry of `predicted` from `observed` tokens, (nnz,).
 
-    By mean topics and expected proportions under the priors of `state`, without the
-    topics of some columns.
+    By mean topics and expected proportions under the priors of `state`, except topics
+    of the columns `without`.
     """
     topic_words, prior = posterior.global_stats.topic_words, state.doc_prior
     topics = MeanTopics.of(topic_words, state.topic_word_prior)
@@ -302,7 +305,10 @@ def word_probabilities(
 def fold_in_by_mean_field(
     word_topic: Array | MeanTopics, prior: Array, X: sp.csr_array, executor: Executor
 ) -> Array:
-    """Infer the same by mean field, as what is learned of the topic prior needs it."""
+    """Infer Dirichlet parameters of proportions by mean field, given topics.
+
+    Used where the topic prior is learned, which the collapsed step would not suit.
+    """
     batch, table, _ = _weighed(word_topic, len(prior), X)
     step = DocumentStep(
         weights=table,
@@ -318,7 +324,7 @@ def fold_in_by_mean_field(
 def _weighed(
     word_topic: Array | MeanTopics, n_topics: int, X: sp.csr_array
 ) -> tuple[Batch, NDArray[np.float32], Array]:
-    """Documents of words that any topic has, weights of topics, and their scale."""
+    """A batch of words that any topic has, weights of topics, and their scale."""
     topics, batch = MeanTopics.given(word_topic), Batch.from_counts(X, n_topics)
     table, tops = topics.weights(batch.words)
     possible = tops > 0.0

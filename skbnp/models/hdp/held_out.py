@@ -1,11 +1,11 @@
-"""Documents held out of training, and how well topics predict them.
+"""Held-out documents of an HDP, and how well topics predict them.
 
-No bound ranks numbers of topics as prediction does, and what documents that were
-learned from say is optimistic, even of tokens held out of them: topics that no document
-shares predict these well. So trials are judged by documents that nobody learns from
-until the trials have ended. They are folded in as `score` does it, but until expected
-counts settle: by a few iterations alone, trials kept up to 26 topics for 20 planted
-ones of 5,000 documents.
+Bounds do not rank numbers of topics as prediction does, and scores of documents that
+were learned from are optimistic, even if some of their tokens are held out: topics that
+no two documents share predict these well. So trials are judged by documents that are
+not learned from until the trials have ended. Their topics are folded in as by `score`,
+but until expected counts converge: with few iterations, trials kept up to 26 topics for
+20 planted ones of 5,000 documents.
 """
 
 from dataclasses import dataclass, replace
@@ -71,7 +71,7 @@ SMALLEST_PRIOR = 1e-3
 
 
 class Gain(NamedTuple):
-    """By how much one state predicts better than another, nats per token."""
+    """Mean difference of held-out log probability, nats per token, and its error."""
 
     mean: float
     error: float  # standard
@@ -90,14 +90,17 @@ class Prediction(NamedTuple):
 
     @property
     def theta(self) -> Array:
-        """Proportions, (n_rows, K); made anew."""
+        """Expected topic proportions, (n_rows, K), computed at each call."""
         theta = self.tokens.toarray()
         theta += self.prior
         theta /= self.total[:, None]
         return theta
 
     def of(self, rows: NDArray[np.bool_], held_out: sp.csr_array) -> "Prediction":
-        """Return the prediction of the rows of a mask; `held_out` are all counts."""
+        """Return the prediction of the rows of a mask.
+
+        `held_out` are the counts of all rows.
+        """
         return self._replace(
             tokens=self.tokens[rows],
             total=self.total[rows],
@@ -109,7 +112,7 @@ class Prediction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Documents to learn from, and others: each a row for each of its parts."""
+    """Training documents, and held-out documents with their tokens split into parts."""
 
     train: Any  # Corpus
     rows: NDArray[np.intp] | tuple[NDArray[np.intp], ...]  # that `train` has
@@ -124,10 +127,11 @@ class HeldOut:
         return np.bincount(self.docs, n_tokens).astype(np.float64)
 
     def choosers(self, result: "Prediction") -> tuple["HeldOut", "Prediction"]:
-        """Every other document, from which reductions are chosen, and its prediction.
+        """Every other document, by which reductions are chosen, and its prediction.
 
-        Topics that few documents speak of are chosen to end where these happen to speak
-        of none of them; what the same documents say afterwards is too good.
+        Topics of few documents are chosen to end where the choosing documents happen
+        not to use them, so that the score of the same documents afterwards is
+        optimistic.
         """
         rows = self.docs % 2 == 0
         observed, held_out = self.observed[rows], self.held_out[rows]
@@ -138,16 +142,16 @@ class HeldOut:
 
     @property
     def first_parts(self) -> NDArray[np.intp]:
-        """A row of each document, (n_docs,)."""
+        """Row of the first part of each document, (n_docs,)."""
         return np.unique(self.docs, return_index=True)[1]
 
     def whole(self, rows: NDArray[np.intp]) -> sp.csr_array:
-        """All counts of the documents of some rows."""
+        """Counts of the documents of some rows, observed and held out together."""
         observed = take_rows(self.observed, rows)
         return sp.csr_array(observed + take_rows(self.held_out, rows))
 
     def sample(self) -> "HeldOut":
-        """Return one part of each document, if that is enough to choose parameters."""
+        """Return one part of each document, if these have tokens enough."""
         first = self.first_parts
         if self.held_out[first].sum() < ENOUGH_TOKENS:
             return self
@@ -159,7 +163,7 @@ class HeldOut:
         )
 
     def predict(self, posterior: Posterior, executor: Executor) -> Prediction:
-        """Fold in the observed counts."""
+        """Fold in the observed counts; return the prediction of held-out ones."""
         return self.predict_under(posterior.state.burstiness, posterior, executor)
 
     def predict_under(
@@ -207,7 +211,7 @@ class HeldOut:
         return self._by_document(np.log(result.shown + opens * self.mixed(result)))
 
     def mixed(self, result: Prediction) -> Array:
-        """Probability of each stored entry to predict under the topics alone."""
+        """Probability of held-out entries under the topics without repeats, (nnz,)."""
         rows, n_words = rows_of(self.held_out.indptr), self.held_out.shape[1]
         mixed = mix(result.theta, result.word_topic, self.held_out)
         mixed += result.rest[rows] / n_words
@@ -221,10 +225,11 @@ class HeldOut:
         *,
         learns_prior: bool = False,
     ) -> tuple[Array, float]:
-        """Return the log probability under one topic, of all training documents.
+        """Return the log probability under one topic, the word frequencies of training.
 
-        And its topic prior: the present one, or that under which it predicts best. Many
-        topics leave more to words that none of them has shown than one does.
+        And its topic prior: the present one or, if `learns_prior`, the one that
+        predicts best, since several topics give unseen words more probability than one
+        topic does.
         """
         state, counts = posterior.state, self.train.word_counts()
         eta, prior = state.topic_word_prior, np.array([state.doc_concentration])
@@ -250,13 +255,13 @@ class HeldOut:
         return self._by_document(logs(eta)), eta
 
     def _by_document(self, logs: Array) -> Array:
-        """Sum log probabilities of the stored entries to predict over documents."""
+        """Sum log probabilities of held-out entries over documents, (n_docs,)."""
         docs = self.docs[rows_of(self.held_out.indptr)]
         return np.bincount(docs, self.held_out.data * logs).astype(np.float64)
 
 
 def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
-    """Gain of log probabilities of documents over others, paired by document."""
+    """Mean difference of log probabilities, paired by document, and its error."""
     gains, total = new - old, n_tokens.sum()
     mean = gains.sum() / total
     spread = np.square(gains - mean * n_tokens).sum() * len(gains) / (len(gains) - 1)
@@ -265,16 +270,16 @@ def compare(new: Array, old: Array, n_tokens: Array) -> Gain:
 
 
 def has_few_tokens(X: sp.csr_array) -> bool:
-    """Whether documents are too few for one split to judge numbers of topics."""
+    """Whether documents are too few for one split to choose the number of topics."""
     n_tokens = X.sum()
     is_short = n_tokens < SHORT * X.shape[0]
     return bool(n_tokens < (FEW_SHORT_TOKENS if is_short else FEW_TOKENS))
 
 
 def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
-    """Hold out a fifth of the documents; None if that leaves nothing to judge by.
+    """Hold out a fifth of the documents; None if too few can be predicted.
 
-    More where documents are few, and fewer where they are many.
+    The share is larger if documents are few, and smaller if they are many.
     """
     order = rng.permutation(X.shape[0])
     lengths = np.asarray(X.sum(axis=1)).ravel()
@@ -283,9 +288,10 @@ def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
 
 
 def n_held_out(n_docs: int, lengths: Array) -> int:
-    """Documents to hold out of so many; 0 if too few to judge by.
+    """Number of documents to hold out of `n_docs`; 0 if too few could be predicted.
 
-    `lengths` are those of documents in random order, the first ones at least.
+    `lengths` are the numbers of tokens of documents in random order, at least of the
+    first.
     """
     n_held = min(int(np.ceil(SHARE * n_docs)), n_judges(lengths))
     n_held = max(n_held, min(FEWEST_DOCS, n_docs // 4))
@@ -293,14 +299,14 @@ def n_held_out(n_docs: int, lengths: Array) -> int:
 
 
 def n_judges(lengths: Array) -> int:
-    """Documents at the head, of these lengths, that are enough to judge by."""
+    """Number of documents, from the first of these lengths, that suffice to judge."""
     return max(int((np.cumsum(lengths) <= N_TOKENS).sum()), FEWEST_DOCS)
 
 
 def split(
     X: sp.csr_array, judges: NDArray[np.intp], rng: np.random.Generator
 ) -> HeldOut | None:
-    """Hold out some documents; None if the tokens of hardly any can be predicted."""
+    """Hold out the documents `judges`; None if too few of them can be predicted."""
     folds = deal(X[judges], rng)
     if folds is None:
         return None
@@ -317,12 +323,13 @@ Folds = tuple[NDArray[np.intp], sp.csr_array, sp.csr_array]
 def deal(
     whole: sp.csr_array, rng: np.random.Generator, fewest: int = FEWEST_JUDGES
 ) -> Folds | None:
-    """Deal the tokens of documents out to their parts at random.
+    """Split the tokens of documents at random into observed and held-out parts.
 
-    None if the tokens of fewer than `fewest` can be predicted. Words that a document
-    has are not left out with all their tokens: they would not be missing at random, and
-    of a small vocabulary ask for many more topics than the documents were drawn with.
-    (The folds of `fold_words` are of the vocabulary, whatever words a document has.)
+    None if the tokens of fewer than `fewest` documents can be predicted. Tokens are
+    held out one by one, not all tokens of a word: these would not be missing at random,
+    and with a small vocabulary would ask for many more topics than the documents were
+    drawn from. (The folds of `fold_words` are of the vocabulary, whatever words a
+    document has.)
     """
     docs, held_out, observed = zip(*deal_tokens(whole, N_FOLDS, rng), strict=True)
     numbers = np.concatenate(docs)

@@ -1,4 +1,4 @@
-"""Priors under which held-out documents are predicted best, topics as they are.
+"""Priors of an HDP under which held-out documents are predicted best, given its topics.
 
 Held-out documents choose the topic prior (`suit_prior`), the burstiness
 (`suit_burstiness`), and a concentration of documents for prediction, apart from that of
@@ -86,7 +86,7 @@ TOL = 1e-2
 def suit_joint_concentration(
     pairs: Sequence[tuple[HeldOut, Posterior]], executor: Executor
 ) -> None:
-    """Set one concentration, that which predicts the held-out tokens of all best.
+    """Set in place one concentration that predicts the held-out tokens of all best.
 
     Each posterior predicts the documents that were held out of its own learning.
     """
@@ -114,7 +114,7 @@ def suit_joint_concentration(
 def _loss(
     held_out: HeldOut, posterior: Posterior, executor: Executor
 ) -> Callable[[float], float]:
-    """Negative log probability of held-out tokens, expected counts as they are."""
+    """The negative log probability of held-out tokens as a function of log alpha."""
     predicted = held_out.predict(posterior, executor)
     state = posterior.state.for_prediction
     weights, concentration = state.weights, state.doc_concentration
@@ -143,7 +143,7 @@ class WordFold(NamedTuple):
 
 
 def fold_words(held_out: HeldOut) -> list[WordFold]:
-    """Deal words out in the order of their counts, so that folds weigh alike."""
+    """Divide the vocabulary into folds of equal shares of tokens."""
     whole = held_out.whole(held_out.first_parts)
     order = np.argsort(-np.asarray(whole.sum(axis=0)).ravel(), kind="stable")
     n_tokens, folds = np.asarray(whole.sum(axis=1)).ravel(), list[WordFold]()
@@ -158,7 +158,7 @@ def fold_words(held_out: HeldOut) -> list[WordFold]:
 def suit_prior(
     folds: list[WordFold], posterior: Posterior, highest: float, executor: Executor
 ) -> bool:
-    """Move the topic prior towards the one that predicts words from others best.
+    """Move the topic prior in place towards that which predicts words best.
 
     One step of Newton's method in log eta, no longer than `PRIOR_STEP` and to `highest`
     at most, towards the largest posterior density: the log probability of counts of
@@ -221,6 +221,7 @@ def suit_burstiness(
     rest = state.doc_concentration * state.weights[-1]
 
     def seat(burstiness: Burstiness) -> tuple[Array, Array]:
+        """Expected tables and base probabilities of the tokens under a burstiness."""
         prior, n_words = state.doc_prior, whole.shape[1]
         seated = fold_in_tables(
             word_topic, prior, rest, whole, burstiness, executor, n_words
@@ -253,7 +254,10 @@ def _log_likelihoods(
     priors: Array,
     executor: Executor,
 ) -> Array:
-    """Log probability of counts in a fold under some priors, but for constants."""
+    """Log probability of the counts of a fold under each of some topic priors, in nats.
+
+    Constants are left out.
+    """
     alpha, n_tokens = state.doc_concentration, fold.n_tokens
     rows, (n_words, n_topics) = rows_of(fold.held_out.indptr), topics.shape
     seen = topics.counts.seen.among(fold.words)
@@ -262,7 +266,7 @@ def _log_likelihoods(
     counts, size = column_sums(sums, n_topics), len(fold.words) / n_words
 
     def shares(topics: MeanTopics) -> Array:
-        """Phi_k."""
+        """Share Phi_k of the words of the fold in each topic."""
         return (counts + len(fold.words) * topics.eta) / topics.norm
 
     other_words = 1.0 - shares(topics)

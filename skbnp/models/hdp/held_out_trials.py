@@ -1,12 +1,12 @@
-"""Trials of other numbers of topics, judged by held-out documents, and what follows.
+"""Trials of other numbers of topics of an HDP, judged by held-out documents.
 
-Topics are learned from all documents but a few that are held out. Candidates with three
-times as many topics learn as long, and replace the model if they predict these better,
-while nearly all topics live. The model learns on as long as it then predicts better;
-topics explain tables alone, if that predicts no worse; topics that prediction does not
-miss are merged or end, some at a time. In the end everything is learned from, beside
-the model, with steps as from a start. The topic prior, if it is learned, is the one
-under which words of held-out documents are predicted best from their other words.
+Topics are learned from all documents except held-out ones. Candidates with three times
+as many topics learn as long, and replace the model if they predict these better, as
+long as nearly all topics live. Then the model learns on while its prediction improves;
+topics explain tables instead of tokens, if that predicts no worse; topics without which
+prediction is no worse are merged or end, several at a time. At last a copy of the model
+learns from all documents, with step sizes as from a start. The topic prior, if it is
+learned, is that which predicts words of held-out documents from their other words best.
 """
 
 from collections.abc import Callable
@@ -81,7 +81,7 @@ BIRTH_COST = 0.004
 
 @dataclass(slots=True)
 class Trial:
-    """A learner from its start: passes made, log probabilities after some of them."""
+    """A learner on trial: its passes, and held-out log probabilities after them."""
 
     kind: Kind
     learner: OnlineLearner
@@ -96,23 +96,26 @@ class Trial:
 
     @property
     def posterior(self) -> HDPPosterior:
-        """What is learned."""
+        """The posterior that the trial learns."""
         return self.learner.posterior
 
     @property
     def executor(self) -> Executor:
-        """Threads."""
+        """The executor of the local step."""
         return self.learner.local_step.executor
 
     @property
     def n_topics(self) -> int:
-        """Topics that are left."""
+        """Present number of topics."""
         return self.posterior.state.n_components
 
 
 @dataclass(eq=False, repr=False)
 class HeldOutTrials:
-    """Passes without held-out documents, those of candidates between, then over all."""
+    """Passes of an HDP with trials judged by held-out documents.
+
+    Final passes over all.
+    """
 
     learner: InitVar[OnlineLearner]  # at its start, over documents not held out
     held_out: HeldOut
@@ -164,9 +167,9 @@ class HeldOutTrials:
 
     @property
     def has_ended(self) -> bool:
-        """Whether everything has been learned from, so that scores are level.
+        """Whether the final passes over all documents are over, and scores are level.
 
-        A learner with an exact bound goes on until that has settled.
+        A learner with an exact bound ends when the bound has converged.
         """
         final, is_level = self.final, self.n_final >= self.n_final_passes
         has_sums = isinstance(final, Learner) and final.cache.holds_corpus
@@ -174,15 +177,18 @@ class HeldOutTrials:
 
     @property
     def n_updates(self) -> int:
-        """Updates made, by which step sizes have decreased."""
+        """Number of updates made; step sizes decrease with it."""
         return (self.final or self.model.learner).n_updates
 
     def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; whether nothing is left but to converge."""
+        """Make one pass; return whether to test convergence."""
         return completed(self.steps(monitor))
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass; steps cost as much as so many visits of documents."""
+        """Make one pass; yield costs in local steps of documents.
+
+        Returns whether to test convergence.
+        """
         self.passes_left -= 1
         if self.final is not None:
             return (yield from self._final_pass(self.final, monitor))
@@ -204,7 +210,7 @@ class HeldOutTrials:
         return False
 
     def _final_pass(self, learner: PassLearner, monitor: Monitor) -> Steps[bool]:
-        """Learn from everything, at first beside the model."""
+        """Learn from all documents, at first by a copy beside the model."""
         n_beside = self.n_final_passes // 2
         is_beside = learner.posterior is not self.posterior
         beside = discarding() if is_beside else monitor
@@ -222,16 +228,16 @@ class HeldOutTrials:
 
     @property
     def result(self) -> HDPPosterior:
-        """The posterior so far, before it learns from everything."""
+        """The posterior of the trials, or of the final passes."""
         return (self.final or self.model.learner).posterior
 
     def _record(self, run: Trial, result: Prediction) -> None:
-        """Keep a prediction after the passes made, and log probabilities by it."""
+        """Record a prediction and its log probabilities after the passes made."""
         run.result = result
         run.logs[run.n_passes] = self.held_out.log_probability(result)
 
     def _suit_prior(self, run: Trial) -> Steps[None]:
-        """Set the topic prior that suits, if learned."""
+        """Set the topic prior in place to what predicts best, if it is learned."""
         has_grown = run.kind in ("continuation", "reduction", "tables")
         limit = HIGHEST if has_grown else self.prior_limit
         with commit():
@@ -241,7 +247,7 @@ class HeldOutTrials:
             run.prior_falls = suit_prior(self.folds, run.posterior, limit, run.executor)
 
     def _suited_prediction(self, run: Trial, repeats: bool) -> Steps[Prediction]:
-        """Predict under the concentration and, with `repeats`, burstiness that suit."""
+        """Set the best concentration and, if `repeats`, burstiness; predict."""
         held_out, posterior, result = self.held_out, run.posterior, None
         if not posterior.model.has_bound:
             yield self.judge_cost
@@ -255,7 +261,7 @@ class HeldOutTrials:
         return result
 
     def _predict(self, run: Trial) -> Steps[Prediction]:
-        """Predict held-out documents, under parameters that suit."""
+        """Set the best parameters in place, and predict held-out documents."""
         posterior = run.posterior
         is_raw = run.kind == "start" and run.n_passes < self.length
         if self.folds and run.kind == "merge of all":  # as words have been judged
@@ -275,7 +281,7 @@ class HeldOutTrials:
         return (yield from self._suited_prediction(run, self.knows_repeats))
 
     def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
-        """Gain over another run after as many passes, or over the one that goes on."""
+        """Held-out gain over other log probabilities, after as many passes."""
         goes_on = run.kind in ("continuation", "tables")
         n_passes = max(others) if goes_on else run.n_passes
         new, old = run.logs[run.n_passes], others[n_passes]
@@ -283,10 +289,11 @@ class HeldOutTrials:
         return compare(new[judges], old[judges], self.n_tokens[judges])
 
     def _is_no_better_than_words(self, run: Trial) -> bool:
-        """Whether the frequencies of words predict as well as all topics.
+        """Whether word frequencies, one topic, predict as well as all topics.
 
-        Or worse by half of what the merge of all topics may lose. If documents explain
-        their repeats, without these, too: long documents have shown all their words.
+        Or worse by half of the loss that a merge of all topics may have. If documents
+        explain their repeats, both are also compared without these: long documents have
+        shown all their words.
         """
         posterior, executor, logs = run.posterior, run.executor, run.logs[run.n_passes]
         for burstiness in dict.fromkeys((posterior.state.burstiness, None)):
@@ -303,7 +310,7 @@ class HeldOutTrials:
     # -- decisions --------------------------------------------------------------------
 
     def _decide(self, run: Trial, monitor: Monitor) -> Steps[None]:
-        """Keep a candidate or forget it, and begin the next trial if there is one."""
+        """Accept or reject the run that has ended; begin the next trial, if any."""
         if run.kind == "start":
             self.alike = [run.n_topics]
             more = yield from self._births(run)
@@ -349,14 +356,14 @@ class HeldOutTrials:
         self._begin(more, monitor)
 
     def _note_alike(self, run: Trial, gain: Gain, accepted: bool) -> None:
-        """Note numbers of topics that predict within one standard error of the best."""
+        """Record numbers of topics within one standard error of the best."""
         if accepted and gain.mean > gain.error:
             self.alike = []
         if accepted or gain.mean >= -gain.error:
             self.alike.append(run.n_topics)
 
     def _is_accepted(self, run: Trial, gain: Gain) -> bool:
-        """Whether more topics, or passes, gain enough, or fewer topics lose little."""
+        """Whether a trial gains enough or, with fewer topics, loses little."""
         error = ALIKE_ERRORS * gain.error
         if run.kind == "births":
             n_twice = np.log2(max(run.n_topics / self.model.n_topics, 1.0))
@@ -369,17 +376,17 @@ class HeldOutTrials:
         return gain.mean >= -self._cost(run, gain)
 
     def _cost(self, run: Trial, gain: Gain) -> float:
-        """Nats per token by which fewer topics may predict worse."""
+        """Loss, nats per token, that fewer topics may have."""
         cost = ALIKE_ERRORS * gain.error
         if self.knows_repeats and run.kind == "reduction":
             cost = min(FEWER_ERRORS * gain.error, FEWER_COST)
         return max(cost, ALIKE)
 
     def _after_births(self) -> Steps[Trial | None]:
-        """Let the model go on; reduce if there is no time for both, or no use.
+        """Return a trial that learns on, or reductions if too few passes are left.
 
-        Mean-field topics are not: after so many passes with mean weights, exact ones
-        would be another kind of learning.
+        Mean-field topics do not learn on: after many passes with mean weights, exact
+        ones would be another kind of learning.
         """
         yield from self._judge_anew(self.model)
         n_both = (1 + REDUCTIONS) * self.length + self.n_final_passes
@@ -391,10 +398,10 @@ class HeldOutTrials:
         return self._continued("continuation", self.model)
 
     def _judge_anew(self, run: Trial) -> Steps[None]:
-        """Judge a state as those that follow, once births have ended.
+        """Score a run again as reductions are scored, once births have ended.
 
-        Under any topic prior that suits it; and from now on documents know which words
-        they repeat. Births must not: one topic and repeats explain as much as a few.
+        The topic prior is no longer limited, and burstiness is learned. Births must not
+        learn it: one topic with repeats explains as much as a few topics.
         """
         posterior = run.posterior
         is_limited = run.kind != "continuation"
@@ -426,7 +433,7 @@ class HeldOutTrials:
         self._begin(completed(self._first_reduction()), discarding())
 
     def _first_reduction(self) -> Steps[Trial | None]:
-        """Begin reductions; before these, topics explain the tables of words alone."""
+        """Return the trial of topics that explain tables, or the first reduction."""
         model = self.model
         if self.tries_tables and model.posterior.state.burstiness is not None:
             self.tries_tables = False
@@ -437,7 +444,7 @@ class HeldOutTrials:
         return (yield from self._reduction(model)) if self.may_reduce else None
 
     def _begin(self, candidate: Trial | None, monitor: Monitor) -> None:
-        """Begin a trial if it can be completed, or go over to learning from all."""
+        """Begin a trial if passes for it are left; else the final passes."""
         enough = self.passes_left >= self.length + self.n_final_passes
         if candidate is not None and enough:
             self.run = candidate
@@ -455,7 +462,7 @@ class HeldOutTrials:
             self._adopt(self.final, monitor)
 
     def _adopt(self, learner: PassLearner, monitor: Monitor) -> None:
-        """Take over what a candidate has learned; from now on it learns the model."""
+        """Replace the globals of the model by those of a candidate's learner."""
         posterior = self.posterior
         with commit():
             posterior.adopt(learner.posterior, monitor)
@@ -465,7 +472,7 @@ class HeldOutTrials:
     # -- proposals --------------------------------------------------------------------
 
     def _births(self, run: Trial) -> Steps[Trial | None]:
-        """Begin with three times as many topics, unless many have died."""
+        """Return a trial with three times as many topics, unless many have died."""
         now, train = self.posterior, self.held_out.train
         wanted = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
         n_births = int(min(wanted, train.n_docs, now.max_components - run.n_topics))
@@ -487,10 +494,10 @@ class HeldOutTrials:
         return self._new_run("births", learner, n_births)
 
     def _reduction(self, run: Trial, limit: int | None = None) -> Steps[Trial | None]:
-        """Begin without topics that prediction does not miss, if there are any.
+        """Return a trial without topics that prediction does not need, or None.
 
-        With one topic, if the frequencies of words predict as well as all topics.
-        `limit` is of the changes after a rejected reduction.
+        With one topic, if word frequencies predict as well as all topics. After a
+        rejected reduction, `limit` is the largest number of changes.
         """
         proposal, run.result = run.result, None
         if proposal is None and limit is not None:
@@ -520,11 +527,12 @@ class HeldOutTrials:
         return self._new_run(kind, learner, n_changes)
 
     def _continued(self, kind: Kind, run: Trial) -> Trial:
-        """Begin a run that learns on from a copy of another."""
+        """Return a trial that learns on from a copy of another."""
         learner = run.learner.fork(run.posterior.copy(), run.learner.cache.copy())
         return self._new_run(kind, learner, 0)
 
     def _new_run(self, kind: Kind, learner: OnlineLearner, n_changes: int) -> Trial:
+        """Return a trial of a learner, and count it."""
         self.n_trials, state = self.n_trials + 1, learner.posterior.state
         size, eta = state.n_components, state.topic_word_prior
         return Trial(kind, learner, discarding(), size, eta, n_changes)

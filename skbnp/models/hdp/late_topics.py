@@ -1,4 +1,4 @@
-"""Topics that begin late in a stream: few at a time, from documents predicted badly.
+"""Topics of an HDP that begin late in a stream, from documents predicted badly.
 
 Documents of a stream are scored before they are learned from. Those that are predicted
 worse than documents were before are kept, as many as fit. When enough new ones have
@@ -62,7 +62,7 @@ MOST_SHARE = 0.2
 
 
 class LateMixture(NamedTuple):
-    """Counts of documents, and their probability under present topics and late ones."""
+    """Counts of documents, and their probability under the present topics."""
 
     rows: NDArray[np.intp]  # (nnz,)
     words: NDArray[np.intp]  # (nnz,) columns of the topics
@@ -71,9 +71,9 @@ class LateMixture(NamedTuple):
     n_docs: int
 
     def shares(self, topics: Array, n_rounds: int) -> Array:
-        """Infer proportions of the present topics together and of others, (n, 1 + T).
+        """Infer proportions of all present topics together and of new ones, (n, 1 + T).
 
-        `topics` are (T, n_words), fixed.
+        `topics` are the new ones, (T, n_words), fixed.
         """
         columns = np.column_stack([self.old, topics[:, self.words].T])
         shares = np.full((self.n_docs, columns.shape[1]), TOKENS)
@@ -83,11 +83,11 @@ class LateMixture(NamedTuple):
         return shares
 
     def tokens(self, shares: Array, columns: Array) -> Array:
-        """Return the expected tokens of components in documents, (n, 1 + T)."""
+        """Expected tokens of components in documents, (n, 1 + T)."""
         return _row_sums(self.responsibilities(shares, columns), self.rows, self.n_docs)
 
     def responsibilities(self, shares: Array, columns: Array) -> Array:
-        """Return the expected tokens of components in each entry, (nnz, 1 + T)."""
+        """Expected tokens of components in each stored count, (nnz, 1 + T)."""
         parts = shares[self.rows] * columns
         return parts * (self.counts / parts.sum(axis=1))[:, None]
 
@@ -100,6 +100,7 @@ class LateMixture(NamedTuple):
 
 
 def _prior(columns: Array) -> Array:
+    """Prior tokens of components: 1 of the present topics, few of new ones."""
     prior = np.full(columns.shape[1], TOKENS)
     prior[0] = 1.0
     return prior
@@ -110,7 +111,7 @@ def _normalised(values: Array) -> Array:
 
 
 def _row_sums(values: Array, rows: NDArray[np.intp], n_rows: int) -> Array:
-    """Sum rows of values by the row of a matrix that each belongs to."""
+    """Sum rows of `values` into `n_rows` rows; `rows` are their numbers."""
     columns = [np.bincount(rows, column, n_rows) for column in values.T]
     return np.stack(columns, axis=1)
 
@@ -122,9 +123,9 @@ def _mixture(
     executor: Executor,
     without: Sequence[int] = (),
 ) -> LateMixture:
-    """Return entries of `predicted` under topics that are folded in to `observed`.
+    """Return counts of `predicted`, their topic proportions folded in from `observed`.
 
-    All topics but those of the columns `without`.
+    By all topics except those of the columns `without`.
     """
     state = posterior.state.for_prediction
     old = word_probabilities(posterior, state, observed, predicted, executor, without)
@@ -144,10 +145,12 @@ def propose_late_topics(
     executor: Executor,
     monitor: Monitor,
 ) -> bool:
-    """Let documents judge proposals before they are learned from; propose more.
+    """Judge proposed topics by a chunk of a stream, then propose others from outliers.
 
-    Returns whether topics were proposed, which takes as long as trials of a call.
-    `scores` are of the documents `X`, (n_docs,), and `place` their place in a call.
+    Called before the chunk is learned from; changes `posterior` in place. Returns
+    whether topics were proposed, which takes as long as the trials of a call. `scores`
+    are those of the documents `X`, (n_docs,), and `place` the number of the chunk in
+    its call.
     """
     entropy, reservoir = posterior.seed_entropy, posterior.reservoir
     assert reservoir is not None
@@ -179,7 +182,7 @@ def propose_late_topics(
 
 
 class CandidateDocuments(NamedTuple):
-    """Counts of kept documents, and what words of topics are."""
+    """Counts of documents that topics are proposed for, and the topic prior."""
 
     mixture: LateMixture
     n_words: int  # that are seen
@@ -187,15 +190,15 @@ class CandidateDocuments(NamedTuple):
     prior: float
 
     def topics(self, sums: Array) -> Array:
-        """Return topics of expected counts, (T, n_words)."""
+        """Normalised topics of expected counts `sums`, (T, n_words)."""
         total = sums.sum(axis=1) + self.prior * self.n_features
         return (sums + self.prior) / total[:, None]
 
     def learn(self, sums: Array, n_rounds: int) -> tuple[Array, Array, Array]:
-        """Learn topics from a start, (T, n_words).
+        """Learn new topics by EM from expected counts, (T, n_words).
 
-        Returns their words, and tokens (n_docs, T) and shares (n_docs, 1 + T) of
-        documents.
+        Returns their expected counts, and the tokens (n_docs, T) and shares (n_docs, 1
+        + T) of documents.
         """
         mixture, topics = self.mixture, self.topics(sums)
         shares = mixture.shares(topics, 1)
@@ -209,7 +212,7 @@ class CandidateDocuments(NamedTuple):
         return sums, tokens[:, 1:], shares
 
     def residual(self) -> tuple[Array, Array]:
-        """Words of a topic for all that is unexplained, and its share of entries."""
+        """Expected counts of one topic for unexplained words, by word and entry."""
         mixture = self.mixture
         words = np.bincount(mixture.words, mixture.counts, self.n_words)
         one, _, shares = self.learn(words[None].astype(np.float64), ROUNDS_OF_ONE)
@@ -223,7 +226,7 @@ def propose(
     rng: np.random.Generator,
     executor: Executor,
 ) -> Outliers:
-    """Propose topics for what is unexplained in documents that are predicted badly.
+    """Propose topics for unexplained words of documents that are predicted badly.
 
     Topics that are most alike are joined until one is left. Half of the tokens of each
     document, predicted from the other half, tell how many there are.
@@ -236,6 +239,7 @@ def propose(
     def candidates(
         observed: sp.csr_array, predicted: sp.csr_array
     ) -> CandidateDocuments:
+        """Return the counts `predicted`, over the words `some`."""
         mixture = _mixture(posterior, observed, predicted, executor, provisional)
         mixture = mixture._replace(words=np.searchsorted(some, mixture.words))
         return CandidateDocuments(
@@ -279,10 +283,10 @@ def propose(
 def _relearn(
     posterior: HDPPosterior, provisional: list[int], sums: Array, some: NDArray[np.intp]
 ) -> list[int]:
-    """Put topics learned anew in the place of provisional ones; return all others.
+    """Replace the words of provisional topics in place; return the other new topics.
 
     `sums` are of the words `some`, (T, n_words); `provisional` are columns. A
-    provisional topic began with few documents of its own, and may stand for two topics.
+    provisional topic began with few documents, and may stand for two topics.
     """
     topic_words = posterior.global_stats.topic_words
     if not provisional:
@@ -308,7 +312,7 @@ def _provisional_columns(posterior: HDPPosterior, outliers: Outliers) -> list[in
 
 
 def _seeds(parts: sp.csr_array, n_topics: int) -> list[int]:
-    """Choose documents whose unexplained words are unlike those of one another."""
+    """Choose documents of many unexplained words that differ from one another."""
     weight = np.asarray(parts.sum(axis=1)).ravel()
     norm = np.sqrt(np.asarray(parts.multiply(parts).sum(axis=1)).ravel())
     cosine = sp.diags_array(1.0 / np.maximum(norm, 1e-300)) @ parts
@@ -325,7 +329,7 @@ def _seeds(parts: sp.csr_array, n_topics: int) -> list[int]:
 
 
 def _joined(sums: Array) -> Array:
-    """Join the two topics that are most alike, (T, n_words)."""
+    """Add the two most similar of the topics together, (T - 1, n_words)."""
     unit = _unit(sums)
     one, other = divmod(int(np.argmax(np.tril(1.0 + unit @ unit.T, -1))), len(sums))
     joined = sums.copy()
@@ -339,7 +343,7 @@ def _unit(rows: Array) -> Array:
 
 
 def _first_of_the_best(scores: Array) -> int:
-    """Return the first row within one standard error of the best, of (n, n_docs)."""
+    """Position of the first row within a standard error of the best, of (n, n_docs)."""
     lost = scores[np.argmax(scores.sum(axis=1))] - scores
     total = lost.sum(axis=1)
     squares = np.square(lost).sum(axis=1)
@@ -347,7 +351,7 @@ def _first_of_the_best(scores: Array) -> int:
 
 
 def _large(tokens: Array) -> list[int]:
-    """Topics of tokens and documents enough, of (n_docs, T)."""
+    """Positions of topics with enough tokens and documents, of (n_docs, T)."""
     is_large = tokens.sum(axis=0) >= FEWEST_TOKENS
     is_large &= (tokens >= 1.0).sum(axis=0) >= FEWEST_DOCS
     return np.flatnonzero(is_large).tolist()
@@ -364,7 +368,11 @@ def judge_proposal(
     executor: Executor,
     monitor: Monitor,
 ) -> Outliers:
-    """Let documents judge proposed topics; those that they need are born."""
+    """Judge proposed topics by documents; those with a clear gain are born.
+
+    Changes `posterior` in place; returns the outliers with what is left of the
+    proposal.
+    """
     proposal = outliers.proposal
     assert proposal is not None
     some, eta = np.unique(X.indices), posterior.state.topic_word_prior
@@ -373,6 +381,7 @@ def judge_proposal(
     topics /= (n_tokens + eta * X.shape[1])[:, None]
 
     def mixture(observed: sp.csr_array, predicted: sp.csr_array) -> LateMixture:
+        """Return the counts `predicted` by their positions in `some`."""
         result = _mixture(posterior, observed, predicted, executor)
         return result._replace(words=np.searchsorted(some, result.words))
 
@@ -397,7 +406,7 @@ def judge_proposal(
 
 
 def _gains(mixture: LateMixture, shares: Array, topics: Array) -> Array:
-    """Nats that each document gains by each of some topics, (n_docs, T)."""
+    """Gain of each document by each proposed topic, in nats, (n_docs, T)."""
     parts = shares[mixture.rows]
     parts *= np.column_stack([mixture.old, topics[:, mixture.words].T])
     whole = parts.sum(axis=1)
@@ -407,7 +416,7 @@ def _gains(mixture: LateMixture, shares: Array, topics: Array) -> Array:
 
 
 def _needed(proposal: Proposal) -> NDArray[np.bool_]:
-    """Tell topics by which documents gain clearly."""
+    """Whether the gain of documents by each proposed topic is clear, (T,)."""
     n_docs, gains = proposal.n_judges, proposal.gains
     error = _standard_error(gains, proposal.squares, n_docs)
     is_clear = gains > np.maximum(LEAST_GAIN, ERRORS * error)
@@ -426,7 +435,7 @@ def _standard_error(
 def begin_topics(
     posterior: HDPPosterior, proposal: Proposal, chosen: NDArray[np.intp]
 ) -> None:
-    """Begin topics with the share of the stream that the judges give them."""
+    """Add chosen topics to a posterior in place, with the shares of their judges."""
     shares = np.minimum(proposal.shares[chosen] / proposal.n_judges[chosen], MOST_SHARE)
     words = posterior.global_stats.topic_words
     columns = proposal.topics[chosen].toarray()[:, words.seen.words]

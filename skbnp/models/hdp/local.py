@@ -1,4 +1,4 @@
-"""The document step over a batch: blocks in, expected counts and statistics out."""
+"""The mean-field local step of the HDP: blocks in, expected counts and sums out."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -30,10 +30,7 @@ SUPPORT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Factors of documents' responsibilities; zero off the support.
-
-    r_jwk = weights_jk b_wk / norms_jw, b_wk the weights of words.
-    """
+    """Factors of the responsibilities of documents; zero off the support."""
 
     limits: NDArray[np.int32]  # (n_docs + 1,) of their supports
     topics: NDArray[np.int32]  # (n_used,)
@@ -43,7 +40,7 @@ class Documents:
 
     @classmethod
     def joined(cls, parts: list["Documents"]) -> "Documents":
-        """Put those of the blocks of a batch together."""
+        """Concatenate the documents of the blocks of a batch."""
         return cls(
             joined_limits([part.limits for part in parts]).astype(np.int32),
             joined(parts, "topics", np.int32),
@@ -87,7 +84,10 @@ class BlockVisit:
 
 @dataclass(frozen=True, slots=True)
 class DocumentStep:
-    """What every document of a visit sees, and when its iteration stops."""
+    """What documents of a batch read in the mean-field local step.
+
+    Its stopping rule.
+    """
 
     weights: NDArray[
         np.float32
@@ -109,7 +109,7 @@ class DocumentStep:
         weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: sp.csr_array | None = None,
     ) -> "DocumentStep":
-        """Prepare the visit of a batch under the globals of a posterior."""
+        """Prepare the local step of a batch from the globals of a posterior."""
         model, state = posterior.model, posterior.state
         return cls(
             weights=model.word_weights(
@@ -145,7 +145,7 @@ class DocumentStep:
         return Collected(stats, batch.n_tokens, seen, doc_topic)
 
     def run(self, block: Block) -> BlockVisit:
-        """Visit one block."""
+        """Run the local step of the documents of one block."""
         n_topics, n_docs = len(self.prior), len(block.n_tokens)
         starts = np.empty((n_docs, self.weights.shape[1]), dtype=np.float32)
         if self.remembered is not None:
@@ -175,7 +175,7 @@ class DocumentStep:
 def _visit(
     step: DocumentStep, block_hook: BlockHook | None, block: Block
 ) -> tuple[Documents, object]:
-    """Return the factors of a block, and the result of `block_hook`."""
+    """Run a block; return its documents, and the result of `block_hook`."""
     block_visit = step.run(block)
     return block_visit.documents, None if block_hook is None else block_hook(
         block_visit
@@ -234,7 +234,7 @@ def _log_moments(
 def _sum_range(
     *arguments: Any,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], Array, Array]:
-    """Sums of a range of words, see `word_sums`, and their part of the entropy."""
+    """Sum responsibilities over a range of words, see `word_sums`; their entropy."""
     n_used, topics, weights, sums, log_norms = word_sums(*arguments)
     moments = _log_moments(topics, sums, weights, len(log_norms))
     return n_used, topics, sums, log_norms - moments

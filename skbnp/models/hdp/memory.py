@@ -1,4 +1,4 @@
-"""Cached statistics of the parts of a corpus, in either variational family."""
+"""Caches of the statistics of parts of a corpus, for both families of the HDP."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -39,11 +39,7 @@ N_REFRESHES = 3
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """Statistics of one batch, and the expected counts of its documents.
-
-    Exact zeros are not stored: memory is that of the pairs in use. Never changed, but
-    replaced, so that a copy of a list of memos keeps a state.
-    """
+    """Cached statistics of one batch, and the expected counts of its documents."""
 
     stats: HDPStats[WordRows]
     doc_topic: sp.csr_array  # (n_docs, K) N
@@ -52,7 +48,7 @@ class Memo:
 
     @classmethod
     def of(cls, results: Collected) -> "Memo":
-        """Return the memo of a local step."""
+        """Return the memo of the result of a local step."""
         losses = np.zeros(0)
         if any(seen is not None for seen in results.seen):
             losses = sum(
@@ -61,17 +57,18 @@ class Memo:
         return cls(results.stats, results.doc_topic, results.n_tokens, losses)
 
     def merged(self, pairs: Pairs, losses: Array) -> "Memo":
-        """Add sources to targets; `losses` of entropy go with the pairs."""
+        """Add topics of pairs (source, target); subtract their `losses` of entropy."""
         sources, targets = np.transpose(pairs)
         entropy = self.stats.entropy.copy()
         entropy[targets] += entropy[sources] - losses
         return self._mapped(pairs, sources, entropy)
 
     def without(self, columns: Sequence[int]) -> "Memo":
-        """Drop topics that no document uses."""
+        """Remove topics that no document uses."""
         return self._mapped([], columns, self.stats.entropy)
 
     def _mapped(self, pairs: Pairs, gone: Sequence[int], entropy: Array) -> "Memo":
+        """Return the memo with pairs of topics added up, and topics left out."""
         moved = _moved(len(entropy), pairs, gone)
         stats = dropped(replace(self.stats, entropy=entropy), gone, pairs)
         return replace(
@@ -80,7 +77,7 @@ class Memo:
 
 
 def _moved(n_topics: int, pairs: Pairs, gone: Sequence[int]) -> sp.csr_array:
-    """Matrix that adds sources to targets, and leaves out topics."""
+    """Matrix (K, K') that adds sources to targets, and leaves out topics."""
     moved = sp.eye_array(n_topics, format="lil")
     for source, target in pairs:
         moved[source, target] = 1.0
@@ -88,7 +85,7 @@ def _moved(n_topics: int, pairs: Pairs, gone: Sequence[int]) -> sp.csr_array:
 
 
 def dropped(stats: TopicStatsT, gone: Sequence[int], pairs: Pairs = ()) -> TopicStatsT:
-    """Drop topics from statistics; their words may go to others."""
+    """Return statistics without topics; in `pairs` their words go to others."""
     rows = stats.topic_words
     n_topics = rows.values.shape[1]
     order, moved = remaining(n_topics, gone), _moved(n_topics, pairs, gone)
@@ -104,7 +101,10 @@ def doc_topic(memos: Iterable[Memo]) -> sp.csc_array:
 def refreshed(
     posterior: Posterior, memos: Iterable[Memo]
 ) -> tuple[HDPStats, list[Memo]]:
-    """Move all tangents to the present weights: totals and memos, the bound exact."""
+    """Move all tangent points to the present weights, so that the bound is exact.
+
+    Returns the totals and the memos.
+    """
     new = []
     for memo in memos:
         stats = posterior.model.statistics(
@@ -124,7 +124,7 @@ def refreshed(
 def _with_sums(
     global_stats: TopicStatsT, parts: list[TopicStatsT], words: WordTopics
 ) -> TopicStatsT:
-    """Sum what has no entry per word, part by part."""
+    """Return totals of given words, all other statistics summed over parts."""
     sums = {
         item.name: sum(getattr(stats, item.name) for stats in parts)
         for item in fields(global_stats)
@@ -134,7 +134,7 @@ def _with_sums(
 
 
 def resummed(parts: Iterable[WordStats], global_stats: WordTopics) -> WordTopics:
-    """Sum of the topics' words of statistics; rounding errors of totals are gone."""
+    """Sum the words of topics over parts again, which removes rounding errors."""
     words = global_stats.emptied()
     for stats in parts:
         words.add(stats.topic_words)
@@ -142,23 +142,21 @@ def resummed(parts: Iterable[WordStats], global_stats: WordTopics) -> WordTopics
 
 
 class MeanFieldCache(Remembered[Collected, Memo]):
-    """Parts with the expected counts of their documents: the exact bound of a corpus.
-
-    The bound never falls. One part makes this the classic batch algorithm.
-    """
+    """Cache of the mean-field HDP: the exact bound of a corpus needs these counts."""
 
     def copy(self) -> "MeanFieldCache":
         """Return an independent copy."""
         return MeanFieldCache(self.n_forgetful, self.n_passes, list(self.memos))
 
     def initial_local(self, part: Part) -> sp.csr_array | None:
-        """Return the expected counts of a part."""
+        """Return the expected counts of the documents of a part."""
         return self.memos[part.number].doc_topic if self.is_complete else None
 
     def _memo(self, results: Collected) -> Memo:
         return Memo.of(results)
 
     def _recompute_sums(self, posterior: Posterior) -> None:
+        """Sum the statistics of all parts again into the totals."""
         stats = (memo.stats for memo in self.memos)
         words = resummed(stats, posterior.global_stats.topic_words)
         with commit():
@@ -166,7 +164,7 @@ class MeanFieldCache(Remembered[Collected, Memo]):
         self.refresh(posterior)
 
     def refresh(self, posterior: Posterior) -> None:
-        """Update weights, with fresh tangents: the bound is exact then."""
+        """Update the weights and the tangent points: the bound is exact then."""
         for _ in range(N_REFRESHES):
             global_stats, self.memos = refreshed(posterior, self.memos)
             state = posterior.model.update(posterior.state, global_stats)
@@ -175,16 +173,12 @@ class MeanFieldCache(Remembered[Collected, Memo]):
         posterior.global_stats, self.memos = refreshed(posterior, self.memos)
 
     def drop(self, columns: Sequence[int]) -> None:
-        """Drop topics; documents lose their shares until the next local step."""
+        """Remove topics; documents lose these shares until the next local step."""
         self.memos = [memo.without(columns) for memo in self.memos]
 
 
 class DocumentWeights(DocumentCache):
-    """Effective count of each document in the totals, with a lazy scale.
-
-    A visit with step rho of a minibatch that stands for `scale` times its documents
-    multiplies all by 1 - rho and adds rho * scale to its own.
-    """
+    """Effective count of each document in the totals; all decay by one lazy scale."""
 
     _values: NDArray[np.float64]
     _scale: float
@@ -197,13 +191,13 @@ class DocumentWeights(DocumentCache):
         return DocumentWeights(len(self._values))
 
     def spread(self, rows: NDArray[np.intp], n_docs: int) -> "DocumentWeights":
-        """Return the weights of a corpus, of which these documents are rows."""
+        """Return the weights of `n_docs` documents; these are those of `rows`."""
         other = DocumentWeights(n_docs)
         other._values[rows], other._scale = self._values, self._scale
         return other
 
     def of(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Effective counts of some documents, (n_docs,)."""
+        """Effective counts of the documents of `rows`, (n_docs,)."""
         return self._values[rows] * self._scale
 
     def initial_local(self, part: Part) -> NDArray[np.float64]:
@@ -211,7 +205,7 @@ class DocumentWeights(DocumentCache):
         return self.of(part.rows)
 
     def keep(self, round: Round, results: Sequence[object]) -> None:
-        """Update the effective counts after a round."""
+        """Update the effective counts in place after a round."""
         del results
         self.decay_and_add(
             round.rows, keep=1.0 - round.step, gain=round.step * round.scale
@@ -220,7 +214,7 @@ class DocumentWeights(DocumentCache):
     def decay_and_add(
         self, rows: NDArray[np.intp], *, keep: float, gain: float
     ) -> None:
-        """Multiply all by `keep`, and add `gain` to some."""
+        """Multiply all weights by `keep` in place, and add `gain` to `rows`."""
         self._scale *= keep
         if self._scale < 1e-100:
             self._values *= self._scale
@@ -236,13 +230,16 @@ class Statistics(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class CollapsedCache(Remembered[Collected, Statistics]):
-    """Parts with their statistics alone: there is no bound."""
+    """Cache of the collapsed HDP: statistics and document weights.
+
+    There is no bound.
+    """
 
     # How often the totals count the documents before the first pass.
     document_weights: DocumentWeights = field(kw_only=True)
 
     def initial_local(self, part: Part) -> Array:
-        """Return how often the totals count each document of a part."""
+        """Return the effective counts of the documents of a part."""
         if self.is_complete:
             return np.ones(len(part.rows))
         return self.document_weights.of(part.rows)
@@ -251,6 +248,7 @@ class CollapsedCache(Remembered[Collected, Statistics]):
         return Statistics(results.stats)
 
     def _recompute_sums(self, posterior: Posterior) -> None:
+        """Sum the statistics of all parts again into the totals."""
         global_stats, stats = (
             posterior.global_stats,
             [memo.stats for memo in self.memos],
@@ -266,6 +264,6 @@ class CollapsedCache(Remembered[Collected, Statistics]):
         """Do nothing: statistics do not depend on the weights."""
 
     def drop(self, columns: Sequence[int]) -> None:
-        """Forget topics."""
+        """Remove topics from the statistics of all parts."""
         stats = (dropped(memo.stats, columns) for memo in self.memos)
         self.memos = [Statistics(left) for left in stats]

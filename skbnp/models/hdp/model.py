@@ -57,7 +57,7 @@ SMALLEST_WEIGHT = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class HDPState:
-    """The small globals; replaced whole."""
+    """Topic weights, concentrations and priors of an HDP; replaced as a whole."""
 
     weights: Array  # (K + 1,) beta; the last entry is the mass of all other topics
     doc_concentration: float  # alpha
@@ -84,18 +84,21 @@ class HDPState:
 
     @property
     def for_prediction(self) -> "HDPState":
-        """The same with the concentration of prediction, which is no smaller."""
+        """The state with the concentration of prediction, which is no smaller."""
         alpha = max(self.doc_concentration, self.prediction_concentration)
         return replace(self, doc_concentration=alpha)
 
 
 @dataclass(slots=True)
 class TopicStats(WordStats[WordsT]):
-    """Additive statistics of either family."""
+    """Additive statistics of topics, of either variational family."""
 
     @abstractmethod
     def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:
-        """Columns of pairs of topics that merge, x the Dirichlet parameters of all."""
+        """Columns of pairs of topics if they merge.
+
+        X are Dirichlet parameters of all.
+        """
 
 
 TopicStatsT = TypeVar("TopicStatsT", bound=TopicStats)
@@ -103,11 +106,7 @@ TopicStatsT = TypeVar("TopicStatsT", bound=TopicStats)
 
 @dataclass(slots=True)
 class HDPStats(TopicStats[WordsT]):
-    """Additive statistics of some documents, or of a corpus.
-
-    The tangents stand for the documents' part of the bound: with x0 and alpha0 the
-    tangent points, t = x0 + N, sums over the documents j with N_jk > 0.
-    """
+    """Additive statistics of the mean-field HDP, of some documents or of a corpus."""
 
     entropy: Array  # (K,) of the responsibilities, nats
     n_docs_using: Array  # (K,) documents with N_jk > 0
@@ -125,7 +124,7 @@ class HDPStats(TopicStats[WordsT]):
     )
 
     def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:
-        """Columns of pairs of topics that merge."""
+        """Columns of the statistics for pairs of topics that merge."""
         tokens, slopes = self.topic_words.tokens, x * self.weight_slope
         parts = self.weight_offset + slopes - self.n_docs_using * gammaln(x)
         entropy = self.entropy[one] + self.entropy[other]
@@ -140,7 +139,7 @@ class HDPStats(TopicStats[WordsT]):
 
 @dataclass(frozen=True, slots=True)
 class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
-    """What is learned, and under which Gamma(shape, rate) priors."""
+    """What both families of the HDP share: changes of topics, and priors."""
 
     learn_concentrations: bool
     learn_topic_prior: bool
@@ -150,7 +149,7 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
     # -- local ------------------------------------------------------------------------
 
     def cold_share(self, state: HDPState) -> Array:
-        """Share of a document's tokens that each topic starts with, (K,)."""
+        """Initial share of each topic in the tokens of a document, (K,)."""
         return state.weights[:-1] / (1.0 - state.weights[-1])
 
     def statistics(
@@ -200,7 +199,7 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
     # -- global -----------------------------------------------------------------------
 
     def blend(self, old: HDPState, new: HDPState, step: float) -> HDPState:
-        """Move from old to new by a step: weights as in Eq. (7), logs of the rest."""
+        """Step from old to new state: weights by Eq. (7), logarithms of the rest."""
         if step == 1.0:
             return new
 
@@ -215,14 +214,15 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
         global_stats: TopicStatsT,
         pairs: Sequence[tuple[int, int]],
     ) -> tuple[HDPState, TopicStatsT]:
-        """Add r, theta, beta and S of pairs of topics (source, target), disjoint.
+        """Merge disjoint pairs of topics (source, target): r, theta, beta and S add up.
 
-        Like every change of topics it alters the words' counts in place.
+        The word counts of `global_stats` are changed in place, as by every change of
+        topics.
 
-        lambda = lambda' + lambda'' - eta. What the sums over documents do not tell is
-        bounded from below, so that the bound stays one: (x + y)^(m + n) >= x^(m) y^(n)
-        for rising factorials, and merging loses at most log 2 nats of entropy per
-        token, and never all below zero.
+        lambda = lambda' + lambda'' - eta. Sums over documents do not determine the
+        bound of the merged topics, which is bounded from below: (x + y)^(m + n) >=
+        x^(m) y^(n) for rising factorials, and merging loses at most log 2 nats of
+        entropy per token, and the entropy stays at least 0.
         """
         sources, targets = np.transpose(pairs)
         weights = state.weights.copy()
@@ -247,10 +247,11 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
         halves: Array,
         shares: Array,
     ) -> tuple[HDPState, TopicStatsT]:
-        """Put two topics in the place of one: the first there, the second at the end.
+        """Replace topic `column` by two: the first in its place, the second at the end.
 
-        The documents' sums stay with the first, and the entropy with them: those
-        documents do not know the second yet.
+        The word counts of `global_stats` are changed in place. Sums over documents stay
+        with the first topic, and the entropy too: these documents have no share of the
+        second yet.
         """
         weights = np.insert(
             state.weights, state.n_components, shares[1] * state.weights[column]
@@ -263,7 +264,10 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
     def remove(
         self, state: HDPState, global_stats: TopicStatsT, gone: Sequence[int]
     ) -> tuple[HDPState, TopicStatsT]:
-        """Drop topics and their counts; their weight joins the last entry of beta."""
+        """Remove topics and their counts, in place.
+
+        The rest beta_{K+1} takes their weight.
+        """
         weights = state.weights.copy()
         weights[-1] += weights[list(gone)].sum()
         order = remaining(state.n_components, gone)
@@ -298,15 +302,15 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
 
 @dataclass(frozen=True, slots=True)
 class DirectHDP(HDPModel[HDPStats]):
-    """The mean-field family."""
+    """The mean-field HDP: statistics, updates of weights and concentrations, bound."""
 
     def start(self, state: HDPState, topic_words: WordTopics) -> HDPStats[WordTopics]:
-        """Totals that hold the starting topics and no document."""
+        """Totals with the words of the starting topics and without documents."""
         zeros = np.zeros(state.n_components)
         return HDPStats(topic_words, zeros, zeros, zeros, zeros, 0.0, 0.0, 0.0)
 
     def update(self, state: HDPState, stats: HDPStats, scale: float = 1.0) -> HDPState:
-        """Raise the bound in the topic weights, then in the concentrations.
+        """Maximise the bound over the topic weights, then over the concentrations.
 
         `scale` multiplies the statistics of documents, never a prior.
         """
@@ -327,7 +331,7 @@ class DirectHDP(HDPModel[HDPStats]):
 def _take_columns(
     state: HDPState, global_stats: TopicStatsT, order: NDArray[np.intp]
 ) -> tuple[HDPState, TopicStatsT]:
-    """Take some topics of everything but the words."""
+    """Take columns of the state and of all statistics but the words."""
     weights = state.weights[[*order, -1]]
     return replace(state, weights=weights), global_stats.with_columns(itemgetter(order))
 
@@ -383,7 +387,7 @@ def update_weights(state: HDPState, stats: HDPStats, scale: float = 1.0) -> Arra
 def _root_of_shares(
     shares: Callable[[float], tuple[Array, float]], start: float, low: float
 ) -> float:
-    """Where weights sum to one: Newton's method, within what is known of the root."""
+    """Solve for log mu at which weights sum to one: Newton's method in a bracket."""
     high, at, last = np.inf, start, np.inf
     for _ in range(200):
         weights, slope = shares(at)
@@ -429,6 +433,7 @@ def update_doc_concentration(
         return state.doc_concentration
 
     def slope(alpha: float) -> float:
+        """Derivative of the tangent bound and the log prior in alpha."""
         gain = stats.weight_slope - stats.n_docs_using * psi(alpha * beta)
         documents = (beta * gain).sum() - stats.length_slope
         return float(scale * documents + (shape - 1.0) / alpha - rate)
@@ -437,7 +442,7 @@ def update_doc_concentration(
 
 
 def update_corpus_concentration(state: HDPState, prior: tuple[float, float]) -> float:
-    """Maximum of p(beta | gamma) p(gamma) for a Gamma(shape, rate) prior."""
+    """Maximise p(beta | gamma) p(gamma) over gamma, with a Gamma(shape, rate) prior."""
     shape, rate = prior
     gamma = (state.n_components + shape - 1.0) / (rate - np.log(state.weights[-1]))
     return float(np.clip(gamma, LOWEST, HIGHEST))

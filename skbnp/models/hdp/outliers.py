@@ -1,4 +1,4 @@
-"""Documents of a stream that are predicted badly, and topics proposed for them."""
+"""Outliers of a stream, which an HDP predicts badly, and topics proposed for them."""
 
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ WAIT_AFTER_DRIFT = 15
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Topics on trial, and what documents have gained by each so far."""
+    """Proposed late topics, with sums of the gains of documents that judged them."""
 
     topics: sp.csr_array  # (T, V) expected counts
     n_judges: NDArray[np.intp]  # (T,) documents
@@ -33,12 +33,12 @@ class Proposal:
 
     @classmethod
     def of(cls, topics: sp.csr_array) -> "Proposal":
-        """Return topics that no document has judged."""
+        """Return a proposal that no document has judged."""
         gains, squares, shares = np.zeros((3, topics.shape[0]))
         return cls(topics, np.zeros(topics.shape[0], np.intp), gains, squares, shares)
 
     def judged(self, gains: Array, shares: Array) -> "Proposal":
-        """Return one that further documents have judged, both (n_docs, T)."""
+        """Add the gains and shares of further documents, both (n_docs, T)."""
         return replace(
             self,
             n_judges=self.n_judges + len(gains),
@@ -48,7 +48,7 @@ class Proposal:
         )
 
     def take(self, some: NDArray[np.intp] | NDArray[np.bool_]) -> "Proposal":
-        """Return one of some of the topics."""
+        """Return the proposal with some of its topics."""
         return Proposal(
             self.topics[some],
             self.n_judges[some],
@@ -58,9 +58,10 @@ class Proposal:
         )
 
     def continued_by(self, topics: sp.csr_array, least: float) -> "Proposal":
-        """Return one of topics learned anew, which keep what judges said of old ones.
+        """Return a proposal of new topics, with the gains of old ones like them.
 
-        Each old topic is continued by the nearest new one, of a cosine of `least`.
+        Each old topic is matched to the nearest new one, at a cosine of at least
+        `least`.
         """
         cosines = np.asarray((_unit(topics) @ _unit(self.topics).T).todense())
         result = Proposal.of(topics)
@@ -73,7 +74,7 @@ class Proposal:
 
 
 def matched(cosines: Array, least: float) -> list[tuple[int, int]]:
-    """Return disjoint pairs (row, column) of the largest cosines from `least` on."""
+    """Disjoint pairs (row, column) of the largest cosines, all at least `least`."""
     left, pairs = cosines.copy(), list[tuple[int, int]]()
     while left.size and left.max() >= least:
         row, column = divmod(int(np.argmax(left)), left.shape[1])
@@ -90,7 +91,7 @@ def _unit(rows: sp.csr_array) -> sp.csr_array:
 
 @dataclass(frozen=True, slots=True)
 class Outliers:
-    """The latest documents that were predicted badly."""
+    """The latest documents that were predicted badly, and topics proposed for them."""
 
     counts: sp.csr_array  # (n, V)
     n_new: int = 0  # since topics were last proposed
@@ -102,22 +103,22 @@ class Outliers:
 
     @classmethod
     def empty(cls, n_words: int) -> "Outliers":
-        """Return none."""
+        """Return a record without documents."""
         return cls(sp.csr_array((0, n_words)))
 
     def with_documents(self, X: sp.csr_array) -> "Outliers":
-        """Return one with further documents, without the earliest if too many."""
+        """Add documents, and drop the earliest if there are too many."""
         if X.shape[0] == 0:
             return self
         counts = sp.vstack([self.counts, X], format="csr")[-MOST_DOCS:]
         return replace(self, counts=counts, n_new=self.n_new + X.shape[0])
 
     def is_due(self, has_drifted: bool) -> bool:
-        """Whether to propose topics; soon where scores have fallen."""
+        """Whether to propose topics, after fewer documents if scores have fallen."""
         return self.n_new >= (WAIT_AFTER_DRIFT if has_drifted else self.n_wait)
 
     def proposed(self, topics: sp.csr_array | None, least: float) -> "Outliers":
-        """Return one with topics on trial, or without if there were none to propose."""
+        """Return the record with proposed topics; None waits for longer."""
         tried = replace(self, n_new=0)
         if topics is None:
             return tried.wait_longer()
@@ -128,22 +129,21 @@ class Outliers:
         return replace(tried, proposal=self.proposal.continued_by(topics, least))
 
     def wait_longer(self) -> "Outliers":
-        """Return one that waits for longer."""
+        """Return the record without proposal, which waits twice as long."""
         n_wait = min(2 * self.n_wait, MOST_WAIT)
         return replace(self, proposal=None, n_wait=n_wait)
 
     def with_births(self, ids: NDArray[np.intp]) -> "Outliers":
-        """Return one that has found topics: there may be more of them."""
+        """Add ids of new topics, all provisional, and wait for few documents."""
         names = tuple(ids.tolist())
         provisional = (*self.provisional, *((name, 0) for name in names))
         born = (*self.born, *names)
         return replace(self, n_wait=FIRST_WAIT, born=born, provisional=provisional)
 
     def advance_ages(self, n_docs: int, most: int, ids: NDArray[np.intp]) -> "Outliers":
-        """Return one in which topics have become older by documents that were scored.
+        """Add `n_docs` documents to the ages of provisional topics.
 
-        Those that have reached `most`, or are not among `ids`, are provisional no
-        longer.
+        Topics of age `most`, or not among `ids`, are no longer provisional.
         """
         provisional = tuple(
             (name, age + n_docs)
@@ -153,13 +153,13 @@ class Outliers:
         return replace(self, provisional=provisional)
 
     def with_proposal(self, proposal: Proposal) -> "Outliers":
-        """Return one with the topics that are on trial still."""
+        """Return the record with a proposal, or with none if it has no topics."""
         if len(proposal.gains):
             return replace(self, proposal=proposal)
         return replace(self, proposal=None)
 
     def widened(self, n_words: int) -> "Outliers":
-        """Return the same with further words, which no document has."""
+        """Return the record with `n_words` columns; new ones are zero."""
         wide = replace(self, counts=with_columns(self.counts, n_words))
         if self.proposal is None:
             return wide

@@ -1,4 +1,4 @@
-"""The posterior of an HDP, and what its moves and trials keep between updates."""
+"""The posterior of an HDP with the records of its moves and trials between updates."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,7 +35,7 @@ CREDIT = 4.0
 
 @dataclass(slots=True)
 class Evidence:
-    """Gains of a merge over some documents."""
+    """Sums of the gains of one merge over documents."""
 
     n_docs: int = 0
     gain: float = 0.0
@@ -43,18 +43,18 @@ class Evidence:
     check_at: int = 1  # documents at which to look next
 
     def add(self, n_docs: int, sums: NDArray[np.float64]) -> None:
-        """Add the sums over further documents."""
+        """Add the sums of gains over `n_docs` further documents."""
         self.n_docs += n_docs
         self.gain += sums[1]
         self.square += sums[2]
 
     @property
     def is_due(self) -> bool:
-        """Whether it has doubled since the last look."""
+        """Whether documents have doubled since the last decision."""
         return self.n_docs >= self.check_at
 
     def of_corpus(self, n_docs: float) -> tuple[float, float]:
-        """Gain of a corpus of such documents, and its standard error."""
+        """Gain of a corpus of `n_docs` such documents, and its standard error."""
         mean = self.gain / self.n_docs
         variance = max(self.square / self.n_docs - mean**2, 0.0)
         return n_docs * mean, n_docs * np.sqrt(variance / self.n_docs)
@@ -62,7 +62,7 @@ class Evidence:
 
 @dataclass(slots=True)
 class MoveRecords:
-    """What moves remember between minibatches; all by ids."""
+    """Records of moves between minibatches, by topic ids."""
 
     # Minibatches, and documents in them, since a topic was last in use.
     idle: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class MoveRecords:
     credit: float = CREDIT  # for splits
 
     def forget(self, gone: set[int]) -> None:
-        """Drop what is remembered about ids that have changed or ended."""
+        """Remove the records of ids that have changed or ended, in place."""
         self.pairs = {p: e for p, e in self.pairs.items() if gone.isdisjoint(p)}
         self.pairs_on_hold = {
             p: u for p, u in self.pairs_on_hold.items() if gone.isdisjoint(p)
@@ -99,7 +99,7 @@ class MoveRecords:
 
 @dataclass(slots=True)
 class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
-    """Globals, the account of what they have seen, and of other numbers of topics."""
+    """Globals of an HDP, and records of moves, trials and documents of a stream."""
 
     trials_ended: bool = False  # of other numbers of topics
     move_records: MoveRecords = field(
@@ -117,7 +117,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     def restarted(
         self, topics: WordTopics, weights: NDArray[np.float64], kept: NDArray
     ) -> "HDPPosterior":
-        """Return one that starts again from some of its topics and from new ones.
+        """Return a posterior that starts again from some topics and from new ones.
 
         `topics` begin with those of the columns `kept`; `weights`, (K + 1,).
         """
@@ -136,17 +136,17 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         )
 
     def rename(self, names: NDArray[np.intp]) -> None:
-        """Give each id another name, in what moves remember, too."""
+        """Replace each id `n` by `names[n]`, in the records of moves too."""
         Posterior.rename(self, names)  # slots hide `super`
         self.move_records = self.move_records.renamed(names)
 
     def adopt(
         self, candidate: "HDPPosterior", monitor: Monitor, n_logged: int | None = None
     ) -> None:
-        """Take over what a candidate, that began as this, has learned: an update.
+        """Replace globals and ids in place by those of a candidate: one update.
 
-        Its log continues from here, after `n_logged` entries that both have in common;
-        ids that came and went meanwhile are left out.
+        The log of changes continues after `n_logged` entries that both have in common;
+        topics that began and ended meanwhile are left out.
         """
         log = candidate.lineage[len(self.lineage) if n_logged is None else n_logged :]
         born = {entry.children for entry in log if entry.kind == "birth"}
@@ -178,9 +178,9 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
 def continued(
     log: list[Lineage], alive: set[int], kept: set[int], step: int
 ) -> list[Lineage]:
-    """Return a log that leads from ids that are alive to those that are kept.
+    """Return a log of changes from ids that are alive to those that are kept.
 
-    Ids that have ended here, and not where the log is from, come back.
+    Ids that have ended here, and not in the posterior of the log, are revived.
     """
     result = list[Lineage]()
 

@@ -1,4 +1,4 @@
-"""Prediction by documents that mix topics, which are held fixed."""
+"""Prediction by an HDP: documents mix fixed topics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class OrderedTopics:
-    """Mean topics in the order of users, made for the words that are requested."""
+    """Mean topics of an HDP in the order of users, computed for words on demand."""
 
     topics: MeanTopics
     columns: NDArray[np.intp]  # (K,)
@@ -41,7 +41,7 @@ Sample = FixedTopics | OrderedTopics | FranchiseSample
 
 @dataclass(frozen=True, slots=True)
 class MixturePredictor:
-    """Documents mix topics, under each of some samples."""
+    """Predictor of documents that mix topics, averaged over samples of topics."""
 
     samples: Sequence[Sample]
     repeats: bool = False  # whether a document predicts its own words
@@ -52,7 +52,7 @@ class MixturePredictor:
     def of_topics(
         cls, topics: Array, doc_prior: Array, repeats: bool = False
     ) -> "MixturePredictor":
-        """Make one of topics (K, V), whose rows are normalised.
+        """Return a predictor by topics (K, V), whose rows are normalised.
 
         `doc_prior`, (K,) or (K + 1,), is as `doc_prior_of` returns it.
         """
@@ -71,7 +71,7 @@ class MixturePredictor:
         doc_prior: Array,
         burstiness: Burstiness | None,
     ) -> "MixturePredictor":
-        """Make one of the topics of a posterior, which users see in another order."""
+        """Return a predictor by mean topics of a posterior in the order of users."""
         prior = _with_rest(doc_prior, len(columns))
         samples = [OrderedTopics(topics, columns, prior)]
         return cls(samples, burstiness=burstiness)
@@ -128,7 +128,7 @@ class MixturePredictor:
         burstiness: Burstiness,
         executor: Executor,
     ) -> Seated:
-        """Infer tables of topics, in the order of `_given`, and of words."""
+        """Infer expected tables of topics, in model order, and of words."""
         (topics, prior, counts), rest = _given(sample, X), sample.doc_prior[-1]
         return fold_in_tables(
             topics, prior, rest, counts, burstiness, executor, X.shape[1]
@@ -137,7 +137,7 @@ class MixturePredictor:
     def _burstiness(
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> Burstiness | None:
-        """Return that of the model, or learn it from the observed tokens.
+        """Return the burstiness of the model, or learn it from observed tokens.
 
         None if documents do not repeat words.
         """
@@ -154,9 +154,9 @@ class MixturePredictor:
 def _given(
     sample: Sample, X: sp.csr_array
 ) -> tuple[Array | MeanTopics, Array, sp.csr_array]:
-    """Topics, their priors, (K,), and counts of documents, with words in one order.
+    """Return topics, their priors (K,) and the counts `X`, with words in one order.
 
-    Those of a posterior stay in its table; of others the words of `X` are read.
+    Topics of a posterior keep all words; of others the words of `X` are read.
     """
     if isinstance(sample, OrderedTopics):
         return sample.topics, sample.model_prior, X
@@ -166,14 +166,14 @@ def _given(
 
 
 def _with_rest(doc_prior: Array, n_topics: int) -> Array:
-    """Let the last entry be that of all topics not represented."""
+    """Append 0, the prior of all unrepresented topics, if it is missing, (K + 1,)."""
     return np.append(doc_prior, np.zeros(n_topics + 1 - len(doc_prior)))
 
 
 def doc_prior_of(concentration: float, weights: Array) -> Array:
     """Dirichlet parameters of the topics in a document, given corpus-level weights.
 
-    A last entry is that of all topics not represented, if they have any weight.
+    If weights sum to less than one, a last entry is that of all unrepresented topics.
     """
     rest = max(1.0 - weights.sum(), 0.0)
     shares = np.append(weights, rest) if rest > 0.0 else weights

@@ -1,4 +1,4 @@
-"""Documents of a stream that are kept, to try other numbers of topics on."""
+"""Reservoir sample of a stream's documents, on which an HDP tries numbers of topics."""
 
 from dataclasses import dataclass, replace
 
@@ -47,7 +47,7 @@ INCREMENT, FIRST, SECOND = (
 
 
 def has_doubled(n_before: float, n_now: float) -> bool:
-    """Return whether a stream has passed 125 documents, 250, or any double of these."""
+    """Whether a stream has passed 125 documents, 250, or any further doubling."""
     limit = FIRST_TRIALS / GROWTH
     while limit * GROWTH <= n_now:
         limit *= GROWTH
@@ -77,55 +77,55 @@ class Reservoir:
 
     @classmethod
     def empty(cls, n_words: int, n_seen: int) -> "Reservoir":
-        """Return one without documents, of a stream that goes on from `n_seen`."""
+        """Return a reservoir without documents, for a stream of `n_seen` so far."""
         keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
         n_next = max(FIRST_TRIALS, GROWTH * n_seen)
         return cls(keys, nothing, n_before=n_seen, n_next=n_next)
 
     @classmethod
     def without_trials(cls, n_words: int, n_seen: int) -> "Reservoir":
-        """Return one without documents by which no number is tried."""
+        """Return an empty reservoir by which no number of topics is ever tried."""
         return replace(cls.empty(n_words, n_seen), n_next=NEVER)
 
     @property
     def n_docs(self) -> float:
-        """Different documents of the stream, as the keys tell."""
+        """Estimated number of different documents of the stream."""
         kept = len(self.keys) * ((LAST_KEY + 1) / (self.last_key + 1))
         return self.n_before + kept
 
     @property
     def is_due(self) -> bool:
-        """Whether other numbers of topics should be tried."""
+        """Whether enough documents are new to try other numbers of topics."""
         return self.n_docs >= self.n_next
 
     @property
     def is_due_early(self) -> bool:
-        """Whether calls score worse, and there is more to try numbers on."""
+        """Whether scores have fallen and the stream has grown since the last trials."""
         has_grown = self.n_docs >= GROWTH_BEFORE_EARLY_TRIALS * self.n_last
         return self.has_drifted and has_grown
 
     @property
     def has_drifted(self) -> bool:
-        """Whether calls have been predicted worse than those before."""
+        """Whether scores of calls have fallen below those before."""
         return self.cusum >= CUSUM_LIMIT
 
     def reset_cusum(self) -> "Reservoir":
-        """Return one that has proposed topics: the sum starts from zero."""
+        """Return the reservoir with the cumulative sum of scores at zero."""
         return replace(self, cusum=0.0)
 
     def are_outliers(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Tell documents that are predicted worse than documents were before."""
+        """Whether documents score far below the mean of documents before, (n,)."""
         if self.n_scored < FEWEST_SCORED or self.n_docs < FIRST_TRIALS:
             return np.zeros(len(scores), bool)
         deviation = np.sqrt(self.score_spread / (self.n_scored - 1.0))
         return scores < self.mean_score - OUTLIER * deviation
 
     def begin_trials(self) -> "Reservoir":
-        """Return the same when trials begin."""
+        """Record that trials begin at this number of documents."""
         return replace(self, n_last=self.n_docs)
 
     def end_trials(self, n_accepted: int, in_passes: bool = True) -> "Reservoir":
-        """Return the same after trials of which some were accepted."""
+        """Return the reservoir with the next trials due, after some were accepted."""
         growth = GROWTH_AFTER_REJECTION
         if n_accepted:
             growth = GROWTH if in_passes else GROWTH_BY_STEPS
@@ -136,14 +136,14 @@ class Reservoir:
         return tried.unscored() if n_accepted else tried
 
     def unscored(self) -> "Reservoir":
-        """Return one without a record of scores: of other topics, others are usual."""
+        """Return the reservoir without scores: those of other topics differ."""
         return replace(self, n_scored=0.0, mean_score=0.0, score_spread=0.0)
 
     def record_scores(self, scores: NDArray[np.float64]) -> "Reservoir":
-        """Return one that records scores of documents before they are learned from.
+        """Return the reservoir with scores of documents before they are learned from.
 
-        A cumulative sum of how far calls are below the mean: topics that begin late are
-        tried soon, not when the stream has doubled.
+        A cumulative sum of how far scores of calls are below the mean: topics that
+        begin late are tried soon, not when the stream has doubled.
         """
         n, n_all = len(scores), self.n_scored + len(scores)
         if n == 0:
@@ -165,15 +165,15 @@ class Reservoir:
         )
 
     def widened(self, n_words: int) -> "Reservoir":
-        """Return the same documents with further words, which they do not have."""
+        """Return the reservoir with `n_words` columns; new ones are zero."""
         return replace(self, counts=with_columns(self.counts, n_words))
 
     def add(
         self, X: sp.csr_array, n_tokens: float, seed_entropy: int
     ) -> tuple["Reservoir", sp.csr_array]:
-        """Return one with new documents in it, and those of `X` to learn from.
+        """Return the reservoir with new documents, and those of `X` to learn from.
 
-        About `n_tokens` are kept, but `FEWEST_DOCS` documents at least.
+        About `n_tokens` tokens are kept, and at least `FEWEST_DOCS` documents.
         """
         keys = document_keys(X, seed_entropy)
         is_new = (keys <= np.uint64(self.last_key)) & ~np.isin(keys, self.keys)
@@ -192,12 +192,12 @@ class Reservoir:
         return grown, X[~_are_held_out(keys, X, self.last_held_key)]
 
     def select_learned(self, X: sp.csr_array, seed_entropy: int) -> sp.csr_array:
-        """Return the documents of `X` to learn from."""
+        """Return the documents of `X` that are not held out."""
         keys = document_keys(X, seed_entropy)
         return X[~_are_held_out(keys, X, self.last_held_key)]
 
     def _limited(self, n_tokens: float) -> "Reservoir":
-        """Return one of fewer documents if there are too many."""
+        """Return the reservoir with at most about `n_tokens` tokens."""
         order = np.argsort(self.keys)
         keys, counts = self.keys[order], self.counts
         lengths = _lengths(counts)[order]
@@ -215,7 +215,7 @@ class Reservoir:
         return kept
 
     def held_out(self, rng: np.random.Generator) -> HeldOut | None:
-        """Return what trials learn from and are judged by, if there is anything."""
+        """Return documents to learn from and to judge by, or None if too few."""
         judges = _are_held_out(self.keys, self.counts, self.last_held_key)
         return split(self.counts, np.flatnonzero(judges), rng)
 
@@ -223,7 +223,7 @@ class Reservoir:
 def _are_held_out(
     keys: NDArray[np.uint64], counts: sp.csr_array, last_key: int
 ) -> NDArray[np.bool_]:
-    """Tell documents of small keys, but for those of which nothing can be predicted."""
+    """Whether documents have small keys, and tokens enough to predict some, (n,)."""
     return (keys <= np.uint64(last_key)) & (_lengths(counts) >= 2.0)
 
 
@@ -232,7 +232,7 @@ def _lengths(counts: sp.csr_array) -> NDArray[np.float64]:
 
 
 def document_keys(X: sp.csr_array, seed_entropy: int) -> NDArray[np.uint64]:
-    """Random numbers that counts decide: equal for equal documents, (n_docs,)."""
+    """Random numbers as functions of counts: equal for equal documents, (n_docs,)."""
     seed = np.uint64(seed_entropy % 2**64)
     entries = _hashed(X.data.astype(np.float64).view(np.uint64) ^ seed)
     entries = _hashed(entries + _hashed(X.indices.astype(np.uint64)))
@@ -241,7 +241,7 @@ def document_keys(X: sp.csr_array, seed_entropy: int) -> NDArray[np.uint64]:
 
 
 def _hashed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """One step of SplitMix64."""
+    """Hash values by one step of SplitMix64."""
     values = values + INCREMENT
     values = (values ^ (values >> np.uint64(30))) * FIRST
     values = (values ^ (values >> np.uint64(27))) * SECOND

@@ -1,4 +1,4 @@
-"""A corpus of documents in shards, and how often totals count these."""
+"""Corpus of an HDP with documents in shards, and their weights in the totals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -45,7 +45,7 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What shards hold, as far as it matters where learning begins."""
+    """Numbers of documents and tokens of all shards, before learning begins."""
 
     shards: Shards
     n_docs: NDArray[np.intp]  # (n_shards,) with tokens
@@ -54,7 +54,7 @@ class Survey:
 
     @classmethod
     def of(cls, shards: Shards) -> "Survey":
-        """Ask all shards."""
+        """Survey the documents of all shards."""
         numbers, words = range(len(shards.n_rows)), np.zeros(shards.n_features)
         surveys = shards.map(measure, numbers)
         if surveys:
@@ -78,7 +78,7 @@ class Survey:
 
 
 class LastBroadcast(NamedTuple):
-    """Topics' words that the processes of shards have, and their replies."""
+    """Topics' words that were sent last, and the shards that have them."""
 
     broadcast: str
     shards: set[int]
@@ -90,7 +90,10 @@ class LastBroadcast(NamedTuple):
     gain: float
 
     def change(self, posterior: Posterior, shards: set[int]) -> ChangedWords | None:
-        """Return what has changed since; None if that is not known, or not there."""
+        """Return the change of words since the last broadcast.
+
+        None if it is unknown, or if one of `shards` lacks the words before.
+        """
         words, old, new = posterior.global_stats.topic_words, self.ids, posterior.ids
         if words is not self.words or not shards <= self.shards:
             return None
@@ -106,7 +109,7 @@ class LastBroadcast(NamedTuple):
 
 
 class Sent:
-    """What was sent at the last visit; nothing of it is saved."""
+    """What was sent to shards at the last local step; not saved."""
 
     def __init__(self) -> None:
         self.last: LastBroadcast | None = None
@@ -117,11 +120,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class ShardCorpus:
-    """Documents by shard, all or all but some; in place of a `Corpus`.
-
-    Documents have the number that they would have if all shards stood below each
-    other, without those left out.
-    """
+    """Documents by shard, all or all except held-out ones; replaces a `Corpus`."""
 
     shards: Shards
     cut: Cut
@@ -133,7 +132,7 @@ class ShardCorpus:
 
     @classmethod
     def of(cls, results: Survey, seed_entropy: int, n_blocks: int) -> "ShardCorpus":
-        """Cut shards into so many blocks each, drawn by the entropy of a fit."""
+        """Cut each shard into `n_blocks` random blocks, by the entropy of a fit."""
         cut, nothing = Cut(seed_entropy, n_blocks), np.zeros(0, np.intp)
         sizes = [np.diff(cut.limits(n_docs)) for n_docs in results.n_docs.tolist()]
         return cls(
@@ -160,7 +159,7 @@ class ShardCorpus:
         return self.words.copy()
 
     def fetch(self, numbers: NDArray[np.intp]) -> sp.csr_array:
-        """Return some documents, by their numbers from 0."""
+        """Return documents by their numbers over all shards, counted from 0."""
         numbers = np.asarray(numbers)
         ends = np.cumsum(self.sizes.sum(axis=1))
         shard = np.searchsorted(ends, numbers, side="right")
@@ -190,7 +189,7 @@ class ShardCorpus:
         return result
 
     def _draw(self, wanted: dict[int, Rows]) -> Drawn:
-        """Return documents of shards, and how many are of each block of each."""
+        """Return documents of shards, and how many are of each block."""
         numbers = sorted(wanted)
         result = self.shards.map(draw, numbers, Broadcast(self.cut), wanted)
         by_block = np.zeros_like(self.sizes)
@@ -199,7 +198,10 @@ class ShardCorpus:
         return Drawn(sp.csr_array(counts), by_block)
 
     def hold_out(self, *place: int) -> HeldOut | None:
-        """Hold out documents as `held_out.hold_out` does; `place` names the draw."""
+        """Hold out documents as `held_out.hold_out`.
+
+        `place` names the random stream.
+        """
         if self.n_docs == 0:
             return None
         numbers, seed_entropy = range(len(self.sizes)), self.cut.seed_entropy
@@ -237,10 +239,10 @@ class ShardCorpus:
         remembered: Sequence[BlockWeights | None],
         block_hook: BlockHook | None,
     ) -> list[Collected]:
-        """Visit blocks where they are: one reply, the sum of all.
+        """Run the local step of blocks on their shards; return the sum of results.
 
-        Processes that follow the words of topics are sent what has changed; if any
-        other is asked, all are sent the whole.
+        Processes that have the words of topics receive the changes; if any lacks these,
+        all receive the whole.
         """
         if block_hook is not None:
             raise ValueError("No move looks at documents in shards.")
@@ -285,11 +287,7 @@ class ShardCorpus:
 
 
 class BlockDocumentWeights(DocumentCache):
-    """How often totals count the documents of each block; see `DocumentWeights`.
-
-    Documents of a block are visited together, so that totals hold them alike, but for
-    those that were held out at first.
-    """
+    """Effective counts of the documents of each block in the totals."""
 
     _times: DocumentWeights
     _times_of_newcomers: DocumentWeights
@@ -299,6 +297,7 @@ class BlockDocumentWeights(DocumentCache):
     def __init__(
         self, n_blocks: int, start: float = 0.0, newcomers: Sequence[Rows] = ()
     ):
+        """Start with the weight `start` for the documents of each block."""
         self._times = DocumentWeights(n_blocks, start)
         self._times_of_newcomers = DocumentWeights(n_blocks)
         self._n_blocks, self._newcomers = n_blocks, tuple(newcomers)
@@ -308,21 +307,21 @@ class BlockDocumentWeights(DocumentCache):
         return BlockDocumentWeights(self._n_blocks, newcomers=self._newcomers)
 
     def spread(self, newcomers: Sequence[Rows], n_docs: int) -> "BlockDocumentWeights":
-        """Return the weights with those of omitted documents, by shard."""
+        """Return the weights with those of documents that were left out, by shard."""
         del n_docs
         other = BlockDocumentWeights(self._n_blocks, newcomers=newcomers)
         other._times = self._times.copy()
         return other
 
     def initial_local(self, part: Part) -> BlockWeights:
-        """Return how often totals hold the documents of a block."""
+        """Return the effective counts of the documents of a block."""
         place, shard = np.array([part.number]), cast(Block, part).shard
         some = self._newcomers[shard] if self._newcomers else np.zeros(0, np.intp)
         of_newcomers = float(self._times_of_newcomers.of(place)[0])
         return BlockWeights(float(self._times.of(place)[0]), some, of_newcomers)
 
     def keep(self, round: Round, results: Sequence[object]) -> None:
-        """Update the effective counts after a round."""
+        """Update the effective counts in place after a round."""
         del results
         places = np.array([part.number for part in round.parts])
         for times in (self._times, self._times_of_newcomers):

@@ -1,4 +1,4 @@
-"""Rounds over blocks of documents in shards.
+"""Schedules of an HDP over blocks of documents in shards: rounds of a pass.
 
 A block is a random part of a shard, drawn once by the entropy of the fit; a round
 updates a block of each of some shards. How many there are follows from the data and
@@ -24,7 +24,7 @@ MOST_ROUNDS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block(Part):
-    """Documents of a shard that are visited together; the number is of all blocks."""
+    """A random part of the documents of a shard; `number` counts all blocks."""
 
     shard: int
     place: int  # in the shard
@@ -135,7 +135,7 @@ class WholeSchedule(Schedule):
 def parts_of(
     sizes: NDArray[np.intp], chosen: Iterable[tuple[int, ...]]
 ) -> tuple[Block, ...]:
-    """Return the parts of non-empty blocks (shard, place)."""
+    """Return the non-empty blocks among the chosen (shard, place)."""
     n_blocks = sizes.shape[1]
     return tuple(
         Block(int(shard * n_blocks + place), shard=shard, place=place, size=size)

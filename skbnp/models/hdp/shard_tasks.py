@@ -1,7 +1,7 @@
-"""Tasks of shards of documents, and what they are sent.
+"""Tasks of an HDP on shards of documents, their broadcasts, arguments and replies.
 
-A local step is a function of the documents of a block, of globals and of how often
-these count the documents: no document is remembered from pass to pass.
+A local step is a function of the documents of a block, of the globals and of the
+effective counts of documents: shards keep nothing of documents between passes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -49,33 +49,33 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How shards are cut into blocks."""
+    """Random division of shards into blocks."""
 
     seed_entropy: int
     n_blocks: int  # of a shard
 
     def limits(self, n_docs: int) -> Rows:
-        """Limits of the blocks of a shard of so many documents, (n_blocks + 1,)."""
+        """Limits of the blocks in a shard of `n_docs` documents, (n_blocks + 1,)."""
         return even_limits(n_docs, self.n_blocks)
 
     def order(self, shard: int, n_docs: int) -> Rows:
-        """Documents of a shard in the order of its blocks."""
+        """Documents of a shard in the random order of its blocks."""
         rng = stream(self.seed_entropy, Purpose.BLOCKS, shard)
         return rng.permutation(n_docs)
 
 
 class WordCounts(NamedTuple):
-    """Counts by word, which add up."""
+    """Reply: counts of tokens by word, additive over shards."""
 
     counts: Array  # (n_features,)
 
     def plus(self, other: "WordCounts") -> "WordCounts":
-        """Return those of both."""
+        """Add the counts of two shards."""
         return WordCounts(self.counts + other.counts)
 
 
 class Candidates(NamedTuple):
-    """Documents of a shard that may be held out, by random keys."""
+    """Reply: documents of a shard that may be held out, by random keys."""
 
     keys: Array
     rows: Rows
@@ -83,7 +83,7 @@ class Candidates(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Documents that leave their shard."""
+    """Reply: documents that are sent from their shard."""
 
     counts: sp.csr_array
     by_block: Rows  # (n_blocks,) how many are of each
@@ -107,19 +107,19 @@ def order_of(shard: Shard, cut: Cut) -> Rows:
 
 
 def measure(shard: Shard, broadcast: None, argument: None) -> CountSurvey:
-    """Survey the documents of a shard."""
+    """Task: survey the documents of a shard."""
     return CountSurvey.of(documents(shard))
 
 
 def count_words(shard: Shard, broadcast: None, argument: None) -> WordCounts:
-    """Count tokens by word."""
+    """Task: count the tokens of a shard by word."""
     return WordCounts(np.asarray(shard.X.sum(axis=0), dtype=np.float64).ravel())
 
 
 def find_candidates(
     shard: Shard, broadcast: Broadcast, place: tuple[int, ...]
 ) -> Candidates:
-    """Draw keys; return documents of the smallest, as many as could be needed."""
+    """Task: draw keys; return the documents of the smallest, to be held out."""
     X, cut = documents(shard), broadcast.content
     rng = stream(cut.seed_entropy, Purpose.SPLIT_TOKENS, *place, shard.number)
     keys = rng.random(X.shape[0])
@@ -130,7 +130,7 @@ def find_candidates(
 
 
 class SeedSets(NamedTuple):
-    """Sets of words, and documents that are left out, by shard."""
+    """Broadcast: sets of words, and rows of shards that are left out."""
 
     words: Array  # (n_features, n_sets)
     n_docs: int
@@ -140,9 +140,9 @@ class SeedSets(NamedTuple):
 def find_densest(
     shard: Shard, broadcast: Broadcast, argument: None
 ) -> list[tuple[Array, Rows]]:
-    """Find the documents of a shard in which sets of words are densest.
+    """Task: find the documents of a shard in which sets of words are densest.
 
-    Rows are those without the documents left out.
+    Row numbers do not count the documents left out.
     """
     sets: SeedSets = broadcast.content
     X = documents(shard)
@@ -152,7 +152,7 @@ def find_densest(
 
 
 def draw(shard: Shard, broadcast: Broadcast, rows: dict[int, Rows]) -> Drawn:
-    """Return the documents of some rows of each shard."""
+    """Task: return the documents of some rows of each shard."""
     X, cut, chosen = documents(shard), broadcast.content, rows[shard.number]
     place = np.empty(X.shape[0], np.intp)
     place[order_of(shard, cut)] = np.arange(X.shape[0])
@@ -162,22 +162,18 @@ def draw(shard: Shard, broadcast: Broadcast, rows: dict[int, Rows]) -> Drawn:
 
 @dataclass(frozen=True, slots=True)
 class WholeWords:
-    """The words of topics, sent whole."""
+    """Broadcast: the words of topics, sent whole."""
 
     words: WordTopics
 
     def made(self, name: str | None, words_before: WordTopics | None) -> WordTopics:
-        """Return them, whatever a process holds."""
+        """Return the words of topics; words of the process are ignored."""
         return self.words
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedWords:
-    """What an update and the end of topics have changed in the words of topics.
-
-    Many fewer numbers than these, as long as rounds are small: the pairs of words and
-    topics that documents of a round use.
-    """
+    """Broadcast: changes of the words of topics by an update and by ends of topics."""
 
     base: str  # the world in which they were known
     rows: WordRows
@@ -190,7 +186,10 @@ class ChangedWords:
     def made(
         self, name: str | None, words_before: WordTopics | None
     ) -> WordTopics | None:
-        """Change what a process holds, if it is the base; the same bits come out."""
+        """Return the changed words of the process, or None if it lacks the base.
+
+        The bits are those of the words sent whole.
+        """
         if words_before is None or name != self.base:
             return None
         words_before.decay(self.keep)
@@ -205,7 +204,7 @@ class ChangedWords:
 
 @dataclass(frozen=True, slots=True)
 class Globals:
-    """What a visit reads."""
+    """Broadcast: what the local step reads of the posterior."""
 
     cut: Cut
     model: HDPModel
@@ -217,19 +216,19 @@ class Globals:
 
 
 class ShardStats(NamedTuple):
-    """Statistics of documents; None if some process lacks the topics' words."""
+    """Reply: statistics of documents; None if the process lacks the topics' words."""
 
     stats: Any
 
     def plus(self, other: "ShardStats") -> "ShardStats":
-        """Add the statistics of both."""
+        """Add the statistics of two shards."""
         if self.stats is None or other.stats is None:
             return ShardStats(None)
         return ShardStats(self.stats.plus(other.stats))
 
 
 class BlockWeights(NamedTuple):
-    """How often totals hold the documents of a block."""
+    """Effective counts of the documents of a block in the totals."""
 
     times: float
     newcomers: Rows  # of the shard, that were not learned from before
@@ -237,7 +236,7 @@ class BlockWeights(NamedTuple):
 
 
 class Order(NamedTuple):
-    """Which documents of a shard are visited, and how often totals hold them."""
+    """Argument of the local step: blocks of a shard, and weights of documents."""
 
     left_out: Rows  # of the shard
     blocks: list[tuple[int, BlockWeights | None]]  # places, and what is held of each
@@ -246,7 +245,7 @@ class Order(NamedTuple):
 def update_local(
     shard: Shard, broadcast: Broadcast, orders: dict[int, Order]
 ) -> ShardStats:
-    """Visit some blocks of each shard; return the statistics of their documents."""
+    """Task: run the local step of blocks of shards; return their statistics."""
     given: Globals = broadcast.content
     words = shard.process.follow("words", broadcast, given.words.made)
     if words is None:
@@ -281,7 +280,7 @@ def update_local(
 
 
 class _Runner(Executor):
-    """Runs blocks in this process."""
+    """Executor that runs blocks one after another in this process."""
 
     shares_memory = True
 

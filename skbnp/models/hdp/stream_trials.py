@@ -1,4 +1,4 @@
-"""Trials of other numbers of topics over what is kept of a stream, call by call."""
+"""Trials of numbers of topics of an HDP on the sample of a stream, over several calls."""
 
 import sys
 from collections.abc import Callable
@@ -48,21 +48,18 @@ MISSED_SHARE = 0.25
 
 
 def n_visits_of(n_docs: int, n_call: int) -> float:
-    """Visits of trials after `n_docs` documents of a call of `n_call`."""
+    """Local steps of documents that trials make after `n_docs` documents of a call."""
     return n_docs * min(LEAST_VISITS + MORE_VISITS * n_call, MOST_VISITS)
 
 
 def is_large(n_call: int) -> bool:
-    """Whether a call of `n_call` documents goes on with trials in whole passes."""
+    """Whether a call of `n_call` documents continues trials by whole passes."""
     return n_visits_of(1, n_call) >= MOST_VISITS
 
 
 @dataclass(eq=False, repr=False)
 class StreamTrials(HeldOutTrials):
-    """Trials over what is kept of a stream, beginning with the model as it is.
-
-    The learner is that of a copy of the stream's posterior.
-    """
+    """Trials on the documents kept of a stream, judged by held-out ones."""
 
     # Documents that the stream has learned meanwhile.
     missed: list[sp.csr_array] = field(default_factory=list)
@@ -79,13 +76,13 @@ class StreamTrials(HeldOutTrials):
 
     @property
     def have_news(self) -> bool:
-        """Whether the stream lacks births that first trials have accepted."""
+        """Whether first births were accepted, and the stream lacks them."""
         is_new = self.model.kind == "births" and self.n_accepted > self.n_shared
         is_early = self.held_out.train.n_docs < EARLY
         return is_new and is_early and self.final is None and self.run is not self.model
 
     def _after_births(self) -> Steps[Trial | None]:
-        """Reduce: the stream itself goes on."""
+        """Return the first reduction: the stream itself learns on."""
         if self.learns_burstiness:
             yield from self._judge_anew(self.model)
         return (yield from self._first_reduction())
@@ -96,7 +93,7 @@ class StreamTrials(HeldOutTrials):
         return bool(self.model.logs)
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass; at first, begin the first trial, if there is one."""
+        """Make one pass; before the first, begin the first trial, if any."""
         if self.have_begun:
             return (yield from super().steps(monitor))
         start, length, posterior = self.model, self.length, self.posterior
@@ -118,7 +115,7 @@ class StreamTrials(HeldOutTrials):
 
     @property
     def cost_of_pass(self) -> float:
-        """Visits of documents that the next pass takes as long as."""
+        """Cost of the next pass, in local steps of documents."""
         if not self.have_begun:
             return BEGIN_COST * len(self.held_out.docs)
         n_made, length = self.run.n_passes + 1, self.length
@@ -132,15 +129,15 @@ class StreamTrials(HeldOutTrials):
         return self.final is not None and (not self.n_accepted or self.has_ended)
 
     def attach(self, local_step: Any) -> None:
-        """Let learners visit documents by another step; None between calls."""
+        """Set the local step of all learners in place; None between calls."""
         self.judge_cost = JUDGE_COST + ROW_COST * len(self.held_out.docs)
         for learner in (self.model.learner, self.run.learner):
             learner.local_step = local_step
 
     def copied(self) -> "StreamTrials":
-        """Return trials that go on by themselves; what no pass changes is shared.
+        """Return independent trials; what no pass changes is shared.
 
-        These are documents, and topics of the model beside a candidate.
+        Shared are documents, and the topics of the model beside a candidate.
         """
         rows = self.held_out, self.held_out.train, self.held_out.train.X
         shared: list[Any] = [*rows, self.folds, *self.missed]
@@ -157,9 +154,10 @@ class StreamTrials(HeldOutTrials):
 
 
 class OngoingTrials:
-    """Trials that a call goes on with, pass by pass or step by step."""
+    """Trials that a call continues, pass by pass or step by step."""
 
     def __init__(self, trials: StreamTrials, local_step: Any) -> None:
+        """Continue trials by a local step."""
         self.trials = trials
         trials.attach(local_step)
         #: How they were when the pass under way began, None between passes.
@@ -169,9 +167,9 @@ class OngoingTrials:
         self._cost = 0.0  # of the next step
 
     def advance(self, n_visits: float) -> bool:
-        """Make passes that cost so many visits of documents in all, at least one.
+        """Make passes that cost `n_visits` local steps of documents, at least one.
 
-        Returns whether all have been made.
+        Returns whether no pass is left.
         """
         trials, n_spent = self.trials, 0.0
         while self._steps is not None:
@@ -190,9 +188,9 @@ class OngoingTrials:
         return trials.are_over
 
     def advance_by_steps(self, n_visits: float) -> bool:
-        """Take steps that cost so many visits, at least one if there are any visits.
+        """Take steps that cost `n_visits` local steps of documents, or one.
 
-        Returns whether all have been taken.
+        Returns whether no step is left.
         """
         n_spent = 0.0
         while n_visits > 0.0 and not self.trials.are_over:
@@ -205,7 +203,7 @@ class OngoingTrials:
         return self.trials.are_over
 
     def repeat(self, n_steps: int) -> None:
-        """Take steps of a pass that was under way."""
+        """Take `n_steps` steps of an interrupted pass again."""
         if n_steps:
             self._begin_pass()
         for _ in range(n_steps):
@@ -217,12 +215,13 @@ class OngoingTrials:
             self._step()
 
     def _begin_pass(self) -> None:
+        """Keep a copy of the trials, and begin the steps of a pass."""
         self.before, self.n_steps = self.trials.copied(), -1
         self._steps = self.trials.steps(discarding())
         self._step()
 
     def _step(self) -> None:
-        """Take a step, and find out what the next one costs."""
+        """Take a step, and record the cost of the next one."""
         assert self._steps is not None
         try:
             self._cost = next(self._steps)
@@ -231,7 +230,7 @@ class OngoingTrials:
             self.before, self.n_steps, self._steps = None, 0, None
 
     def paused(self) -> "PausedTrials":
-        """Return what a later call goes on from."""
+        """Return the trials to keep until a later call."""
         self.trials.attach(None)
         if self.before is None:
             return PausedTrials(self.trials)
@@ -242,11 +241,7 @@ class OngoingTrials:
 
 
 class PausedTrials:
-    """Trials between calls: how they were when a pass began, and steps made since.
-
-    Where these are in memory, the next call goes on with them; a copy, or what is read
-    from a file, takes the same steps again.
-    """
+    """Trials between calls: their state when a pass began, and steps made since."""
 
     trials: StreamTrials
     n_steps: int
@@ -264,7 +259,7 @@ class PausedTrials:
         return PausedTrials, (self.trials, self.n_steps)
 
     def resumed(self, local_step: Any) -> OngoingTrials:
-        """Return trials that go on by another local step; these stay as they are."""
+        """Return trials that continue by a local step; the paused ones are kept."""
         ongoing, self._ongoing = self._ongoing, None  # for one call alone
         if ongoing is None:
             ongoing = OngoingTrials(self.trials.copied(), local_step)
@@ -282,9 +277,10 @@ def begin_on_sample(
     moves: SplitMerge,
     **priors: Any,
 ) -> StreamTrials:
-    """Return trials over a sample of a stream, of which totals then stand for it alone.
+    """Return trials on the sample of a stream, as a copy of the posterior.
 
-    They learn a copy of the posterior. `priors` are what `HeldOutTrials` learn of them.
+    The totals of the copy stand for the sample alone. `priors` are the settings by
+    which `HeldOutTrials` learn priors.
     """
     learner = make_learner(posterior)
     beside = learner.posterior = posterior.copy()
@@ -305,10 +301,10 @@ def begin_on_sample(
 def share(
     trials: StreamTrials, posterior: HDPPosterior, n_docs: float, monitor: Monitor
 ) -> None:
-    """Let a stream of `n_docs` have the topics that trials over a sample accepted.
+    """Give a stream of `n_docs` documents the topics that trials accepted, in place.
 
-    Documents that these topics have missed are to be learned again. While trials go on,
-    these keep their topics, and the stream its burstiness.
+    Documents that these topics have missed are to be learned again. As long as trials
+    continue, they keep their topics, and the stream its burstiness.
     """
     goes_on = trials.final is None
     result = trials.posterior.copy() if goes_on else trials.posterior

@@ -1,10 +1,10 @@
-"""New topics for documents that the present ones explain badly.
+"""Births of topics of an HDP for documents of low probability, judged by the bound.
 
 Splitting one topic costs about -log(eta) nats for every further word in use, about what
-it gains while topics are broad: where vocabularies are large only many topics together
-pay. So a proposal adds many, drops some of those there are (settled topics take the
-documents back from newcomers), learns for a while beside what there is, and is kept if
-the bound has risen, else forgotten.
+it gains while topics are broad: if the vocabulary is large, only many new topics
+together raise the bound. So a proposal adds many, and drops some of the present topics
+(converged topics take the documents back from new ones). It learns for some passes
+beside the model, and replaces it if its bound is higher.
 """
 
 import numpy as np
@@ -28,10 +28,10 @@ LEAST, BIRTHS = 80, 0.5
 
 
 def share_kept(number: int, n_topics: int) -> float:
-    """Share of so many topics that stay in a trial: by turns all, or half of them.
+    """Share of `n_topics` topics that a birth keeps: all and a half in turn.
 
-    Few topics are broad, and take the documents back from newcomers where all stay;
-    of many, most have their own documents.
+    Few topics are broad, and take the documents back from new ones if all are kept; if
+    there are many, most have their own documents.
     """
     all_stay = (number % 2 == 0) == (n_topics >= LEAST)
     return 1.0 if all_stay else 0.5
@@ -48,8 +48,9 @@ def propose(
     """Return a posterior that starts again from a share of old topics, and new ones.
 
     `doc_topic` are the expected counts of the documents `X`, of a corpus of `n_docs`.
-    Old topics stay as they are. New ones start with no more tokens than they need to
-    stand out from the prior, so that they soon hold what documents give them.
+    New topics start from documents of low probability, with no more tokens than they
+    need to differ from the prior, so that their words are soon those of their
+    documents.
     """
     words, state = posterior.global_stats.topic_words, posterior.state
     n_here, limit = X.shape[0], posterior.max_components

@@ -1,9 +1,9 @@
-"""Other numbers of topics, proposed for a trial that held-out documents judge.
+"""Births and reductions of topics of an HDP, proposed for held-out documents to judge.
 
-Births: settled topics take the documents back from newcomers, so all start again, old
+Births: converged topics take the documents back from new ones, so all start again, old
 ones nearly as blurred as the new, and learn as a fit does from its start. Reductions:
-what merges and ends of topics would cost is predicted from held-out documents with
-proportions and topics as they are; the cheapest are done together.
+the loss of merges and ends of topics is predicted from held-out documents, with
+proportions and topics fixed; the cheapest are made together.
 """
 
 from collections.abc import Callable
@@ -53,9 +53,10 @@ PART_SIZE, WORDS_PART_SIZE = 1 << 17, 1 << 19
 
 
 def blur(topics: Array, share: float, corpus: Array, rng: np.random.Generator) -> Array:
-    """Mix topics with the corpus: columns that sum to one, (V, K).
+    """Mix topics, (V, K), with noisy word frequencies; columns sum to one.
 
-    `share` of each is its own, the rest `corpus`, (V,), each word times gamma noise.
+    `share` is that of the topic itself, the remainder that of `corpus`, (V,), each word
+    times gamma noise.
     """
     mixed = np.empty(topics.shape)
     _blend(mixed, lambda words: topics[words], topics.sum(axis=0), share, corpus, rng)
@@ -70,7 +71,11 @@ def _blend(
     corpus: Array,
     rng: np.random.Generator,
 ) -> None:
-    """Put what `blur` says; `topics` returns some rows, `global_stats` has sums."""
+    """Write the mixtures of `blur` to `mixed`, in place.
+
+    `topics` returns the rows of a slice of words, and `global_stats` are sums of
+    topics.
+    """
     gamma_noise(mixed.shape, rng, out=mixed)
     mixed *= corpus[:, None]
     mixed *= (1.0 - share) / mixed.sum(axis=0)
@@ -82,9 +87,9 @@ def _blend(
 def propose_births(
     posterior: HDPPosterior, train: Corpus, n_births: int, rng: np.random.Generator
 ) -> HDPPosterior:
-    """Return a posterior that starts again, of all topics and some new ones.
+    """Return a posterior that starts again from all topics and `n_births` new ones.
 
-    New topics start from documents of `train`. All are of equal size and weight.
+    New topics start from documents of `train`. All topics have equal size and weight.
     """
     n_old = posterior.state.n_components
     drawn = rng.choice(train.n_docs, n_births, replace=False)
@@ -98,9 +103,9 @@ def start_from_documents(
     n_carried: int,
     rng: np.random.Generator,
 ) -> HDPPosterior:
-    """Return a posterior that starts again, from `n_topics` of documents of `train`.
+    """Return a posterior that starts again, from `n_topics` documents of `train`.
 
-    But for the first `n_carried`, which stay as they are.
+    The first `n_carried` topics are kept as they are, and count among `n_topics`.
     """
     n_drawn = n_topics - n_carried
     drawn = rng.choice(train.n_docs, n_drawn, replace=train.n_docs < n_drawn)
@@ -116,7 +121,10 @@ def _restart(
     new_share: float,
     rng: np.random.Generator,
 ) -> HDPPosterior:
-    """Start afresh from the first topics and from documents of `train`."""
+    """Return a posterior that starts from its first topics and from documents.
+
+    Old topics, and documents as new ones, are mixed with the corpus as by `blur`.
+    """
     corpus = train.word_counts()
     old = posterior.global_stats.topic_words
     seen = old.seen.with_words(np.flatnonzero(corpus))
@@ -149,7 +157,7 @@ def _restart(
 
 
 class Reduction(NamedTuple):
-    """An end of a topic, or its merge into another."""
+    """The end of a topic, or its merge into another, with the predicted loss."""
 
     loss: float  # nats per held-out token
     source: int  # column that goes
@@ -159,7 +167,7 @@ class Reduction(NamedTuple):
 def reductions(
     posterior: HDPPosterior, held_out: HeldOut, results: Prediction
 ) -> list[Reduction]:
-    """Ends and merges with what they are predicted to cost, the cheapest first."""
+    """Predict the loss of each end and each merge of topics, the cheapest first."""
     words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
     n_words, n_topics = words.shape
     pairs = _nearest(results.word_topic)
@@ -231,12 +239,10 @@ def reduce(
     budget: float,
     limit: int | None = None,
 ) -> int:
-    """Do the cheapest reductions, at most half of the topics; return their number.
+    """Merge and end topics in place, the cheapest first; return the number of changes.
 
-    At most `limit` of them.
-
-    No topic takes part in two. What they are predicted to cost adds up to no more than
-    `budget`, gains not counted against it.
+    At most half of the topics, and at most `limit`, change, each once. The sum of
+    predicted losses is at most `budget`; gains are not subtracted from it.
     """
     n_topics, busy, spent = posterior.state.n_components, set[int](), 0.0
     most, chosen = min(max(n_topics // 2, 1), n_topics - 1), list[Reduction]()
@@ -261,7 +267,7 @@ def reduce(
 
 
 def merge_all(posterior: HDPPosterior) -> int:
-    """Merge all but known topics into the heaviest; return the number of merges."""
+    """Merge all topics but known ones in place; return the number of merges."""
     words = posterior.global_stats.topic_words
     names = posterior.ids[~words.is_known].tolist()
     if not names:

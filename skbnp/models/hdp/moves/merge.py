@@ -38,7 +38,7 @@ PAIRS_PER_TOPIC = 3
 
 @dataclass(frozen=True, slots=True)
 class MergeComparison:
-    """Losses and gains of documents if pairs of topics merge."""
+    """Block hook that sums losses and gains of documents for pairs that may merge."""
 
     pairs: NDArray[np.int32]  # (n_pairs, 2)
 
@@ -64,11 +64,11 @@ class MergeComparison:
 
 
 def candidates(doc_topic: sp.csr_array, words: sp.csr_array) -> list[Pair]:
-    """Pairs of topics that may be one: at most 3 K, in order of likeness.
+    """Pairs of topics that may be merged: at most 3 K, the most similar first.
 
-    Those of positively correlated theta_jk, best first, every other place taken by
-    pairs whose words are alike: copies that share the documents between them are not
-    correlated. `words` holds the counts of some words, (n_words, K).
+    Pairs of positively correlated theta_jk alternate with pairs of similar words:
+    copies of one topic that share its documents are not correlated. `words` are the
+    counts of some words, (n_words, K).
     """
     n_docs, n_topics = doc_topic.shape
     one, other = np.triu_indices(n_topics, 1)
@@ -87,9 +87,9 @@ def candidates(doc_topic: sp.csr_array, words: sp.csr_array) -> list[Pair]:
 
 
 def sparing(pairs: list[Pair], words: WordTopics) -> list[Pair]:
-    """Leave out pairs whose merge would end or change what is known.
+    """Leave out pairs whose merge would end or change a known topic.
 
-    The second of a pair joins the first: known topics come first.
+    The second of a pair is merged into the first: known topics come first.
     """
     is_known, is_fixed = words.is_known, words.is_fixed
     if not is_known.any():
@@ -99,7 +99,7 @@ def sparing(pairs: list[Pair], words: WordTopics) -> list[Pair]:
 
 
 def _scaled(products: Array) -> Array:
-    """Products of columns over their lengths; zero for empty columns."""
+    """Products of columns over their norms; zero for empty columns."""
     length = np.sqrt(np.maximum(np.diag(products), 0.0))
     scale = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
     return scale[:, None] * products * scale
@@ -108,7 +108,7 @@ def _scaled(products: Array) -> Array:
 def documents_gain(
     prior: Array, doc_topic: sp.csc_array, one: int, other: int
 ) -> float:
-    """Gain of all documents but for the loss of entropy, in nats."""
+    """Gain of the bound by merging two topics, of documents but for entropy, nats."""
     start, rows, tokens = doc_topic.indptr, doc_topic.indices, doc_topic.data
     first, second = (slice(start[k], start[k + 1]) for k in (one, other))
     _, shared, shared_too = np.intersect1d(
@@ -124,7 +124,7 @@ def documents_gain(
 
 
 def words_gain(words: WordTopics, eta: float, one: int, other: int) -> float:
-    """Gain of the words of two topics, in nats; visits their counts."""
+    """Gain of the bound by merging two topics, of their words, in nats."""
     total = words.total[[one, other]]
     alone = log_growth(words.shape[0] * eta, total).sum()
     together = log_growth(words.shape[0] * eta, total.sum())

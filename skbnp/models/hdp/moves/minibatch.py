@@ -1,11 +1,11 @@
-"""When topics are merged, pruned and split during online learning.
+"""Merges, ends and splits of topics of an HDP during online learning, by the bound.
 
 Algorithm 2 of Bryant and Sudderth (2012), except that
 
-- a minibatch alone does not decide about a merge: what documents gain is added up until
-  it is clear, and the words' part is that of the totals;
-- splits are tried on a fresh document step under the updated topics, and judged on
-  documents that they were not fitted to.
+- a minibatch alone does not decide about a merge: gains of documents are summed over
+  minibatches until the sum is clear, and the gain of words is that of the totals;
+- splits are tried on a new local step under the updated topics, and judged on documents
+  that they were not fitted to.
 """
 
 from dataclasses import replace
@@ -45,7 +45,7 @@ USED = 0.01
 
 
 def comparison(posterior: HDPPosterior) -> hdp_merge.MergeComparison | None:
-    """Return a hook that compares pairs in the next minibatch, if any."""
+    """A hook that compares the pairs on record in the next minibatch, or None."""
     columns, records = posterior.columns, posterior.move_records
     # An edit of a fitted model, or an interrupt in a move, may have ended some.
     records.pairs = {p: e for p, e in records.pairs.items() if columns.keys() >= set(p)}
@@ -61,7 +61,10 @@ def move(
     n_docs: float,
     local_step: DocumentLocalStep,
 ) -> None:
-    """Change topics after a minibatch of a corpus of `n_docs` documents."""
+    """Merge, end and split topics in place after a minibatch.
+
+    `n_docs` is the number of documents of the corpus.
+    """
     columns = posterior.columns
     used = results.stats.topic_words.total
     idle = posterior.ids[used < moves.prune_tokens].tolist()
@@ -75,7 +78,7 @@ def move(
 def merge(
     moves: SplitMerge, posterior: HDPPosterior, results: Collected, n_docs: float
 ) -> None:
-    """Merge what the documents so far show to be one topic, and choose new pairs."""
+    """Merge pairs with a clear gain in place, and choose new pairs to compare."""
     records, columns = posterior.move_records, posterior.columns
     words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
     sums, gains = np.zeros((len(records.pairs), 3)), dict[Pair, float]()
@@ -106,10 +109,10 @@ def merge(
 def _due(
     pairs: dict[Pair, Evidence], results: Collected, n_words: int
 ) -> list[tuple[Pair, Evidence]]:
-    """Pairs to look at now, the newest first: a few where many words are seen.
+    """Pairs to decide about now, the newest first: few, if many words have been seen.
 
-    A look reads two topics of all these. All of them together read no more than a
-    share of what the visit read.
+    Each decision reads two topics of `n_words`. All of them together read at most a
+    share of what the local step has read.
     """
     fresh = results.stats.topic_words
     read = len(fresh.words) * fresh.values.shape[1]
@@ -121,7 +124,7 @@ def _due(
 def _choose_pairs(
     posterior: HDPPosterior, results: Collected, columns: dict[int, int]
 ) -> None:
-    """Compare similar pairs that were not rejected lately."""
+    """Put similar pairs that are not on hold among those to compare, in place."""
     records, living = posterior.move_records, posterior.columns
     if len(records.pairs) > len(living) // 2 or posterior.n_steps % EVERY:
         return
@@ -143,7 +146,10 @@ def _choose_pairs(
 def prune(
     moves: SplitMerge, posterior: HDPPosterior, idle: list[int], n_docs: int
 ) -> None:
-    """End topics that have been idle for a while; `n_docs` in this minibatch."""
+    """End topics that have been idle for several minibatches, in place.
+
+    `n_docs` is the number of documents of this minibatch.
+    """
     records, living = posterior.move_records, posterior.columns
     before = records.idle
     records.idle = {}
@@ -174,9 +180,10 @@ def split(
     local_step: DocumentLocalStep,
     rng: np.random.Generator,
 ) -> None:
-    """Try to split topics drawn by their mass, and keep what raises the bound.
+    """Try to split topics drawn by their mass; make splits that raise the bound.
 
-    `doc_topic` are expected counts, columns as `columns` says.
+    Changes `posterior` in place. `doc_topic` are expected counts before this
+    minibatch's merges; `columns` are the columns of topic ids in these.
     """
     state, step = posterior.state, posterior.n_steps
     tried = _tried(moves, posterior, rng)
@@ -227,7 +234,7 @@ def split(
 def _tried(
     moves: SplitMerge, posterior: HDPPosterior, rng: np.random.Generator
 ) -> NDArray[np.intp]:
-    """Columns of topics to split: those not rejected lately, drawn by their mass."""
+    """Draw columns of topics to split by their mass, none that was rejected lately."""
     waits, step = posterior.move_records.waits, posterior.n_steps
     words = posterior.global_stats.topic_words
     mass = words.total.copy()

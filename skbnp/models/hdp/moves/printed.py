@@ -1,4 +1,4 @@
-"""Algorithm 2 of Bryant and Sudderth (2012), step by step as it is printed.
+"""Moves of the HDP by Algorithm 2 of Bryant and Sudderth (2012), as it is printed.
 
 A minibatch is visited once. Before its update all pairs of topics of positive
 covariance are compared, after it all topics are tried for a split, with the
@@ -43,14 +43,14 @@ class PrintedMoves(Moves):
     _weights: dict[int, float] = field(default_factory=dict)
 
     def block_hook(self, learner: Learner) -> type["_Kept"]:
-        """Collect statistics of blocks; pairs to compare depend on all of them."""
+        """Return a hook that keeps blocks: pairs to compare depend on all of them."""
         self._is_looking = True
         return _Kept
 
     def end_local_step(
         self, learner: Learner, round: Round, results: LocalResults
     ) -> LocalResults:
-        """Merge pairs of topics that the minibatch shows to be one (lines 9 to 13)."""
+        """Merge pairs of topics if the minibatch's bound rises (lines 9 to 13)."""
         if not self._is_looking:
             return results
         (result,), posterior = results, learner.posterior
@@ -61,7 +61,7 @@ class PrintedMoves(Moves):
         return [result]
 
     def end_round(self, learner: Learner, round: Round, results: LocalResults) -> None:
-        """Split topics in two (lines 15 to 20)."""
+        """Split topics if that raises the bound of the minibatch (lines 15 to 20)."""
         if self._is_looking:
             self._is_looking = False
             n_docs = round.scale * round.n_docs
@@ -70,7 +70,7 @@ class PrintedMoves(Moves):
     def _merge(
         self, posterior: HDPPosterior, result: Collected, scale: float
     ) -> Collected:
-        """Merge disjoint pairs that raise the bound, best first."""
+        """Merge disjoint pairs in place, best first; return the merged result."""
         pairs, state = covarying_pairs(result.doc_topic), posterior.state
         pairs = pairs[~posterior.global_stats.topic_words.is_known[pairs].any(axis=1)]
         comparison = hdp_merge.MergeComparison(pairs)
@@ -109,7 +109,7 @@ class PrintedMoves(Moves):
     def _split(
         self, posterior: HDPPosterior, result: Collected, n_docs: float, step: float
     ) -> None:
-        """Try all topics in turn, until enough splits have raised the bound."""
+        """Try to split each topic in turn, until enough splits raised the bound."""
         names, n_accepted = posterior.ids.tolist(), 0
         everyone = np.ones(len(result.n_tokens), dtype=bool)
         for column, name in enumerate(names):
@@ -146,17 +146,17 @@ class PrintedMoves(Moves):
 
 
 class _Kept:
-    """Looks at a block, and keeps it all."""
+    """Block hook that keeps the whole block with its responsibilities."""
 
     def __init__(self, block: BlockVisit):
         self.visit = block
 
 
 def covarying_pairs(doc_topic: sp.csr_array) -> NDArray[np.int32]:
-    """Pairs of topics whose counts in documents have a covariance above zero, (n, 2).
+    """Pairs of topics whose counts in documents have positive covariance, (n, 2).
 
-    And pairs of which one is used by no document: its counts are zero here because they
-    are too small to keep, so that their covariance is of either sign.
+    And pairs of which one is used by no document: its counts are too small to be
+    stored, so that the sign of the covariance is unknown.
     """
     n_docs, n_topics = doc_topic.shape
     mean = np.asarray(doc_topic.mean(axis=0)).ravel()
@@ -174,10 +174,10 @@ def words_gains(
     eta: float,
     pairs: NDArray[np.int32],
 ) -> Array:
-    """Gains of the words of pairs that merge, (n_pairs,), nats of the corpus.
+    """Gains of the words of pairs of topics that merge, (n_pairs,), nats of the corpus.
 
-    Differences of E[log p(words)] - KL(q(phi) || p(phi)), the words those of a
-    minibatch that stands for `scale` times as many, q(phi) that before its update.
+    Differences of E[log p(words)] - KL(q(phi) || p(phi)), with the words of a minibatch
+    times `scale`, and q(phi) that before its update.
     """
     seen = topics.seen.with_words(results.words)
     topic_counts, n_unseen = topics.rows(seen.words), seen.n_unseen
@@ -201,7 +201,7 @@ def words_gains(
 def _words_term(topic: Array, sums: Array, eta: float, n_unseen: int) -> float:
     """E[log p(words)] - KL(q || p) of one topic eta + T for other sums, nats.
 
-    As `words_term` of splits, with a faster log Gamma: pairs are many.
+    As `words_term` of splits, with a faster log Gamma function for many pairs.
     """
     lam, logs, digammas = eta + topic, np.empty_like(topic), np.empty_like(topic)
     log_gamma(lam, logs, digammas)

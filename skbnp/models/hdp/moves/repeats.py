@@ -1,8 +1,8 @@
-"""Burstiness learned from the documents that topics are learned from.
+"""Burstiness of an HDP, learned during a fit from the training documents themselves.
 
-Each token is predicted from all others of its document, whose own tokens are taken out
-of the topics; where held-out documents judge trials, they serve instead, see
-`held_out_trials`.
+Each token is predicted from all others of its document, whose own tokens are subtracted
+from the topics. If held-out documents judge trials, burstiness is learned from these
+instead, see `held_out_trials`.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,10 @@ SPACING = 3
 def suit_burstiness_to(
     corpus: Corpus, posterior: Posterior, executor: Executor
 ) -> None:
-    """Learn the burstiness of some documents of a corpus, which totals count once."""
+    """Learn the burstiness of some documents of a corpus; set it in place.
+
+    The totals contain each of the documents once.
+    """
     X = corpus.fetch(evenly(corpus.n_docs, N_DOCS))
     batch = Batch.from_counts(X, posterior.state.n_components)
     stop = LocalStop(MAX_ITER, TOL)
@@ -50,18 +53,18 @@ def suit_burstiness_to(
 
 @dataclass(eq=False)
 class LearnBurstiness(Moves):
-    """Ends of topics; burstiness, and after some passes topics that explain tables."""
+    """Moves that end unused topics and learn burstiness, then let topics explain tables."""
 
     moves: Moves  # those that end topics, or none
 
     def end_round(
         self, learner: Learner, round: Round, results: Sequence[Collected]
     ) -> None:
-        """Change components after a round."""
+        """End topics without tokens after a round."""
         self.moves.end_round(learner, round, results)
 
     def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
-        """Learn burstiness where it is due; whether the fit can converge."""
+        """Learn burstiness if it is due; return whether to test convergence."""
         has_stayed = self.moves.end_pass(learner, monitor)
         posterior, n_passes = learner.posterior, learner.n_passes
         if n_passes == 1 or n_passes % SPACING == 0:

@@ -1,4 +1,4 @@
-"""What an expert may set of the moves of a topic model."""
+"""Settings of the moves of an HDP that users may choose."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -23,7 +23,7 @@ CHOICES = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SplitMerge:
-    """What an expert may set of the moves of a topic model.
+    """Settings of the moves and trials that choose the number of topics of an HDP.
 
     `SplitMerge.paper()` are those of Bryant and Sudderth (2012).
 
@@ -163,7 +163,7 @@ class SplitMerge:
 
 
 def end_unused(moves: SplitMerge, posterior: Posterior) -> list[int]:
-    """End topics that hold hardly a token of the corpus; return their columns."""
+    """End topics with hardly a token of the corpus, in place; return their columns."""
     words = posterior.global_stats.topic_words
     mass = words.tokens
     is_ending = (mass < moves.prune_tokens) & ~words.is_known

@@ -41,7 +41,7 @@ SMALLEST_SHARE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The tokens of one topic in some documents."""
+    """Counts and responsibilities of one topic in some documents."""
 
     words: NDArray[np.intp]  # (n,) columns of the corpus
     rows: NDArray[np.intp]  # (n,) documents
@@ -49,7 +49,7 @@ class Parts:
 
     @classmethod
     def joined(cls, parts: Sequence["Parts"], names: NDArray[np.intp]) -> "Parts":
-        """Put the parts of several blocks together; `names` are the rows' names."""
+        """Concatenate the parts of several blocks; `names` are row numbers."""
         return cls(
             np.concatenate([part.words for part in parts]),
             names[np.concatenate([part.rows for part in parts])],
@@ -59,12 +59,12 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Looks at a block and takes out the tokens of some topics."""
+    """Block hook that copies the responsibilities of some topics."""
 
     columns: list[int]
 
     def __call__(self, block_visit: BlockVisit) -> list[Parts]:
-        """Parts of each topic."""
+        """Return the parts of each topic in a block."""
         block, row, doc_weights = (
             block_visit.block,
             block_visit.row,
@@ -88,7 +88,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The topic to split, in some documents of a visit."""
+    """The topic to split, in some documents of a local step."""
 
     prior: float  # x_k = alpha beta_k
     topic: Array  # (n_words,) S_k of the words that have been seen
@@ -110,7 +110,7 @@ class Parent:
         n_docs: float,
         n_unseen: int = 0,
     ) -> "Parent":
-        """The topic in the chosen documents, for a corpus of `n_docs`."""
+        """Return the topic in the `chosen` documents, of a corpus of `n_docs`."""
         here = chosen[parts.rows]
         tokens = np.bincount(parts.rows[here], parts.mass[here], len(chosen))
         n_chosen = max(int(chosen.sum()), 1)
@@ -129,18 +129,18 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """Two topics in place of one."""
+    """Two topics that replace one."""
 
     topics: Array  # (2, n_words) S', S''
     shares: Array  # (2,) of the parent's weight
 
 
 def start(parent: Parent, kind: str, rng: np.random.Generator) -> Children | None:
-    """Break the symmetry between the children.
+    """Initialise the children so that they differ; None if no data can tell them apart.
 
     "doc": half of the topic against its part of a random document; "word": against the
     words that occur with a random word more often than the topic expects; "mixed": one
-    of these at random. None if there is nothing to tell apart.
+    of these at random.
     """
     if not parent.mass.sum() > 0.0:
         return None
@@ -154,11 +154,11 @@ def start(parent: Parent, kind: str, rng: np.random.Generator) -> Children | Non
 
 
 def printed_start(parent: Parent, share: float, step: float) -> Children | None:
-    """Start as section 3.1 of the paper does: what the last step kept, and its gain.
+    """Initialise the children as section 3.1 of the paper: as before and after a step.
 
-    S' = (1 - rho) S, with a `share` of the weight, and S'' = rho S^, the documents
-    being those of the step. They differ by noise alone where learning has converged.
-    None if the documents have nothing of the topic.
+    S' = (1 - rho) S, with a `share` of the weight, and S'' = rho S^, with the documents
+    of the step. They differ by noise alone if learning has converged. None if the
+    documents have no tokens of the topic.
     """
     if not parent.mass.sum() > 0.0:
         return None
@@ -173,14 +173,14 @@ def _sums(parent: Parent, mass: Array) -> Array:
 
 
 def _of_document(parent: Parent, rng: np.random.Generator) -> Array:
-    """The topic's part of a document, drawn by the size of that part."""
+    """The topic's part of one document, drawn by the size of that part."""
     share = parent.tokens / parent.tokens.sum()
     here = parent.rows == rng.choice(len(share), p=share)
     return _sums(parent, parent.mass * here)
 
 
 def _of_word(parent: Parent, rng: np.random.Generator) -> Array:
-    """The words whose rate in documents goes with that of a word, drawn by its mass."""
+    """Words that occur in the same documents as one word, drawn by its mass."""
     sums = _sums(parent, parent.mass)
     word = rng.choice(len(sums), p=sums / sums.sum())
     tokens = parent.tokens
@@ -195,13 +195,16 @@ def _of_word(parent: Parent, rng: np.random.Generator) -> Array:
 def propose(
     parent: Parent, eta: float, kind: str, rng: np.random.Generator
 ) -> Children | None:
-    """Two children fitted to some documents, if the topic can be split."""
+    """Return two children fitted to some documents, or None if there is no start."""
     children = start(parent, kind, rng)
     return None if children is None else fit_children(parent, children, eta)
 
 
 def fit_children(parent: Parent, children: Children, eta: float) -> Children:
-    """Restricted iteration: ascend the bound with r' + r'' = r held fixed."""
+    """Fit the children to the parent's documents by restricted coordinate ascent.
+
+    The responsibilities of the parent are fixed: r' + r'' = r.
+    """
     for _ in range(N_OUTER):
         share, _, shares = _assign(parent, children, eta, _shares_of_tables)
         sums = [parent.scale * _sums(parent, parent.mass * part) for part in share]
@@ -215,11 +218,12 @@ def _assign(
     eta: float,
     suit: Callable[[Array, Array], Array] | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Shares of each count (2, nnz), tokens (2, n_docs), shares of the weight (2,).
+    """Divide the parent's responsibilities between two children.
 
-    These stay, but for `suit`, which makes them of prior and tokens of the children.
-    Each child's tokens are a sum of their own: as a difference they would lose the
-    digits that decide about an empty child.
+    Returns shares of each count, (2, nnz), expected tokens, (2, n_docs), and shares of
+    the topic weight, (2,). The last are fixed unless `suit` computes them from prior
+    and tokens of the children. Tokens of each child are summed separately: a difference
+    would lose the digits that decide about an empty child.
     """
     log_phi = _log_phi(children.topics, parent, eta)
     shares, n_docs = children.shares, len(parent.tokens)
@@ -238,7 +242,7 @@ def _assign(
 
 
 def _shares_of_tables(x: Array, tokens: Array) -> Array:
-    """Shares of the weight by the tables that are expected of each child."""
+    """Shares of the topic weight by the expected tables of each child, (2,)."""
     tables = (x[:, None] * (psi(x[:, None] + tokens) - psi(x)[:, None])).sum(1)
     first = tables[0] / tables.sum() if tables.sum() > 0.0 else 0.5
     first = float(np.clip(first, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
@@ -250,9 +254,9 @@ def gain(
 ) -> tuple[float, float]:
     """Exact difference of the bound on the parent's documents, and its standard error.
 
-    The documents' assignments to the children are re-fitted, the children's topics are
-    not. In nats of the corpus; minus infinity if a child holds fewer than `min_tokens`
-    of its tokens. The error is that of drawing the documents from the corpus.
+    The assignments of documents to the children are fitted again, the children's topics
+    are not. In nats of the corpus; minus infinity if a child has fewer than
+    `min_tokens` tokens. The error is that of drawing the documents from the corpus.
     """
     share, tokens, _ = _assign(parent, children, eta)
     in_use = parent.scale * (share * parent.mass).sum(axis=1)
@@ -291,7 +295,7 @@ def words_term(eta: float, topics: Array, sums: Array, n_unseen: int = 0) -> Arr
     """E[log p(words)] - KL(q(phi) || p(phi)) of topics eta + S for other sums, nats.
 
     logB(lambda) - logB(eta) + sum_w (eta + S_w - lambda_w) E[log phi_w]. Words that are
-    not seen have lambda_w = eta: they count in totals alone.
+    not seen have lambda_w = eta: only the sums of topics contain them.
     """
     n_words, lam = topics.shape[1], eta + topics
     total = lam.sum(axis=1) + n_unseen * eta

@@ -1,4 +1,4 @@
-"""When topics of an HDP end, merge or split between visits."""
+"""Moves of an HDP between updates: when topics end, merge or split."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ WAIT = 8
 
 @dataclass(eq=False)
 class EndUnused(Moves):
-    """Topics without documents end; trials choose the number of the others.
+    """Moves that only end topics without tokens; trials choose the number of others.
 
     Online after each round, with a cache after each pass. Online, topics that have
     taken the words of a known topic join it after each pass.
@@ -44,12 +44,12 @@ class EndUnused(Moves):
     def end_round(
         self, learner: Learner, round: Round, results: Sequence[Collected]
     ) -> None:
-        """End topics by running averages."""
+        """End topics with hardly a token, by running averages."""
         if not learner.cache.holds_corpus and learner.has_seen_enough:
             end_unused(self.moves, learner.posterior)
 
     def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
-        """End topics by the sums of the corpus, or let them join known ones."""
+        """End topics with hardly a token, by sums of the corpus, or join known ones."""
         cache = learner.cache
         if not cache.holds_corpus:
             join_known(learner.posterior)
@@ -63,13 +63,13 @@ class EndUnused(Moves):
 
 @dataclass(eq=False)
 class MinibatchMoves(Moves):
-    """Moves that minibatches judge by the bound, after the warm-up."""
+    """Merges, ends and splits of online learning, by the bound of minibatches."""
 
     moves: SplitMerge
     _has_looked: bool = False
 
     def block_hook(self, learner: Learner) -> hdp_merge.MergeComparison | None:
-        """Compare pairs of topics, once totals are clear."""
+        """Compare pairs of topics, once few totals are those of the start."""
         posterior = learner.posterior
         self._has_looked = posterior.init_fraction < MOST_INIT
         return minibatch.comparison(posterior) if self._has_looked else None
@@ -88,7 +88,7 @@ class MinibatchMoves(Moves):
 
 @dataclass(eq=False)
 class ExactMoves(Moves):
-    """Merges and ends of topics that the exact bound of a corpus judges."""
+    """Moves of batch and memoized learning: merge and end topics by the exact bound."""
 
     moves: SplitMerge
     pairs: list[tuple[int, int]] = field(default_factory=list)  # ids, of this pass
@@ -104,7 +104,7 @@ class ExactMoves(Moves):
             prune(learner, light)
 
     def block_hook(self, learner: ExactLearner) -> hdp_merge.MergeComparison | None:
-        """Compare pairs of topics."""
+        """Return a hook that compares the chosen pairs of topics, or None."""
         if not self.pairs:
             return None
         columns = learner.posterior.columns
@@ -124,7 +124,7 @@ class ExactMoves(Moves):
         return True
 
     def _choose_pairs(self, learner: ExactLearner) -> None:
-        """Pairs of topics to compare in the next pass."""
+        """Choose pairs of similar topics, not on hold, to compare in the next pass."""
         posterior = learner.posterior
         counts = sp.csr_array(doc_topic(learner.cache.memos))
         words = sp.csr_array(posterior.global_stats.topic_words.seen_counts())
@@ -138,7 +138,7 @@ class ExactMoves(Moves):
         self.pairs = [pair for pair in named if pair not in self.pairs_on_hold]
 
     def _merge(self, learner: ExactLearner) -> int:
-        """Merge the pairs whose exact gain is positive, best first, disjoint."""
+        """Merge disjoint pairs of positive exact gain, best first; return how many."""
         if not self.pairs:
             return 0
         posterior, cache = learner.posterior, learner.cache
@@ -162,10 +162,10 @@ class ExactMoves(Moves):
 
 
 def join_known(posterior: HDPPosterior) -> int:
-    """Merge topics into known ones whose words they have taken; return their number.
+    """Merge topics in place into known ones whose words they have taken.
 
-    The prior of the known topic goes to the topic into which documents have put its
-    words, see `KnownWordTopics.merge_candidates`.
+    Return how many. The prior of the known topic goes to the topic to which documents
+    have assigned its words, see `KnownWordTopics.merge_candidates`.
     """
     words = posterior.global_stats.topic_words
     if not isinstance(words, KnownWordTopics):
@@ -179,7 +179,7 @@ def join_known(posterior: HDPPosterior) -> int:
 
 
 def prune(learner: ExactLearner, ending: NDArray[np.bool_]) -> int:
-    """End topics that are not known; at least one is left."""
+    """Remove topics that are not known, in place, all but one; return how many."""
     posterior, cache = learner.posterior, learner.cache
     words = posterior.global_stats.topic_words
     ending = sparing(ending & ~words.is_known, words.tokens)
