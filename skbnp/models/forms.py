@@ -1,9 +1,9 @@
-"""The classes that files of estimators and checkpoints can hold: these, and no others.
+"""Registry of all classes that files of estimators and checkpoints can contain.
 
-A tag says what is saved, whatever module its class is in, and lists the names of its
-fields in files, in the order of the attributes of the class. Renaming a class or an
-attribute changes nothing here. If fields are added, removed or get another meaning, the
-version of the tag goes up.
+A tag names what is saved, whatever module its class is in, and lists the names of its
+fields in files, in the order of the attributes of the class. So classes and attributes
+may be renamed freely. If fields are added, removed or change their meaning, the version
+of the tag is raised.
 """
 
 from functools import partial
@@ -93,7 +93,7 @@ Ints, Longs = NDArray[np.intp], NDArray[np.int64]
 def _csr(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
 ) -> sp.csr_array:
-    """Return a sparse array of just these; SciPy makes integers as short as it can."""
+    """Return a sparse array of just these arrays; SciPy would narrow their integers."""
     made = sp.csr_array((data, indices, indptr), shape)
     made.data, made.indices, made.indptr = data, indices, indptr
     if indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all():
@@ -104,12 +104,14 @@ def _csr(
 def _tree_corpus(
     X: sp.csr_array, size: int | None, scale: float, memos: list[DocPaths]
 ) -> TreeCorpus:
+    """Restore a saved corpus of a topic tree, with the paths of its documents."""
     corpus = TreeCorpus(X, size, scale)
     corpus.memos = memos
     return corpus
 
 
 def _generator(**state: Any) -> np.random.RandomState:
+    """Restore a saved random generator of NumPy."""
     generator = np.random.RandomState()
     generator.set_state(state)
     return generator

@@ -1,4 +1,4 @@
-"""Trials of numbers of topics of an HDP on the sample of a stream, over several calls."""
+"""Trials of numbers of topics of an HDP on the sample of a stream, over many calls."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A chain of the Chinese restaurant franchise: what one sweep consists of."""
+"""Gibbs chain of the HDP by the Chinese restaurant franchise: steps of a sweep."""
 
 from dataclasses import dataclass, replace
 
@@ -49,7 +49,7 @@ TOKENS_PER_PIECE = 1 << 17
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FranchiseStart(ChainStart):
-    """Where a chain starts, and what has been before."""
+    """Seating or topics that a chain starts from, with the lineage until then."""
 
     concentrations: Concentrations
     tables: TableAssignments | None = None  # None: tokens are seated one by one
@@ -58,7 +58,7 @@ class FranchiseStart(ChainStart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FranchiseState(ChainState):
-    """A chain between two sweeps; components are dishes."""
+    """State of a chain between two sweeps; its components are dishes."""
 
     tables: TableAssignments
     concentrations: Concentrations
@@ -67,7 +67,7 @@ class FranchiseState(ChainState):
 
 
 class FranchiseChain(GibbsChain[FranchiseState]):
-    """Gibbs sweeps, split-merge proposals and hyperparameters, of one chain.
+    """One Gibbs chain of the franchise: sweeps, split-merge proposals, hyperparameters.
 
     Parameters
     ----------
@@ -110,6 +110,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         before_is_prior: bool = False,
         repeats_from: int | None = None,
     ):
+        """Restore a saved state, or seat the tokens of a start, and name the dishes."""
         self.priors, self.seed_entropy = priors, seed_entropy
         self.n_proposals, self.proposal_sweeps = n_proposals, proposal_sweeps
         self.n_scans = n_scans
@@ -160,7 +161,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         )
 
     def _seat(self, rng: np.random.Generator) -> None:
-        """Seat all tokens by those before them."""
+        """Seat all tokens in order, each given those before it."""
         for begin, stop in self.pieces:
             self._advance(begin, stop, 0, rng)
         self.seating.tidy()
@@ -168,6 +169,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
     def _advance(
         self, begin: int, stop: int, meal_part: int, rng: np.random.Generator
     ) -> None:
+        """Resample the seats of tokens of documents; add places for dishes if full."""
         seating = self.seating
         while begin < stop:
             work = seating.workspace
@@ -178,17 +180,19 @@ class FranchiseChain(GibbsChain[FranchiseState]):
     # -- one sweep --------------------------------------------------------------------
 
     def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
+        """Resample the seats of one piece of the documents; begin repeats if due."""
         if begin == 0 and self._begins_repeats():
             self.seating.begin_repeats(*START)
         self._advance(begin, stop, self.seating.meal_part, rng)
 
     def _begins_repeats(self) -> bool:
+        """Whether documents begin to repeat words with this sweep."""
         n_before = self.state.step - self.state.begin
         is_time = self.repeats_from is not None and n_before >= self.repeats_from
         return is_time and not self.state.concentrations.has_repeats
 
     def _end(self, rng: np.random.Generator) -> tuple[FranchiseState, list[Lineage]]:
-        """Name the dishes, propose moves, draw hyperparameters."""
+        """End a sweep: name dishes, split and merge them, draw hyperparameters."""
         state, seating = self.state, self.seating
         step = state.step + 1
         ids, next_id, log = rename(state.ids, self._names(), state.next_id, step)
@@ -224,7 +228,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         return ended, log
 
     def _names(self) -> NDArray[np.intp]:
-        """Names of the dishes after a sweep, in their new places; -1 for new ones."""
+        """Ids of the dishes after a sweep, in their new order; -1 for new ones."""
         ids, (places, is_new) = self.state.ids, self.seating.tidy()
         names = np.full(int(places.max(initial=-1)) + 1, -1, dtype=np.intp)
         n_known = min(len(ids), len(names))
@@ -242,7 +246,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
     # -- what it tells ----------------------------------------------------------------
 
     def trace(self) -> dict[str, object]:
-        """Return the history's columns of the last complete sweep."""
+        """Return the entries of the last complete sweep in the history."""
         state = self.state
         return {
             **super().trace(),
@@ -257,12 +261,12 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         }
 
     def sample(self, run: RunTasks = run_in_turn) -> FranchiseSample:
-        """Copy what prediction needs of the present state."""
+        """Copy what prediction reads of the present state."""
         return FranchiseSample.of(self.seating, self.state)
 
 
 def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
-    """Refuse tables that are no seating of these tokens: a file may be damaged."""
+    """Raise ValueError if saved tables are not a seating of these tokens."""
     tables, n_docs = state.tables, len(tokens.begin) - 1
     n_all = len(tables.size)
     is_sound = (
@@ -298,7 +302,7 @@ def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
 
 
 def _word_sizes(state: FranchiseState) -> NDArray | None:
-    """Tokens at the table of a word that each has opened: one, where none repeats."""
+    """Tokens at each table of a word; 1 each, if documents repeat no words."""
     if state.concentrations.has_repeats:
         return state.tables.word_size
     return np.ones(len(state.tables.table), dtype=np.uint8)

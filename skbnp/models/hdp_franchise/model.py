@@ -1,10 +1,9 @@
-"""The HDP by the Chinese restaurant franchise: a seating and what follows from it.
+"""Seating of the Chinese restaurant franchise: the state of a Gibbs sampler of the HDP.
 
 Tokens of a document sit at tables, alpha weighs a new one; each table serves a dish (a
 topic) that all documents share, gamma weighs a new one. Topics and weights are
-integrated out, so that seating and concentrations are the whole state. Where documents
-repeat words for reasons of their own (`repeats`), only the tokens that open a table of
-a word are seated.
+integrated out, so that seating and concentrations are the whole state. If documents
+repeat words (`repeats`), only the tokens that open a table of a word are seated.
 """
 
 from dataclasses import dataclass, replace
@@ -42,7 +41,7 @@ MOST_NATS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class TableAssignments:
-    """Who sits where and eats what: a seating without what follows from it."""
+    """Tables of tokens and dishes of tables: a seating without its counts."""
 
     table: NDArray  # (n_tokens,) number of its table in the document; 0 of a repeat
     n_tables: Ints  # (n_docs,)
@@ -55,9 +54,10 @@ class TableAssignments:
     def one_per_dish(
         cls, tokens: Tokens, dish: NDArray
     ) -> "tuple[TableAssignments, NDArray[np.intp]]":
-        """Put the tokens of a document that eat the same at one table.
+        """Put all tokens of a document that have the same dish at one table.
 
-        Returns also which dishes there are; they get numbers without gaps.
+        Returns also the dishes that occur; in the tables they are numbered without
+        gaps.
         """
         served = np.flatnonzero(np.bincount(dish))
         numbers = np.zeros(len(served) and served[-1] + 1, dtype=np.int32)
@@ -73,13 +73,13 @@ class TableAssignments:
 
 
 def _smallest_type(counts: NDArray) -> np.dtype:
-    """For numbers up to the largest of some counts."""
+    """Smallest integer type for the largest of some counts."""
     return np.min_scalar_type(int(counts.max(initial=0)))
 
 
 @dataclass(frozen=True, slots=True)
 class Concentrations:
-    """Hyperparameters in force."""
+    """Hyperparameters of a seating."""
 
     corpus: float  # gamma
     doc: float  # alpha
@@ -89,13 +89,13 @@ class Concentrations:
 
     @property
     def has_repeats(self) -> bool:
-        """Whether documents repeat words for reasons of their own."""
+        """Whether documents repeat words by tables of words."""
         return bool(np.isfinite(self.word_concentration))
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Counts that are there before any token of a seating, dish by dish."""
+    """Counts of dishes by documents or a prior before any token of a seating."""
 
     counts: sp.csr_array  # (n_dishes, n_words)
     tables: Ints  # (n_dishes,)
@@ -103,7 +103,7 @@ class Places:
 
 
 class Seating:
-    """Tokens at tables, tables at dishes, and all counts of them.
+    """Tables of tokens and dishes of tables, with all counts of these.
 
     The kernels change the arrays. Between sweeps `tidy` puts them into an order that
     depends on the seating alone, so that a chain goes on alike from a copy of
@@ -126,6 +126,7 @@ class Seating:
         tables: TableAssignments | None = None,
         before: Places | None = None,
     ):
+        """Allocate the arrays that kernels read and write, and count the tables."""
         n_docs, n_tokens = len(tokens.begin) - 1, len(tokens)
         self.tokens, self.before = tokens, before
         self.words, self.begin = tokens.words, tokens.begin
@@ -153,7 +154,7 @@ class Seating:
 
     @property
     def concentrations(self) -> Concentrations:
-        """Hyperparameters in force; rates follow with the next `tidy`."""
+        """Hyperparameters; rates of dishes follow at the next `tidy`."""
         return Concentrations(
             self.corpus_concentration,
             self.doc_concentration,
@@ -176,9 +177,10 @@ class Seating:
 
     @property
     def meal_part(self) -> int:
-        """Tokens of a table that propose its dish, so that products do not overflow.
+        """Number of tokens of a table that propose its dish, limited against overflow.
 
-        By eta and the number of tokens: the seating must not choose how it is moved.
+        It depends on eta and the number of tokens alone, as a proposal must not depend
+        on the seating.
         """
         most = len(self.words) + self._global_stats_before.sum() + 1.0
         nats = np.log1p(most / self.topic_word_prior) + np.log(most)
@@ -187,7 +189,7 @@ class Seating:
     # -- going back and forth ---------------------------------------------------------
 
     def tables(self) -> TableAssignments:
-        """Return a copy of the seating alone."""
+        """Return a copy of the tables of tokens and the dishes of tables."""
         at, table, word_size = self.live(), self.table, self.word_size
         if word_size is not None:
             table = np.maximum(table, 0)
@@ -201,11 +203,11 @@ class Seating:
         )
 
     def live(self) -> NDArray[np.intp]:
-        """Return the entries of `size` and `dish` that are tables."""
+        """Return the entries of `size` and `dish` that are tables in use."""
         return _filled(self.begin, self.n_tables)
 
     def restore(self, tables: TableAssignments | None) -> None:
-        """Seat tokens as some tables say, and count."""
+        """Seat tokens at given tables, in place, and count."""
         if tables is not None:
             self.table[:], self.n_tables[:] = tables.table, tables.n_tables
             at = self.live()
@@ -216,7 +218,7 @@ class Seating:
         self.count()
 
     def count(self) -> None:
-        """Count anew what follows from tables and their dishes."""
+        """Recompute all counts from tables and their dishes, in place."""
         live, before = self.dish[self.live()], self.before
         n_before = 0 if before is None else len(before.tables)
         n_dishes = max(n_before, int(live.max(initial=-1)) + 1)
@@ -237,11 +239,11 @@ class Seating:
         tidy(self, self.workspace, np.arange(n_dishes, dtype=np.int32))
 
     def _entries(self) -> NDArray[np.intp]:
-        """Return the entries in use, word by word."""
+        """Return the entries of counts in use, word by word."""
         return _filled(self.room, self.n_entries)
 
     def _place(self, tables: Ints, tokens: Ints) -> None:
-        """Give each dish its place, and room to more."""
+        """Allocate the arrays over dishes, with room for more dishes."""
         n, n_places = len(tables), len(tables) + self.longest + SPARE_PLACES
         self.n_served, self.n_free = n, 0
         self.dish_tables = np.zeros(n_places, dtype=np.int32)
@@ -256,11 +258,11 @@ class Seating:
         self.workspace = Workspace(n_places, self.longest)
 
     def set_rates(self) -> None:
-        """Take note of a new topic prior."""
+        """Recompute the rates of dishes in place, for a new topic prior."""
         rate(self, self.workspace)
 
     def make_places(self) -> None:
-        """Make places for the dishes of any document, and more."""
+        """Enlarge the arrays over dishes for the new dishes of any document."""
         n_more = self.longest + SPARE_PLACES + len(self.dish_tables) // 4
         for name in ("dish_tables", "dish_tokens", "is_new", "free_places"):
             old = getattr(self, name)
@@ -271,9 +273,9 @@ class Seating:
         self.workspace = Workspace(len(self.dish_tables), self.longest)
 
     def tidy(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Close the gaps that dishes have left.
+        """Renumber the dishes in use without gaps, in place.
 
-        Returns the former places of the dishes, and which dishes are new.
+        Returns the former numbers of the dishes, and which dishes are new.
         """
         places = np.flatnonzero(self.dish_tables[: self.n_served] > 0)
         is_new = self.is_new[places].astype(bool)
@@ -298,12 +300,12 @@ class Seating:
 
     @property
     def n_dishes(self) -> int:
-        """Dishes with a table."""
+        """Number of dishes with a table."""
         return self.n_served - self.n_free
 
     @property
     def n_seated(self) -> NDArray[np.int64]:
-        """Tokens of each document that are seated, (n_docs,)."""
+        """Seated tokens of each document, (n_docs,)."""
         if self.word_size is None:
             return np.diff(self.begin)
         seated = np.concatenate(
@@ -312,7 +314,7 @@ class Seating:
         return np.diff(seated[np.concatenate([[0], np.cumsum(self.n_tables)])])
 
     def begin_repeats(self, discount: float, concentration: float) -> None:
-        """Let documents repeat words from now on; up to now each token is seated."""
+        """Let documents repeat words from now on; so far each token is seated."""
         self.concentrations = replace(
             self.concentrations,
             word_discount=discount,
@@ -320,7 +322,7 @@ class Seating:
         )
 
     def repeats(self) -> Repeats | None:
-        """Count the tables of words; None if documents repeat none."""
+        """Count the tables of words; None if documents repeat no words."""
         if self.word_size is None:
             return None
         return Repeats.of(self.word_size, self.n_seated, np.diff(self.begin))
@@ -336,11 +338,10 @@ class Seating:
         return stored.tocsr()
 
     def log_joint(self) -> float:
-        """Log p(seating) + log p(words | seating), of the documents that are here.
+        """Log p(seating) + log p(words | seating) of present documents, in nats.
 
-        The seating is that of tokens at tables of words, too.
-
-        As unordered partitions, in nats. Tables from before count as given.
+        The seating includes tables of words. Partitions are unordered; tables from
+        before are given.
         """
         joint = self._log_joint_of_all()
         if self.before is not None:
@@ -348,6 +349,7 @@ class Seating:
         return joint
 
     def _log_joint_of_all(self) -> float:
+        """Log joint of the present documents and those before, in nats."""
         n_dishes = self.dish_tables > 0
         total = log_prior_of_tables(
             self.size[self.live()], self.n_seated, self.doc_concentration
@@ -363,6 +365,7 @@ class Seating:
         return total + self.log_evidence(self.topic_word_prior)
 
     def _log_joint_before(self) -> float:
+        """Log joint of the tables and words from before, in nats."""
         assert self.before is not None
         joint = log_prior_of_dishes(self.before.tables, self.corpus_concentration)
         if not self.before.is_prior:
@@ -372,7 +375,7 @@ class Seating:
     def log_evidence(
         self, eta: float, counted: tuple[NDArray, NDArray] | None = None
     ) -> float:
-        """Log p(words | seating) for a topic prior, topics integrated out."""
+        """Log p(words | seating) under a topic prior, topics integrated out, nats."""
         global_stats = self.dish_tokens[self.dish_tables > 0].astype(np.float64)
         evidence = _log_evidence(
             eta, self.tokens.n_words, counted or self.count_of_counts(), global_stats
@@ -382,13 +385,13 @@ class Seating:
         return evidence
 
     def _log_evidence_before(self, eta: float) -> float:
-        """Log p of the words that were there before."""
+        """Log probability of the words from before, given their dishes, in nats."""
         return _log_evidence(
             eta, self.tokens.n_words, self._counted_before, self._global_stats_before
         )
 
     def count_of_counts(self) -> tuple[Array, NDArray]:
-        """Counts n_kw that occur, and how often."""
+        """Values of counts n_kw that occur, and their frequencies."""
         times = np.zeros(COMMON_COUNTS, dtype=np.int32)
         # An entry is large before, or half of it at least is of tokens here.
         n_large = 2 * len(self.words) // COMMON_COUNTS + 1
@@ -403,7 +406,7 @@ class Seating:
 
 
 def _filled(limits: NDArray, n: NDArray) -> NDArray[np.intp]:
-    """Entries in use where room i, of which n[i] are, begins at limits[i]."""
+    """Entries in use, if room i begins at limits[i] and has n[i] of them."""
     shift = np.repeat(limits[:-1] - (np.cumsum(n) - n), n)
     return np.arange(len(shift)) + shift
 
@@ -411,14 +414,14 @@ def _filled(limits: NDArray, n: NDArray) -> NDArray[np.intp]:
 def _log_evidence(
     eta: float, n_words: int, counted: tuple[NDArray, NDArray], global_stats: NDArray
 ) -> float:
-    """Log p(words | topics of tokens), from counts n_kw, how often each occurs, n_k."""
+    """Log p(words | dishes of tokens), from counts n_kw, their frequencies, and n_k."""
     counts, times = counted
     words = (times * log_rising(eta, counts)).sum()
     return float(words - log_rising(n_words * eta, global_stats).sum())
 
 
 def log_prior_of_tables(size: Ints, lengths: NDArray, alpha: float) -> float:
-    """Log p(tables of documents), given how many tokens each document has."""
+    """Log p(tables of documents), given the number of tokens of each document."""
     docs = log_rising(alpha, lengths[lengths > 0]).sum()
     return float(len(size) * np.log(alpha) + gammaln(size).sum() - docs)
 

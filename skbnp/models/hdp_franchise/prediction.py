@@ -1,4 +1,4 @@
-"""Prediction by samples of a seating, each with the repeats that it has learned."""
+"""Prediction by samples of the franchise, each with the burstiness it has learned."""
 
 import scipy.sparse as sp
 
@@ -11,21 +11,21 @@ __all__ = ["FranchisePredictor"]
 
 
 class FranchisePredictor(MixturePredictor):
-    """Documents mix topics, and repeat their words as far as a sample says."""
+    """Predictor by samples of the franchise: documents mix topics and repeat words."""
 
     def infer_counts(
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> sp.csr_array:
         """Infer the expected tokens of topics in documents, (n_docs, K).
 
-        First uses, where documents of the sample repeat words.
+        If documents of the sample repeat words, first uses instead of tokens.
         """
         return self.infer_uses(sample, X, executor)[0]
 
     def infer_uses(
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> tuple[sp.csr_array, Array]:
-        """Infer the same, and the tokens or first uses of each stored count, (nnz,)."""
+        """Infer tokens of topics, and tokens or first uses of words, (nnz,)."""
         burstiness = self._own(sample, X)
         if burstiness is None:
             return super().infer_counts(sample, X, executor), X.data
@@ -35,10 +35,11 @@ class FranchisePredictor(MixturePredictor):
     def _burstiness(
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> Burstiness | None:
-        """Return that of the sample; learned where topics explain every token."""
+        """Return the burstiness of the sample, or learn it if the sample has none."""
         return self._own(sample, X) or super()._burstiness(sample, X, executor)
 
     def _own(self, sample: Sample, X: sp.csr_array) -> Burstiness | None:
+        """Return the burstiness of the sample itself, or None."""
         assert isinstance(sample, FranchiseSample)
         if not self.repeats or not sample.has_repeats or X.nnz == 0:
             return None

@@ -1,4 +1,4 @@
-"""Hyperparameters of the franchise, drawn given a seating."""
+"""Hyperparameters of the Chinese restaurant franchise, drawn given a seating."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ __all__ = ["Priors"]
 
 @dataclass(frozen=True, slots=True)
 class Priors:
-    """What is learned of the hyperparameters, under Gamma(shape, rate) priors."""
+    """Gamma(shape, rate) priors of the hyperparameters that are learned."""
 
     learn_concentrations: bool
     learn_topic_prior: bool
@@ -28,7 +28,7 @@ class Priors:
     word: GammaPrior = VAGUE  # of what documents repeat, which is always learned
 
     def resample(self, seating: Seating, rng: np.random.Generator) -> None:
-        """Draw what is learned given a tidy seating."""
+        """Draw the hyperparameters that are learned, in place, given the seating."""
         if self.learn_concentrations:
             self._resample_corpus(seating, rng)
             self._resample_doc(seating, rng)
@@ -40,7 +40,7 @@ class Priors:
             self._resample_repeats(seating, repeats, rng)
 
     def log_density(self, seating: Seating) -> float:
-        """Log density of what is learned."""
+        """Log prior density of the hyperparameters that are learned."""
         total = 0.0
         if self.learn_concentrations:
             total += log_gamma_density(seating.corpus_concentration, self.corpus)
@@ -83,6 +83,7 @@ class Priors:
     def _resample_repeats(
         self, seating: Seating, repeats: Repeats, rng: np.random.Generator
     ) -> None:
+        """Draw discount and concentration of repeats, in place."""
         now = seating.word_discount, seating.word_concentration
         drawn = repeats.draw(*now, self.word, rng)
         seating.word_discount, seating.word_concentration = drawn

@@ -1,4 +1,4 @@
-"""Words that a document repeats for reasons of its own, of a seating.
+"""Repeated words of a seating: a Pitman-Yor process of words in each document.
 
 With the mixture H_j = sum_k pi_jk phi_k of the topics of document j,
 
@@ -54,7 +54,7 @@ Counted = tuple[NDArray[np.float64], NDArray[np.intp]]
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """What the tables of words say of discount and concentration."""
+    """Statistics of the tables of words, for their discount and concentration."""
 
     sizes: Counted  # of tables of two tokens and more
     n_tables: Counted  # of each document
@@ -101,7 +101,7 @@ class Repeats:
         return d, c
 
     def _log_openings(self, discount: float, concentration: float) -> float:
-        """Log (c | d)_T."""
+        """Log (c | d)_T summed over documents: probability of all new tables."""
         n, times = self.n_tables
         logs = log_rising(concentration / discount, n) + n * np.log(discount)
         return float((times * logs).sum())
@@ -116,6 +116,7 @@ class Repeats:
 
 
 def _counted(values: NDArray) -> Counted:
+    """Values that occur, and their frequencies; zeros are left out."""
     if values.max(initial=0) < COMMON:
         all_times = np.bincount(values)
         result = np.flatnonzero(all_times)

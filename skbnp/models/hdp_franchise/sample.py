@@ -1,4 +1,4 @@
-"""What prediction reads of a seating, and of topics that are known."""
+"""Samples of the franchise: what prediction reads of a seating, or of fixed topics."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class FixedTopics:
-    """Topics that are known."""
+    """Fixed topics and the prior of a document, for prediction."""
 
     topic_word_distr: Array  # (n_components, n_words)
     doc_prior: Array  # (n_components + 1,)
@@ -30,7 +30,7 @@ class FixedTopics:
 
 @dataclass(frozen=True, slots=True)
 class FranchiseSample:
-    """What prediction needs of a seating: topics are not aligned between samples."""
+    """What prediction reads of a seating; topics are not aligned between samples."""
 
     topic_word_counts: sp.csr_array  # (n_components, n_words) int32
     table_counts: Ints  # (n_components,)
@@ -46,7 +46,7 @@ class FranchiseSample:
 
     @classmethod
     def of(cls, seating: Seating, state: ChainState) -> "FranchiseSample":
-        """Copy from a tidy seating, most tables first; an empty topic for none."""
+        """Copy topics of a seating, most tables first; one empty topic if none."""
         counts, tables = seating.dish_counts(), seating.dish_tables[: seating.n_served]
         order = np.argsort(-tables, kind="stable")
         if len(order):
@@ -72,7 +72,7 @@ class FranchiseSample:
     def of_prior(
         cls, counts: sp.csr_array, ids: NDArray[np.intp], concentrations: Concentrations
     ) -> "FranchiseSample":
-        """Topics of which a prior has some tokens, at one table each."""
+        """Return topics with prior tokens `counts`, each with one table."""
         return cls(
             counts,
             np.ones(len(ids), np.int32),
@@ -87,12 +87,12 @@ class FranchiseSample:
 
     @property
     def has_repeats(self) -> bool:
-        """Whether documents repeat words for reasons of their own."""
+        """Whether documents repeat words by tables of words."""
         return bool(np.isfinite(self.word_concentration))
 
     @property
     def n_tokens(self) -> NDArray:
-        """Tokens of each topic, repeats left out."""
+        """Tokens of each topic without repeats, (K,)."""
         return np.asarray(self.topic_word_counts.sum(axis=1)).ravel()
 
     @property
@@ -102,7 +102,7 @@ class FranchiseSample:
 
     @property
     def doc_prior(self) -> Array:
-        """Dirichlet of a document's proportions; the last entry is of all others."""
+        """Dirichlet parameters of a document; the last is of all other topics."""
         weights = self.topic_weights
         rest = self.corpus_concentration / (
             self.table_counts.sum() + self.corpus_concentration
@@ -118,6 +118,6 @@ class FranchiseSample:
         return stored
 
     def places(self) -> Places:
-        """Tables and counts to go on from."""
+        """Return tables and counts, from which a seating of new documents starts."""
         used = np.flatnonzero(self.n_tokens > 0)
         return Places(self.topic_word_counts[used], self.table_counts[used])

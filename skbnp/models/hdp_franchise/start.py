@@ -1,4 +1,4 @@
-"""Where chains of the Chinese restaurant franchise start: topics of tokens."""
+"""Start of chains of the Chinese restaurant franchise: topics of tokens."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +22,7 @@ def draw_topics(
     rng: np.random.Generator,
     executor: Executor,
 ) -> NDArray[np.int32]:
-    """Draw a topic for each token given its document and topics held fixed."""
+    """Draw a topic for each token given its document and fixed topics, (n_tokens,)."""
     dish = np.empty(len(tokens), dtype=np.int32)
     n_topics = len(topics.doc_prior) - 1
     per_part = max(PRODUCTS // n_topics, 1)

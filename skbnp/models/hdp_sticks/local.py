@@ -1,4 +1,4 @@
-"""The document step of an HDP with sticks in documents: blocks in, statistics out."""
+"""The local step of the HDP with sticks in documents: blocks in, statistics out."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ PART_SIZE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Tables in use in some documents, as `infer_tables` finds them."""
+    """Tables of some documents and their topics, as `infer_tables` returns them."""
 
     limits: NDArray[np.int32]  # (n_docs + 1,) of the documents in `tokens`
     tokens: Array  # (n_used,) n_jt
@@ -37,7 +37,7 @@ class Tables:
 
     @classmethod
     def joined(cls, parts: list["Tables"]) -> "Tables":
-        """Put those of several blocks together."""
+        """Concatenate the tables of several blocks."""
         return cls(
             joined_limits([part.limits for part in parts]).astype(np.int32),
             joined(parts, "tokens"),
@@ -48,7 +48,7 @@ class Tables:
         )
 
     def by_document(self, n_tables: int) -> Array:
-        """n_jt, (n_docs, T)."""
+        """Expected tokens of tables n_jt, (n_docs, T)."""
         rows, values = rows_of(self.limits), np.zeros((len(self.limits) - 1, n_tables))
         values[rows, np.arange(len(rows)) - self.limits[rows]] = self.tokens
         return values
@@ -56,7 +56,7 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class TableStep:
-    """What every document of a visit sees, and when its iteration stops."""
+    """What all documents of a batch read in the local step, and its stopping rule."""
 
     logs: NDArray[np.float32]  # (n_words, stride) of the batch, see `log_weights`
     log_beta: Array  # (K,)
@@ -76,7 +76,7 @@ class TableStep:
         weighting: Weighting = Weighting.EXPECTED_LOG,
         remembered: list[Tables] | None = None,
     ) -> "TableStep":
-        """Prepare the visit of a batch under the globals of a posterior."""
+        """Prepare the local step of a batch from the globals of a posterior."""
         model, state = posterior.model, posterior.state
         return cls(
             logs=model.log_word_weights(
@@ -101,7 +101,7 @@ class TableStep:
         executor: Executor,
         block_hook: BlockHook | None = None,
     ) -> Collected:
-        """Visit a batch: its statistics and document lengths."""
+        """Run the local step; return statistics and document lengths."""
         del block_hook  # no move reads tables
         shape = (len(batch.words), len(self.log_beta))
         sums, entropy, result = sp.csr_array(shape), 0.0, list[Tables]()
@@ -126,7 +126,10 @@ class TableStep:
     def visit(
         self, blocks: list[Block], executor: Executor, first: int = 0
     ) -> Iterator[Tables]:
-        """Yield the statistics of each block; `first` is the first block's number."""
+        """Run the local step block by block.
+
+        `first` is the number of the first block.
+        """
         starts: list[Tables | None] = [None] * len(blocks)
         if self.remembered is not None:
             starts[:] = self.remembered[first : first + len(blocks)]
@@ -135,6 +138,7 @@ class TableStep:
         return executor.map(step._run, list(zip(blocks, starts, strict=True)))
 
     def _run(self, work: tuple[Block, Tables | None]) -> Tables:
+        """Run the local step of one block, from its tables of the pass before."""
         block, start = work
         start_of_step = None
         if start is not None:
@@ -162,7 +166,7 @@ class TableStep:
 
 
 def _entropy(batch: Batch, tables: Tables) -> float:
-    """Entropy of zeta, every token counted, in nats."""
+    """Entropy of zeta over all tokens, in nats."""
     n_used = np.diff(tables.limits)[rows_of(batch.indptr)]
     logs = np.empty_like(tables.zeta)
     log(tables.zeta, logs)
@@ -173,7 +177,7 @@ def _entropy(batch: Batch, tables: Tables) -> float:
 def _sum_words(
     batch: Batch, tables: Tables, shape: tuple[int, int], executor: Executor
 ) -> sp.csr_array:
-    """Sum n zeta phi over documents: (n_words, K)."""
+    """Sum n zeta phi over documents, (n_words, K)."""
     by_word, n_used = batch.by_word(), np.diff(tables.limits)[rows_of(batch.indptr)]
     places = np.cumsum(n_used) - n_used
     result = sum_ranges(

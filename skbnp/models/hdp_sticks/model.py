@@ -61,7 +61,7 @@ DOCUMENT_SUMS = (
 
 @dataclass(frozen=True, slots=True)
 class StickState:
-    """The small globals; replaced whole."""
+    """Expected tables of topics and concentrations; replaced as a whole."""
 
     tables: Array  # (K,) m, expected tables of each topic
     doc_concentration: float  # alpha
@@ -110,16 +110,17 @@ class StickState:
         return self.doc_concentration * np.maximum(self.topic_weights, 1e-12)
 
     def _by_column(self, values: Array) -> Array:
+        """Return values of sticks in the order of topic columns, (K,)."""
         placed = np.empty_like(values)
         placed[self.by_stick] = values
         return placed
 
     def with_converged_sticks(self) -> "StickState":
-        """Give the last stick to the topic with the fewest tables, if that is better.
+        """Give the last stick to the topic of fewest tables, if the bound rises.
 
-        For all other sticks the order of tables is the best. The last one takes what is
-        left, whatever its size, and with a concentration above one may be worth more to
-        a topic that has it.
+        For all other sticks the order of tables is optimal. The last stick has all
+        remaining mass, and with a concentration above one another topic may gain more
+        by it.
         """
         if self.last < 0 or self.corpus_concentration <= 1.0:
             return replace(self, last=-1)
@@ -128,7 +129,7 @@ class StickState:
         return fewest if is_better else self
 
     def with_last_stick(self) -> "StickState":
-        """Name the topic that has the last stick, before tables change."""
+        """Record which topic has the last stick, before tables change."""
         return replace(self, last=int(self.by_stick[-1]))
 
 
@@ -149,7 +150,7 @@ class StickStats(WordStats[WordsT]):
 
 @dataclass(frozen=True, slots=True)
 class StickHDP(topics.WordTopicModel[StickState, StickStats]):
-    """Tables of a document; what is learned, under which Gamma(shape, rate) priors."""
+    """Model of the stick-breaking HDP: statistics, updates of sticks, bound."""
 
     n_tables: int  # T
     learn_concentrations: bool
@@ -168,7 +169,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         *,
         run: Callable[..., Iterable[None]] = map,
     ) -> NDArray[np.float32]:
-        """Logarithms of those weights, not clamped."""
+        """Logarithms of the weights of words in topics, not clamped, (n_words, K)."""
         eta = max(state.topic_word_prior, topics.SMALLEST_PRIOR)
         norm = topics.word_norm(topic_words, eta, weighting)
         norm = np.log(norm) if weighting is Weighting.MEAN else norm
@@ -177,7 +178,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         )
 
     def cold_share(self, state: StickState) -> Array:
-        """Share of a document's tokens that each topic starts with in prediction."""
+        """Initial share of each topic in the tokens of a document, (K,)."""
         return state.topic_weights
 
     def statistics(
@@ -189,7 +190,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         served: tuple[NDArray[np.int32], Array],
         entropy: float,
     ) -> StickStats[WordsT]:
-        """Statistics of documents with tokens, from what their visit found.
+        """Statistics of documents with tokens, from the results of their local step.
 
         Parameters
         ----------
@@ -232,14 +233,14 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
     # -- global -----------------------------------------------------------------------
 
     def start(self, state: StickState, topic_words: WordTopics) -> StickStats:
-        """Totals that hold the starting topics and no document."""
+        """Totals with the words of the starting topics and without documents."""
         tables = state.tables.copy()
         return StickStats(topic_words, tables, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def update(
         self, state: StickState, stats: StickStats, scale: float = 1.0
     ) -> StickState:
-        """Raise the bound in the corpus sticks, then in the concentrations.
+        """Maximise the bound over the corpus sticks, then over the concentrations.
 
         `scale` multiplies the statistics of documents, never a prior.
         """
@@ -260,7 +261,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         return replace(state, corpus_concentration=gamma, doc_concentration=alpha)
 
     def blend(self, old: StickState, new: StickState, step: float) -> StickState:
-        """Move by a step: tables as in Eqs. (26) and (27), logs of concentrations."""
+        """Step from old to new: tables by Eqs. (26), (27), logs of concentrations."""
         if step == 1.0:
             return new
 
@@ -277,7 +278,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         global_stats: StickStats,
         pairs: Sequence[tuple[int, int]],
     ) -> tuple[StickState, StickStats]:
-        """Add the tables and tokens of sources to targets; words change in place.
+        """Merge pairs of topics (source, target); word counts change in place.
 
         The tables' entropy is bounded from below: merging two topics of a table loses
         at most log 2 nats.
@@ -297,9 +298,9 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
     def remove(
         self, state: StickState, global_stats: StickStats, gone: Sequence[int]
     ) -> tuple[StickState, StickStats]:
-        """Drop topics, their tables and their counts.
+        """Remove topics with their tables; word counts change in place.
 
-        Sums over documents shrink with the tokens: they are those of so many fewer.
+        Sums over documents are scaled by the share of tokens that remain.
         """
         before = global_stats.topic_words.tokens.sum()
         global_stats.topic_words.drop(gone)
@@ -311,6 +312,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
     def _terms(
         self, state: StickState, stats: StickStats, words: Array
     ) -> dict[str, float]:
+        """Terms of the bound by name, in nats."""
         alpha, gamma = state.doc_concentration, state.corpus_concentration
         u, v = state.sticks()
         whole = psi(u + v)
@@ -339,11 +341,11 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
 def _columns(
     state: StickState, global_stats: StickStats, order: NDArray[np.intp]
 ) -> tuple[StickState, StickStats]:
-    """Take some topics of everything but the words."""
+    """Take columns of the state and of all statistics but the words."""
     state = replace(state, tables=state.tables[order], last=-1)
     return state, global_stats.with_columns(itemgetter(order))
 
 
 def _mode(count: float, rate: float) -> float:
-    """Where count log x - rate x is largest, within the range of concentrations."""
+    """Maximum of count log x - rate x over x, within the range of concentrations."""
     return float(np.clip(count / rate, LOWEST, HIGHEST))

@@ -1,4 +1,4 @@
-"""A bound of the evidence of the HDP that holds for every number of topics, [1].
+"""Bound of the evidence of the HDP for every number of topics, Hughes et al. [1].
 
 Symbols: sticks v_k, weights beta_k = v_k prod_{l<k} (1 - v_l) of K represented topics
 and beta_{K+1} of all others together; concentrations alpha of documents, gamma of the
@@ -59,10 +59,10 @@ class Sticks:
 
     @classmethod
     def around(cls, weights: Array, n_docs: int) -> "Sticks":
-        """Where to begin: means near the given weights, (K + 1,), a and b above D.
+        """Return a start: means near the given weights, (K + 1,), a and b above D.
 
-        That is about the best for a topic that no document uses; from blunter sticks
-        the first steps are wild and may end in another valley.
+        That is about optimal for a topic that no document uses; from less concentrated
+        sticks the first steps are large and may end in another maximum.
         """
         spread = (1.0 - SPREAD) * weights + SPREAD / len(weights)
         rest = np.cumsum(spread[::-1])[::-1]
@@ -85,7 +85,10 @@ class Sticks:
 
 @dataclass(frozen=True, slots=True)
 class Assignments:
-    """What the bound needs of the documents' expected counts; no empty documents."""
+    """Statistics of the documents' expected counts for the bound.
+
+    No empty documents.
+    """
 
     topic: NDArray[np.intp]  # (nnz,) of each positive N_jk, in the order of sticks
     count: Array  # (nnz,) N_jk
@@ -164,7 +167,7 @@ def terms_and_gradient(
 def fit_sticks(
     sticks: Sticks, documents: Assignments, alpha: float, gamma: float
 ) -> Sticks:
-    """Raise the bound in q(v) and theta together, by L-BFGS from given sticks."""
+    """Maximise the bound over q(v) and theta together, by L-BFGS from given sticks."""
     n_topics = len(sticks.log_total)
     unit = max(len(documents.count), 1)  # for the tolerances of the optimiser
 

@@ -1,4 +1,4 @@
-"""What a document would gain by a branch of its own."""
+"""Gain of a document of the nested CRP by a branch of its own."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ N_ITERATIONS = 10
 
 @dataclass(frozen=True, slots=True)
 class BranchScores:
-    """Branches below inner stubs, fitted to one document."""
+    """Scores and topics of branches below inner stubs, fitted to one document."""
 
     stubs: NDArray[np.intp]  # (n_inner,)
     scores: Array  # (n_inner,) bound of the document, less what the topics cost

@@ -1,4 +1,4 @@
-"""Documents on the paths of a tree: what they are told, and what they say."""
+"""The local step of the nested CRP: documents choose paths of a tree of topics."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +29,7 @@ Starts = tuple[Numbers, Numbers, Array, Array]
 
 @dataclass(frozen=True, slots=True)
 class DocPaths:
-    """What documents say: q(c), q(theta | c) and q(z | c)."""
+    """Local posterior of documents over paths: q(c), q(theta | c), q(z | c)."""
 
     limits: Ints  # (n_docs + 1,) of their supports
     stubs: Numbers  # (n_support,) increasing in each document
@@ -52,13 +52,13 @@ class DocPaths:
 
     @property
     def best(self) -> Numbers:
-        """Most probable stub of each document, the first of equals."""
+        """Most probable stub of each document; of equal ones the first."""
         order = np.lexsort((self.stubs, -self.shares, self.doc))
         return self.stubs[order[self.limits[:-1]]]
 
     @classmethod
     def joined(cls, parts: list["DocPaths"], n_levels: int) -> "DocPaths":
-        """Put those of several sets of documents together."""
+        """Concatenate the paths of several sets of documents."""
         levels = [part.levels for part in parts]
         return cls(
             _limits([np.diff(part.limits) for part in parts]),
@@ -72,7 +72,7 @@ class DocPaths:
         )
 
     def take(self, docs: NDArray[np.intp]) -> "DocPaths":
-        """Those of some documents."""
+        """Return the paths of some documents."""
         entries, limits = _ragged(self.limits, docs)
         rows, pairs = _ragged(self.pairs, docs)
         return DocPaths(
@@ -87,22 +87,25 @@ class DocPaths:
         )
 
     def replaced(self, docs: NDArray[np.intp], new: "DocPaths") -> "DocPaths":
-        """Let some documents, in increasing order, say something else."""
+        """Return the paths with new ones for some documents, in increasing order."""
         order = np.arange(self.n_docs)
         order[docs] = self.n_docs + np.arange(len(docs))
         both = DocPaths.joined([self, new], self.levels.shape[1])
         return both.take(order)
 
     def touching(self, wanted: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Documents that have any of some entries of the support."""
+        """Documents of the marked entries of the support."""
         return np.unique(self.doc[wanted])
 
     def renamed(self, stubs: NDArray) -> "DocPaths":
-        """Call the stubs something else."""
+        """Return the paths with other numbers for the stubs, (n_support,)."""
         return replace(self, stubs=stubs.astype(np.int32))
 
     def starts(self, place: NDArray[np.intp]) -> Starts:
-        """Where a visit may start, given the stub of each entry; -1 if it has gone."""
+        """Starts of the next local step, given the position of each entry's stub.
+
+        Entries of position -1, whose stub has ended, are left out.
+        """
         stays = place >= 0
         n_stays = np.bincount(self.doc[stays], minlength=self.n_docs)
         limits = np.concatenate([[0], np.cumsum(n_stays)]).astype(np.int32)
@@ -112,7 +115,7 @@ class DocPaths:
     def add_to(
         self, total: PathStats, X: sp.csr_array, stub_nodes: Numbers
     ) -> PathStats:
-        """Add what the documents say, in place but for the entropy."""
+        """Add the statistics of documents to `total`, in place except the entropy."""
         sum_words(
             X.indptr.astype(np.int64),
             X.indices.astype(np.int32, copy=False),
@@ -132,7 +135,10 @@ class DocPaths:
         return replace(total, entropy=total.entropy + float(self.entropies.sum()))
 
     def proportions(self, stub_nodes: Numbers) -> Array:
-        """Mean proportions of nodes in documents, off the tree left out."""
+        """Mean proportions of nodes in documents, (n_docs, n_nodes).
+
+        The share of levels that leave the tree is left out.
+        """
         n_nodes = len(stub_nodes)
         theta = self.levels / self.levels.sum(axis=1, keepdims=True)
         nodes = stub_nodes[self.stubs]
@@ -145,9 +151,11 @@ class DocPaths:
     def word_tokens(
         self, X: sp.csr_array, stub_nodes: Numbers
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array]:
-        """Stored counts, nodes, expected tokens, and shares of proportions of entries.
+        """Expected tokens of nodes in each stored count, as aligned arrays.
 
-        Off the tree left out; an entry for each stub, so that pairs recur.
+        Returns stored counts, nodes, expected tokens and shares of the proportions, one
+        entry for each stub, so that pairs recur. Levels that leave the tree are left
+        out.
         """
         words, ends = _ragged(X.indptr.astype(np.int64), self.doc)
         entry = np.repeat(np.arange(len(self.stubs)), np.diff(ends))
@@ -171,7 +179,7 @@ def update_paths(
     enter: float = np.inf,
     is_open: NDArray[np.uint8] | None = None,
 ) -> DocPaths:
-    """Infer the paths of documents."""
+    """Run the local step of documents: infer their paths and levels."""
     batch = Batch.from_counts(X, len(paths.log_prior))
     task = partial(
         _visit,
@@ -199,6 +207,7 @@ def _visit(
     enter: float,
     is_open: NDArray[np.uint8] | None,
 ) -> DocPaths:
+    """Run the local step of the documents of one block."""
     corpus = block.indptr, block.indices, block.counts
     factorised = family == "factorised"
     topics = log_topics, paths.off_tree, paths.stub_nodes
@@ -232,7 +241,7 @@ def _visit(
 
 
 def log_predictive(paths: PathGlobals, docs: DocPaths, X: sp.csr_array) -> Array:
-    """Log probability of tokens given what their documents have said, (n_docs,).
+    """Log probability of tokens given the inferred paths of documents, (n_docs,).
 
     log sum_k q(c = k) prod_w (sum_l E[theta_kl] E[W_klw])^x_w: the tokens of a document
     share their path.
@@ -274,7 +283,7 @@ def _limits(sizes: list[NDArray]) -> Ints:
 
 
 def _ragged(limits: Ints, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], Ints]:
-    """Entries of some rows, one row after another, and their limits."""
+    """Entries of some rows of a ragged array, row after row, and their limits."""
     sizes = limits[rows + 1] - limits[rows]
     ends = _limits([sizes])
     return np.arange(ends[-1]) + np.repeat(limits[rows] - ends[:-1], sizes), ends

@@ -1,4 +1,4 @@
-"""Documents in parts, each with what it said about the paths of a tree."""
+"""Corpus of the nested CRP in parts, and the cache of the paths of its documents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ Rows = Sequence[NDArray[np.intp]]
 
 @dataclass(frozen=True, slots=True)
 class PathLocalStep:
-    """Visits documents: by which family, until when, on which threads."""
+    """Local step of documents on paths, with its family, stopping rule and executor."""
 
     stop: LocalStop
     executor: Executor
@@ -77,10 +77,11 @@ class PathLocalStep:
         memo: DocPaths | None = None,
         open_to: NDArray[np.intp] | None = None,
     ) -> DocPaths:
-        """Visit documents under given topics; stubs are called by their ids.
+        """Infer paths under given topics; stubs are numbered by their ids.
 
-        They start from a memo too, and keep the better. `open_to` are the ids of stubs
-        that a document may take besides the root and those of its memo, by default all.
+        The step starts also from a memo, and the better result is kept. `open_to` are
+        ids of the stubs that a document may take besides the root and those of its
+        memo; by default all.
         """
         tree = topics.tree
         starts = is_open = None
@@ -105,7 +106,7 @@ class PathLocalStep:
 
 @dataclass(frozen=True, slots=True)
 class PathResult:
-    """What the documents of a part say; summed when asked: sums are large."""
+    """Paths of the documents of a part; their large sums are computed on demand."""
 
     cache: DocPaths
     X: sp.csr_array
@@ -119,7 +120,7 @@ class PathResult:
 
 
 class TreeCorpus(Corpus):
-    """A corpus in parts of some rows, whose documents remember what they said.
+    """Corpus in parts, with the paths of documents at their last local step.
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ class TreeCorpus(Corpus):
         self.n_words = X.shape[1]
 
     def schedule(self, n_joint: float = np.inf) -> BatchSchedule:
-        """Return passes over the parts, see `BatchSchedule`."""
+        """Return a schedule of passes over the parts, see `BatchSchedule`."""
         return BatchSchedule(self.n_docs, len(self.parts), self.scale, n_joint)
 
     def documents(self, part: Part) -> sp.csr_array:
@@ -157,7 +158,7 @@ class TreeCorpus(Corpus):
         rows: Rows | None = None,
         memos: list[DocPaths] | None = None,
     ) -> PathStats:
-        """Sum what some documents said, or would say; by default all."""
+        """Sum the statistics of some documents by their memos, by default all."""
         total = PathStats.zero(len(tree), self.n_words, n_levels)
         nodes = stub_nodes(tree, n_levels)
         for place, (X, memo) in enumerate(
@@ -172,12 +173,12 @@ class TreeCorpus(Corpus):
     def sum_part(
         self, memo: DocPaths, X: sp.csr_array, tree: Tree, n_levels: int
     ) -> PathStats:
-        """Sum what documents say, each so many times."""
+        """Sum the statistics of documents times `scale`."""
         total = sum_documents(memo, X, tree, n_levels)
         return total if self.scale == 1.0 else total.times(self.scale)
 
     def document(self, doc: int) -> tuple[sp.csr_array, float]:
-        """Words of a document, and its bound when it was last visited."""
+        """Counts of a document, and its bound at the last local step."""
         place = int(np.searchsorted(self.limits, doc, side="right")) - 1
         row = doc - int(self.limits[place])
         return self.parts[place][[row]], float(self.memos[place].bounds[row])
@@ -199,11 +200,11 @@ class TreeCorpus(Corpus):
         return total
 
     def touching(self, ids: NDArray[np.intp]) -> Rows:
-        """Documents that have a share of any of some stubs."""
+        """Documents with a share in any of some stubs, by part."""
         return [memo.touching(np.isin(memo.stubs, ids)) for memo in self.memos]
 
     def take(self, rows: Rows) -> tuple[sp.csr_array, DocPaths]:
-        """Put some documents together, and what they said."""
+        """Concatenate counts and paths of some documents."""
         used = [place for place, docs in enumerate(rows) if len(docs)]
         words = [self.parts[place][rows[place]] for place in used]
         memos = [self.memos[place].take(rows[place]) for place in used]
@@ -211,7 +212,7 @@ class TreeCorpus(Corpus):
         return sp.csr_array(X), DocPaths.joined(memos, self.memos[0].levels.shape[1])
 
     def put(self, rows: Rows, results: DocPaths) -> list[DocPaths]:
-        """Return memos in which some documents say something else."""
+        """Return memos of all parts with new paths of some documents."""
         memos, first = list(self.memos), 0
         for place, docs in enumerate(rows):
             if len(docs):
@@ -222,7 +223,7 @@ class TreeCorpus(Corpus):
 
 
 class PathChange(NamedTuple):
-    """What a round changes of a memory."""
+    """Paths and statistics that a round changes in the cache."""
 
     memos: list[DocPaths]
     old: PathStats | None  # of what is taken out of the totals; None: of everything
@@ -230,16 +231,17 @@ class PathChange(NamedTuple):
 
 
 class PathCache(StatisticsCache):
-    """Totals hold each document of a corpus once, with what it said at its last visit.
+    """Cache of the paths of all documents; totals contain each document once.
 
-    A round of all parts makes them their sum; one of some exchanges what these said.
+    If a round updates all parts, their sum replaces the totals; else old statistics of
+    the part are subtracted and new ones added.
 
     Parameters
     ----------
     corpus : TreeCorpus
-        Keeps what its documents say.
+        Has the paths of its documents.
     others : PathStats or None
-        What documents said that are not visited again, by the present tree.
+        Statistics of documents that are not updated again, by the present tree.
     """
 
     corpus: TreeCorpus
@@ -250,13 +252,13 @@ class PathCache(StatisticsCache):
         self.corpus, self.others, self._is_exact = corpus, others, True
 
     def initial_local(self, part: Part) -> DocPaths | None:
-        """Return what the documents of a part said."""
+        """Return the paths of the documents of a part."""
         return self.corpus.memos[part.number] if self.corpus.memos else None
 
     def prepare(
         self, posterior: Posterior, round: Round, results: Sequence[PathResult]
     ) -> PathChange:
-        """Sum what documents say, and what they said where some are visited."""
+        """Sum the new statistics, and the old ones unless all parts are updated."""
         tree, corpus = posterior.state.tree, self.corpus
         n_levels = posterior.model.priors.n_levels
         if len(round.parts) == len(corpus.parts):
@@ -270,7 +272,7 @@ class PathCache(StatisticsCache):
     def stochastic_update(
         self, posterior: Posterior, round: Round, change: PathChange
     ) -> None:
-        """Let the totals hold what the documents say now."""
+        """Put the new statistics into totals and cache, in place."""
         state, tree = posterior.state, posterior.state.tree
         self.corpus.memos, self._is_exact = change.memos, change.old is None
         if change.old is None:
@@ -283,7 +285,7 @@ class PathCache(StatisticsCache):
         posterior.replace_globals(topics, stats)
 
     def end_pass(self, posterior: Posterior) -> None:
-        """Sum afresh where parts were exchanged, and learn priors."""
+        """Sum all statistics again if parts were exchanged, and learn priors."""
         if not self._is_exact:
             tree, n_levels = posterior.state.tree, posterior.model.priors.n_levels
             stats = self.corpus.sums(tree, n_levels)
@@ -293,6 +295,7 @@ class PathCache(StatisticsCache):
         learn_priors(posterior)
 
     def _updated(self, tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
+        """Return topics and totals of summed statistics, siblings sorted."""
         if self.others is not None:
             stats = stats.plus(self.others)
         topics, stats = update_globals(tree, stats)
@@ -302,13 +305,13 @@ class PathCache(StatisticsCache):
     def follow(
         self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
     ) -> None:
-        """Let what others said stand as in another tree."""
+        """Re-index the statistics of other documents to another tree, in place."""
         if self.others is not None:
             self.others = self.others.follow(old, new, merged_into)
 
 
 def some_rows(X: sp.csr_array, most: int, rng: np.random.Generator) -> sp.csr_array:
-    """Return random rows in their order, all if there are no more than so many."""
+    """Return at most `most` random rows, in their order."""
     n_rows = X.shape[0]
     if n_rows <= most:
         return X
@@ -318,7 +321,7 @@ def some_rows(X: sp.csr_array, most: int, rng: np.random.Generator) -> sp.csr_ar
 def sum_documents(
     memo: DocPaths, X: sp.csr_array, tree: Tree, n_levels: int
 ) -> PathStats:
-    """Sum what documents said, stubs by id."""
+    """Sum the statistics of documents from their paths, with stubs by id."""
     known = memo.renamed(tree.positions(memo.stubs))
     total = PathStats.zero(len(tree), X.shape[1], n_levels)
     return known.add_to(total, X, stub_nodes(tree, n_levels))

@@ -1,4 +1,4 @@
-"""The variational nested CRP of topics of Wang and Blei (2009), [1]: what is global.
+"""Model of the variational nested CRP of Wang and Blei (2009), [1]: globals, bound.
 
 Symbols of [1]: node i of a tree of n_levels levels has a stick v_i ~ Beta(1, gamma),
 its share of what its earlier siblings leave, and a topic W_i ~ Dirichlet(eta_l). The
@@ -59,21 +59,21 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TopicTree(NodeState):
-    """The globals; arrays go by position in the tree."""
+    """Tree, word counts and stub masses; arrays go by position in the tree."""
 
     tree: Tree
     word_counts: Array  # (n_nodes, n_words) S
     stub_masses: Array  # (n_nodes,) m
 
     def idle_leaves(self, least: float) -> list[int]:
-        """Ids of leaves with fewer documents, the root apart."""
+        """Ids of leaves with fewer than `least` documents, except the root."""
         leaves = self.tree.leaves[self.tree.leaves > 0]
         return self.tree.ids[leaves[self.stub_masses[leaves] < least]].tolist()
 
 
 @dataclass(frozen=True, slots=True)
 class PathStats(NodeStatistics):
-    """Sums over documents, additive; nodes go by position in a tree."""
+    """Additive sums over documents; nodes go by position in a tree."""
 
     word_counts: Array  # (n_nodes, n_words) S
     word_variances: Array  # (n_nodes, n_words) R, given all paths
@@ -91,14 +91,14 @@ class PathStats(NodeStatistics):
 
     @classmethod
     def zero(cls, n_nodes: int, n_words: int, n_levels: int) -> "PathStats":
-        """Of no documents."""
+        """Return the statistics of no documents."""
         words, spread = np.zeros((2, n_nodes, n_words))
         masses, wavering = np.zeros((2, n_nodes))
         return cls(words, spread, masses, wavering, np.zeros(n_levels), 0.0)
 
     @classmethod
     def held_by(cls, topics: TopicTree, n_levels: int) -> "PathStats":
-        """What topics hold, nothing of documents."""
+        """Return the statistics that topics are made from, without documents' terms."""
         n_nodes, n_words = topics.word_counts.shape
         none = cls.zero(n_nodes, n_words, n_levels)
         words, masses = topics.word_counts, topics.stub_masses
@@ -110,7 +110,7 @@ class PathStats(NodeStatistics):
         return float(self.word_counts.sum() + self.off_tree_tokens.sum())
 
     def with_words(self, n_words: int) -> "PathStats":
-        """Return them with columns of zeros, `n_words` in all."""
+        """Return the statistics with zeros for new words, `n_words` columns."""
         more = ((0, 0), (0, n_words - self.word_counts.shape[1]))
         words, spread = (
             np.pad(values, more) for values in (self.word_counts, self.word_variances)
@@ -118,22 +118,22 @@ class PathStats(NodeStatistics):
         return replace(self, word_counts=words, word_variances=spread)
 
     def globals_on(self, tree: Tree) -> TopicTree:
-        """Topics that hold them."""
+        """Return the topics of these statistics on a tree."""
         return TopicTree(tree, self.word_counts, self.stub_masses)
 
     def clipped(self) -> "PathStats":
-        """Without what differences have below zero."""
+        """Return the statistics with negative values of differences set to zero."""
         names = (*self.per_node, "off_tree_tokens")
         return replace(self, **{n: np.maximum(getattr(self, n), 0.0) for n in names})
 
     def follow(
         self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
     ) -> "PathStats":
-        """Let nodes stand as in another tree, where new ones have nothing.
+        """Re-index the statistics to another tree; new nodes have zeros.
 
-        What ended nodes had goes to their heirs, if they have any. Else their documents
-        leave the tree at the last node of their path that goes on, and their words at
-        that level.
+        Statistics of ended nodes are added to the nodes of `merged_into`, if these are
+        given. Else their documents leave the tree at the last node of their path that
+        remains, and their words at that level.
         """
         moved = self.reindex(old, new)
         for place, to, is_heir in ended_nodes(old, new, merged_into):
@@ -150,7 +150,7 @@ class PathStats(NodeStatistics):
 
 @dataclass(frozen=True, slots=True)
 class PathGlobals:
-    """A tree of topics as documents see it, under a posterior or a sample of one."""
+    """What the local step reads of a tree: of a posterior, or of a sample of one."""
 
     word_counts: Array | sp.csr_array  # (n_nodes, n_words) without the prior
     depth: NDArray[np.intp]  # (n_nodes,)
@@ -169,7 +169,7 @@ class PathGlobals:
     def _parameters(self, words: NDArray[np.intp]) -> tuple[Array, Array]:
         """Dirichlet parameters of some words, (n_words, n_nodes), and sums over all.
 
-        Words without a column are those that topics hold none of.
+        Words without a column have the prior alone.
         """
         eta = self.topic_prior[self.depth]
         has_column = words < self.word_counts.shape[1]
@@ -189,7 +189,7 @@ class PathGlobals:
         return counts / global_stats
 
     def log_topics(self, words: NDArray[np.intp]) -> Array:
-        """Logarithms that documents see, (n_words, n_nodes)."""
+        """Log topics that the local step reads, (n_words, n_nodes)."""
         counts, global_stats = self._parameters(words)
         if self.is_mean:
             return np.log(counts) - np.log(global_stats)
@@ -197,7 +197,7 @@ class PathGlobals:
 
     @property
     def off_tree(self) -> Array:
-        """The same of topics that are not in the tree, (n_levels,)."""
+        """Log probability of a word off the tree, at each level, (n_levels,)."""
         eta, n_words = self.topic_prior, self.n_words
         if self.is_mean:
             return np.full(len(eta), -np.log(n_words))
@@ -207,10 +207,10 @@ class PathGlobals:
 def path_globals(
     topics: TopicTree, priors: LevelPriors, *, is_mean: bool = False
 ) -> PathGlobals:
-    """What documents see under the posterior, or at the means of topics and sticks.
+    """Return what the local step reads, by posterior expectations or at the means.
 
-    The former is for documents that the posterior has learned from: its bound rises.
-    New documents are drawn from topics that are not known exactly, E[W] on average.
+    Expectations are for documents that the posterior has learned from, whose bound
+    rises; means of topics and sticks, if `is_mean`, are for new documents.
     """
     tree, gamma, n_levels = topics.tree, priors.concentration, priors.n_levels
     a, b = stick_parameters(tree, topics.stub_masses, gamma)
@@ -229,7 +229,7 @@ def path_globals(
 
 
 def update_globals(tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
-    """Take over statistics, and sort siblings by decreasing mass.
+    """Return topics and statistics with siblings sorted by decreasing mass.
 
     For given stub masses no other order has a larger ELBO. The statistics follow.
     """
@@ -243,10 +243,10 @@ def update_globals(tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
 def elbo_terms(
     topics: TopicTree, priors: LevelPriors, stats: PathStats
 ) -> dict[str, float]:
-    """Evidence lower bound of the globals and the documents behind `stats`.
+    """Evidence lower bound of the globals and the documents behind `stats`, by terms.
 
-    Both go by the same tree. The terms are E log p(W) - E log q(W), the same of the
-    sticks, and what is left, by document or from sums over them alike.
+    Both go by the same tree. The terms are E log p(W) - E log q(W), that of the sticks,
+    and the remainder, which documents and sums over them give alike.
     """
     tree, gamma, counts = topics.tree, priors.concentration, topics.word_counts
     globals = path_globals(topics, priors)
@@ -273,7 +273,7 @@ def elbo_terms(
 def log_topic_evidence(word_counts: Array, eta: Array, n_unseen: int = 0) -> Array:
     """Log B(eta + S) - log B(eta) of each row, whose eta is given.
 
-    Rows hold none of further `n_unseen` words.
+    Counts of further `n_unseen` words are zero.
     """
     n_columns, total = word_counts.shape[1], word_counts.sum(axis=1)
     words = gammaln(eta[:, None] + word_counts).sum(axis=1) - n_columns * gammaln(eta)
@@ -282,7 +282,7 @@ def log_topic_evidence(word_counts: Array, eta: Array, n_unseen: int = 0) -> Arr
 
 
 def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
-    """Bound with topics and sticks integrated out, as collapsed inference has it.
+    """Bound of a tree with topics and sticks integrated out, to compare trees.
 
     The evidence of topics at their posterior, log B(eta + S), gives way to
     E log B(eta + n), where n are counts under the posterior of paths and levels: a sum
@@ -308,7 +308,7 @@ def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class NestedModel:
-    """Hyperparameters in force, and what is learned of them."""
+    """Model of the nested CRP: hyperparameters, updates, learning of priors, bound."""
 
     priors: LevelPriors
     learn_concentration: bool = False
@@ -330,14 +330,14 @@ class NestedModel:
         step: float,
         scale: float,
     ) -> tuple[TopicTree, PathStats]:
-        """Move totals by a step towards scaled statistics; the topics follow."""
+        """Step from totals towards scaled statistics; the topics follow."""
         blended = global_stats.blended(stats, 1.0 - step, step * scale)
         return update_globals(topics.tree, blended)
 
     def incremental_update(
         self, topics: TopicTree, global_stats: PathStats, old: PathStats, new: PathStats
     ) -> tuple[TopicTree, PathStats]:
-        """Put new statistics in the place of old ones; the topics follow."""
+        """Subtract old statistics from totals, and add new ones; the topics follow."""
         return update_globals(
             topics.tree, global_stats.plus(old, -1.0).clipped().plus(new)
         )
@@ -366,6 +366,7 @@ class NestedModel:
                 def height(
                     eta: float, counts: Array = counts, lost: float = lost
                 ) -> float:
+                    """Bound and log prior as a function of one topic prior."""
                     off_tree = psi(eta) - psi((counts.shape[1] + n_unseen) * eta)
                     etas = np.full(len(counts), eta)
                     result = log_topic_evidence(counts, etas, n_unseen).sum()
@@ -377,7 +378,7 @@ class NestedModel:
         return replace(self, priors=priors), topics
 
     def collapsed_bound(self, tree: Tree, stats: PathStats) -> float:
-        """Collapsed bound, log priors of what is learned included: trees' measure."""
+        """Collapsed bound with log priors of what is learned, to compare trees."""
         bound = collapsed_bound(tree, self.priors, stats)
         return bound + sum(self._log_priors().values())
 
@@ -386,6 +387,7 @@ class NestedModel:
         return {**elbo_terms(topics, self.priors, stats), **self._log_priors()}
 
     def _log_priors(self) -> dict[str, float]:
+        """Log prior densities of the hyperparameters that are learned, by name."""
         terms, priors = {}, self.priors
         if self.learn_concentration:
             terms["child_concentration"] = log_gamma_density(
@@ -400,7 +402,7 @@ class NestedModel:
 
 
 def _climb(function: Callable[[float], float], start: float) -> float:
-    """Return the highest point within a factor of e of a start, or the start."""
+    """Argument of the maximum within a factor of e of a start, or the start."""
     result = minimize_scalar(
         lambda log: -function(float(np.exp(log))),
         bounds=(np.log(start) - 1.0, np.log(start) + 1.0),

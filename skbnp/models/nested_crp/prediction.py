@@ -1,4 +1,4 @@
-"""Prediction by documents that take a path of a tree, which is held fixed."""
+"""Prediction by a nested CRP: documents take paths of a fixed tree."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ __all__ = ["PathPredictor"]
 
 @dataclass(frozen=True, slots=True)
 class PathPredictor:
-    """Documents take a path of a tree, under each of some samples."""
+    """Predictor of documents that take a path of a tree, under each of some samples."""
 
     samples: Sequence[PathGlobals]
     stop: LocalStop
@@ -40,7 +40,7 @@ class PathPredictor:
         )
 
     def order(self, X: sp.csr_array) -> NDArray[np.intp]:
-        """Stored counts in the order in which they are inferred."""
+        """Order of the stored counts in inference."""
         places = sp.csr_array(
             (np.arange(X.nnz, dtype=float), X.indices, X.indptr), X.shape
         )
@@ -66,5 +66,5 @@ class PathPredictor:
         return logs[np.diff(X_held.indptr) > 0].sum()
 
     def _columns(self, X: sp.csr_array) -> sp.csr_array:
-        """Counts by columns of the topics."""
+        """Counts with the columns of the topics; other words are left out."""
         return X if self.seen is None else self.seen.compact(X)

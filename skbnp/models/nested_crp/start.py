@@ -1,4 +1,4 @@
-"""Where a tree of topics starts: clusters, a sampler, or document by document."""
+"""Starts of a nested CRP: clusters of documents, a sampler, or one by one."""
 
 from collections.abc import Iterator
 
@@ -41,7 +41,7 @@ N_SWEEPS = 200
 
 
 def excess(counts: Array, above: Array | None) -> Array:
-    """Words that a topic starts with, given those of its documents and above."""
+    """Words that a topic starts with, given those of its documents and its parent."""
     if above is None:
         return SHARE * counts
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -79,7 +79,7 @@ def by_clusters(
 
 
 def _tree_of(cuts: NDArray) -> tuple[Tree, NDArray[np.intp]]:
-    """Build the tree of nested partitions (n_leaves, n_levels), and find the leaves."""
+    """Return the tree of nested partitions (n_leaves, n_levels), and its leaves."""
     parent, first, above = [-1], 0, np.zeros(len(cuts), dtype=np.intp)
     for level in range(1, cuts.shape[1]):
         _, start, at = np.unique(cuts[:, level], return_index=True, return_inverse=True)
@@ -99,7 +99,7 @@ def _clamped(
     model: NestedModel,
     local_step: PathLocalStep,
 ) -> TopicTree:
-    """Fit topics to documents whose paths are given."""
+    """Fit topics of a tree to documents with given leaves."""
     n_levels = model.priors.n_levels
     counts = np.zeros((len(tree), X.shape[1]))
     masses = np.zeros(len(tree))
@@ -142,9 +142,9 @@ def by_gibbs(
     rng: np.random.Generator,
     reporter: Reporter = SILENT,
 ) -> tuple[TopicTree, LevelPriors]:
-    """Take over a state of the collapsed sampler, fractional counts rounded up.
+    """Return topics of a state of the collapsed sampler, fractional counts rounded up.
 
-    And the priors that it has come to.
+    And the priors of that state.
     """
     share = min(1.0, MOST_TOKENS / X.sum())
     counts = sp.csr_array((np.ceil(share * X.data), X.indices, X.indptr), X.shape)
@@ -163,7 +163,7 @@ def by_gibbs(
 def topics_of_paths(
     depth: NDArray[np.intp], counts: NDArray, docs: NDArray
 ) -> TopicTree:
-    """Take over counts of words at nodes, and of documents through them."""
+    """Return topics from counts of words at nodes and of documents through them."""
     tree, masses = Tree(np.arange(len(depth)), depth), np.zeros(len(depth))
     masses[tree.leaves] = docs[tree.leaves]
     return TopicTree(tree, np.ascontiguousarray(counts, dtype=np.float64), masses)
@@ -176,7 +176,7 @@ def one_by_one(
     rng: np.random.Generator,
     reporter: Reporter = SILENT,
 ) -> TopicTree:
-    """Let each document take the best path or open a branch, in a random order."""
+    """Build a tree by documents in random order, each on the best path or a new one."""
     topics = TopicTree(Tree(), np.zeros((1, X.shape[1])), np.zeros(1))
     for number, row in enumerate(rng.permutation(X.shape[0])):
         n_nodes = len(topics.tree)
@@ -188,7 +188,7 @@ def one_by_one(
 def _join(
     x: sp.csr_array, topics: TopicTree, priors: LevelPriors, local_step: PathLocalStep
 ) -> TopicTree:
-    """Let one document take a path."""
+    """Return the topics with one more document, on the best path or a new branch."""
     n_levels, given = priors.n_levels, path_globals(topics, priors)
     result = update_paths(given, x, local_step.stop, local_step.executor)
     full = given.stub_nodes[result.stubs][:, -1] >= 0

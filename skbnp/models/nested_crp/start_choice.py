@@ -1,4 +1,4 @@
-"""Which start of a topic tree is best: each learns for a while, a bound decides."""
+"""Choice of the start of a nested CRP: each learns for some passes, a bound decides."""
 
 from dataclasses import dataclass, replace
 
@@ -40,7 +40,7 @@ GROUPS = [2, 3, 4, 5, 6, 7, 8]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a start has come to."""
+    """Result of a start after some passes of learning."""
 
     bound: float  # collapsed
     topics: TopicTree
@@ -53,7 +53,7 @@ class Run:
 def start_posterior(
     model: NestedModel, topics: TopicTree, seed_entropy: int, max_nodes: float = np.inf
 ) -> Posterior:
-    """Return a posterior that begins with some topics, its nodes named afresh."""
+    """Return a posterior of given topics, with at most `max_nodes` nodes."""
     stats = PathStats.held_by(topics, model.priors.n_levels)
     old, kept = topics.tree, _lightened(topics, max_nodes)
     tree = Tree(np.arange(len(kept)), kept.depth)
@@ -70,7 +70,7 @@ def start_posterior(
 
 
 def _lightened(topics: TopicTree, max_nodes: float) -> Tree:
-    """Leave out the lightest leaves, where there are too many nodes."""
+    """Remove the lightest leaves until at most `max_nodes` nodes are left."""
     tree, masses = topics.tree, topics.stub_masses
     while len(tree) > max_nodes:
         at = topics.tree.positions(tree.ids[tree.leaves])
@@ -90,9 +90,9 @@ def choose_start(
     keep_best: bool,
     reporter: Reporter = SILENT,
 ) -> None:
-    """Let a posterior begin with the best topics that some documents suggest.
+    """Set the globals in place to the start of the best bound on some documents.
 
-    With `keep_best`, an interrupt leaves the best so far.
+    With `keep_best`, an interrupt leaves the best start so far.
     """
     n_docs = X.shape[0]
     if n_docs == 0:
@@ -114,6 +114,7 @@ def choose_start(
 
 
 def _begin_with(posterior: Posterior, topics: TopicTree, scale: float) -> None:
+    """Replace the globals in place by topics times `scale`, without lineage."""
     words, masses = scale * topics.word_counts, scale * topics.stub_masses
     topics, limit = TopicTree(topics.tree, words, masses), posterior.max_components
     start = start_posterior(posterior.model, topics, posterior.seed_entropy, limit)
@@ -123,7 +124,7 @@ def _begin_with(posterior: Posterior, topics: TopicTree, scale: float) -> None:
 
 
 def _go_on_with(posterior: Posterior, run: Run, scale: float) -> None:
-    """Take over a start that has not won yet, and its passes."""
+    """Replace the globals in place by an unfinished start, with its steps."""
     global_stats = run.global_stats.times(scale)
     with commit():
         posterior.global_stats, posterior.n_steps = global_stats, run.n_steps
@@ -133,7 +134,7 @@ def _go_on_with(posterior: Posterior, run: Run, scale: float) -> None:
 
 @dataclass(slots=True)
 class Race:
-    """Starts that learn for a while from the same documents, and the best so far."""
+    """Starts that learn for some passes from the same documents, and the best."""
 
     posterior: Posterior
     X: sp.csr_array
@@ -142,7 +143,7 @@ class Race:
     best: Run | None = None
 
     def enter(self, topics: TopicTree, moves: TreeMoves | None) -> Run:
-        """Let topics learn until they have settled, or for some passes."""
+        """Learn from given topics until convergence, for at most some passes."""
         given, corpus = self.posterior, TreeCorpus(self.X)
         own = start_posterior(
             given.model, topics, given.seed_entropy, given.max_components
@@ -172,7 +173,7 @@ class Race:
     def groupings(self, label: NDArray) -> tuple[Run, Run]:
         """Enter clusters of documents, grouped in several ways, without moves.
 
-        Return the best, and the one with the most nodes.
+        Returns the run with the best bound, and that with the most nodes.
         """
         trees = by_clusters(
             self.X, label, self.posterior.model, self.local_step, GROUPS
@@ -192,6 +193,7 @@ def _start_topics(
     moves: TreeMoves | None,
     rng: np.random.Generator,
 ) -> TopicTree:
+    """Return the best topics among the starts that `init` names."""
     X, model = race.X, race.posterior.model
     if init == "sequential":
         return one_by_one(X, model, race.local_step, rng, reporter=race.reporter)
@@ -212,7 +214,7 @@ def _start_topics(
 
 
 def _learned(model: NestedModel) -> NestedPriors:
-    """What the sampler learns of the priors: level proportions, too."""
+    """Priors that the sampler learns; level proportions among them."""
     return NestedPriors(
         model.learn_concentration,
         model.learn_topic_prior,
@@ -223,9 +225,9 @@ def _learned(model: NestedModel) -> NestedPriors:
 
 
 def _regrouped(best: Run, race: Race, moves: TreeMoves) -> Run:
-    """Group the leaves of a tree afresh, as long as that makes it better.
+    """Group the leaves of a tree again as long as the bound rises.
 
-    Moves change one group at a time, whose words remember the old one for long.
+    Moves change one group at a time, whose topics keep words of the old one for long.
     """
     while True:
         result, _ = race.groupings(np.unique(best.ends, return_inverse=True)[1])

@@ -1,4 +1,4 @@
-"""A chain of the collapsed nested CRP: what one sweep consists of."""
+"""Gibbs chain of the collapsed nested CRP: the steps of one sweep."""
 
 from dataclasses import dataclass, replace
 
@@ -38,12 +38,7 @@ TOGETHER_EVERY = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedStart(ChainStart):
-    """Where a chain starts, and what has been before.
-
-    Documents start on the best tree that is found (`start_walks`), or tokens at random
-    levels; documents without a path take one then, one after the other, given those
-    before them.
-    """
+    """Paths that a chain starts from, with the lineage until then."""
 
     priors: LevelPriors
     is_sought: bool = False  # whether a tree is looked for; not after a chunk
@@ -54,14 +49,14 @@ class NestedStart(ChainStart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedState(ChainState):
-    """A chain between two sweeps; components are nodes, level by level."""
+    """State of a chain between two sweeps; its components are nodes, level by level."""
 
     paths: Paths
     priors: LevelPriors
 
 
 class NestedChain(GibbsChain[NestedState]):
-    """Gibbs sweeps over paths and levels, and hyperparameters, of one chain.
+    """One Gibbs chain of the nested CRP: paths, levels and hyperparameters.
 
     Parameters
     ----------
@@ -88,6 +83,7 @@ class NestedChain(GibbsChain[NestedState]):
         number: int = 0,
         before: NestedSample | None = None,
     ):
+        """Restore a saved state, or start from paths, and name the nodes."""
         self.priors, self.seed_entropy = priors, seed_entropy
         self.pieces = pieces_of(tokens.begin, TOKENS_PER_PIECE)
         nodes = None if before is None else before.nodes()
@@ -127,13 +123,14 @@ class NestedChain(GibbsChain[NestedState]):
     # -- one sweep --------------------------------------------------------------------
 
     def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
+        """Resample paths and levels of one piece of the documents."""
         if (self.state.step + 1) % TOGETHER_EVERY == 0:
             self.walks.sweep_together(begin, stop, rng)
         else:
             self.walks.sweep(begin, stop, rng)
 
     def _end(self, rng: np.random.Generator) -> tuple[NestedState, list[Lineage]]:
-        """Name the nodes, draw hyperparameters."""
+        """End a sweep: name the nodes, and draw hyperparameters."""
         state, walks = self.state, self.walks
         step, names = state.step + 1, _named(walks.tidy(), state.ids)
         ids, next_id, log = rename(state.ids, names, state.next_id, step)
@@ -160,7 +157,7 @@ class NestedChain(GibbsChain[NestedState]):
     # -- what it tells ----------------------------------------------------------------
 
     def trace(self) -> dict[str, object]:
-        """Return the history's columns of the last complete sweep."""
+        """Return the entries of the last complete sweep in the history."""
         priors, n_leaves = self.state.priors, int(self.walks.n_nodes[-1])
         return {
             **super().trace(),
@@ -170,7 +167,7 @@ class NestedChain(GibbsChain[NestedState]):
         }
 
     def sample(self, run: RunTasks = run_in_turn) -> NestedSample:
-        """Copy what prediction needs of the present state."""
+        """Copy what prediction reads of the present state."""
         state = self.state
         return NestedSample.of(
             self.walks,
@@ -182,14 +179,14 @@ class NestedChain(GibbsChain[NestedState]):
 
 
 def _named(former: NDArray[np.intp], ids: NDArray[np.intp] | None) -> NDArray[np.intp]:
-    """Names of nodes that had some places, -1 for new ones."""
+    """Ids of nodes by their former numbers; -1 for new ones."""
     if ids is None:
         return np.full_like(former, -1)
     return np.where(former < 0, -1, ids[former])
 
 
 def _check_paths(state: NestedState, tokens: Tokens) -> None:
-    """Refuse paths that are none of these documents: a file may be damaged."""
+    """Raise ValueError if saved paths are none of these documents."""
     node, level = state.paths.node, state.paths.level
     n_docs, n_levels = len(tokens.begin) - 1, state.priors.n_levels
     is_sound = (

@@ -1,7 +1,8 @@
-"""The nested CRP with topics, sticks and level proportions integrated out.
+"""State of a Gibbs sampler of the nested CRP: paths of documents and levels of tokens.
 
 Each document has a path from the root to a leaf of a tree of fixed depth, and each of
-its tokens a level of that path. Paths, levels and hyperparameters are the whole state.
+its tokens a level of that path. Topics, sticks and level proportions are integrated
+out, so that paths, levels and hyperparameters are the whole state.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ FLAT = (1.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Which nodes each document walks through, and at which level its tokens are."""
+    """Nodes on the path of each document, and the level of each token."""
 
     node: NDArray[np.int32]  # (n_docs, n_levels) number within the level; -1: none yet
     level: NDArray[np.uint8]  # (n_tokens,)
@@ -54,7 +55,7 @@ class Paths:
         rng: np.random.Generator,
         node: NDArray[np.int32] | None = None,
     ) -> "Paths":
-        """Put tokens at random levels; documents walk as told, by default not yet."""
+        """Return tokens at random levels; `node` are paths, by default none yet."""
         if node is None:
             node = np.full((len(tokens.begin) - 1, priors.n_levels), -1, dtype=np.int32)
         share = priors.level_prior / priors.level_prior.sum()
@@ -64,7 +65,7 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Nodes that are there before any document walks, level by level."""
+    """Counts of nodes by documents before, level by level."""
 
     depth: NDArray[np.intp]  # (n_nodes,) rising
     parent: NDArray[np.intp]  # (n_nodes,) place of each node's parent, -1 at the root
@@ -80,14 +81,14 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Positive numbers of a collection, each listed once: there are few."""
+    """Multiset of positive integers: values that occur, and their frequencies."""
 
     value: NDArray[np.intp]
     times: NDArray[np.intp]
 
     @classmethod
     def of(cls, counts: NDArray) -> "Numbers":
-        """List those of an array; zeros are left out."""
+        """Return the values of an array and their frequencies, without zeros."""
         value, times = np.unique(counts[counts > 0], return_counts=True)
         return cls(value, times)
 
@@ -97,7 +98,7 @@ class Numbers:
 
 
 class Walks:
-    """Documents on their paths, and all counts of them.
+    """Paths of documents and levels of tokens, with all counts of these.
 
     The kernel changes the arrays; `tidy` closes gaps, so that they depend on `Paths`
     alone.
@@ -122,6 +123,7 @@ class Walks:
         before: Nodes | None = None,
         rng: np.random.Generator | None = None,
     ):
+        """Allocate the arrays that kernels read and write, and restore the paths."""
         self.tokens, self.priors, self.before = tokens, priors, before
         if before is not None:
             n_tokens = before.counts.sum(dtype=np.int64)
@@ -132,13 +134,13 @@ class Walks:
     # -- going back and forth ---------------------------------------------------------
 
     def paths(self) -> Paths:
-        """Return a copy of the state."""
+        """Return a copy of paths and levels."""
         seated = self.path[:, :1] >= 0
         shift = np.where(seated, self.first[:-1], 0).astype(np.int32)
         return Paths(self.path - shift, self.level.copy())
 
     def restore(self, paths: Paths) -> None:
-        """Walk the given paths, whose nodes have numbers without gaps, and count."""
+        """Set given paths in place, nodes numbered without gaps, and count."""
         n_levels, before = self.priors.n_levels, self.before
         self.level = paths.level.copy()
         self.n_nodes = (paths.node.max(axis=0, initial=-1) + 1).astype(np.int32)
@@ -175,17 +177,17 @@ class Walks:
         self.set_priors(self.priors)
 
     def set_priors(self, priors: LevelPriors) -> None:
-        """Put hyperparameters in force."""
+        """Set the hyperparameters in place."""
         self.priors = priors
         counts = np.arange(COMMON_COUNTS)
         logs = np.log(counts + self.priors.topic_prior[:, None])
         self.log_counts = logs.astype(np.float32)
 
     def tidy(self) -> NDArray[np.intp]:
-        """Close the gaps that nodes have left, by the last nodes of their level.
+        """Renumber nodes in place, so that numbers of a level have no gaps.
 
-        Returns for each node, level by level, which one it was after the last `tidy`,
-        and -1 for new ones. The root is always there.
+        Returns the number of each node at the last `tidy`, level by level, and -1 for
+        new ones. The root is always there.
         """
         column, known = self.columns, _limits(self.n_known)
         level = np.searchsorted(self.first, column, side="right") - 1
@@ -210,7 +212,7 @@ class Walks:
         return placed
 
     def _move(self, columns: NDArray[np.intp], targets: NDArray[np.intp]) -> None:
-        """Let nodes take other columns, which are free."""
+        """Move the counts of nodes to other columns, which are free."""
         onto = np.arange(len(self.docs) + 1)
         onto[-1] = -1
         onto[columns] = targets
@@ -231,30 +233,31 @@ class Walks:
         return np.flatnonzero(used)
 
     def sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
-        """Draw paths of some documents given levels, then levels."""
+        """Draw paths of documents given levels, in place, then levels."""
         self._sweep(begin, stop, PATHS, rng)
 
     def sweep_together(self, begin: int, stop: int, rng: np.random.Generator) -> None:
-        """Draw paths and levels of some documents together, then levels.
+        """Draw paths and levels of documents together, in place, then levels.
 
-        Levels keep a document on its path where the former are drawn given the latter.
+        Draws of paths given levels rarely leave the path that the levels fit.
         """
         self._sweep(begin, stop, TOGETHER, rng)
 
     def sweep_levels(self, begin: int, stop: int, rng: np.random.Generator) -> None:
-        """Draw levels of some documents anew; paths stay."""
+        """Draw levels of documents in place; paths stay."""
         self._sweep(begin, stop, LEVELS, rng)
 
     def leave_one_out(self, rng: np.random.Generator, n_tries: int) -> Array:
         """Log p(words and path of each document | all others), (n_docs,).
 
-        Levels are integrated out by the mean of so many tries.
+        Levels are integrated out by the mean of `n_tries` draws.
         """
         scores = np.zeros(self.n_docs)
         self._sweep(0, self.n_docs, SCORES, rng, scores, n_tries)
         return scores
 
     def _sweep(self, begin: int, stop: int, kind: int, rng: np.random.Generator, *more):
+        """Run a kernel on documents, and enlarge the arrays when they are full."""
         while begin < stop:
             begin = sweep(
                 self.tokens.begin,
@@ -283,7 +286,7 @@ class Walks:
                 self._make_room()
 
     def _make_room(self) -> None:
-        """Rebuild with more columns; documents that have not walked stay so."""
+        """Rebuild the arrays with more columns; documents without path keep none."""
         first, is_new, n_known = self.first, self.is_new, self.n_known
         self.restore(self.paths())
         self.n_known = n_known
@@ -306,7 +309,7 @@ class Walks:
         return self.tokens.n_words + self.priors.n_unseen
 
     def tree(self) -> tuple[Tree, NDArray[np.intp]]:
-        """Return the tree, most documents first, and the columns of its nodes."""
+        """Return the tree, siblings with most documents first, and its columns."""
         used = self.columns
         position = np.full(len(self.docs), -1)
         position[used] = np.arange(len(used))
@@ -320,12 +323,13 @@ class Walks:
     def log_joint(self) -> float:
         """Log p(paths) + log p(levels) + log p(words | both), in nats.
 
-        Of the documents that are here: those before count as given.
+        Of the present documents; those before are given.
         """
         joint = self._log_prior_of_levels() + self._log_joint_of_nodes()
         return joint if self.before is None else joint - self._log_joint_before()
 
     def _log_joint_of_nodes(self) -> float:
+        """Log p(paths) + log p(words | paths, levels), with those before, nats."""
         used = self.docs > 0
         inner = used & (np.arange(len(used)) < self.first[-2])
         return _log_prior_of_paths(
@@ -338,6 +342,7 @@ class Walks:
         )
 
     def _log_joint_before(self) -> float:
+        """Log joint of the nodes and words from before, in nats."""
         assert self.before is not None
         docs, depth, held = self.before.docs, self.before.depth, self.before.counts
         inner = (docs > 0) & (depth < self.priors.n_levels - 1)
@@ -349,12 +354,13 @@ class Walks:
         return joint
 
     def _log_prior_of_levels(self) -> float:
+        """Log p(levels of tokens), level proportions integrated out, nats."""
         alpha, (levels, lengths) = self.priors.level_prior, self.level_counts()
         parts = (n.log_rising(a) for a, n in zip(alpha.tolist(), levels, strict=True))
         return sum(parts) - lengths.log_rising(alpha.sum())
 
     def level_counts(self) -> tuple[list["Numbers"], "Numbers"]:
-        """Tokens of documents at each level, and of whole documents."""
+        """Counts of tokens of documents at each level, and of whole documents."""
         n_levels = self.priors.n_levels
         at = self.tokens.doc * n_levels + self.level
         counts = np.bincount(at, minlength=self.n_docs * n_levels)
@@ -362,18 +368,18 @@ class Walks:
         return [Numbers.of(n) for n in counts.T], Numbers.of(counts.sum(axis=1))
 
     def word_counts(self, level: int) -> tuple["Numbers", "Numbers"]:
-        """Tokens of each word at nodes of a level, and of all words."""
+        """Counts of each word at nodes of a level, and of all words at nodes."""
         part = slice(*self.first[level : level + 2])
         return Numbers.of(self.counts[:, part]), Numbers.of(self.global_stats[part])
 
 
 def _limits(n_columns: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Columns at which levels of so many columns begin, and the end."""
+    """First columns of levels of `n_columns` columns each, and the end."""
     return np.concatenate([[0], np.cumsum(n_columns)]).astype(np.int64)
 
 
 def _log_prior_of_paths(children: NDArray, inner: NDArray, gamma: float) -> float:
-    """Log p(paths), by documents through the nodes with a parent and those above."""
+    """Log p(paths), from documents of nodes with a parent, and of their parents."""
     total = len(children) * np.log(gamma) + gammaln(children).sum()
     return float(total - log_rising(gamma, inner).sum())
 
@@ -381,13 +387,13 @@ def _log_prior_of_paths(children: NDArray, inner: NDArray, gamma: float) -> floa
 def _log_evidence(
     eta: float, n_words: int, counts: Numbers, global_stats: Numbers
 ) -> float:
-    """Log p(words | nodes), topics integrated out."""
+    """Log p(words | nodes of tokens), topics integrated out, nats."""
     return counts.log_rising(eta) - global_stats.log_rising(n_words * eta)
 
 
 @dataclass(frozen=True, slots=True)
 class NestedPriors:
-    """What is learned of the hyperparameters, under Gamma(shape, rate) priors."""
+    """Gamma(shape, rate) priors of the hyperparameters that are learned."""
 
     learn_concentration: bool
     learn_topic_prior: bool
@@ -397,7 +403,7 @@ class NestedPriors:
     level: GammaPrior = (1.0, 1.0)  # of their mean
 
     def resample(self, walks: Walks, rng: np.random.Generator) -> None:
-        """Draw what is learned given paths and levels."""
+        """Draw the learned hyperparameters, in place, given paths and levels."""
         priors = walks.priors
         if self.learn_concentration and priors.n_levels > 1:
             inner = walks.docs[: walks.first[-2]]
@@ -429,6 +435,7 @@ class NestedPriors:
                 def height(
                     own: float, level: int = level, counts: Numbers = counts
                 ) -> float:
+                    """Log density of one topic prior, given the counts of its level."""
                     alpha[level] = own
                     result = counts.log_rising(own) - lengths.log_rising(alpha.sum())
                     return result + self.log_level_density(alpha)
@@ -439,7 +446,7 @@ class NestedPriors:
         walks.set_priors(priors)
 
     def log_density(self, walks: Walks) -> float:
-        """Log density of what is learned."""
+        """Log prior density of the hyperparameters that are learned."""
         total, priors = 0.0, walks.priors
         if self.learn_concentration:
             total += log_gamma_density(priors.concentration, self.concentration)
@@ -452,7 +459,7 @@ class NestedPriors:
         return total
 
     def log_level_density(self, alpha: Array) -> float:
-        """Log density of level priors: of their mean, and Dirichlet of their shares."""
+        """Log density of level priors: that of their sum, and Dirichlet of shares."""
         total, n_levels, c = float(alpha.sum()), len(alpha), LEVEL_SHARES
         shares = gammaln(c * n_levels) - n_levels * gammaln(c)
         shares += (c - 1.0) * np.log(alpha / total).sum()

@@ -1,4 +1,4 @@
-"""What prediction needs of a state of the collapsed nested CRP."""
+"""Samples of the nested CRP: what prediction reads of a state of the sampler."""
 
 from dataclasses import dataclass
 
@@ -18,10 +18,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class NestedSample:
-    """A tree and its counts; arrays go by position in the tree.
-
-    Siblings stand by decreasing documents.
-    """
+    """Tree and counts of a state; arrays go by position in the tree."""
 
     component_ids: NDArray[np.intp]  # (n_nodes,) names, depth first
     depth: NDArray[np.intp]  # (n_nodes,)
@@ -44,7 +41,7 @@ class NestedSample:
         chain: int,
         step: int,
     ) -> "NestedSample":
-        """Copy from tidy walks, whose nodes have names, level by level."""
+        """Copy from tidy walks, whose nodes have ids, level by level."""
         tree, columns = walks.tree()
         priors, counts = walks.priors, sp.csr_array(walks.counts.T[columns])
         counts.sum_duplicates()  # notes that there are none, before anybody asks
@@ -70,7 +67,7 @@ class NestedSample:
 
     @property
     def tree(self) -> Tree:
-        """The nodes by name, as the arrays have them."""
+        """The tree of node ids, in the order of the arrays."""
         return Tree(self.component_ids, self.depth)
 
     @property
@@ -108,7 +105,7 @@ class NestedSample:
         return self.log_weights + np.where(is_inner, leaves, 0.0)
 
     def reading(self) -> PathGlobals:
-        """Tell what documents are compared with."""
+        """Return what the local step of new documents reads."""
         return PathGlobals(
             word_counts=self.topic_word_counts,
             depth=self.depth,
@@ -120,7 +117,7 @@ class NestedSample:
         )
 
     def nodes(self) -> Nodes:
-        """List the nodes level by level, to go on from."""
+        """Return counts level by level, from which walks of new documents start."""
         order = self.level_order
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
@@ -134,5 +131,5 @@ class NestedSample:
 
     @property
     def level_order(self) -> NDArray[np.intp]:
-        """Positions level by level."""
+        """Positions of nodes level by level."""
         return np.argsort(self.depth, kind="stable")

@@ -1,11 +1,11 @@
-"""Where sampling of the nested CRP starts: leaves that documents find, grouped again.
+"""Start of the sampler of the nested CRP: good leaves, grouped in many ways.
 
-Documents that take paths and levels together, one after the other, find good leaves in
-a few sweeps. What stands above them they do not find: the words of a node keep its
-documents there. So leaves are grouped in many ways, from one path for all to a parent
-for each leaf, levels are drawn anew in each tree, and the best one stays, by the
-probability of each document given all others. By the log joint of a state a tree that
-has too many nodes would be best, as its levels are the sharpest.
+Documents that draw paths and levels together, one after another, find good leaves in a
+few sweeps, but not the nodes above: the words of a node keep its documents there. So
+leaves are grouped in many ways, from one path for all to a parent for each leaf; levels
+are drawn again in each tree, and the tree with the highest probability of each document
+given all others is kept. The log joint of a state would prefer trees of too many nodes,
+whose levels are the sharpest.
 """
 
 from operator import itemgetter
@@ -53,7 +53,7 @@ def start_walks(
     rng: np.random.Generator,
     reporter: Reporter = SILENT,
 ) -> Walks:
-    """Let all documents walk the tree that is best for some of them."""
+    """Return walks of all documents on the tree that is best for some of them."""
     n_docs = len(tokens.begin) - 1
     some = np.sort(rng.permutation(n_docs)[:MOST_DOCS])
     walks, _ = find_start(tokens.take(some), priors, learned, rng, reporter)
@@ -77,7 +77,7 @@ def find_start(
     rng: np.random.Generator,
     reporter: Reporter = SILENT,
 ) -> tuple[Walks, float]:
-    """Return the best walks, and the log probability of documents.
+    """Return the best walks of several trees, and the log probability of documents.
 
     That is the sum over documents of log p(words, path | all other documents).
     """
@@ -86,6 +86,7 @@ def find_start(
         return best
 
     def compare(walks: Walks) -> float:
+        """Score walks by leaving one document out; keep them if they are best."""
         nonlocal best
         score = float(walks.leave_one_out(rng, N_TRIES).sum())
         if score > best[1]:
@@ -95,6 +96,7 @@ def find_start(
         return score
 
     def explore(labels: NDArray[np.intp]) -> None:
+        """Compare trees over given leaves, level by level."""
         sizes = [1] * priors.n_levels
         sizes[1:] = [int(labels.max()) + 1] * (priors.n_levels - 1)
         forest = Forest(tokens, labels)
@@ -136,6 +138,7 @@ def find_start(
 def _sweep(
     walks: Walks, learned: NestedPriors, rng: np.random.Generator, n_sweeps: int
 ) -> None:
+    """Make `n_sweeps` sweeps of walks and hyperparameters, in place."""
     for _ in range(n_sweeps):
         walks.sweep_together(0, walks.n_docs, rng)
         walks.tidy()
@@ -147,7 +150,7 @@ def _leaves(walks: Walks) -> NDArray[np.intp]:
 
 
 def _counts(tokens: Tokens) -> sp.csr_array:
-    """Counts of the words that there are."""
+    """Document-term matrix of tokens, without words that do not occur."""
     words = np.unique(tokens.words, return_inverse=True)[1].ravel()
     counts = sp.csr_array((np.ones(len(tokens)), words, tokens.begin.copy()))
     counts.sum_duplicates()
@@ -155,12 +158,12 @@ def _counts(tokens: Tokens) -> sp.csr_array:
 
 
 def usual_leaves(n_docs: int) -> int:
-    """More clusters than are expected."""
+    """Number of clusters of `n_docs` documents, more than the leaves expected."""
     return int(max(2, min(4.0 * np.sqrt(n_docs / 2.0), n_docs / 10.0)))
 
 
 def numbers_between(least: int, most: int) -> list[int]:
-    """List numbers of nodes that are compared: all small ones, then further ones."""
+    """Numbers of nodes to compare: all small ones, then a geometric series."""
     numbers = [*range(least, min(most, least + GROUPS - 1) + 1)]
     while (more := round(FURTHER * numbers[-1])) < most:
         numbers.append(more)
@@ -168,7 +171,7 @@ def numbers_between(least: int, most: int) -> list[int]:
 
 
 def level_sizes(above: list[int], n: int, n_levels: int, n_leaves: int) -> list[int]:
-    """Nodes of each level: those above, `n` on the next, then evenly to the leaves."""
+    """Nodes of each level: those of `above`, then `n`, then evenly to the leaves."""
     n_below = n_levels - len(above)
     if n_below == 1:
         return [*above, n_leaves]
@@ -177,18 +180,10 @@ def level_sizes(above: list[int], n: int, n_levels: int, n_leaves: int) -> list[
 
 
 class Forest:
-    """Trees over the same leaves, the nodes of which are cut from Ward's tree of them.
-
-    Leaves are compared by the square roots of word frequencies.
-
-    Parameters
-    ----------
-    tokens : Tokens
-    labels : ndarray of int of shape (n_docs,)
-        Leaf of each document, numbered without gaps.
-    """
+    """Trees over the same leaves, whose nodes are cut from Ward's tree of these."""
 
     def __init__(self, tokens: Tokens, labels: NDArray[np.intp]):
+        """Count the words of the leaves, and cluster the leaves."""
         self.labels, self.leaf = labels, labels[tokens.doc]
         words, word = np.unique(tokens.words, return_inverse=True)
         self.word = word.ravel()
@@ -196,10 +191,10 @@ class Forest:
         np.add.at(self.pooled, (self.leaf, self.word), 1.0)
 
     def paths(self, sizes: list[int], rng: np.random.Generator) -> Paths:
-        """Put documents on paths of a tree with so many nodes on each level.
+        """Put documents on paths of a tree with `sizes` nodes on each level.
 
-        Tokens draw levels by how far the frequency of their word at a node exceeds that
-        above, see `_shares`.
+        Tokens draw levels by the excess of the frequency of their word at a node over
+        that of its parent, see `_shares`.
         """
         cuts = ward_cuts(self.pooled, sizes)
         cuts = np.column_stack(
@@ -215,8 +210,8 @@ class Forest:
 def _shares(pooled: Array, cuts: NDArray[np.intp]) -> Array:
     """Shares of levels in the words of each leaf, (n_levels, n_leaves, n_words).
 
-    A node has as much of a word as all its leaves have, by the geometric mean of their
-    frequencies, less what is above.
+    The frequency of a word at a node is the geometric mean over its leaves, minus that
+    at its parent.
     """
     frequent = pooled + 0.5 / pooled.shape[1]
     frequent = np.log(frequent / frequent.sum(axis=1, keepdims=True))

@@ -1,4 +1,4 @@
-"""The collapsed document step of the nested HDP over a batch."""
+"""The collapsed local step of the nested HDP: nodes of the documents of a batch."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ ACTIVE, ACTIVE_FIXED = 0.5, 0.1
 def mean_topics(
     topic_words: WordTopics, eta: float, words: NDArray[np.intp]
 ) -> tuple[Array, Array]:
-    """Mean topics of some words, (n_words, n_nodes), and what divides the counts."""
+    """Mean topics of some words, (n_words, n_nodes), and the divisors of counts."""
     norm = topic_words.shape[0] * eta + topic_words.total
     topics = topic_words.rows(words)
     topics += eta
@@ -42,7 +42,7 @@ def mean_topics(
 
 @dataclass(frozen=True, slots=True)
 class NestedStep:
-    """What every document of a visit sees, and when its iteration stops."""
+    """What all documents of a batch read in the local step, and its stopping rule."""
 
     state: MixedTree
     model: NestedHDPModel
@@ -65,10 +65,11 @@ class NestedStep:
         remembered: Array | None = None,
         is_fixed: bool = False,
     ) -> "NestedStep":
-        """Prepare the visit of a batch under the globals of a posterior.
+        """Prepare the local step of a batch from the globals of a posterior.
 
-        `remembered` is how often the totals count each document; None for never.
-        Where topics are fixed, one token of a word is taken out of the others.
+        `remembered` is the effective count of each document in the totals, which the
+        step subtracts; None for zero. If topics are fixed, one token of a word is
+        subtracted from the document's other tokens.
         """
         del weighting, executor  # there is no other way, and nothing to share out
         words, state = posterior.global_stats.topic_words, posterior.state
@@ -93,7 +94,7 @@ class NestedStep:
         executor: Executor,
         block_hook: BlockHook | None = None,
     ) -> Collected:
-        """Visit a batch: its statistics, and expected counts of nodes."""
+        """Run the local step; return statistics and expected counts of nodes."""
         del block_hook  # no move reads responsibilities
         shape = (len(batch.words), self.state.n_components)
         sums, doc_nodes, logs = collect_blocks(self._run, batch, shape, executor)
@@ -140,10 +141,10 @@ class NestedStep:
 def node_shares(
     state: MixedTree, model: NestedHDPModel, doc_nodes: Array
 ) -> tuple[Array, Array]:
-    """Probability of each node for a further token of documents, and of none of them.
+    """Probability of each node for one more token of documents, and of no node.
 
-    `doc_nodes`, (n_docs, n_nodes), are the expected tokens that each has; the second is
-    that of children that are not in the tree, (n_docs,).
+    `doc_nodes`, (n_docs, n_nodes), are expected tokens of documents; the second result
+    is the probability of children that are not in the tree, (n_docs,).
     """
     tree, totals, prior, rest = state.tree, state.totals, state.prior, state.rest
     through = np.zeros(doc_nodes.shape[::-1])

@@ -1,4 +1,4 @@
-"""The nested HDP of Paisley, Wang, Blei and Jordan (2015), collapsed: what is global.
+"""Model of the collapsed nested HDP of Paisley, Wang, Blei and Jordan (2015): globals.
 
 Each document has its own tree: at an inner node i of level l a token stops with a share
 V_ji ~ Beta(s, g), or goes on to a child by proportions ~ DP(A_l, beta_i); its word
@@ -61,7 +61,10 @@ N_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class MixedTree:
-    """The small globals; arrays go by position in the tree."""
+    """Tree, weights of children and concentrations.
+
+    Arrays go by position in the tree.
+    """
 
     tree: Tree
     weights: Array  # (n_nodes,) beta of a node among the children of its parent
@@ -77,7 +80,7 @@ class MixedTree:
 
     @property
     def ids(self) -> NDArray[np.intp]:
-        """Name of each node."""
+        """Id of each node."""
         return self.tree.ids
 
     @property
@@ -120,7 +123,7 @@ class NestedStats(WordStats[WordsT]):
 
 @dataclass(frozen=True, slots=True)
 class NestedHDPModel(WordTopicModel[MixedTree, NestedStats]):
-    """What is given, what is learned, and under which Gamma(shape, rate) priors."""
+    """Model of the nested HDP: statistics, updates of weights and concentrations."""
 
     stop: float = 0.3  # s
     go: float = 0.3  # g
@@ -163,16 +166,17 @@ class NestedHDPModel(WordTopicModel[MixedTree, NestedStats]):
     # -- global -----------------------------------------------------------------------
 
     def start(self, state: MixedTree, topic_words: WordTopics) -> NestedStats:
-        """Totals that hold the starting topics and no document."""
+        """Totals with the words of the starting topics and without documents."""
         zeros = np.zeros((2, state.n_components))
         return NestedStats(topic_words, zeros[0], zeros[1], 0.0, 0.0)
 
     def update(
         self, state: MixedTree, stats: NestedStats, scale: float = 1.0
     ) -> MixedTree:
-        """Weights of children and concentrations, from expected tables.
+        """Return the state with weights of children and concentrations updated.
 
-        `scale` multiplies the statistics of documents, never a prior.
+        From expected tables; `scale` multiplies the statistics of documents, never a
+        prior.
         """
         tree, gamma = state.tree, state.child_concentration
         tables = scale * np.maximum(stats.tables, 0.0)
@@ -205,7 +209,7 @@ class NestedHDPModel(WordTopicModel[MixedTree, NestedStats]):
         )
 
     def blend(self, old: MixedTree, new: MixedTree, step: float) -> MixedTree:
-        """Move from old to new by a step: concentrations in logarithms."""
+        """Step from the old to the new state: concentrations in logarithms."""
         if step == 1.0:
             return new
 
@@ -229,7 +233,7 @@ class NestedHDPModel(WordTopicModel[MixedTree, NestedStats]):
 
 
 def ancestors(tree: Tree) -> sp.csr_array:
-    """Mark the nodes above each node, and itself, (n_nodes, n_nodes)."""
+    """Indicator of the nodes above each node, and of itself, (n_nodes, n_nodes)."""
     paths = tree.paths()
     is_node = paths >= 0
     limits = np.concatenate([[0], np.cumsum(is_node.sum(axis=1))])
@@ -238,6 +242,7 @@ def ancestors(tree: Tree) -> sp.csr_array:
 
 
 def _digamma(x: Array) -> Array:
+    """Digamma function of an array, as kernels compute it."""
     values = np.empty_like(x)
     log_gamma(np.ascontiguousarray(x), np.empty_like(x), values)
     return values

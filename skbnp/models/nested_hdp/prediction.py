@@ -1,4 +1,4 @@
-"""Prediction by documents that mix the nodes of a tree, which is held fixed."""
+"""Prediction by a nested HDP: documents mix the nodes of a fixed tree."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class NestedPredictor:
-    """Documents mix the nodes of a tree."""
+    """Predictor of documents that mix the nodes of a fixed tree."""
 
     posterior: Posterior
     stop: LocalStop
@@ -52,7 +52,7 @@ class NestedPredictor:
     ) -> float:
         """Log probability in nats of all held-out tokens, given the observed ones.
 
-        Children that are not in the tree predict each word alike.
+        Children that are not in the tree predict each word with equal probability.
         """
         shares, left = self.infer(X_observed, executor)
         mixed = self._mix(shares, left, X_held)
@@ -71,12 +71,12 @@ class NestedPredictor:
     def learn_burstiness(
         self, X: sp.csr_array, executor: Executor
     ) -> Burstiness | None:
-        """Learn how documents repeat words; None if they do not."""
+        """Learn the burstiness of documents; None if they do not repeat words."""
         some = X[evenly(X.shape[0], N_DOCS)]
         return _learn(some, self._mix(*self.infer(some, executor), some))
 
     def _mix(self, shares: Array, left: Array, X: sp.csr_array) -> Array:
-        """Probability of the word of each stored count under the nodes."""
+        """Probability of the word of each stored count under the nodes, (nnz,)."""
         state, words = self.posterior.state, self.posterior.global_stats.topic_words
         topics = MeanTopics.of(words, state.topic_word_prior)
         return mix(shares, topics, X) + left[rows_of(X.indptr)] / X.shape[1]

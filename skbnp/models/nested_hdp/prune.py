@@ -1,4 +1,4 @@
-"""Leaves that at most one document needs join the nodes above them."""
+"""Pruning of the nested HDP: leaves of at most one document join their parents."""
 
 from dataclasses import replace
 
@@ -18,9 +18,10 @@ ONE_DOCUMENT = 1.5
 def prune(
     model: NestedHDPModel, state: MixedTree, stats: NestedStats[WordTopics]
 ) -> tuple[MixedTree, NestedStats[WordTopics], list[tuple[int, int]]]:
-    """Return what is left, and pairs of ids: a leaf, and the node that it joined.
+    """The tree without leaves that at most one document needs, and its statistics.
 
-    A leaf that has no sibling any more joins the node above, too, the root apart.
+    And pairs of ids: a leaf, and the node that it is merged into. A leaf whose siblings
+    have all ended is merged into its parent too, unless that is the root.
     """
     into = joined(state, stats.tables)
     tree, stays = state.tree, into == np.arange(len(into))
@@ -51,7 +52,7 @@ def prune(
 
 
 def joined(state: MixedTree, tables: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Where each node's tokens go, itself if it stays, (n_nodes,)."""
+    """Position of the node that takes each node's tokens, its own if none, (n_nodes,)."""
     parent, n = state.tree.parent, len(state.tree)
     into, n_children = np.arange(n), np.bincount(parent[1:], minlength=n)
     had = n_children.copy()

@@ -1,13 +1,13 @@
-"""Where the nested HDP starts: the topics of a flat fit, grouped.
+"""Start of the nested HDP: a tree of grouped topics of a flat HDP.
 
 With S_kw expected tokens of word w in topic k of a flat HDP, and N_jk of topic k in
-document j, topics are grouped by the evidence of N (`group_topics`), and in
-each group the heaviest topics stand above the others. A group is an inner node without
-a topic of its own, a topic that is a group by itself a leaf in its place. Tokens of
-word w and topic k are then split over the nodes on the path to topic k. With p_u(w) the
-distribution of the words of all topics at u or below, one half of them goes by p_u(w);
-of the other half a node gets what the lowest p(w) from there down exceeds that of the
-node above, so that words go up as far as they are as frequent there.
+document j, topics are grouped by the evidence of N (`group_topics`), and in each group
+the heaviest topics are above the others. A group is an inner node without a topic of
+its own; a group of one topic is a leaf instead. Tokens of word w and topic k are then
+divided over the nodes on the path to topic k. With p_u(w) the word distribution of all
+topics at u or below, half of them is divided by p_u(w); of the other half a node gets
+the excess of the lowest p(w) from there down over that of its parent, so that words are
+moved up as far as they are as frequent there.
 """
 
 from typing import NamedTuple
@@ -39,7 +39,7 @@ N_READABLE = 40
 
 
 class Start(NamedTuple):
-    """The globals of a start."""
+    """Globals and expected counts of nodes at the start of a nested HDP."""
 
     state: MixedTree
     global_stats: NestedStats[WordTopics]
@@ -48,13 +48,13 @@ class Start(NamedTuple):
 def outline(
     doc_topic: sp.csr_array, topics: Array, max_depth: int, n_groups: int | None
 ) -> tuple[list[int], NDArray[np.intp]]:
-    """Group topics, and order those of a group: parents, and the node of each topic.
+    """Group topics into a tree: return parents of nodes, and the node of each topic.
 
     The root comes first, parents before their children. Its children are groups by the
-    evidence of documents, or `n_groups` of them; if that is for one group, topics stand
-    below the root, as in a group. In a group the heaviest topics, about
-    `N_READABLE` of all groups together, stand above the others: each of these is below
-    the one that it is most like, see `likeness`; `topics` are counts (K, n_words).
+    evidence of documents, or `n_groups` of them; if there is one group, its topics are
+    below the root. In a group the heaviest topics, about `N_READABLE` of all groups
+    together, are above the others, each of which is below the most similar one, see
+    `likeness`; `topics` are counts (K, n_words).
     """
     n = doc_topic.shape[1]
     parent, place = [-1], np.zeros(n, dtype=np.intp)
@@ -62,7 +62,7 @@ def outline(
     likes = likeness(doc_topic, topics) if max_depth > 2 else np.zeros((n, n))
 
     def put(above: int, members: NDArray[np.intp], n_levels: int) -> None:
-        """Put topics below a node, on `n_levels` levels."""
+        """Put topics below the node `above` in place, on `n_levels` levels."""
         share = tokens[members].sum() / max(tokens.sum(), 1e-300)
         number = max(round(N_READABLE * share), 1)
         heads = members
@@ -96,10 +96,10 @@ def outline(
 
 
 def likeness(doc_topic: sp.csr_array, topics: Array) -> Array:
-    """How alike topics are, (K, K): in the documents that have them, and in words.
+    """Similarity of topics in documents and in words, (K, K).
 
-    The correlation of P_jk, and the cosine of square roots of mean topics, what these
-    have of the square root of all words' distribution left out.
+    The correlation of P_jk, and the cosine of square roots of mean topics, both without
+    their component along the square root of the word distribution of all topics.
     """
     present = doc_topic.copy()
     present.data = -np.expm1(-present.data)
@@ -118,7 +118,7 @@ def _normalised(products: Array) -> Array:
 
 
 def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> NDArray[np.intp]:
-    """Group topics by their evidence, all in one where there is none for groups.
+    """Group of each topic by their evidence; one group if there is no evidence, (K,).
 
     Topics without tokens are groups by themselves.
     """
@@ -150,7 +150,7 @@ def grouped_start(
     concentration: tuple[float, float],
     max_components: float = np.inf,
 ) -> Start:
-    """Return a tree of the topics of a flat fit.
+    """Return a start of the nested HDP: a tree of the topics of a flat fit.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def grouped_start(
 def fold_leaves(
     parent: list[int], place: NDArray[np.intp], tokens: Array, most: float
 ) -> tuple[list[int], NDArray[np.intp]]:
-    """Let the lightest leaves join the nodes above them until there are so many."""
+    """Merge the lightest leaves into their parents until `most` nodes are left."""
     above, place = np.array(parent), place.copy()
     held = np.bincount(place, np.maximum(tokens, 0.0), len(parent))
     n_children = np.bincount(above[1:], minlength=len(parent))
@@ -212,7 +212,7 @@ def begin(
     eta: float,
     concentration: tuple[float, float],
 ) -> Start:
-    """Return the globals for words (n_nodes, n_seen) and documents of nodes."""
+    """The start of a tree with words (n_nodes, n_seen) and documents of nodes."""
     tokens = np.asarray(doc_nodes.sum(axis=0)).ravel()
     through = np.maximum(tree.accumulate(tokens), 1e-8)
     weights = np.ones(len(tree))
@@ -230,9 +230,10 @@ def begin(
 def _split(
     tree: Tree, leaf: NDArray[np.intp], topics: Array
 ) -> tuple[Array, sp.csr_array]:
-    """Split tokens over paths: words of nodes, and the share of each topic's tokens.
+    """Divide the tokens of topics over their paths: words of nodes, and shares.
 
-    `topics` are counts (K, n_words). The second is (K, n_nodes).
+    `topics` are counts (K, n_words). Shares are those of each topic's tokens in nodes,
+    (K, n_nodes).
     """
     words = np.zeros((len(tree), topics.shape[1]))
     np.add.at(words, leaf, topics)

@@ -53,7 +53,10 @@ def suit_burstiness_to(
 
 @dataclass(eq=False)
 class LearnBurstiness(Moves):
-    """Moves that end unused topics and learn burstiness, then let topics explain tables."""
+    """Moves that learn burstiness, then let topics explain tables.
+
+    Topics end as before.
+    """
 
     moves: Moves  # those that end topics, or none
 

@@ -19,10 +19,10 @@ __all__ = ["propose_moves"]
 def propose_moves(
     seating: Seating, n_proposals: int, rng: np.random.Generator, n_scans: int = 0
 ) -> list[tuple[bool, int, int]]:
-    """Make some proposals, one after the other, each after so many scans.
+    """Make `n_proposals` split-merge proposals in place, one after another.
 
-    Returns those accepted: whether it was a split, and the places of the dish that
-    stays and of the other.
+    Each follows `n_scans` restricted scans. Returns those accepted: whether it was a
+    split, and the numbers of the dish that stays and of the other.
     """
     accepted: list[tuple[bool, int, int]] = []
     if seating.n_all_tables < 2:
@@ -58,7 +58,7 @@ def _list_tables(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
     """All tables dish by dish: their documents and numbers, limits of the dishes.
 
-    But for those of dishes that were there before: these neither split nor merge.
+    Except tables of dishes from before, which neither split nor merge.
     """
     at = seating.live()
     doc = np.repeat(np.arange(len(seating.n_tables)), seating.n_tables)

@@ -1,4 +1,4 @@
-"""Moves of a topic tree that learns online, judged by some documents available."""
+"""Moves of a topic tree that learns online, judged by the documents available."""
 
 from dataclasses import replace
 
@@ -39,12 +39,7 @@ OnlineTreeLearner = Learner[Posterior, Corpus, PathLocalStep, RunningAverage]
 
 
 class OnlineTreeEdits(CountingMoves):
-    """Moves after passes 1, 2, 4, 8, .. of online learning, or after a chunk.
-
-    Parameters
-    ----------
-    moves : TreeMoves
-    """
+    """Moves of a nested CRP after passes 1, 2, 4, .. of a stream, or after a chunk."""
 
     moves: TreeMoves
 
@@ -52,7 +47,7 @@ class OnlineTreeEdits(CountingMoves):
         self.moves, self._n_counted = moves, 0.0
 
     def end_pass(self, learner: OnlineTreeLearner, monitor: Monitor) -> bool:
-        """Change the tree when its turn has come; whether it has stayed."""
+        """Try moves if they are due; return whether the tree is unchanged."""
         posterior = learner.posterior
         n_logged = len(posterior.lineage)
         if learner.n_passes & (learner.n_passes - 1) == 0:
@@ -69,11 +64,11 @@ def restructure(
     monitor: Monitor,
     counts: float,
 ) -> None:
-    """Change the tree by some documents, which have been learned from.
+    """Try moves of the tree in place, judged by documents that were learned from.
 
-    Moves are judged by what these documents and all others say: they take the place of
-    as many that the topics know of. Others cannot be visited. What a move changes is
-    changed in the totals for as many documents as stand there for these, `counts`.
+    These documents stand for the `counts` documents that the totals contain; the
+    statistics of all others are fixed. Changes of the statistics of these documents are
+    scaled to `counts` in the totals.
     """
     if X.shape[0] < LEAST_DOCS:
         return
@@ -93,7 +88,7 @@ def _learn(
     moves: TreeMoves,
     counts: float,
 ) -> None:
-    """Let moves change the tree."""
+    """Learn documents with moves, and adopt the tree if moves changed it."""
     mass = float(posterior.global_stats.stub_masses.sum())
     known = max(mass / X.shape[0], 1.0)
     ahead, others = min(AHEAD, known), None
@@ -130,7 +125,7 @@ def _learn(
 
 
 def _end_idle(posterior: Posterior) -> None:
-    """End leaves that hardly any document visits any more."""
+    """Remove leaves with hardly a document in the totals, in place."""
     new = tree = posterior.state.tree
     for leaf in posterior.state.idle_leaves(LEAST_MASS):
         new = new.remove_upwards(leaf)
@@ -143,6 +138,7 @@ def _end_idle(posterior: Posterior) -> None:
 def _adopt(
     posterior: Posterior, tree: Tree, stats: PathStats, log: list[Lineage]
 ) -> None:
+    """Replace tree, totals and ids of a posterior in place, in one commit."""
     topics, stats = update_globals(tree, stats)
     with commit():
         posterior.replace_globals(topics, stats)

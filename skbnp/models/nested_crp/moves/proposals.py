@@ -1,8 +1,7 @@
-"""Proposals to change a topic tree, best guesses first.
+"""Proposals to change the topic tree of a nested CRP, the most promising first.
 
-Each kind lists what it could do, as tuples of ids by which a rejected proposal is known
-again, and makes a proposal of one of them, or none if it is about nodes that a move
-before has ended.
+Each kind lists candidates as tuples of ids, by which rejected ones are recorded, and
+makes a proposal of a candidate, or None if an earlier move has removed its nodes.
 """
 
 from collections.abc import Mapping
@@ -44,7 +43,7 @@ NEIGHBOURS = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A changed tree, and what the change is about."""
+    """A changed tree with start topics, and the documents that the change touches."""
 
     kind: str
     parents: Ids  # nodes that it changes or ends
@@ -62,40 +61,40 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Context(trials.Context):
-    """What proposals are made from."""
+    """What proposals read: the posterior, its documents and their paths."""
 
     corpus: TreeCorpus
 
     @property
     def masses(self) -> Array:
-        """Documents of each stub."""
+        """Expected documents of each stub, (n_nodes,)."""
         return self.posterior.global_stats.stub_masses
 
     def edited(
         self, tree: Tree, merged_into: Mapping[int, int] | None = None
     ) -> TopicTree:
-        """Return the same topics where nodes live on, nothing where they are new."""
+        """Return the topics re-indexed to an edited tree; new nodes have zeros."""
         return self.posterior.global_stats.follow(
             self.tree, tree, merged_into
         ).globals_on(tree)
 
     def below(self, node: int) -> Rows:
-        """Documents with a share of a node."""
+        """Documents with a share of a node, by part."""
         return self.corpus.touching(self.tree.subtree_of(node))
 
     def words_below(self, node: int) -> Array:
-        """Word counts of these documents."""
+        """Word counts of the documents with a share of a node, (n_words,)."""
         return self.corpus.words(self.below(node))
 
     def at_random(self, places: NDArray[np.intp], weights: Array) -> list[Ids]:
-        """Nodes in random order, heavy ones first more often."""
+        """Candidates of single nodes in random order, by their weights."""
         waits = self.rng.standard_exponential(len(places))
         order = np.argsort(waits / np.maximum(weights[places], 1e-9))
         return [(node,) for node in self.tree.ids[places[order]].tolist()]
 
 
 def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
-    """Return the kinds of moves that are wanted, in the order of their turns."""
+    """Return the kinds of moves that the settings ask for, in their order."""
     if moves.prune == "elbo":
         kinds = [Kind("prune", _list_leaves, propose_prune)]
     else:
@@ -131,14 +130,14 @@ def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
 
 
 def _list_leaves(context: Context) -> list[Ids]:
-    """Leaves, the lightest first."""
+    """Candidates to prune: leaves, the lightest first."""
     tree = context.tree
     leaves = tree.leaves[np.argsort(context.masses[tree.leaves], kind="stable")]
     return [(leaf,) for leaf in tree.ids[leaves].tolist() if leaf != tree.ids[0]]
 
 
 def propose_prune(context: Context, leaf: int) -> Proposal | None:
-    """End a leaf, and the nodes above that have no other."""
+    """Propose to remove a leaf, and nodes above that have no other leaf."""
     tree = context.tree
     if leaf not in tree or len(tree.children_of(leaf)):
         return None
@@ -149,7 +148,7 @@ def propose_prune(context: Context, leaf: int) -> Proposal | None:
 
 
 def _list_empty_leaves(context: Context) -> list[Ids]:
-    """Leaves that no document has a share of worth mentioning."""
+    """Candidates to prune: leaves in which no document has a notable share."""
     empty = context.masses < LEAST_SHARES * context.corpus.scale
     leaves = [leaf for leaf in context.tree.leaves.tolist() if leaf > 0 and empty[leaf]]
     return [(node,) for node in context.tree.ids[leaves].tolist()]
@@ -161,7 +160,7 @@ def _propose_prune_by_rule(context: Context, leaf: int) -> Proposal | None:
 
 
 def _list_siblings(context: Context) -> list[Ids]:
-    """Siblings, by what their topics would gain."""
+    """Candidates to merge: siblings, by the gain of their topics."""
     tree, words = context.tree, context.posterior.global_stats.word_counts
     priors = context.posterior.model.priors
     eta, n_unseen = priors.topic_prior[tree.depth], priors.n_unseen
@@ -178,7 +177,7 @@ def _list_siblings(context: Context) -> list[Ids]:
 
 
 def _pair_similar_rows(words: Array) -> NDArray[np.intp]:
-    """Pairs of rows (n_pairs, 2): all, or those of many with the largest cosines."""
+    """Pairs of rows (n_pairs, 2): all, or those of the largest cosines if many."""
     pairs = np.column_stack(np.triu_indices(len(words), 1))
     if len(pairs) <= MOST_PAIRS:
         return pairs
@@ -188,6 +187,7 @@ def _pair_similar_rows(words: Array) -> NDArray[np.intp]:
 
 
 def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
+    """Propose to merge a node and the nodes below into its sibling."""
     tree = context.tree
     if not context.are_siblings(target, source):
         return None
@@ -199,7 +199,7 @@ def _propose_merge(context: Context, target: int, source: int) -> Proposal | Non
 
 
 def _list_similar_leaves(context: Context) -> list[Ids]:
-    """Leaves, as deep as each other, whose documents share themselves between them."""
+    """Candidates to merge: leaves of equal depth that share their documents."""
     tree, shares = context.tree, context.corpus.shares(context.tree)
     leaves = tree.leaves[tree.leaves > 0]
     products = (shares.T @ shares).toarray()[np.ix_(leaves, leaves)]
@@ -211,7 +211,7 @@ def _list_similar_leaves(context: Context) -> list[Ids]:
 
 
 def _propose_path_merge(context: Context, target: int, source: int) -> Proposal | None:
-    """End a leaf, and nodes above that have no other, in favour of another path."""
+    """Propose to merge the path of a leaf into another path of the tree."""
     tree = context.tree
     if target not in tree or source not in tree:
         return None
@@ -237,7 +237,7 @@ def _propose_path_merge(context: Context, target: int, source: int) -> Proposal 
 
 
 def _list_attachments(context: Context) -> list[Ids]:
-    """Nodes and other parents, by what the words below cost at these."""
+    """Candidates to move: nodes and new parents, by the cost of their words there."""
     tree, posterior = context.tree, context.posterior
     given = path_globals(posterior.state, posterior.model.priors)
     proposals = []
@@ -258,6 +258,7 @@ def _list_attachments(context: Context) -> list[Ids]:
 
 
 def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | None:
+    """Propose to move a node, with the nodes below it, to another parent."""
     tree = context.tree
     new = tree.reattach(node, parent)
     if new is None:
@@ -272,7 +273,7 @@ def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | 
 
 
 def _list_divisible_nodes(context: Context) -> list[Ids]:
-    """Inner nodes with children to part."""
+    """Candidates to split: inner nodes with several children."""
     tree = context.tree
     n_children = np.bincount(tree.parent[1:], minlength=len(tree))
     inner = np.flatnonzero((tree.depth > 0) & (n_children > 1))
@@ -280,7 +281,7 @@ def _list_divisible_nodes(context: Context) -> list[Ids]:
 
 
 def _propose_split(context: Context, node: int) -> Proposal | None:
-    """Part the children by their words."""
+    """Propose to split an inner node: cluster its children by their words."""
     tree = context.tree
     if node not in tree:
         return None
@@ -298,9 +299,9 @@ def _propose_split(context: Context, node: int) -> Proposal | None:
 def _propose_parts(
     context: Context, node: int, moved: list[int], stays: Array, goes: Array
 ) -> Proposal:
-    """Let a node and a new sibling start with the words of their documents.
+    """Return a proposal in which a node and a new sibling share its documents.
 
-    Some children of the node move to the sibling.
+    The children in `moved` are those of the sibling.
     """
     tree, fresh = context.tree, context.tree.next_id
     parent = tree.parent_of(node)
@@ -319,20 +320,20 @@ def _propose_parts(
 
 
 def _blend_with_parent(words: Array, above: Array) -> Array:
-    """Words that a topic starts with: excess, but none of those above at zero."""
+    """Start words of a topic: excess over its parent, zeros filled by the parent's."""
     own = excess(words, above)
     return (1.0 - BROAD) * own + BROAD * own.sum() * above / above.sum()
 
 
 def _list_divisible_leaves(context: Context) -> list[Ids]:
-    """Leaves with documents to part."""
+    """Candidates to split: leaves with several documents."""
     tree = context.tree
     leaves = tree.leaves[(tree.leaves > 0) & (context.masses[tree.leaves] > 2.0)]
     return context.at_random(leaves, context.masses)
 
 
 def _propose_leaf_split(context: Context, node: int) -> Proposal | None:
-    """Part the documents by their words."""
+    """Propose to split a leaf: cluster its documents by their words."""
     tree = context.tree
     if node not in tree or len(tree.children_of(node)):
         return None
@@ -352,14 +353,14 @@ def _propose_leaf_split(context: Context, node: int) -> Proposal | None:
 
 
 def _list_branch_points(context: Context) -> list[Ids]:
-    """Inner nodes whose documents may part, whatever their paths are."""
+    """Candidates to branch: inner nodes, whose documents may be divided."""
     tree, n_levels = context.tree, context.posterior.model.priors.n_levels
     inner = np.flatnonzero(tree.depth < n_levels - 1)
     return context.at_random(inner, tree.accumulate(context.masses))
 
 
 def _propose_branch(context: Context, node: int) -> Proposal | None:
-    """Part the documents below a node; the smaller part gets a branch."""
+    """Propose a branch below a node, for the smaller cluster of its documents."""
     if node not in context.tree:
         return None
     rows = context.below(node)
@@ -374,7 +375,7 @@ def _propose_branch(context: Context, node: int) -> Proposal | None:
 
 
 def _list_poor_fits(context: Context) -> list[Ids]:
-    """Documents that would gain most by a branch of their own, and where."""
+    """Candidates to branch: nodes and the documents that gain most by a branch."""
     posterior, corpus, tree = context.posterior, context.corpus, context.tree
     priors = posterior.model.priors
     if priors.n_levels == 1:
@@ -392,7 +393,7 @@ def _list_poor_fits(context: Context) -> list[Ids]:
 
 
 def _propose_own_branch(context: Context, node: int, doc: int) -> Proposal | None:
-    """Open a branch for a document and those that are like it."""
+    """Propose a branch for a document and those similar to it."""
     if node not in context.tree:
         return None
     corpus = context.corpus
@@ -405,7 +406,7 @@ def _propose_own_branch(context: Context, node: int, doc: int) -> Proposal | Non
 
 
 def _open_branch(context: Context, node: int, X: sp.csr_array, rows: Rows) -> Proposal:
-    """Open a branch that starts with the words of some documents; touches `rows`."""
+    """Propose a branch that starts with the words of documents; it touches `rows`."""
     topics, fresh = _add_branch(context, node)
     at, scale = topics.tree.positions(fresh), context.corpus.scale
     words = scale * _blend_with_parent(X.sum(axis=0), context.words_below(node))
@@ -415,14 +416,14 @@ def _open_branch(context: Context, node: int, X: sp.csr_array, rows: Rows) -> Pr
 
 
 def _add_branch(context: Context, node: int) -> tuple[TopicTree, NDArray[np.intp]]:
-    """Open a branch that holds nothing; return the ids of its nodes too."""
+    """Return the topics with an empty branch below a node, and its ids."""
     tree, n_levels = context.tree, context.posterior.model.priors.n_levels
     new = tree.add(node, depth=n_levels - 1)
     return context.edited(new), np.arange(tree.next_id, new.next_id)
 
 
 def _select_similar_documents(context: Context, node: int, x: sp.csr_array) -> Rows:
-    """Documents below a node that are most like another."""
+    """Documents below a node that are most similar to a given one."""
     rows, corpus = context.below(node), context.corpus
     likeness = []
     for X, docs in zip(corpus.parts, rows, strict=True):
@@ -437,7 +438,7 @@ def _select_similar_documents(context: Context, node: int, x: sp.csr_array) -> R
 
 
 def _draw_growth_nodes(context: Context) -> list[Ids]:
-    """Inner stubs drawn by the documents that leave the tree there."""
+    """Candidates to grow: inner stubs, drawn by the documents that end there."""
     tree, n_levels = context.tree, context.posterior.model.priors.n_levels
     n_docs = context.corpus.n_docs
     most = min(-(-n_docs // DOCS_PER_GROWTH), int(MOST_GROWTH * len(tree)) + 1)
@@ -454,7 +455,7 @@ def _draw_growth_nodes(context: Context) -> list[Ids]:
 
 
 def _draw_growth_nodes_of_paper(context: Context) -> list[Ids]:
-    """Return those that single documents draw, and one by all documents together."""
+    """Candidates to grow: stubs that single documents draw, and one of all."""
     tree, n_levels = context.tree, context.posterior.model.priors.n_levels
     proposals = _draw_growth_nodes(context)
     inner = np.flatnonzero((tree.depth < n_levels - 1) & (context.masses > 0.0))
@@ -465,10 +466,10 @@ def _draw_growth_nodes_of_paper(context: Context) -> list[Ids]:
 
 
 def _propose_growth_by_prior(context: Context, node: int) -> Proposal | None:
-    """Open a branch as the prior has it.
+    """Propose a branch as the prior draws it.
 
-    It takes its part of the documents that leave the tree there, so that the bound does
-    not fall: at each level 1 - exp E log(1 - v) of those that are left.
+    It takes its expected share of the documents that leave the tree there, so that the
+    bound does not fall: 1 - exp E log(1 - v) of those that remain, at each level.
     """
     if node not in context.tree:
         return None

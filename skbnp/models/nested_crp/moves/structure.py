@@ -1,9 +1,8 @@
-"""Moves of a topic tree: what they touch is visited under the edited tree.
+"""Moves of the topic tree of a nested CRP, judged by the collapsed bound of the corpus.
 
-A document is counted once, with what it said when it was last visited, so that bounds
-are those of the whole corpus. A move is judged on the documents that it touches: all
-others keep what they said, and the edit is kept if the collapsed bound of the corpus
-rises.
+The totals contain each document once, with the paths of its last local step. A move
+runs the local step under the edited tree for the documents that it touches; all others
+keep their paths. The edit is accepted if the collapsed bound of the corpus rises.
 """
 
 from collections.abc import Iterator
@@ -51,14 +50,7 @@ TIDY_MASS, TIDY_COST = 0.5, 1.0
 
 
 class TreeEdits(EditMoves[Context, Proposal]):
-    """Moves after each pass, judged by the collapsed bound.
-
-    Parameters
-    ----------
-    moves : TreeMoves
-    ends_idle : bool
-        End leaves that hardly any document visits, after passes without other moves.
-    """
+    """Moves of a nested CRP after each pass, judged by the collapsed bound."""
 
     ends_idle: bool
 
@@ -67,7 +59,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
         self.ends_idle = ends_idle and moves.prune == "elbo"
 
     def end_pass(self, learner: TreeLearner, monitor: Monitor) -> bool:
-        """Try moves; whether none was accepted, so that the bound can settle."""
+        """Try moves; return whether none was accepted, so the fit may converge."""
         posterior = learner.posterior
         rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
         context = Context(posterior, rng, learner.corpus)
@@ -82,7 +74,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
     def _try_kinds(
         self, learner: TreeLearner, context: Context, monitor: Monitor
     ) -> int:
-        """Try moves of each kind; return how many the bound has accepted."""
+        """Try moves of each kind; return the number of accepted ones."""
         for leaf in learner.posterior.state.idle_leaves(LEAST_MASS):
             for key in (("prune",), ("prune", leaf)):
                 self.rejections.forget(key)
@@ -101,9 +93,9 @@ class TreeEdits(EditMoves[Context, Proposal]):
         context: Context,
         monitor: Monitor,
     ) -> list[Proposal]:
-        """Try the candidates of a kind, which waits where all of them are rejected.
+        """Try the candidates of a kind; it waits if all of them are rejected.
 
-        Once a tree has settled, trials would take ten times the time of a pass.
+        Once a tree has converged, trials at each pass would take ten times its time.
         """
         key, now = (kind.name,), learner.n_passes
         if not self.rejections.is_over(key, now):
@@ -116,7 +108,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
         return accepted
 
     def _end_idle(self, learner: TreeLearner, context: Context) -> int:
-        """End leaves that nobody would miss; return how many."""
+        """Remove leaves without documents; return their number."""
         n_ended = 0
         for leaf in learner.posterior.state.idle_leaves(TIDY_MASS):
             proposal = propose_prune(context, leaf)
@@ -127,9 +119,9 @@ class TreeEdits(EditMoves[Context, Proposal]):
     def attempt(
         self, learner: TreeLearner, proposal: Proposal, least: float | None = None
     ) -> bool:
-        """Visit the documents that a move touches; keep it if their bound rises.
+        """Run the local step of touched documents; accept if the bound rises.
 
-        Or by so many nats at least.
+        The least rise is `least` nats.
         """
         posterior, corpus, cache = learner.posterior, learner.corpus, learner.cache
         old, new = posterior.state.tree, proposal.tree
@@ -159,9 +151,9 @@ class TreeEdits(EditMoves[Context, Proposal]):
 def _update_touched(
     learner: TreeLearner, proposal: Proposal, X: sp.csr_array, memo: DocPaths
 ) -> Iterator[tuple[float, tuple[TopicTree, PathStats, DocPaths]]]:
-    """Visit the documents that a move touches, under the edited tree.
+    """Run local steps of the documents that a move touches, under the edited tree.
 
-    The topics follow after each visit; the collapsed bound, and what was found.
+    Topics are updated after each step; yields the collapsed bound, and the result.
     """
     posterior, corpus, topics = learner.posterior, learner.corpus, proposal.topics
     model, old = posterior.model, posterior.state.tree
@@ -182,5 +174,5 @@ def _update_touched(
 
 
 def _below(tree: Tree, nodes: Ids) -> NDArray[np.intp]:
-    """Ids of some nodes, and of all below them."""
+    """Ids of some nodes, and of all nodes below them."""
     return np.concatenate([np.empty(0, np.intp), *map(tree.subtree_of, nodes)])
