@@ -1,4 +1,4 @@
-"""A chain of dependent trees: what one sweep consists of, epoch by epoch."""
+"""Gibbs chain of dependent trees: the steps of one sweep, epoch by epoch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -74,7 +74,7 @@ PARITIES = (1, 0)
 
 
 class SliceChain:
-    """Sweeps of one chain.
+    """One Gibbs chain of dependent trees: sweeps of an epoch, and the step to the next.
 
     A sweep consists of two phases, of proposals that change the tree, of updates of
     what is learned, and of the log probability of what has come of it. Each has pieces
@@ -112,6 +112,7 @@ class SliceChain:
         number: int = 0,
         seen: SeenWords | None = None,
     ):
+        """Restore a saved state, or start with rows at nodes."""
         self.epochs, self.settings, self.seed_entropy = epochs, settings, seed_entropy
         self.seen = seen
         self._cache: list[Array] = []  # of phases, for those to come
@@ -129,7 +130,7 @@ class SliceChain:
         self._restore(self._started(start, number))
 
     def _started(self, start: TreeStart, number: int) -> TreeChainState:
-        """Where nodes have no rows yet, they end; the others have mean directions."""
+        """Return the state of a start: nodes without rows end, others have means."""
         state = start.state
         sampler_state = SlicedTree(
             self.epochs[0].rows,
@@ -164,7 +165,7 @@ class SliceChain:
         )
 
     def _joined(self, state: TreeChainState) -> TreeChainState:
-        """Let rows join a state that has none, at their most probable nodes."""
+        """Assign rows to their most probable nodes, if the state has none."""
         rows = self.epochs[state.number_of_epoch].rows
         if len(rows) == 0:
             return state
@@ -176,7 +177,7 @@ class SliceChain:
         return replace(state, place=place)
 
     def _restore(self, state: TreeChainState) -> None:
-        """Go back to a state."""
+        """Replace the state of the sampler by that after a sweep."""
         self.state, self.opened = state, state
         priors = self.settings.priors
         if self.settings.learns_past_weight:
@@ -200,11 +201,11 @@ class SliceChain:
 
     @property
     def n_pieces(self) -> int:
-        """Pieces of a sweep."""
+        """Number of pieces of a sweep, each a list of parallel tasks."""
         return 3 * len(PARITIES) + 7
 
     def tasks(self, piece: int) -> Sequence[Callable[[], object]]:
-        """List what a piece consists of: blocks of nodes, or rows of groups of them."""
+        """List the tasks of a piece: blocks of nodes, or rows of groups of these."""
         if piece == 0:
             return [partial(self._begin_phase, 0)]
         number, part = divmod(piece - 1, 3)
@@ -213,6 +214,7 @@ class SliceChain:
         return self._tasks_after(piece - 1 - 3 * len(PARITIES))
 
     def _tasks_of_phase(self, number: int, part: int) -> Sequence[Callable[[], object]]:
+        """List the tasks of a part of a phase: parameters, rows, or directions."""
         phase = self.phase
         if part == 0:
             return [partial(phase.fill, block) for block in phase.blocks()]
@@ -229,7 +231,7 @@ class SliceChain:
         return [partial(self._end_phase, number), *draws]
 
     def _tasks_after(self, part: int) -> Sequence[Callable[[], object]]:
-        """List the tasks of proposals, of what is learned, and of what is told."""
+        """List tasks after phases: proposals, learning of priors, log joint."""
         if part == 0:
             return [self._change_tree]
         if part == 1:
@@ -243,6 +245,7 @@ class SliceChain:
         return self._joint.tasks() if part == 5 else []
 
     def _begin_phase(self, number: int) -> None:
+        """Begin a phase, with an array of an earlier one if any is free."""
         if number == 0:
             self._open_epoch()
         memory = self._free_memory()
@@ -254,14 +257,15 @@ class SliceChain:
             self._cache = [*kept, self.phase.memory]
 
     def _end_phase(self, number: int) -> None:
+        """End a phase: take its tree, and begin the next phase."""
         self.sampler_state = self.phase.close(self.sampler_state.tree.next_id)
         if number + 1 < len(PARITIES):
             self._begin_phase(number + 1)
 
     def _free_memory(self) -> Array | None:
-        """Return an array of a phase that neither the state nor the tree refers to.
+        """Return an array of a phase that is not in use, or None.
 
-        To touch new pages for thousands of features takes longer than to fill them.
+        Touching new pages for thousands of features takes longer than filling them.
         """
         used = {id(one.directions.drawn) for one in (self.state, self.sampler_state)}
         return next((one for one in self._cache if id(one) not in used), None)
@@ -271,7 +275,7 @@ class SliceChain:
         return partial(stream, self.seed_entropy, Purpose.SWEEP, *place)
 
     def _change_tree(self) -> None:
-        """Make proposals, and choose nodes that may be attached elsewhere."""
+        """Propose splits, merges and intermediate nodes; choose nodes to attach."""
         state = self.sampler_state
         self._rng = self._streams(len(PARITIES))()
         if state.directions.n_unseen:
@@ -289,7 +293,7 @@ class SliceChain:
         self._products = np.zeros((len(self.sampler_state.tree), 4))
 
     def _tasks_of_products(self) -> Sequence[Callable[[], object]]:
-        """List sums of rows, and blocks of directions that meet those of parents."""
+        """List sums of rows, and blocks of products of directions with parents."""
         settings, state = self.settings, self.sampler_state
         if not (settings.learns_prior_concentration or settings.learns_past_weight):
             return [self._sum_rows]
@@ -316,7 +320,7 @@ class SliceChain:
             self._along = self.sampler_state.directions.products(self._sums)
 
     def _learn(self) -> None:
-        """Set what is learned to its maximum, given nodes and directions."""
+        """Set the learned concentrations and weights to their maximum, in place."""
         state, settings = self.sampler_state, self.settings
         n_rows = float(state.masses.sum())
         if settings.learns_concentration and n_rows > 0.0:
@@ -334,7 +338,7 @@ class SliceChain:
         self.sampler_state, self._joint = state, LogJoint(state, self._sums)
 
     def accept(self) -> None:
-        """Let the sweep that was run be the last complete one."""
+        """Make the sweep that was run the last complete one."""
         sampler_state, before = self.sampler_state, self.opened
         step, ids = self.state.step + 1, sampler_state.tree.ids
         news = birth_entries(step, np.setdiff1d(ids, before.ids))
@@ -351,13 +355,13 @@ class SliceChain:
         self._restore(state)
 
     def rewind(self) -> None:
-        """Go back to the last complete sweep."""
+        """Restore the state of the last complete sweep."""
         self._restore(self.state)
 
     # -- epochs -----------------------------------------------------------------------
 
     def _open_epoch(self) -> None:
-        """Go on to the next epoch where this one has had its sweeps."""
+        """Begin the next epoch if this one has had its sweeps."""
         kept = state = self.state
         while state.number_of_epoch + 1 < len(self.epochs) and (
             state.step - state.begin >= self.settings.sweeps
@@ -373,7 +377,7 @@ class SliceChain:
     def _next(self, state: TreeChainState) -> TreeChainState:
         """Close an epoch: its mean directions are the past of the next one.
 
-        Rows of the next one begin at their most probable nodes.
+        Rows of the next epoch start at their most probable nodes.
         """
         number = state.number_of_epoch + 1
         rows, settings = self.epochs[number].rows, self.settings
@@ -412,6 +416,7 @@ class SliceChain:
     def _closed(
         self, sampler_state: SlicedTree, run: RunTasks = run_in_turn
     ) -> ClosedEpoch:
+        """Return the present epoch as prediction reads it."""
         state, reading = self.state, reading_of(sampler_state, run)
         label = self.epochs[state.number_of_epoch].label
         n_rows, n_records = int(sampler_state.masses.sum()), len(state.lineage)
@@ -420,7 +425,7 @@ class SliceChain:
     # -- what it tells ----------------------------------------------------------------
 
     def trace(self) -> dict[str, object]:
-        """Return the history's columns of the last complete sweep."""
+        """Return the entries of the last complete sweep in the history."""
         state = self.state
         return {
             "step": state.step,
@@ -435,7 +440,7 @@ class SliceChain:
         }
 
     def saved_state(self, run: RunTasks = run_in_turn) -> TreeChainState:
-        """Return the present state, without directions that no node has."""
+        """Return the present state without unused rows of directions."""
         directions = self.state.directions
         if len(directions.drawn) != len(directions):
             directions = directions.in_order(run)
@@ -444,7 +449,7 @@ class SliceChain:
         return self.state
 
     def sample(self, run: RunTasks = run_in_turn) -> TreeSample:
-        """Copy what prediction needs of the present state."""
+        """Copy what prediction reads of the present state."""
         state, sampler_state = self.state, with_sorted_siblings(self.sampler_state)
         epoch = self._closed(sampler_state, run)
         log_joint, weight = state.log_joint, state.past_weight
@@ -480,7 +485,7 @@ def _init(step: int, ids: NDArray[np.intp]) -> Lineage:
 
 
 def _unit(means: Array) -> Array:
-    """Directions of means; where there is none, the first axis."""
+    """Normalise means; zero means become the first axis."""
     lengths = np.linalg.norm(means, axis=1)
     result = means / np.maximum(lengths, 1e-300)[:, None]
     result[lengths == 0.0] = np.eye(1, means.shape[1])[0]

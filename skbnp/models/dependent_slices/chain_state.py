@@ -1,4 +1,4 @@
-"""The state of a chain of dependent trees between two sweeps, and its settings."""
+"""State of a Gibbs chain of dependent trees between two sweeps, and its settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TreeSettings:
-    """What is not learned, and what is."""
+    """Settings of a chain: priors, and which of them are learned."""
 
     priors: TreePriors
     learns_concentration: bool
@@ -51,7 +51,7 @@ class EpochRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeStart(ChainStart):
-    """Where a chain starts: an epoch whose rows are at nodes."""
+    """Start of a chain: an epoch whose rows are at nodes."""
 
     state: EpochState
     place: NDArray[np.int32]  # (n_rows,)
@@ -59,10 +59,7 @@ class TreeStart(ChainStart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeChainState(ChainState):
-    """A chain between two sweeps; arrays as in `SlicedTree`.
-
-    `begin` counts sweeps before the open epoch.
-    """
+    """State of a chain between two sweeps; arrays as in `SlicedTree`."""
 
     number_of_epoch: int
     tree: Tree
@@ -80,7 +77,7 @@ class TreeChainState(ChainState):
     closed: tuple[ClosedEpoch, ...]
 
     def with_columns(self, n_seen: int, rng: np.random.Generator) -> "TreeChainState":
-        """Let rows have more columns, `n_seen` in all, that none had before."""
+        """Append columns that no row had before, `n_seen` in all."""
         sums, gone = (
             sp.csr_array((one.data, one.indices, one.indptr), (one.shape[0], n_seen))
             for one in (self.sums, self.gone_sums)
@@ -94,7 +91,7 @@ class TreeChainState(ChainState):
         )
 
     def without_rows(self) -> "TreeChainState":
-        """Let all rows stay where they are, and start again with others."""
+        """Fix the nodes of all rows, and go on with none of them."""
         masses = self.gone + np.bincount(self.place, minlength=len(self.tree))
         return replace(
             self,
@@ -107,7 +104,7 @@ class TreeChainState(ChainState):
 
 
 def fields_of(state: SlicedTree, sums: sp.csr_array) -> dict[str, Any]:
-    """What a state keeps of where rows are."""
+    """Fields of a state that record the nodes of rows."""
     return {
         "tree": state.tree,
         "place": state.place,
@@ -125,7 +122,7 @@ def fields_of(state: SlicedTree, sums: sp.csr_array) -> dict[str, Any]:
 
 
 def check_places(state: TreeChainState, epochs: Sequence[EpochRows]) -> None:
-    """Refuse places of rows that are none of these: a file may be damaged."""
+    """Raise ValueError if saved nodes of rows do not fit these epochs."""
     number, place, tree = state.number_of_epoch, state.place, state.tree
     is_sound = (
         isinstance(number, int)

@@ -1,4 +1,4 @@
-"""Directions of nodes, which edits of a tree share instead of copying them."""
+"""Directions of nodes in the sampler of dependent trees, shared by edited trees."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ SPARSE = 0.05
 
 @dataclass(slots=True)
 class Directions:
-    """Directions by position in a tree, each a row of an array.
+    """Directions by position in a tree, rows of one array that several trees share.
 
     A tree that is edited has other positions, the rows of most nodes, and few new ones:
     thousands of features are not copied for each of hundreds of nodes. Of two trees
@@ -46,7 +46,7 @@ class Directions:
 
     @classmethod
     def of(cls, directions: Array, n_unseen: int = 0) -> "Directions":
-        """Take those of an array in the order of the tree, (n_nodes, n_seen)."""
+        """Return directions given in the order of the tree, (n_nodes, n_seen)."""
         return cls(directions, np.arange(len(directions)), n_unseen)
 
     def __len__(self) -> int:
@@ -59,12 +59,12 @@ class Directions:
 
     @property
     def n_seen(self) -> int:
-        """Columns that rows have."""
+        """Number of columns that rows have."""
         return self.width - self.n_axes
 
     @property
     def dimension(self) -> int:
-        """V."""
+        """Number of features V."""
         return self.n_seen + self.n_unseen
 
     def __getitem__(self, places: Places) -> Array:
@@ -72,12 +72,13 @@ class Directions:
         return np.asarray(self.drawn[self.row[places]])
 
     def __setitem__(self, place: int, direction: Array) -> None:
+        """Set the direction of a node, in place, in an unused row."""
         if self.row[place] < 0:
             self.row[place] = self._free_row()
         self.drawn[self.row[place]] = direction
 
     def __matmul__(self, vector: Array) -> Array:
-        """Inner product of each with a vector, of which most may be zero."""
+        """Inner products of all directions with a vector, most of it zero."""
         (words,) = np.nonzero(vector)
         if len(words) < SPARSE * self.width:
             return np.asarray(self.drawn[np.ix_(self.row, words)] @ vector[words])
@@ -97,11 +98,11 @@ class Directions:
         return result
 
     def taken(self, places: NDArray[np.intp], is_there: NDArray) -> "Directions":
-        """Return those of another tree: of places in this one, or none yet."""
+        """Return the directions of another tree, from `places` where they exist."""
         return self.placed(self.drawn, np.where(is_there, self.row[places], -1))
 
     def placed(self, drawn: Array, row: NDArray[np.intp]) -> "Directions":
-        """Return other directions along the same axes."""
+        """Return directions in another array, along the same axes."""
         return Directions(drawn, row, self.n_unseen, self.n_axes, self.n_used)
 
     def in_order(self, run: RunTasks = run_in_turn) -> "Directions":
@@ -111,16 +112,16 @@ class Directions:
     # -- axes in the space of columns that no row has ----------------------------------
 
     def n_axes_for(self, n_draws: int, n_kept: int) -> int:
-        """Axes of `with_axes_for`, where so many directions are kept."""
+        """Number of axes of `with_axes_for`, if `n_kept` directions are kept."""
         return min(min(self.n_used, n_kept) + n_draws, self.n_unseen)
 
     def with_axes_for(
         self, n_draws: int, kept: NDArray[np.bool_] | None = None
     ) -> "Directions":
-        """Copy directions to a new array, with axes for further draws.
+        """Copy directions to a new array, with axes for `n_draws` further draws.
 
-        Axes are chosen anew, so that as few as can be are used. Where not all
-        directions are `kept`, others lose what they have along axes.
+        Axes are chosen again, as few as possible. If not all directions are `kept`,
+        others lose their components along axes.
         """
         kept = np.ones(len(self), dtype=bool) if kept is None else kept
         n_kept, n_seen, result = int(kept.sum()), self.n_seen, self.gathered()
@@ -134,7 +135,7 @@ class Directions:
         return Directions(wide, np.arange(len(self)), self.n_unseen, n_axes, n_used)
 
     def next_axis(self) -> tuple[int, ...]:
-        """Use one more axis: what a draw must know; nothing if there are none."""
+        """Take one more axis: what a draw must know; nothing if there are none."""
         if self.n_unseen == 0:
             return ()
         n_known = self.n_seen + self.n_used
@@ -144,8 +145,8 @@ class Directions:
     def with_columns(self, n_seen: int, rng: np.random.Generator) -> "Directions":
         """Append columns to rows, `n_seen` in all.
 
-        As axes have no preference among columns that no row had, parts along columns
-        are drawn: those of a random orthonormal basis.
+        As axes have no preference among columns that no row had, components along
+        columns are drawn: those of a random orthonormal basis.
         """
         n_new, n_used = n_seen - self.n_seen, self.n_used
         left = self.n_unseen - n_new
@@ -167,7 +168,7 @@ class Directions:
         return float(sums.data @ self.drawn[row, sums.indices])
 
     def _free_row(self) -> int:
-        """Return a row that no node has."""
+        """Return a row of the array that no node uses."""
         is_free = np.ones(len(self.drawn), dtype=bool)
         is_free[self.row[self.row >= 0]] = False
         if not is_free.any():

@@ -1,10 +1,10 @@
-"""Log probability of rows and their nodes, subtree by subtree.
+"""Log joint probability of dependent trees: rows and their nodes, by subtree.
 
 Weights are integrated out exactly, and directions from the leaves up: given its parent,
-that of a node is integrated out in closed form where the logarithms of what its
-children make of it are replaced by their tangents at the direction that is drawn. The
-logarithms bend so little over the places where a direction may be that this is within a
-nat for each node. Densities are with respect to the uniform one.
+the direction of a node is integrated out in closed form, with the log factors of its
+children replaced by their tangents at the drawn direction. They bend so little over the
+plausible directions that the error is below one nat for each node. Densities are with
+respect to the uniform one.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,16 +30,10 @@ NODES_PER_TASK = 64
 
 
 class LogJoint:
-    """Log probability of rows and their nodes, in nats per row.
-
-    Parameters
-    ----------
-    state : SlicedTree
-    sums : csr_array of shape (n_nodes, n_seen)
-        Of the rows at each node.
-    """
+    """Log joint probability of rows and nodes, nats per row, as parallel tasks."""
 
     def __init__(self, state: SlicedTree, sums: sp.csr_array):
+        """Prepare the sums over subtrees of a state."""
         self._broadcast, self._sums = state, sums
         self._parts = _subtrees(state.tree)
         self._log_prior = 0.0
@@ -47,7 +41,7 @@ class LogJoint:
         self._slopes = np.zeros((len(self._parts), state.width))
 
     def tasks(self) -> Sequence[Callable[[], object]]:
-        """List subtrees below the root, some at a time, and the nodes of rows."""
+        """List tasks: groups of subtrees below the root, and the nodes of rows."""
         parts = [partial(self._add_up, part) for part in range(len(self._parts))]
         return [self._find_log_prior, *parts]
 
@@ -55,6 +49,7 @@ class LogJoint:
         self._log_prior = self._broadcast.log_prior()
 
     def _add_up(self, part: int) -> None:
+        """Sum the terms of one group of subtrees."""
         begin, end = self._parts[part]
         n_levels = int(self._broadcast.tree.depth[begin:end].max()) + 1
         below = np.zeros((n_levels + 1, self._broadcast.width))
@@ -62,7 +57,7 @@ class LogJoint:
         self._slopes[part] = below[1]
 
     def value(self) -> float:
-        """Return it, once all tasks have run."""
+        """Return the log joint, nats per row, once all tasks have run."""
         state = self._broadcast
         below = np.stack([np.zeros(state.width), self._slopes.sum(axis=0)])
         total = self._found.sum() + self._integrate_out(0, 1, below)
@@ -102,7 +97,7 @@ def log_joint_of(state: SlicedTree) -> float:
 
 
 def _subtrees(tree: Tree) -> list[tuple[int, int]]:
-    """Limits of children of the root, all below included, some at a time."""
+    """Limits of groups of subtrees below the root."""
     begins = np.append(np.flatnonzero(tree.depth == 1), len(tree))
     part = (begins - 1) // NODES_PER_TASK
     limits = begins[np.flatnonzero(np.diff(part, prepend=-1))]

@@ -1,4 +1,4 @@
-"""An epoch of dependent trees whose rows are at one node each.
+"""Sampler state of an epoch of dependent trees: each row at one node, directions drawn.
 
 With the symbols of `dependent_trees/bound.py`, given the nodes z of all rows and the
 directions theta of all nodes but e, and of no child of e with a past,
@@ -51,7 +51,7 @@ class Rows:
 
     @classmethod
     def of(cls, X: sp.csr_array) -> "Rows":
-        """Take what kernels read of a sparse array."""
+        """Return the arrays that kernels read of a sparse matrix."""
         X = sp.csr_array(X, dtype=np.float32)
         return cls(X, X.indptr.astype(np.int32), X.indices.astype(np.int32))
 
@@ -64,11 +64,11 @@ class Rows:
 
     @property
     def arrays(self) -> tuple[Places, Places, NDArray[np.float32]]:
-        """What kernels take."""
+        """The arrays that kernels read."""
         return self.indptr, self.words, self.X.data
 
     def grouped(self, place: Places, n_nodes: int) -> tuple[Places, Places]:
-        """Rows node by node, and where each node begins among them."""
+        """Row numbers sorted by node, and the first position of each node."""
         small = place.astype(np.min_scalar_type(n_nodes))  # sorted faster
         order = np.argsort(small, kind="stable").astype(np.int32)
         counts = np.bincount(place, minlength=n_nodes)
@@ -92,11 +92,7 @@ class Rows:
 
 @dataclass(slots=True)
 class SlicedTree:
-    """Where rows are and how directions are drawn; arrays go by position in the tree.
-
-    Every new node, one that was not there in the epoch before, has a row at it or
-    below, the root aside. Old siblings stand before new ones.
-    """
+    """Nodes of rows and directions of nodes; arrays go by position in the tree."""
 
     rows: Rows
     priors: TreePriors
@@ -117,7 +113,7 @@ class SlicedTree:
 
     @property
     def dimension(self) -> int:
-        """V."""
+        """Number of features V."""
         return self.directions.dimension
 
     @property
@@ -135,17 +131,17 @@ class SlicedTree:
 
     @property
     def is_old(self) -> NDArray[np.bool_]:
-        """Whether nodes were there in the epoch before."""
+        """Whether nodes were in the epoch before."""
         return self.past >= 0
 
     @property
     def counts(self) -> Array:
-        """Rows available at each node."""
+        """Rows of this call at each node."""
         return np.bincount(self.place, minlength=len(self.tree)).astype(np.float64)
 
     @property
     def masses(self) -> Array:
-        """Rows at each node."""
+        """All rows at each node."""
         return self.counts + self.gone
 
     @property
@@ -156,12 +152,12 @@ class SlicedTree:
 
     @property
     def pull(self) -> float:
-        """Kappa0 k1."""
+        """kappa0 k1."""
         return self.prior_concentration * self.priors.parent_weight
 
     @property
     def pull_of_past(self) -> float:
-        """Kappa0 k2."""
+        """kappa0 k2."""
         return self.prior_concentration * self.priors.past_weight
 
     def has_old_children(self) -> NDArray[np.bool_]:
@@ -179,11 +175,11 @@ class SlicedTree:
         return natural
 
     def natural_without_rows(self, place: int) -> Array:
-        """Natural parameter of a node without its rows available, (width,)."""
+        """Natural parameter of a node without its rows of this call, (width,)."""
         return self.prior_natural(place) + self.natural_below(place)
 
     def natural_below(self, place: int) -> Array:
-        """Natural parameter of a node's children and of its rows that are gone."""
+        """Natural parameter of a node by its children and rows of earlier calls."""
         natural = np.zeros(self.width)
         below = np.flatnonzero(self.tree.parent == place)
         if len(below):
@@ -211,15 +207,15 @@ class SlicedTree:
         return log_prior(tree, masses, history, is_old, self.priors)
 
     def _sources(self, tree: Tree) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-        """Return which nodes of another tree are in this one, and where."""
+        """Whether nodes of another tree are in this one, and their positions."""
         return self.tree.find(tree.ids)
 
     def edited(
         self, tree: Tree, place: Places, directions: Directions | None = None
     ) -> "SlicedTree":
-        """Return the statistics of another tree with the same ids.
+        """Return the state of another tree, whose common nodes have the same ids.
 
-        All have the directions given, or those that they had. New nodes have no past,
+        Nodes have the directions given, or those that they had. New nodes have no past,
         and no direction yet.
         """
         is_there, source = self._sources(tree)
@@ -245,7 +241,7 @@ class SlicedTree:
         )
 
     def without_empty(self) -> "SlicedTree":
-        """Leave out new nodes without rows at them or below."""
+        """Remove new nodes without rows at or below them."""
         through = self.tree.count(self.masses)
         kept = (through > 0.0) | self.tree_of_old()
         kept[0] = True
@@ -257,15 +253,15 @@ class SlicedTree:
         return self.edited(tree, onto[self.place].astype(np.int32))
 
     def tree_of_old(self) -> NDArray[np.bool_]:
-        """Nodes that are old, or above old ones."""
+        """Whether nodes are old, or above old ones."""
         return np.asarray(self.tree.count(self.is_old.astype(np.intp)) > 0)
 
 
 def blocks_of(nodes: NDArray, width: int, n_entries: int = ENTRIES) -> list[NDArray]:
-    """Cut nodes into those whose directions one task computes, or reads.
+    """Cut nodes into blocks whose directions one task computes or reads.
 
-    Blocks are alike and, if there is not one alone, a multiple of four: two threads, or
-    four, end together.
+    Blocks have equal size and, if there are several, their number is a multiple of
+    four, so that two or four threads end together.
     """
     size = max(n_entries // max(width, 1), 1)
     if len(nodes) <= size:
@@ -276,11 +272,7 @@ def blocks_of(nodes: NDArray, width: int, n_entries: int = ENTRIES) -> list[NDAr
 
 @dataclass(frozen=True, slots=True)
 class PastPull:
-    """What previous directions m_c of the children of a node do to its own, theta.
-
-    Factors C_V(rho_c), rho_c^2 = kappa0^2 (k1^2 + k2^2 + 2 k1 k2 theta'm_c), and the
-    tangents of their logarithms in theta'm_c, at the mean of theta without them.
-    """
+    """Factors of a direction theta by the pasts m_c of its children, as tangents."""
 
     past: Array  # (n_children, width) m_c
     scale: tuple[float, float]  # rho_c^2 = the first + the second theta'm_c
@@ -289,7 +281,7 @@ class PastPull:
 
     @classmethod
     def of(cls, state: SlicedTree, natural: Array, past: Array) -> "PastPull":
-        """Lay tangents, given the natural parameter without these factors."""
+        """Compute tangents, given the natural parameter without these factors."""
         k1, k2 = state.priors.parent_weight, state.priors.past_weight
         square = state.prior_concentration**2
         scale = square * (k1**2 + k2**2), square * 2.0 * k1 * k2
@@ -301,11 +293,11 @@ class PastPull:
 
     @property
     def natural(self) -> Array:
-        """What the tangents add to the natural parameter."""
+        """Contribution of the tangents to the natural parameter."""
         return np.asarray(self.slopes @ self.past)
 
     def log_weight(self, theta: Array) -> float:
-        """Log of the factors less their tangents, but for a constant."""
+        """Log of the factors less their tangents, up to a constant."""
         cosines = self.past @ theta
         squares = np.maximum(self.scale[0] + self.scale[1] * cosines, 0.0)
         exact = log_normaliser_gain(squares, self.dimension)
@@ -322,10 +314,10 @@ def accept_direction(
 ) -> Array:
     """Propose a direction whose children have a past, and accept it or not; exact.
 
-    The proposal has tangents in the place of what is no exponential, and does not
-    depend on the present direction. Of a direction that is likely it is accepted nearly
-    always, of one at the mode never: that has to be drawn first, `draw_all`. What
-    `draw_natural` knows of `unseen` columns follows.
+    The proposal replaces factors that are not exponential by tangents, and does not
+    depend on the present direction. A probable direction is nearly always replaced, one
+    at the mode never: that has to be drawn first, `draw_all`. `unseen` are arguments of
+    `draw_natural`.
     """
     pull = PastPull.of(state, natural, past)
     other = draw_natural(natural + pull.natural, rng, *unseen)
@@ -334,9 +326,9 @@ def accept_direction(
 
 
 def draw_all(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
-    """Draw all directions one after the other, given mean directions; not exact.
+    """Draw all directions one after another, given mean directions: an inexact start.
 
-    Tangents stand for what is no exponential, and all draws are taken: a start.
+    Tangents replace factors that are not exponential, and all draws are accepted.
     """
     directions = state.directions.with_axes_for(2 * len(state.tree))
     state, sums = replace(state, directions=directions), state.sums

@@ -1,12 +1,12 @@
-"""A phase of a sweep: rows go from node to node, directions of others integrated out.
+"""Phase of a sweep of dependent trees: rows move, every second level integrated out.
 
 A phase has slices u_n < pi_zn of weights that are drawn; given them rows may go to all
-nodes with pi_e > u_n, of which there are a few, those included that have no rows yet.
-In a phase rows may open children of nodes whose directions are given and stay as they
-are to its end. These last must not end as long: see `Phase._share_out`.
+nodes with pi_e > u_n, which are few, also nodes that have no rows yet. In a phase rows
+may open children of nodes whose directions are given and fixed to its end. These nodes
+must not end in the phase: see `Phase._share_out`.
 
-Nodes are shared out at random between groups, and rows go to nodes of their group
-alone. So groups are independent of each other, and run side by side.
+Nodes are assigned at random to groups, and rows move within their group alone. So
+groups are independent of each other, and run in parallel.
 """
 
 import mmap
@@ -45,22 +45,7 @@ SPARE = 32
 
 
 class Phase:
-    """Rows go from node to node, directions of every second level integrated out.
-
-    *Candidates* are the nodes of the tree, by position, and behind them children that
-    rows may open.
-
-    Parameters
-    ----------
-    world : SlicedTree
-    parity : {0, 1}
-        Of the depth of the nodes whose directions are integrated out, if no child has a
-        past.
-    streams : callable
-        Returns a generator for each name, some integers.
-    memory : ndarray of shape (n_rows, width), optional
-        For the directions of candidates, if it has a row of each.
-    """
+    """A phase: rows move between nodes, directions of one parity integrated out."""
 
     def __init__(
         self,
@@ -69,6 +54,7 @@ class Phase:
         streams: Streams,
         memory: Array | None = None,
     ):
+        """Draw weights and slices, open children, and form the groups."""
         self.sampler_state, self.streams, self.parity = state, streams, parity
         tree, n_nodes = state.tree, len(state.tree)
         rng = streams(0)
@@ -104,9 +90,10 @@ class Phase:
         self.own = np.full(n, log_normaliser_gain(self.squares[:1], state.dimension))
 
     def _open(self, given: NDArray, log_weights: Array, log_rest: Array, rng) -> None:
-        """Break weights of new children of nodes whose directions stay as they are.
+        """Draw weights of new children of nodes whose directions are fixed.
 
-        Rows whose slice may be below the weight of some that is not broken off stay.
+        Rows do not move if their slice may be below the weight of a child that is not
+        drawn.
         """
         least = float(self.log_slices.min(initial=np.inf))
         places = np.flatnonzero(given & (log_rest > least))
@@ -119,11 +106,11 @@ class Phase:
         self.stays = self.log_slices < left.max(initial=-np.inf)
 
     def _share_out(self, rng: np.random.Generator) -> None:
-        """Share candidates out between groups.
+        """Assign candidate nodes to groups.
 
         A node whose direction is given may not end in the phase. If no node below is
         certain to stay, its own row or a row at one of its children in its own group
-        must: these are a *set* with a number in `keeper`. Where the set has no row, no
+        must: these are a *set* with a number in `keeper`. If the set has no row, no
         row leaves or enters the node and its children.
         """
         state, n = self.sampler_state, len(self.is_free)
@@ -163,7 +150,7 @@ class Phase:
     # -- directions and natural parameters, some nodes at a time -----------------------
 
     def blocks(self) -> list[Places]:
-        """Nodes of the tree by task: few, as those on new pages take longer."""
+        """Blocks of nodes by task, of few nodes, as new pages take longer."""
         state = self.sampler_state
         if state.directions.n_unseen:
             given = ~self.is_free[: self.n_nodes]
@@ -173,7 +160,7 @@ class Phase:
         return blocks_of(nodes, self.sampler_state.width, ENTRIES // 4)
 
     def blocks_to_draw(self) -> list[Places]:
-        """Nodes whose directions are drawn, opened ones with rows too, by task."""
+        """Blocks of nodes whose directions are drawn, also opened ones with rows."""
         mine = np.flatnonzero(self.sampler_state.tree.depth % 2 == self.parity)
         opened = np.unique(self.place[self.place >= self.n_nodes])
         nodes = np.append(mine, opened).astype(np.int32)
@@ -185,7 +172,7 @@ class Phase:
         return blocks_of(nodes, self.sampler_state.width)
 
     def fill(self, nodes: NDArray[np.int32]) -> None:
-        """Compute natural parameters of nodes; those given have their directions."""
+        """Compute natural parameters of nodes, or copy given directions."""
         state, tree = self.sampler_state, self.sampler_state.tree
         children, limits_below = tree.child_lists
         gone, (indptr, words, values) = state.gone_sums, state.rows.arrays
@@ -225,7 +212,7 @@ class Phase:
         ]
 
     def sweep(self, number: int, groups: NDArray[np.int32]) -> int:
-        """Let rows of some groups go from node to node; returns how many moved."""
+        """Move rows of some groups from node to node; return how many moved."""
         rng = self.streams(1, number)
         queue = rng.permutation(self.queues[number])
         state, (members, limits) = self.sampler_state, self.members
@@ -255,16 +242,16 @@ class Phase:
         )
 
     def _first_row(self, group: int) -> int:
-        """Row of the table that opened nodes of a group and of those behind it have.
+        """First row of the array for opened nodes of a group and those after it.
 
-        The first ones, as they get rows: so few pages are touched.
+        They are taken in order, as nodes get rows: so few pages are touched.
         """
         return self.n_nodes + int((self.group[self.n_nodes :] < group).sum())
 
     def draw_directions(self, number: int, nodes: NDArray[np.int32]) -> None:
-        """Draw directions that were integrated out, in the place of their parameters.
+        """Draw directions that were integrated out, over their parameters.
 
-        Those of the same levels that never are, by a proposal.
+        Directions of the same levels that are never integrated out are proposed.
         """
         rng = self.streams(2, number)
         free = nodes[self.is_free[nodes]]
@@ -292,7 +279,7 @@ class Phase:
         return accept_direction(*given, state.dimension, int(self.n_known[at]))
 
     def close(self, next_id: int) -> SlicedTree:
-        """Return the tree with opened nodes, without those that are empty."""
+        """Return the state with opened nodes, without empty ones."""
         state, counts = (
             self.sampler_state,
             np.bincount(self.place, minlength=len(self.is_free)),
@@ -321,7 +308,7 @@ class Phase:
 
 
 def _small_pages(n_rows: int, width: int) -> Array:
-    """Return an array of which only rows that are written to take time and memory.
+    """Return an array of small pages: unwritten rows take no time or memory.
 
     That of `np.empty` has pages of 2 MB, each of which is cleared for a single row.
     """

@@ -1,4 +1,4 @@
-"""What prediction needs of a state of the sampler: an epoch of `DependentTrees`.
+"""Samples of the sampler of dependent trees, which prediction reads as a fitted epoch.
 
 Given the nodes of all rows, directions have the posterior of the variational model,
 whose statistics are counts. So samples and variational fits predict by the same
@@ -27,7 +27,7 @@ N_UPDATES = 3
 
 @dataclass(frozen=True, slots=True)
 class TreeSample:
-    """A tree and its rows; siblings stand by decreasing rows."""
+    """Tree, rows and directions of a sample; siblings by decreasing rows."""
 
     epoch: ClosedEpoch
     log_joint: float  # nats per row
@@ -37,12 +37,12 @@ class TreeSample:
 
     @property
     def label(self) -> Label:
-        """Of the epoch."""
+        """Label of the epoch."""
         return self.epoch.label
 
     @property
     def component_ids(self) -> NDArray[np.intp]:
-        """Names of the nodes."""
+        """Ids of the nodes."""
         return self.epoch.state.tree.ids
 
     @property
@@ -52,7 +52,7 @@ class TreeSample:
 
 
 def with_sorted_siblings(state: SlicedTree) -> SlicedTree:
-    """Return a state whose siblings stand by decreasing rows, old ones or new."""
+    """Return the state with siblings by decreasing rows, old ones before new."""
     through = state.tree.accumulate(state.masses + state.history)
     tree = state.tree.sort_siblings(-through)
     place = tree.positions(state.tree.ids)[state.place].astype(np.int32)
@@ -62,9 +62,9 @@ def with_sorted_siblings(state: SlicedTree) -> SlicedTree:
 def epoch_of(
     sampler_state: SlicedTree, directions: Array
 ) -> tuple[EpochState, EpochStats]:
-    """Read a state as one of the variational model, with given directions.
+    """Return state and statistics of the variational model, with given directions.
 
-    Means have no part along columns that no row has: those are left out.
+    Columns that no row has are left out: means are zero there.
     """
     width = sampler_state.previous.shape[1]
     n_nodes, masses = len(sampler_state.tree), sampler_state.masses
@@ -88,7 +88,7 @@ def epoch_of(
 def reading_of(sampler_state: SlicedTree, run: RunTasks = run_in_turn) -> EpochState:
     """Return the variational posterior of directions given the nodes of rows.
 
-    It has had some updates from the directions that are drawn.
+    It is updated a few times from the directions that are drawn.
     """
     state, stats = epoch_of(sampler_state, sampler_state.directions.gathered(run))
     for _ in range(N_UPDATES):

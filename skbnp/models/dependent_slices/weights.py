@@ -1,4 +1,4 @@
-"""Weights of the nodes of an infinite tree, of which a few have rows.
+"""Weights of the nodes of the sampler's infinite tree, of which a few have rows.
 
 Nodes are of two sorts. *Old* ones were there in the epoch before: they come first among
 their siblings, in an order that stands, and their sticks have the priors of Hu et al.
@@ -29,7 +29,7 @@ def log_prior(
     """Log probability of the nodes of all rows, weights integrated out.
 
     Of the partition of rows that the tree is: new nodes, each with a row at it or
-    below, are not told apart by where they stand among their siblings.
+    below, are not distinguished by their order among siblings.
 
     Parameters
     ----------
@@ -69,10 +69,10 @@ def draw_log_weights(
     priors: TreePriors,
     rng: np.random.Generator,
 ) -> tuple[Array, Array]:
-    """Draw the weights given the nodes of rows.
+    """Draw log weights of nodes given the nodes of rows.
 
-    Returns logarithms of pi_e, and of what is left at each node for all those of its
-    children that are not in the tree, with all below them, (n_nodes,) each.
+    Returns log pi_e, and the log mass at each node of all children that are not in the
+    tree, with all below them, (n_nodes,) each.
     """
     alpha, gamma = priors.stop_concentration, priors.child_concentration
     both = tree.count(masses + history)
@@ -110,11 +110,11 @@ def break_rest(
     limit: int,
     rng: np.random.Generator,
 ) -> tuple[Array, Array]:
-    """Break what is left for new children until no more than `least` is left, in logs.
+    """Draw weights of new children until at most `least` is left, in logs.
 
-    Returns log pi of the first children of each node, (n_nodes, limit), -inf where
-    there are none, and what is left for all others, (n_nodes,): more than `least` where
-    `limit` children are not enough.
+    Returns log pi of the first children of each node, (n_nodes, limit), -inf for
+    missing ones, and the mass of all others, (n_nodes,): more than `least` if `limit`
+    children are not enough.
     """
     log_rest = log_rest.copy()
     result = np.full((len(log_rest), limit), -np.inf)

@@ -1,26 +1,27 @@
-"""Where the rows of an epoch begin: each at one node, which it has chosen itself.
+"""Start of an epoch of dependent trees: each row at one node, chosen one by one.
 
-With thousands of features a mean is so near to the rows that it is the mean of that
-none would leave, and where a soft assignment ends follows from where it begins. So
-before the local steps by which the bound rises, rows choose their nodes by scores
-without their own part. First in some collapsed steps of all rows at once
-(`NodeTable.collapsed`), by which nodes follow their rows from the epoch before. Then
-one by one: given the nodes of all others, a row goes to the best node e by
+With thousands of features a node's mean is so near to its rows that none would leave,
+and the result of soft assignments depends on where they start. So before the local
+steps by which the bound rises, rows choose their nodes by scores without their own
+part. First in some collapsed steps of all rows at once (`NodeTable.collapsed`), by
+which nodes follow their rows from the epoch before. Then one by one: given the nodes of
+all others, a row goes to the best node e by
 
     log E pi_e + h(|n_e + beta x|; v_e) - h(|n_e|; v_e),
 
 n_e being the natural parameter without the row, see `directions`; or to a new child of
 a node, of which n is kappa0 k1 E_e. The sampler of the model draws from this
-distribution, [1]; here its mode is taken, as Dhillon, Guan and Kogan (2002) let rows
-win and lose clusters of spherical k-means one by one. Statistics of a row are
-left out of the means of the nodes above, too, and so of the priors of their children:
-else all nodes near its own would have high scores. Tree and globals are updated after
-each pass over the rows.
+distribution, [1]; here its mode is taken, as Dhillon, Guan and Kogan (2002) move rows
+between clusters of spherical k-means one by one. Statistics of a row are left out of
+the means of the nodes above, too, and so of the priors of their children: else all
+nodes near its own would have high scores. Tree and globals are updated after each pass
+over the rows.
 
-In an epoch with a past a new node must be better by the evidence that a birth needs.
-Where rows of a topic that begins join those of another, whose direction follows them,
-its own rows would leave it. So after the first step, when they are at one node, births
-are tried; rows then choose with them and without, and what has the higher bound stays.
+In an epoch with a past a new node must be better by the evidence that a birth needs. If
+rows of a new topic join those of another, whose direction then follows them, that
+topic's own rows would leave it. So after the first step, when these rows are at one
+node, births are tried; rows then choose nodes with and without the births, and the
+result with the higher bound is kept.
 
 [1] Dubey, Ho, Williamson and Xing, "Dependent nonparametric trees for dynamic
 hierarchical clustering", 2014.
@@ -92,11 +93,11 @@ class Assigned:
 
     @property
     def bound(self) -> float:
-        """The bound for these nodes."""
+        """The bound of the globals and these assignments, in nats."""
         return sum(self.model.objective(self.state, self.stats).values())
 
     def lineage_since(self, tree: Tree, step: int) -> list[Lineage]:
-        """What has become of the nodes of a tree, and which are new."""
+        """Entries of births and ends of nodes since `tree`."""
         now, result = self.state.tree, []
         for place in np.argsort(now.depth, kind="stable")[1:].tolist():
             node, above = int(now.ids[place]), int(now.ids[now.parent[place]])
@@ -116,7 +117,7 @@ def assign_rows(
     rng: np.random.Generator,
     run: Run = map,
 ) -> Assigned:
-    """Let rows choose their nodes.
+    """Assign each row of an epoch to one node, and update the globals.
 
     Parameters
     ----------
@@ -157,7 +158,7 @@ def _starts(
     rng: np.random.Generator,
     run: Run,
 ) -> list[_Start]:
-    """Visit rows; globals that follow, and others with births if some gain enough."""
+    """Score all rows once: return the globals, and others with births if any gain."""
     first = _score_all(model, state, others, X, run)
     starts = [(first.model, first.state, first.others, first.nodes)]
     if moves is not None and len(state.with_past):
@@ -180,14 +181,17 @@ class _Scored:
 
     @property
     def nodes(self) -> Ints:
-        """Nodes of most weight, (n_rows,) ids."""
+        """Ids of the nodes of largest weight, (n_rows,)."""
         return self.memo.nodes[:, 0].astype(np.intp)
 
 
 def _score_all(
     model: EpochModel, state: EpochState, others: EpochStats, X: sp.csr_array, run: Run
 ) -> _Scored:
-    """Visit rows, their own parts left out."""
+    """Run a collapsed step of all rows, their own parts left out.
+
+    Update the globals.
+    """
     memo, stats = update_local(NodeTable.collapsed(state, model.priors), X, run=run)
     tree = state.tree
     result = _followed(model, state, others.plus(stats), others)
@@ -206,7 +210,7 @@ def _choose_nodes(
     rng: np.random.Generator,
     run: Run,
 ) -> Assigned:
-    """Visit rows some more, then let them choose; new nodes are opened up to `most`."""
+    """Run collapsed steps; then rows choose one by one among at most `most` nodes."""
     for _ in range(1, N_VISITS):
         scored = _score_all(model, state, others, X, run)
         model, state, others = scored.model, scored.state, scored.others
@@ -235,7 +239,7 @@ def _propose_births(
     rng: np.random.Generator,
     run: Run,
 ) -> list[Proposed]:
-    """Propose new children of all nodes that have rows, those of most gain first."""
+    """Propose a new child of each node that has rows; the largest gain first."""
     model, state, stats = scored.model, scored.state, scored.stats
     tree, memo, priors = state.tree, scored.memo, scored.model.priors
     targets = np.sort(tree.ids[stats.masses > LEAST_ROWS + NO_ROWS]).tolist()
@@ -253,7 +257,7 @@ def _propose_births(
 
 
 def _with_births(scored: _Scored, births: list[Proposed]) -> _Start:
-    """Let rows be where births have them, and globals follow."""
+    """Return the start with the rows of births at the new nodes."""
     model, state, nodes = scored.model, scored.state, scored.nodes
     tree, births = state.tree, renumbered(births, state.tree)
     for one in births:
@@ -266,7 +270,10 @@ def _with_births(scored: _Scored, births: list[Proposed]) -> _Start:
 def _followed(
     model: EpochModel, state: EpochState, stats: EpochStats, others: EpochStats
 ) -> tuple[EpochModel, EpochState, EpochStats, EpochStats]:
-    """Let tree and globals follow the statistics, those of others as a part of them."""
+    """Remove empty leaves, and update globals and priors by the statistics.
+
+    The statistics of others, a part of all, are re-indexed too.
+    """
     tree = state.tree
     while records := propose_removals(state, stats):
         state, stats = replay(state, stats, model.priors, records)
@@ -278,7 +285,7 @@ def _followed(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows on the words that they have."""
+    """Rows of an epoch over the words that occur in them."""
 
     indptr: NDArray[np.int32]
     columns: NDArray[np.int32]  # (nnz,) words, as numbered here
@@ -298,7 +305,7 @@ class _Rows:
 
 
 def _sums(tree: Tree, others: EpochStats, X: sp.csr_array, nodes: Ints) -> EpochStats:
-    """Sum over rows at their nodes, and over others."""
+    """Sum the statistics of rows at their nodes, and those of others."""
     return others.plus(node_sums(X, tree.positions(nodes), len(tree)))
 
 
@@ -311,7 +318,10 @@ def _choose(
     sequence: Ints,
     n_new: int,
 ) -> tuple[EpochState, Ints]:
-    """Let rows choose nodes in a sequence; return the state with new ones, and them."""
+    """Move rows to their best nodes in a sequence; open at most `n_new` nodes.
+
+    Returns the state with the new nodes, and the node of each row.
+    """
     tree, priors = state.tree, model.priors
     stop, child = priors.stop_concentration, priors.child_concentration
     n_nodes = len(tree)
@@ -320,6 +330,7 @@ def _choose(
     sticks = state.sticks(priors)
 
     def filled(values: NDArray, rest: float) -> NDArray:
+        """Values by column with room for new nodes, which have `rest`."""
         result = np.full(shape, rest, dtype=values.dtype)
         result[:n_nodes] = values
         return result

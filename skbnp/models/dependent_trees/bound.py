@@ -66,7 +66,7 @@ __all__ = [
 
 
 def inner_products(state: EpochState, rows: NDArray[np.intp]) -> Array:
-    """E'E, E_up'E_up, E_up'E, mu'E, E_up'mu of nodes; whether they have a past."""
+    """E'E, E_up'E_up, E_up'E, mu'E, E_up'mu of nodes, and whether they have a past."""
     result = np.empty((len(rows), 6))
     kernels.inner_products(
         rows,
@@ -92,7 +92,7 @@ def lengths_and_spreads(state: EpochState, priors: TreePriors) -> tuple[Array, A
 def prior_spreads(
     state: EpochState, priors: TreePriors, rows: NDArray[np.intp], squares: Array
 ) -> Array:
-    """Return v, given |E_up|^2."""
+    """Return v of some nodes, given |E_up|^2."""
     weights = state.prior_concentration * state.parent_weights(rows, priors)
     return np.asarray(weights**2 * np.maximum(1.0 - squares, 0.0))
 
@@ -171,9 +171,9 @@ def row_fits(state: EpochState, stats: EpochStats, rows: NDArray[np.intp]) -> Ar
 def direction_bound(
     state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
 ) -> float:
-    """Terms of the bound that see the directions of some nodes.
+    """Terms of the bound that depend on the directions of some nodes, in nats.
 
-    That of a node changes if its own direction does, or its parent's.
+    The term of a node changes if its own direction does, or its parent's.
     """
     fit = row_fits(state, stats, rows).sum()
     if 0 in rows:

@@ -1,4 +1,4 @@
-"""Directions of nodes given those of their parents: the structured family.
+"""Directions of nodes of dependent trees given their parents: the structured family.
 
 Where there are thousands of features, directions of a node and of its parent are bound
 to each other, and a family in which they are independent loses more than a thousand
@@ -97,7 +97,7 @@ def optimal_length(
 
 
 def _flat(values: Array | float) -> tuple[Array, tuple[int, ...]]:
-    """Return values one after another, and their shape."""
+    """Return values as a flat array, and their shape."""
     array = np.asarray(values, dtype=np.float64)
     return np.ascontiguousarray(array).reshape(-1), array.shape
 
@@ -105,7 +105,7 @@ def _flat(values: Array | float) -> tuple[Array, tuple[int, ...]]:
 def _alike(
     one: Array | float, other: Array | float
 ) -> tuple[Array, Array, tuple[int, ...]]:
-    """Return values of the shape of the first, one after another, and the shape."""
+    """Broadcast to the shape of the first; return both flat, and the shape."""
     flat, shape = _flat(one)
     if np.shape(other) != shape:
         other = np.broadcast_to(np.asarray(other, dtype=np.float64), shape)
@@ -123,9 +123,9 @@ def row_gains(
 ) -> Array:
     """H of natural parameters with a row less h without it, the row integrated out.
 
-    Of natural parameters n and rows x of length one: `squares` are n'n, `along` n'x,
-    `own` the part that n has of the row already. Where nodes have children, a row moves
-    their mean less: it is a `share` of n that counts.
+    With natural parameters n and rows x of length one: `squares` are n'n, `along` n'x,
+    `own` the part of the row that n contains already. A row moves the mean of a node
+    with children less: only a `share` of n counts.
     """
     arrays = np.broadcast_arrays(squares, along, own, share, spreads)
     n, d, part, f, v = (_flat(one)[0] for one in arrays)

@@ -1,4 +1,4 @@
-"""An epoch on the common loop: its model, and the epochs that are closed behind it.
+"""One epoch of dependent trees on the common loop: its model, and the closed epochs.
 
 The bound of an epoch is given those before it, which are updated no more. Densities
 are with respect to the uniform one on the sphere, so that a bound, as a score, is what
@@ -58,7 +58,7 @@ N_RETURN = 3
 
 @dataclass(frozen=True, slots=True)
 class EpochModel:
-    """What is in force in an epoch."""
+    """Model of an epoch: priors, which of them are learned, updates and objective."""
 
     priors: TreePriors
     learns_concentration: bool = True
@@ -84,7 +84,7 @@ class EpochModel:
         step: float,
         scale: float,
     ) -> tuple[EpochState, EpochStats]:
-        """Move totals by a step; globals have their optimum for these."""
+        """Step from totals towards scaled statistics; globals at their optimum."""
         if step < 1.0:
             kept = global_stats.plus(global_stats, -step)
             return coordinate_ascent(self, state, kept.plus(stats, step * scale))
@@ -98,17 +98,17 @@ class EpochModel:
         old: EpochStats,
         new: EpochStats,
     ) -> tuple[EpochState, EpochStats]:
-        """Put new statistics in the place of old ones, and let globals follow."""
+        """Subtract old statistics, add new ones, and update the globals."""
         return coordinate_ascent(self, state, without(global_stats, old).plus(new))
 
     def learn_priors(
         self, state: EpochState, global_stats: EpochStats, n_turns: int = len(TURNS)
     ) -> tuple["EpochModel", EpochState]:
-        """Learn what draws directions to others, and let them follow, in turn.
+        """Learn prior concentration and past weight, and update directions, in turn.
 
-        A strong prior draws directions together, which makes it stronger: one turn for
-        each pass would take a hundred passes. Directions are updated from the root down
-        in one turn and up again in the next, in at most this number of turns.
+        A strong prior makes directions similar, which makes it stronger: with one turn
+        in each pass that would take a hundred passes. Directions are updated from the
+        root down in one turn and up again in the next, in at most `n_turns` turns.
         """
         learns_past_weight = self.learns_past_weight and len(state.with_past) > 0
         if not (self.learns_prior_concentration or learns_past_weight):
@@ -126,7 +126,7 @@ class EpochModel:
         return model, state
 
     def _with_learned(self, state: EpochState) -> tuple["EpochModel", EpochState]:
-        """Learn each, given directions."""
+        """Update each prior that is learned, given directions."""
         inner = inner_products(state, np.arange(len(state.tree)))
         if self.learns_prior_concentration:
             state = learn_prior_concentration(state, self.priors, inner)
@@ -161,7 +161,7 @@ def coordinate_ascent(
 
 
 def without(global_stats: EpochStats, old: EpochStats) -> EpochStats:
-    """Take statistics out of totals that hold them; what rounding leaves is nothing."""
+    """Subtract statistics from totals; what rounding leaves of nothing is zero."""
     rest = global_stats.plus(old, -1.0)
     return replace(
         rest,
@@ -194,7 +194,7 @@ class EpochPosterior(Posterior[EpochModel, EpochState, EpochStats]):
     closed: list[ClosedEpoch] = field(default_factory=list)
 
     def see(self, seen: SeenWords) -> None:
-        """Let the state have all columns that are seen, those it has first."""
+        """Add columns to the state, in place, so that it has all that are seen."""
         width = len(seen)
         with commit():
             if width > self.state.width:
@@ -219,11 +219,12 @@ class EpochPosterior(Posterior[EpochModel, EpochState, EpochStats]):
 def rows_by_epoch(
     known: Sequence[ClosedEpoch], labels: ArrayLike | None, n_rows: int
 ) -> Iterator[tuple[ClosedEpoch, NDArray[np.intp]]]:
-    """Yield epochs whose trees explain rows of some labels, and which rows.
+    """Yield epochs whose trees explain the rows of some labels, and these rows.
 
-    Those of a label, or of one for all, are explained by the tree of their epoch, or
-    of the latest before it, and those of none by the newest; with a warning where that
-    is not the only one, or not their own.
+    Rows with a label, or with one label for all, are explained by the tree of that
+    epoch, or of the latest before it; rows without labels by the newest. A warning is
+    raised if rows have no label and there are several epochs, or if the epoch is an
+    earlier one.
 
     Raises
     ------
@@ -242,7 +243,7 @@ def rows_by_epoch(
 
 
 def close_epoch(posterior: EpochPosterior, label: Label) -> None:
-    """Begin an epoch; the one that was open is its past."""
+    """Close the open epoch of a posterior in place, and begin the next one."""
     closed = [*posterior.closed, posterior.as_closed()]
     past = [(one.state.tree.ids, one.state.masses) for one in closed]
     history = windowed(posterior.state.tree, past[-posterior.window :])

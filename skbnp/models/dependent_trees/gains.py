@@ -1,4 +1,4 @@
-"""Gain of the bound if two nodes are merged, from the statistics of nodes near them."""
+"""Gain of the bound by merging two nodes of dependent trees, from nodes near them."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -26,7 +26,7 @@ __all__ = ["MergeGain", "merge_gain", "merged", "stick_gains"]
 
 @dataclass(frozen=True, slots=True)
 class MergeGain:
-    """What a merge is worth, in nats."""
+    """Rise of the bound by a merge, in nats, with the entropy that rows may lose."""
 
     gain: float  # of the bound, but for the entropy that is lost
     most_lost: float  # that entropy is between 0 and this
@@ -40,11 +40,11 @@ class MergeGain:
 def merged(
     state: EpochState, stats: EpochStats, priors: TreePriors, source: int, target: int
 ) -> tuple[EpochState, EpochStats]:
-    """Merge a node into a sibling or its parent, by id.
+    """Return state and statistics with a node merged into a sibling or its parent.
 
-    Rows of both become rows of the target, whose q(theta) is updated once; children of
-    the source stand behind its own. Entropies are added, which is too much where rows
-    had a part in both: see `merge_gain`.
+    Nodes are given by id. Rows of both become rows of the target, whose q(theta) is
+    updated once; children of the source come after its own. Entropies are added, which
+    is too much for rows with a part in both: see `merge_gain`.
     """
     tree = state.tree.merge(source, target)
     place = state.tree.positions(source)
@@ -73,7 +73,7 @@ def merge_gain(
     target: int,
     past_of: Literal["source", "target"] = "target",
 ) -> MergeGain:
-    """What `merged` would change, from statistics of the nodes concerned alone.
+    """Rise of the bound by `merged`, from the statistics of the nodes concerned alone.
 
     Both may have a past, of which the merged node keeps one.
 
@@ -110,6 +110,7 @@ def merge_gain(
 
 
 def _with_pasts_exchanged(state: EpochState, one: int, other: int) -> EpochState:
+    """Return the state with the pasts of two nodes exchanged."""
     places = state.tree.positions([one, other])
     past = state.past.copy()
     past[places] = past[places[::-1]]

@@ -1,4 +1,4 @@
-"""Which nodes rows are at, under the globals of an epoch.
+"""The local step of dependent trees: weights of nodes for rows, under the globals.
 
     q(z = e) is proportional to exp(E log pi_e + beta E_e'x).
 
@@ -60,7 +60,7 @@ MOST_SCREENED = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """What is remembered of rows; rows without words are at no node."""
+    """Local parameters of rows: their best nodes; rows without words have none."""
 
     nodes: NDArray[np.int32]  # (n_rows, N_BEST) ids, best first; -1: none
     weights: NDArray[np.float32]  # (n_rows, N_BEST) q(z), zero where it is negligible
@@ -69,13 +69,13 @@ class Memo:
     step: int = -1  # of the table that scores are of, see `Drift`
 
     def shares(self) -> Array:
-        """q(z), adding up to one, (n_rows, N_BEST)."""
+        """Weights q(z), adding up to one, (n_rows, N_BEST)."""
         shares = self.weights.astype(np.float64)
         total = shares.sum(axis=1, keepdims=True)
         return shares / np.where(total > 0.0, total, 1.0)
 
     def taken(self, rows: NDArray[np.intp] | slice) -> "Memo":
-        """Return those of some rows."""
+        """Return the local parameters of some rows."""
         return Memo(
             self.nodes[rows],
             self.weights[rows],
@@ -94,7 +94,7 @@ class Memo:
 
     @classmethod
     def joined(cls, parts: Sequence["Memo"]) -> "Memo":
-        """Put those of several sets of rows together; of none, one of no rows.
+        """Concatenate the local parameters of several sets of rows.
 
         The step is that of the oldest.
         """
@@ -117,7 +117,7 @@ def update_local(
     *,
     run: Run = map,
 ) -> tuple[Memo, EpochStats]:
-    """Find the nodes of rows, and sum over them.
+    """Run the local step: find the best nodes of rows, and sum their statistics.
 
     Parameters
     ----------
@@ -146,6 +146,7 @@ def update_local(
     begins = range(0, n_rows, ROWS_PER_BLOCK)
 
     def score(begin: int) -> Memo:
+        """Local step of the block of rows that starts at `begin`."""
         rows = slice(begin, min(begin + ROWS_PER_BLOCK, n_rows))
         known = None if memo is None or drift is None else memo.taken(rows)
         return _score(table, X[rows], known, drift)
@@ -175,7 +176,7 @@ def _folded(X: sp.csr_array, n_columns: int) -> sp.csr_array:
 
 
 def _none() -> Memo:
-    """Nothing to remember, of no rows."""
+    """Return the local parameters of no rows."""
     nodes, values = np.empty((0, N_BEST), np.int32), np.empty((0, N_BEST), np.float32)
     return Memo(nodes, values, values, np.empty(0))
 
@@ -231,9 +232,10 @@ def _collapsed(
 ) -> tuple[NDArray[np.int32], Array]:
     """Score the nodes of rows with their own parts left out, the best first.
 
-    `fits` are beta E'x. What part a row has in a node is what it would have by means:
-    so rows of the same globals are scored alike, wherever they were before. A row that
-    leaves by means alone is taken for one of its new node, and may stay for now.
+    `fits` are beta E'x. A row's part in a node is its weight there by means, so that
+    rows with the same globals have the same scores, wherever they were before. A row
+    that leaves its node by means alone is counted at its new node, and may stay there
+    for one step.
     """
     logs = np.where(nodes >= 0, table.log_weights[nodes], -np.inf)
     by_means = logs + fits
@@ -250,7 +252,7 @@ def _collapsed(
 
 
 def _pays(known: Memo, drift: Array, table: NodeTable) -> bool:
-    """Whether most tiles can be left out, if scores of the best stay as they were."""
+    """Whether most tiles could be skipped if scores of the best nodes stay alike."""
     least = known.scores[:, 0] - NEGLIGIBLE
     n_scored = int(np.searchsorted(np.sort(least - known.rest), drift, "right").sum())
     columns = table.columns(known.nodes)
@@ -260,7 +262,7 @@ def _pays(known: Memo, drift: Array, table: NodeTable) -> bool:
 
 
 def _sums(tree: Tree, memo: Memo, X: sp.csr_array) -> EpochStats:
-    """Sum over a block of rows."""
+    """Sum the statistics of a block of rows."""
     shares, n_nodes = memo.shares(), len(tree)
     rows, columns = np.nonzero(shares)
     own, places = shares[rows, columns], tree.positions(memo.nodes[rows, columns])
@@ -296,6 +298,7 @@ def log_gain(
     own = log_normaliser(eta, dimension)
 
     def log_node(products: Array) -> Array:
+        """Log predictive density of rows at nodes less the uniform one."""
         squares = beta**2 + eta**2 + 2.0 * beta * eta * products
         joint = np.sqrt(np.maximum(squares, 0.0))
         return own - log_normaliser(joint, dimension)
@@ -322,7 +325,7 @@ def _mixed(
     log_node: Callable[[Array], Array],
     run: Run,
 ) -> Array:
-    """Mix densities of nodes, C_V(beta) / C_V(0) aside functions of cosines to them."""
+    """Log of mixed densities of nodes, functions of products with means, (n_rows,)."""
     lengths = np.linalg.norm(state.means, axis=1)
     directions = state.means / np.maximum(lengths, 1e-300)[:, None]
     directions = np.ascontiguousarray(padded(directions, state.n_columns).T)
@@ -336,6 +339,7 @@ def _mixed(
     size = max(SCORES // len(weights), 1)
 
     def task(begin: int) -> Array:
+        """Log densities of the block of rows that starts at `begin`."""
         rows = X[begin : begin + size]
         products = np.asarray(rows @ directions, dtype=np.float64)
         new = np.full((rows.shape[0], 1), rest)

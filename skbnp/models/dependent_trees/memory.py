@@ -1,4 +1,4 @@
-"""Rows by shard: their local step, and the cache of their statistics."""
+"""Cache of dependent trees: rows by shard, their local step and statistics."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ Ints = NDArray[np.intp]
 
 
 class ShardCorpus(Corpus):
-    """Rows whose local step runs where they are."""
+    """Rows of an epoch in shards, where their local step runs."""
 
     def __init__(self, shards: Shards):
         self.shards = shards
@@ -74,16 +74,7 @@ class RowResult:
 
 
 class RowLocalStep:
-    """Runs the local step of shards.
-
-    Parameters
-    ----------
-    shards : Shards
-    n_rounds : int
-        At most this number of rounds are between two local steps of a shard.
-    seen : SeenWords or None
-        Columns of the state, if rows of the shards have others too.
-    """
+    """Local step of rows on their shards, with what was broadcast last."""
 
     def __init__(self, shards: Shards, n_rounds: int, seen: SeenWords | None = None):
         self.shards, self.n_rounds, self.seen = shards, n_rounds, seen
@@ -101,13 +92,13 @@ class RowLocalStep:
         return RowResult(stats, broadcast, before)
 
     def resume(self, cache: "EpochCache") -> None:
-        """Continue after the newest local step in a cache."""
+        """Continue in place after the newest local step in a cache."""
         broadcasts = [sent.broadcast for sent in cache.last_broadcasts]
         newest = max(broadcasts, key=lambda broadcast: broadcast.content.drift.step)
         self._last = None, newest
 
     def broadcast(self, posterior: Posterior) -> Broadcast:
-        """Return what rows read; the same state is broadcast once."""
+        """Return what the local step reads; the same state is broadcast once."""
         state, last = posterior.state, self._last
         if last is None or last[0] is None or last[0]() is not state:
             before: Sight | None = None if last is None else last[1].content
@@ -129,19 +120,7 @@ class LastBroadcast:
 
 
 class EpochCache(StatisticsCache):
-    """Totals contain each row once, with its statistics at its last local step.
-
-    The first pass updates all rows under the globals of the start.
-
-    Parameters
-    ----------
-    shards : Shards
-        Rows of the epoch.
-    others : EpochStats
-        Statistics of rows of the epoch from earlier calls, by the present tree.
-    run : callable
-        Maps over work that needs no rows, in order.
-    """
+    """Cache of an epoch: totals contain each row once, as of its last local step."""
 
     def __init__(self, shards: Shards, others: EpochStats, run: Run = map):
         self.shards, self.others, self.run = shards, others, run
@@ -164,7 +143,7 @@ class EpochCache(StatisticsCache):
     def stochastic_update(
         self, posterior: Posterior, round: Round, change: Sequence[RowResult]
     ) -> None:
-        """Replace the statistics of rows, then update the globals."""
+        """Put the new statistics into the totals, in place; update the globals."""
         model, state, (result,) = posterior.model, posterior.state, change
         numbers = [part.number for part in round.parts]
         broadcast = (
@@ -186,7 +165,7 @@ class EpochCache(StatisticsCache):
         posterior.replace_globals(*new)
 
     def end_pass(self, posterior: Posterior) -> None:
-        """Recompute the totals, where rounding errors may be in them; learn priors."""
+        """Sum all statistics again if parts were exchanged, and learn priors."""
         if not self._is_fresh:
             global_stats = self.global_stats(posterior.state.tree)
             posterior.replace_globals(posterior.state, global_stats)
@@ -200,7 +179,7 @@ class EpochCache(StatisticsCache):
         rows: Ints,
         assignments: Memo,
     ) -> None:
-        """Apply moves, which change the assignments of some rows."""
+        """Record moves, in place; `assignments` of `rows` are those after births."""
         tree = posterior.state.tree
         new = tree
         for record in records:
@@ -215,7 +194,7 @@ class EpochCache(StatisticsCache):
             self.last_broadcasts = [followed_by[sent] for sent in self.last_broadcasts]
 
     def account(self) -> dict[str, object]:
-        """Return what another cache of the same rows needs to continue alike."""
+        """Return what another cache of the same rows needs to continue."""
         return {
             "visits": self.last_broadcasts,
             "others": self.others,
@@ -223,7 +202,7 @@ class EpochCache(StatisticsCache):
         }
 
     def resume(self, account: Account) -> None:
-        """Continue where another cache was."""
+        """Continue in place from the account of another cache."""
         self.last_broadcasts, self.others = account["visits"], account["others"]
         self._is_fresh = account["is_fresh"]
 
@@ -234,18 +213,18 @@ class EpochCache(StatisticsCache):
         return self.others.plus(self.recalled(range(len(self.last_broadcasts)), tree))
 
     def recalled(self, numbers: Iterable[int], tree: Tree) -> EpochStats:
-        """Sum the statistics of the rows of some shards."""
+        """Sum the statistics of the rows of some shards, as they are cached."""
         return self._total(sum_shard_rows, numbers, tree)
 
     def losses(self) -> EntropyLosses:
-        """Entropy that rows lose if two of their nodes are one."""
+        """Entropy that rows lose by merges of any two of their nodes."""
         losses = self._total(sum_losses, range(len(self.last_broadcasts)))
         return replace(losses, has_others=self.has_others)
 
     def gather(
         self, targets: Sequence[int], n_nodes: int, step: int, most: int
     ) -> list[Collected]:
-        """Collect rows of targets; one that several want is that of the first."""
+        """Collect rows of targets; one that several want goes to the first."""
         if not targets:
             return []
         numbers = range(len(self.last_broadcasts))
@@ -262,7 +241,7 @@ class EpochCache(StatisticsCache):
         return gathered
 
     def _taken(self, rows: Ints) -> RowSample:
-        """Return rows by number, increasing."""
+        """Return rows by their numbers in the epoch, increasing."""
         limits = [*first_rows(self.shards.n_rows), int(self.shards.n_rows.sum())]
         counts = np.diff(np.searchsorted(rows, limits))
         result: dict[int, RowSample] = {}
@@ -285,7 +264,7 @@ class EpochCache(StatisticsCache):
         return reduce(lambda one, other: one.plus(other), parts)
 
     def _groups(self, numbers: Iterable[int]) -> dict[LastBroadcast, list[int]]:
-        """Shards by their last broadcast."""
+        """Group shards by their last broadcast."""
         groups: dict[LastBroadcast, list[int]] = {}
         for number in numbers:
             groups.setdefault(self.last_broadcasts[number], []).append(int(number))
@@ -296,7 +275,7 @@ class EpochCache(StatisticsCache):
 
 
 class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochCache]):
-    """Passes over the shards of an epoch."""
+    """Learner of an epoch: its rounds run the local step on shards."""
 
     def update_local(
         self, round: Round, weighting: Weighting, block_hook: BlockHook | None

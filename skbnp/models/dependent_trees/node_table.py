@@ -1,4 +1,4 @@
-"""Scores of nodes that rows read, and their rise since a local step."""
+"""Table of node scores that the local step of dependent trees reads, and their rise."""
 
 from dataclasses import dataclass, replace
 
@@ -29,11 +29,7 @@ N_KEPT = 256
 
 @dataclass(frozen=True, slots=True)
 class Naturals:
-    """Natural parameters of nodes along their means; columns go by id.
-
-    Where a node has children, a row moves its mean less: the natural parameter that
-    counts is a share of the natural parameter by priors and rows.
-    """
+    """Natural parameters of nodes as lengths along their means; columns go by id."""
 
     lengths: Array  # (n_nodes,) |n|, the share aside
     mean_lengths: Array  # (n_nodes,) |E|
@@ -69,11 +65,11 @@ class Naturals:
         )
 
     def by_position(self, tree: Tree) -> "Naturals":
-        """Return them by position in the tree."""
+        """Return the nodes in the order of the tree."""
         return self.taken(np.searchsorted(np.sort(tree.ids), tree.ids))
 
     def bonus(self, concentration: float) -> Array:
-        """What variance of theta adds to the score of any row, about."""
+        """Approximate addition to the score of any row by the variance of theta."""
         return 0.5 * concentration**2 * self.shares * self.slopes
 
     def gains(
@@ -98,7 +94,7 @@ class Naturals:
 
 @dataclass(frozen=True, slots=True)
 class NodeTable:
-    """What rows see of an epoch; columns go by id, so that new nodes are the last."""
+    """What the local step reads of an epoch; columns go by id, new nodes last."""
 
     tree: Tree
     ids: NDArray[np.intp]  # (n_nodes,) of columns, increasing
@@ -137,11 +133,10 @@ class NodeTable:
         return np.where(self.ids[at] == ids, at, -1)
 
     def rises(self, old: "NodeTable") -> Array:
-        """By how much scores of each node may have risen since an older table.
+        """Upper bound of the rise of scores of each node since an older table.
 
         |beta E - beta' E'| plus the rise of E log pi, for rows of length one, by
-        column; without limit for nodes that were not there. What single precision may
-        take off the length is put on it.
+        column; infinite for new nodes. The error of single precision is added.
         """
         n_nodes, n_features = len(self.ids), self.directions.shape[1]
         rises, at_old = np.full(n_nodes, np.inf), old.columns(self.ids)
@@ -167,7 +162,7 @@ class NodeTable:
         return rises
 
     def by_tile(self, rises: Array) -> Array:
-        """Return the largest of each tile, (n_tiles,)."""
+        """Return the largest value of each tile, (n_tiles,)."""
         padded = np.full(len(self.log_weights), -np.inf)
         padded[: len(rises)] = rises
         return np.asarray(padded.reshape(-1, TILE).max(axis=1))
@@ -175,17 +170,13 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How far scores may have risen from table to table; the newest is known as `step`.
-
-    Sums by node begin with the first table that has it, or has it again. Those of the
-    latest `N_KEPT` tables are kept.
-    """
+    """Bounds of the rise of scores from table to table; the newest is table `step`."""
 
     step: int = -1
     sums: tuple[tuple[NDArray[np.intp], Array], ...] = ()  # ids, rises; newest last
 
     def followed_by(self, table: NodeTable, last: NodeTable | None) -> "Drift":
-        """Return it with one table more."""
+        """Return the drift with one more table."""
         total, sums = np.zeros(len(table.ids)), self.sums
         if last is not None:
             rises, at_last = table.rises(last), last.columns(table.ids)
@@ -198,11 +189,11 @@ class Drift:
         return Drift(self.step + 1, (*sums, (table.ids, total))[-N_KEPT:])
 
     def latest(self, n_tables: int) -> "Drift":
-        """Return it with sums of the latest tables alone."""
+        """Return the drift with sums of the latest tables alone."""
         return Drift(self.step, self.sums[-n_tables:])
 
     def since(self, step: int, table: NodeTable) -> Array | None:
-        """By how much scores of tiles may have risen; None if that is not known.
+        """Upper bound of the rise of scores of tiles since a step; None if unknown.
 
         `table` is the newest.
         """

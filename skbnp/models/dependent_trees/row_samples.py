@@ -1,6 +1,6 @@
-"""Rows that choose their nodes one by one, when rows are elsewhere: some of them.
+"""Random sample of the rows of dependent trees in shards, to choose nodes one by one.
 
-Which, does not depend on how rows are cut into shards.
+The sample does not depend on how rows are divided into shards.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class KeyedRows:
 
 
 def sample_rows(shard: Shard, broadcast: None, argument: tuple[int, int]) -> KeyedRows:
-    """Draw rows of a shard by their numbers."""
+    """Task: draw rows of a shard by keys of their numbers."""
     seed, most = argument
     numbers = shard.first_row + np.arange(shard.X.shape[0])
     keys = row_keys(seed, 0, numbers)
@@ -44,7 +44,7 @@ def sample_rows(shard: Shard, broadcast: None, argument: tuple[int, int]) -> Key
 
 
 def draw_rows(shards: Shards, rng: np.random.Generator) -> sp.csr_array:
-    """Draw rows of all shards, and have them sent."""
+    """Draw rows of all shards, and send them to this process."""
     seed, numbers = int(rng.integers(1 << 62)), range(len(shards.n_rows))
     sample: KeyedRows = shards.total(sample_rows, numbers, None, (seed, SAMPLE))
     return sample.X

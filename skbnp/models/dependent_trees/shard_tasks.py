@@ -1,6 +1,6 @@
-"""Tasks of shards of rows in learning, and what shards keep.
+"""Tasks of dependent trees on shards of rows, and what shards cache.
 
-A shard keeps the nodes of its rows at their last local step, and applies the moves
+A shard caches the nodes of its rows at their last local step, and applies the moves
 since. That is a function of its rows, of the broadcast of that step and of moves: so
 a shard whose cache is lost repeats the step, with the same bits.
 """
@@ -42,7 +42,7 @@ Ints = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What rows read: the content of a broadcast."""
+    """Broadcast: what the local step of rows reads."""
 
     table: NodeTable
     drift: Drift
@@ -82,7 +82,7 @@ Edits = tuple[Edit, ...]
 
 
 def _rows_of(shard: Shard, broadcast: Broadcast) -> sp.csr_array:
-    """Rows of a shard by columns of the table."""
+    """Rows of a shard in the columns of the table."""
     if "rows" not in shard.cache:
         seen = broadcast.content.seen
         shard.cache["rows"] = shard.X if seen is None else seen.compact(shard.X)
@@ -92,7 +92,7 @@ def _rows_of(shard: Shard, broadcast: Broadcast) -> sp.csr_array:
 def _visited(
     shard: Shard, broadcast: Broadcast, before: Memo | None = None
 ) -> tuple[Memo, EpochStats]:
-    """Run the local step; former assignments may save scores, and change no result."""
+    """Run the local step; former assignments save scores, with the same result."""
     sight: Sight = broadcast.content
     drift = None if before is None else sight.drift.since(before.step, sight.table)
     X = _rows_of(shard, broadcast)
@@ -101,7 +101,7 @@ def _visited(
 
 
 def remembered(shard: Shard, broadcast: Broadcast, edits: Edits) -> Memo:
-    """Return the assignments of rows, of a broadcast and the moves since."""
+    """Return the assignments of rows, from the local step and the moves since."""
     name, n_made, memo = shard.cache.get("memo", (None, 0, None))
     if name != broadcast.name or n_made > len(edits):
         n_made, (memo, _) = 0, _visited(shard, broadcast)
@@ -115,7 +115,7 @@ def remembered(shard: Shard, broadcast: Broadcast, edits: Edits) -> Memo:
 
 
 def update_rows(shard: Shard, broadcast: Broadcast, argument: None) -> EpochStats:
-    """Run the local step, keep its memo in the shard's cache, and sum statistics."""
+    """Task: run the local step, cache its memo, and sum statistics."""
     _, _, before = shard.cache.get("memo", (None, 0, None))
     memo, stats = _visited(shard, broadcast, before)
     shard.cache["memo"] = broadcast.name, 0, memo
@@ -125,7 +125,7 @@ def update_rows(shard: Shard, broadcast: Broadcast, argument: None) -> EpochStat
 def sum_shard_rows(
     shard: Shard, broadcast: Broadcast, argument: tuple[Edits, Tree]
 ) -> EpochStats:
-    """Sum the statistics of rows by the nodes of a tree."""
+    """Task: sum the statistics of rows by the nodes of a tree."""
     edits, tree = argument
     memo = remembered(shard, broadcast, edits)
     return sum_rows(tree, memo, _rows_of(shard, broadcast), run=shard.run)
@@ -134,14 +134,14 @@ def sum_shard_rows(
 def sum_losses(
     shard: Shard, broadcast: Broadcast, argument: tuple[Edits]
 ) -> EntropyLosses:
-    """Sum the entropy that rows lose if two of their nodes are one."""
+    """Task: sum the entropy that rows lose by merges of two of their nodes."""
     (edits,) = argument
     return EntropyLosses.of_rows(remembered(shard, broadcast, edits))
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRows:
-    """Rows that each of some targets may have a new node for: the smallest keys."""
+    """Reply: rows of the smallest keys for each target of a birth."""
 
     result: tuple[tuple[Ints, NDArray[np.uint64]], ...]  # rows and keys, by target
     most: int
@@ -163,7 +163,7 @@ def collect_rows(
     broadcast: Broadcast,
     argument: tuple[Edits, Sequence[int], int, int, int],
 ) -> TargetRows:
-    """Find rows of some targets, `most` of each, see `collect`."""
+    """Task: find rows of some targets, `most` of each, see `collect`."""
     edits, targets, n_nodes, step, most = argument
     memo = remembered(shard, broadcast, edits)
     result = collect(memo, targets, n_nodes, step, shard.first_row, most)
@@ -172,7 +172,7 @@ def collect_rows(
 
 @dataclass(frozen=True, slots=True)
 class RowSample:
-    """Some rows, in the order of their numbers, and their assignments."""
+    """Reply: some rows in the order of their numbers, and their assignments."""
 
     X: sp.csr_array
     memo: Memo
@@ -181,7 +181,7 @@ class RowSample:
 def take_rows(
     shard: Shard, broadcast: Broadcast, argument: tuple[Edits, Ints]
 ) -> RowSample:
-    """Return rows of the shard, by their numbers in the epoch."""
+    """Task: return rows of the shard, by their numbers in the epoch."""
     edits, rows = argument
     begin, end = np.searchsorted(
         rows, [shard.first_row, shard.first_row + shard.X.shape[0]]
@@ -193,16 +193,16 @@ def take_rows(
 
 @dataclass(frozen=True, slots=True)
 class SeenColumns:
-    """Columns in which some row has a value."""
+    """Reply: columns in which some row has a value."""
 
     mask: NDArray[np.bool_]
 
     def plus(self, other: "SeenColumns") -> "SeenColumns":
-        """Return those of both."""
+        """Return the columns of both."""
         return SeenColumns(self.mask | other.mask)
 
 
 def seen_columns(shard: Shard, broadcast: None, argument: None) -> SeenColumns:
-    """Mark the columns that rows of the shard have."""
+    """Task: mark the columns in which rows of the shard have values."""
     n_features = shard.X.shape[1]
     return SeenColumns(np.bincount(shard.X.indices, minlength=n_features) > 0)

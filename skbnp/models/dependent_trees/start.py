@@ -1,4 +1,4 @@
-"""Where dependent trees start: clusters of rows on the sphere, below one root.
+"""Start of dependent trees: clusters of rows on the sphere, below one root.
 
 Soft assignments under concentrations that are too small make all nodes alike, and
 merges then end them. So the first statistics come from hard assignments, and means and
@@ -52,12 +52,12 @@ ROWS_PER_CLUSTER, LEAST_CLUSTERS, MOST_CLUSTERS = 3, 2.0, 12.0
 
 
 def n_clusters_for(n_rows: int) -> int:
-    """Clusters to start from: many more than nodes are wanted.
+    """Number of clusters to start from: many more than the nodes expected.
 
-    n_rows / 3, but 2 sqrt(n_rows) at least and 12 sqrt(n_rows) at most. Merges
-    end those that are not wanted. Births would not find all that are: with more nodes
-    rows are nearer to theirs, the concentration rises, and of nodes that are worth
-    their while under a larger one none may be under that of a small tree.
+    n_rows / 3, but at least 2 sqrt(n_rows) and at most 12 sqrt(n_rows). Merges end
+    superfluous ones. Births would not find all missing ones: with more nodes rows are
+    nearer to theirs, the concentration rises, and nodes that gain under a larger
+    concentration may not gain under that of a small tree.
     """
     root = n_rows**0.5
     most = min(n_rows / ROWS_PER_CLUSTER, MOST_CLUSTERS * root)
@@ -110,7 +110,7 @@ def spherical_kmeans(
 def _draw_centres(
     X: sp.csr_array, n_clusters: int, rng: np.random.Generator
 ) -> sp.csr_array:
-    """Draw rows that are far from each other."""
+    """Draw rows that are far from each other as cluster centres."""
     first = int(rng.integers(X.shape[0]))
     chosen, farness = [first], np.full(X.shape[0], np.inf)
     while True:
@@ -128,7 +128,7 @@ def _draw_centres(
 def nearest_centres(
     X: sp.csr_array, centres: sp.csr_array | Array, run: RunTasks = run_in_turn
 ) -> NDArray[np.intp]:
-    """Find the centre of largest cosine, of equal ones the first."""
+    """Centre of largest cosine for each row; of equal ones the first, (n_rows,)."""
     centres = sp.csr_array(centres)
     n_centres, n_features = centres.shape
     n_tiles = -(-n_centres // TILE)
@@ -144,6 +144,7 @@ def nearest_centres(
     indptr, words = X.indptr.astype(np.int32), X.indices.astype(np.int32)
 
     def score(begin: int, stop: int) -> None:
+        """Nearest centres of the rows from `begin` to `stop`."""
         result, limits = nodes[begin:stop], indptr[begin : stop + 1]
         some = slice(limits[0], limits[-1])
         scores, rest = np.empty(result.shape), np.empty(len(result))
@@ -173,9 +174,9 @@ def start_tree(
     run: RunTasks = run_in_turn,
     n_unseen: int = 0,
 ) -> tuple[EpochState, EpochStats]:
-    """Put clusters of rows below a root that has none, and learn what is global.
+    """Return a tree of clusters of rows below an empty root, with learned globals.
 
-    `labels` are 0 to the number of clusters less one, -1 for rows that have none;
+    `labels` are 0 to the number of clusters less one, -1 for rows without a cluster;
     `n_unseen` columns of the rows are left out of `X`, all zero.
     """
     places = np.where(labels >= 0, labels + 1, -1)
@@ -184,7 +185,7 @@ def start_tree(
 
 
 def node_sums(X: sp.csr_array, places: NDArray[np.intp], n_nodes: int) -> EpochStats:
-    """Sum rows that are at one node each, by position, -1 for rows that are at none."""
+    """Sum rows that are at one node each, by position; -1 for rows at no node."""
     rows = np.flatnonzero(places >= 0)
     spread = sp.csr_array(
         (np.ones(len(rows)), (places[rows], rows)), shape=(n_nodes, X.shape[0])
@@ -200,7 +201,7 @@ def start_from(
     run: RunTasks = run_in_turn,
     n_unseen: int = 0,
 ) -> tuple[EpochState, EpochStats]:
-    """Put clusters below a root that has no rows, and learn what is global."""
+    """Return a tree of clusters, given their statistics, below an empty root."""
     n_nodes, width = stats.sums.shape
     dimension = width + n_unseen
     tree = Tree.from_parents([-1, *([0] * (n_nodes - 1))])

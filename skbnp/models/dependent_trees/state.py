@@ -1,4 +1,4 @@
-"""State and statistics of an epoch, and how one epoch follows another."""
+"""State and statistics of an epoch of dependent trees, and the step to the next."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ NO_IDS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
 
 @dataclass(frozen=True, slots=True)
 class TreePriors:
-    """Concentrations of sticks, and what draws directions to others."""
+    """Concentrations of sticks, and weights of the priors of directions."""
 
     child_concentration: float = 0.5  # gamma
     stop_concentration: float = 0.5  # alpha
@@ -45,7 +45,7 @@ class TreePriors:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class EpochState(NodeState):
-    """The globals of an epoch; arrays go by position in the tree."""
+    """Globals of an epoch; arrays go by position in the tree."""
 
     tree: Tree
     masses: Array  # (n_nodes,) M
@@ -70,16 +70,16 @@ class EpochState(NodeState):
 
     @property
     def dimension(self) -> int:
-        """V."""
+        """Number of features V."""
         return self.width + self.n_unseen
 
     @property
     def n_columns(self) -> int:
-        """Columns that scores distinguish: one for all that are unseen."""
+        """Number of columns of scores: the seen ones, and one for all unseen."""
         return self.width + (self.n_unseen > 0)
 
     def with_columns(self, width: int) -> "EpochState":
-        """Store columns of zeros behind the others, `width` in all."""
+        """Append columns of zeros, `width` in all."""
         return replace(
             self,
             means=padded(self.means, width),
@@ -91,12 +91,12 @@ class EpochState(NodeState):
 
     @property
     def with_past(self) -> NDArray[np.intp]:
-        """Places of nodes that were there before."""
+        """Positions of nodes that were in the epoch before."""
         return np.flatnonzero(self.past >= 0)
 
     @property
     def ended(self) -> NDArray[np.intp]:
-        """Rows of previous directions whose nodes have ended, but may come back."""
+        """Rows of previous directions whose nodes have ended, but may be revived."""
         return np.flatnonzero(~np.isin(self.past_ids, self.tree.ids))
 
     @property
@@ -107,7 +107,7 @@ class EpochState(NodeState):
         return result
 
     def without_past(self) -> "EpochState":
-        """Forget the epoch before."""
+        """Return the state without the epoch before."""
         previous, past = no_past(len(self.tree), self.width)
         return replace(self, previous=previous, past=past, past_ids=NO_IDS)
 
@@ -132,7 +132,7 @@ class EpochState(NodeState):
         )
 
     def log_weights(self, priors: TreePriors) -> Array:
-        """E log pi."""
+        """E log pi of each node, (n_nodes,)."""
         return self.sticks(priors).log_weights(self.tree)
 
 
@@ -164,7 +164,7 @@ class EpochStats:
 
     @property
     def n_tokens(self) -> float:
-        """Units of the data: rows with words."""
+        """Number of rows with words, the unit of bounds."""
         return float(self.masses.sum())
 
     @classmethod
@@ -182,7 +182,7 @@ class EpochStats:
         )
 
     def with_columns(self, width: int) -> "EpochStats":
-        """Add columns without a sum behind the others, `width` in all."""
+        """Append columns without sums, `width` in all."""
         sums = self.sums
         parts = sums.data, sums.indices, sums.indptr
         return replace(self, sums=sp.csr_array(parts, (sums.shape[0], width)))
@@ -195,7 +195,7 @@ class EpochStats:
 
 
 def padded(values: Array, width: int) -> Array:
-    """Add zeros behind the last axis, `width` entries in all."""
+    """Append zeros along the last axis, `width` entries in all."""
     n_more = width - values.shape[-1]
     if n_more == 0:
         return values
@@ -203,14 +203,14 @@ def padded(values: Array, width: int) -> Array:
 
 
 def no_past(n_nodes: int, width: int) -> tuple[Array, NDArray[np.intp]]:
-    """Return previous directions, and their rows, of nodes all of which are new."""
+    """Return previous directions, and their rows, of nodes without a past."""
     return np.zeros((0, width)), np.full(n_nodes, -1, dtype=np.intp)
 
 
 def sparse_arrays(
     stats: EpochStats,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
-    """Return the sums s as a sparse matrix is stored."""
+    """Return the arrays of the sums s as a CSR matrix."""
     return stats.sums.indptr, stats.sums.indices, stats.sums.data
 
 
@@ -229,7 +229,7 @@ def sort_siblings(
 
 
 def sorted_tree(state: EpochState, stats: EpochStats) -> Tree:
-    """Sort siblings by the rows from each node down.
+    """Return the tree with siblings sorted by the rows at and below each node.
 
     In a first epoch no other order has a larger bound. Later the prior depends on the
     order: there it belongs to the beginning of the epoch (`next_epoch`).
@@ -239,7 +239,7 @@ def sorted_tree(state: EpochState, stats: EpochStats) -> Tree:
 
 
 def reordered(state: EpochState, tree: Tree, places: NDArray[np.intp]) -> EpochState:
-    """Take the nodes of `tree`, which are at `places` of the present tree."""
+    """The state by the nodes of `tree`, which are at `places` of the present one."""
     return replace(
         state,
         tree=tree,
@@ -254,7 +254,7 @@ def reordered(state: EpochState, tree: Tree, places: NDArray[np.intp]) -> EpochS
 def windowed(tree: Tree, past: Sequence[tuple[NDArray[np.intp], Array]]) -> Array:
     """Sum the masses of past epochs, each with the ids of its nodes, by position.
 
-    Nodes that are not in the tree any more are left out.
+    Nodes that are not in the tree are left out.
     """
     global_stats = np.zeros(len(tree))
     for ids, masses in past:
@@ -266,11 +266,11 @@ def windowed(tree: Tree, past: Sequence[tuple[NDArray[np.intp], Array]]) -> Arra
 def next_epoch(
     state: EpochState, history: Array, returning: NDArray[np.intp] = NO_IDS
 ) -> EpochState:
-    """Close an epoch: its mean directions are the past of the next one.
+    """Return the state of the next epoch, whose past are the present mean directions.
 
-    `history` are the masses in the window that ends with it. Siblings are sorted by
-    them, once; what is born in the epoch stands behind. Nodes that have ended may come
-    back with their last direction, if they are among those `returning`.
+    `history` are the masses in the window that ends with this epoch. Siblings are
+    sorted by them, once; nodes born in the next epoch come after. Nodes that have ended
+    may be revived with their last direction, if they are among those `returning`.
     """
     lengths = np.linalg.norm(state.means, axis=1, keepdims=True)
     ended = state.ended[np.isin(state.past_ids[state.ended], returning)]

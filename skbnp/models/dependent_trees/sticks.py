@@ -1,4 +1,4 @@
-"""Sticks of a tree whose rows may stay at any node, with a memory of past epochs.
+"""Sticks of dependent trees, whose rows may stop at any node, with past epochs.
 
 Symbols of Hu et al. (2015), [1], and of Adams, Ghahramani and Jordan (2010): a row at
 node e stays there with probability nu_e, else it goes to a child, the i-th with
@@ -28,14 +28,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Sticks:
-    """Beta parameters by position in the tree; the root's child stick is not there."""
+    """Beta parameters by position in the tree; the root has no child stick."""
 
     stop: tuple[Array, Array]  # delta of [1]: of nu
     child: tuple[Array, Array]  # sigma of [1]: of psi
 
     @classmethod
     def given(cls, tree: Tree, masses: Array, stop: float, child: float) -> "Sticks":
-        """Parameters given the number of rows at each node.
+        """Posterior parameters given the number of rows at each node.
 
         `stop` and `child` are alpha and gamma.
         """
@@ -52,7 +52,7 @@ class Sticks:
         return result
 
     def mean_weights(self, tree: Tree) -> Array:
-        """E pi_e of each node; what is left of one belongs to nodes not there yet."""
+        """E pi_e of each node; the remaining mass is that of nodes not in the tree."""
         (a, b), (c, d) = self.stop, self.child
         into = np.log(c / (c + d)) + before(tree, np.log(d / (c + d)))
         into[1:] += np.log(b / (a + b))[tree.parent[1:]]
@@ -60,7 +60,7 @@ class Sticks:
         return np.exp(tree.distribute(into)) * (a / (a + b))
 
     def mean_weights_below(self, tree: Tree, stop: float, child: float) -> Array:
-        """E pi of a child of each node that is not there yet, behind all others.
+        """E pi of a new child of each node, after all present ones.
 
         `stop` and `child` are alpha and gamma.
         """

@@ -1,4 +1,4 @@
-"""Updates of an epoch: each maximises the bound over what it updates."""
+"""Updates of an epoch of dependent trees: each maximises the bound over one block."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -87,7 +87,7 @@ def update_own_means(
     run: RunTasks = run_in_turn,
     order: Literal["down", "up", "both"] = "both",
 ) -> EpochState:
-    """As `update_means`, in place: no other state shares the arrays.
+    """Update q(theta) of all nodes in place: no other state shares the arrays.
 
     Nodes of one level do not depend on each other: tasks update some each. By `order`
     levels are updated from the root down, up from the deepest one, or both.
@@ -101,14 +101,14 @@ def update_own_means(
 def update_nodes(
     state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
 ) -> EpochState:
-    """Update q(theta) of some nodes once, those above first."""
+    """Update q(theta) of some nodes once, from the root down."""
     return update_own_nodes(with_own_means(state), stats, priors, ids)
 
 
 def update_own_nodes(
     state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
 ) -> EpochState:
-    """As `update_nodes`, in place: no other state shares the arrays."""
+    """Update q(theta) of some nodes once in place: no state shares the arrays."""
     rows = np.flatnonzero(np.isin(state.tree.ids, ids))
     rows = rows[np.argsort(state.tree.depth[rows], kind="stable")]
     return update_rows(state, stats, priors, rows)
@@ -128,9 +128,9 @@ def update_rows(
     rows: NDArray[np.intp],
     run: RunTasks = run_in_turn,
 ) -> EpochState:
-    """Update q(theta) of the nodes at `rows` in place, in that order.
+    """Update q(theta) of the nodes at positions `rows` in place, in that order.
 
-    Of those of one depth in a row, tasks update some each.
+    Adjacent nodes of one depth are updated by tasks in parallel.
     """
     known = known_to_kernels(state, stats, priors)
     squares = np.full(len(state.tree), -1.0)
@@ -224,8 +224,8 @@ def learn_past_weight(
 ) -> TreePriors:
     """Set k2 to where the bound is stationary in it, kappa0 k2 not below V / 100.
 
-    Where it is below, as kappa0 has fallen, it may stay, so that the bound never falls.
-    Where no node has a past k2 stays. `inner` as in `learn_prior_concentration`.
+    If it is below, as kappa0 has fallen, it may stay, so that the bound never falls. If
+    no node has a past, k2 stays. `inner` as in `learn_prior_concentration`.
     """
     rows = state.with_past
     if len(rows) == 0:
@@ -251,6 +251,7 @@ def best_past_pull(
     """
 
     def slope(log_b: float) -> float:
+        """Derivative of the bound in log b."""
         b = float(np.exp(log_b))
         squares = np.maximum(pulls**2 + b**2 + 2.0 * pulls * b * cosines, 0.0)
         slopes = (b + pulls * cosines) * bessel_slope(squares, dimension)
@@ -292,8 +293,8 @@ def _root_of(
 ) -> float:
     """Return the concentration of a prior at whose logarithm a slope is zero.
 
-    Within its range, at an end of which it is where the slope has one sign. The range
-    begins at the concentration that is known where that is less, and not zero.
+    It is searched in a range, and is an end of it if the slope has one sign there. The
+    range begins at the `known` concentration if that is smaller, and not zero.
     """
     least = max(LEAST_PRIOR_SHARE * dimension, LOWEST)
     lowest, highest = np.log(min(least, known) or least), np.log(HIGHEST)

@@ -14,7 +14,7 @@ __all__ = ["elbo_terms", "residual_of", "terms_of", "white_noise"]
 
 
 def white_noise(n_rows: float, n_features: int) -> float:
-    """Nats of rows of white noise of variance one.
+    """Log density of rows of white noise of variance one, in nats: the unit of bounds.
 
     What changes of the bound are compared with: a bound has a unit, and a zero.
     """
@@ -29,10 +29,10 @@ def residual_of(model: Priors, state: State, sums: Equations) -> float:
 
 
 def elbo_terms(model: Priors, state: State, stats: Stats) -> dict[str, float]:
-    """Evidence lower bound of the globals and the rows behind `stats`.
+    """Evidence lower bound of the globals and the rows behind `stats`, by terms.
 
-    Both go by the same tree. The terms are E log p - E log q of the loadings, of the
-    centres, of mu, of tau and of the sticks, and what is left: the part of the rows.
+    Both go by the same tree. The terms are E log p - E log q of loadings, centres, mu,
+    tau and sticks, and the remainder, that of the rows.
     """
     return terms_of(model, state, stats, equations(state.tree, stats))
 
@@ -72,7 +72,7 @@ def terms_of(
 
 
 def _from_centres(model: Priors, state: State, sums: Equations) -> float:
-    """Sum E |x - a|^2 over all rows."""
+    """Sum E |x - a|^2 over all rows: coordinates about the centres of nodes."""
     left, centres = sums.left, state.centres
     squares = np.trace(left[:-1, :-1]) - 2.0 * float(centres @ left[:-1, -1])
     squares += float(sums.through @ (centres**2 + state.centre_variances))
@@ -87,7 +87,7 @@ def _log_gaussians(means: Array, variances: Array, prior: float) -> float:
 
 
 def _log_noise(model: Priors, state: State) -> float:
-    """E log p - E log q of tau."""
+    """E log p - E log q of the noise precision tau."""
     a, b, a0, b0 = (
         state.noise_shape,
         state.noise_rate,

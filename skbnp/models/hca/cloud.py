@@ -1,4 +1,4 @@
-"""Whether leaves are groups, or parts of one Gaussian cloud."""
+"""Test whether the leaves of a component analysis are groups or one Gaussian cloud."""
 
 from collections.abc import Sequence
 
@@ -22,11 +22,11 @@ PRIOR_ROWS = 0.02
 def directions_of_one_cloud(
     posterior: Posterior, local_step: RowLocalStep, X: NDArray
 ) -> int | None:
-    """Directions in which one Gaussian cloud is long, if it explains rows better.
+    """Number of directions in which rows vary, if one Gaussian explains them better.
 
-    Than the tree, and than a Gaussian for each leaf with the rows whose most probable
-    paths end there, whether these share their covariance or not. None otherwise: a cut
-    through a Gaussian never pays for its labels. Of many rows some judge.
+    Better than the tree, and than a Gaussian for each leaf with the rows whose most
+    probable paths end there, whether these share their covariance or not; else None.
+    Cutting a Gaussian in parts never pays for its labels. If rows are many, some judge.
     """
     model, state = posterior.model, posterior.state
     rng = stream(posterior.seed_entropy, Purpose.START)
@@ -52,7 +52,7 @@ def directions_of_one_cloud(
 
 
 def _log_evidence(groups: Sequence[Array]) -> float:
-    """Log evidence of Gaussians with means of their own and one covariance.
+    """Log evidence of groups of rows, Gaussians of separate means and one covariance.
 
     Conjugate: mean ~ N(0, S / k), S ~ inverse Wishart(I, D + 2), so that E S = I.
     """

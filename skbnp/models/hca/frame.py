@@ -1,4 +1,4 @@
-"""The frame in which rows enter: less a shift, in units of their standard deviation."""
+"""Frame of the rows of a component analysis: subtract a shift, divide by a unit."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,39 +20,38 @@ FARTHEST = 1e70
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where rows enter, and in which unit.
-
-    One unit for all columns keeps directions and angles. With |t|^2 - 2 t'mu + |mu|^2
-    all digits would be lost where columns have large offsets: hence the shift.
-    """
+    """Shift and unit of rows, with the number of rows that they are estimated from."""
 
     shift: Array  # (n_features,)
     scale: float  # root mean square of entries about the shift; 0: all were equal
 
     @property
     def unit(self) -> float:
-        """What entries are divided by: 1 as long as there is no scale."""
+        """Divisor of entries: 1 as long as there is no scale."""
         return self.scale or 1.0
 
     @property
     def log_volume(self) -> float:
-        """Log of the volume of a unit cube: what log densities of rows lose."""
+        """Log of the volume of a unit cube, subtracted from log densities of rows."""
         return len(self.shift) * float(np.log(self.unit))
 
     def enter(self, X: NDArray) -> Array:
-        """Rows in this frame, a copy."""
+        """Return rows less the shift, over the unit: a copy."""
         rest = np.subtract(X, self.shift, dtype=np.float64)
         rest /= self.unit
         return rest
 
     @classmethod
     def of_rows(cls, X: NDArray) -> "Frame":
-        """That of some rows: their mean, and the root of their mean variance."""
+        """Return the frame of rows: their mean, and the root of their mean variance."""
         frame = cls(X.mean(axis=0, dtype=np.float64), 0.0)
         return cls(frame.shift, frame.spread(X))
 
     def grown(self, fresh: float, n_rows: float, n_seen: float) -> "Frame":
-        """That of `n_seen` rows and some more, whose spread is `fresh`; one shift."""
+        """Return the frame of `n_seen` rows and `n_rows` more of spread `fresh`.
+
+        The shift stays.
+        """
         largest = max(self.scale, fresh)
         if largest == 0.0:
             return self
@@ -85,10 +84,9 @@ class Frame:
         return row, float(largest[row]) / self.unit
 
     def heaviest(self, X: NDArray) -> tuple[int, float]:
-        """Row of those that made the frame without which least is left, and how much.
+        """Row of the frame without which the least spread is left, and that share.
 
-        The part of the sum of squares about the mean that all other rows have by
-        themselves.
+        The share of the sum of squares about the mean that all other rows have.
         """
         n_rows = len(X)
         squares = np.concatenate(
@@ -100,7 +98,7 @@ class Frame:
 
 
 def blocks(shape: tuple[int, ...]) -> list[slice]:
-    """Cut rows into blocks of equal size but for the last."""
+    """Slices of rows, of equal size except the last."""
     n_rows, n_features = shape
     size = min(BLOCK, max(1, ENTRIES // n_features))
     return [slice(at, min(at + size, n_rows)) for at in range(0, n_rows, size)]

@@ -1,4 +1,4 @@
-"""Rows on the paths of a tree: what they read, and their statistics.
+"""The local step of component analysis: rows on paths of a tree, and their statistics.
 
 Rows are updated in blocks that depend on the data alone, and sums are added in their
 order, so that results do not depend on threads. There is no loop over rows.
@@ -50,13 +50,13 @@ class Memo:
 
     @property
     def best(self) -> Ints:
-        """Entry of the most probable stub of each row, the first of equals."""
+        """Entry of the most probable stub of each row; of equal ones the first."""
         order = np.lexsort((-self.shares, self.row))
         return order[self.limits[:-1]]
 
     @classmethod
     def joined(cls, parts: list["Memo"]) -> "Memo":
-        """Put those of several sets of rows together."""
+        """Concatenate the local parameters of several sets of rows."""
         sizes = [np.diff(part.limits) for part in parts]
         limits = np.cumsum(np.concatenate([[0], *sizes]), dtype=np.intp)
         names = ("stubs", "shares", "means", "moments", "entropies", "bounds")
@@ -69,7 +69,7 @@ class Memo:
         )
 
     def take(self, rows: Ints) -> "Memo":
-        """Those of some rows."""
+        """Return the local parameters of some rows."""
         sizes = self.limits[rows + 1] - self.limits[rows]
         limits = np.concatenate([[0], np.cumsum(sizes)])
         entries = np.arange(limits[-1])
@@ -91,11 +91,11 @@ class Memo:
         return Memo.joined([self, new]).take(order)
 
     def touching(self, ids: Ints) -> Ints:
-        """Rows that have any of some stubs."""
+        """Rows with one of the stubs `ids` in their support."""
         return np.unique(self.row[np.isin(self.stubs, ids)])
 
     def changed(self, tree: Tree, change: Array) -> "Memo":
-        """Let rows have other coordinates, see `change_on_paths`."""
+        """Apply a linear change to the coordinates of rows, see `change_on_paths`."""
         n_levels = self.means.shape[1]
         on_paths = change_on_paths(tree, change, n_levels)
         log_dets = np.linalg.slogdet(on_paths)[1]
@@ -113,14 +113,17 @@ class Memo:
         )
 
     def renamed(self, stubs: Ints) -> "Memo":
-        """Call the stubs something else."""
+        """Return the local parameters with other ids for the stubs, (n_support,)."""
         return replace(self, stubs=stubs)
 
 
 def update_local(
     paths: Paths, tree: Tree, X: NDArray, frame: Frame, executor: Executor
 ) -> Memo:
-    """Infer the paths of rows and their coordinates; `tree` names the stubs."""
+    """Run the local step: infer paths and coordinates of rows.
+
+    Stubs by ids of `tree`.
+    """
     task = partial(_visit, X=X, paths=paths, frame=frame)
     parts = list(executor.map(task, blocks(X.shape))) or [task(slice(0, 0))]
     memo = Memo.joined(parts)
@@ -128,6 +131,7 @@ def update_local(
 
 
 def _visit(rows: slice, X: NDArray, paths: Paths, frame: Frame) -> Memo:
+    """Run the local step of one block of rows."""
     rest, products = _products(X[rows], paths, frame)
     scores = _scores(rest, products, paths)
     best = scores.max(axis=1, keepdims=True)
@@ -152,7 +156,7 @@ def _visit(rows: slice, X: NDArray, paths: Paths, frame: Frame) -> Memo:
 
 
 def _products(X: NDArray, paths: Paths, frame: Frame) -> tuple[Array, Array]:
-    """Rows less the mean, and their products with all loadings and none."""
+    """Rows less the mean, and their inner products with all loadings, and zero."""
     rest = frame.enter(X)
     rest -= paths.mean
     products = np.zeros((len(rest), len(paths.loadings) + 1))  # -1: off the tree
@@ -161,7 +165,7 @@ def _products(X: NDArray, paths: Paths, frame: Frame) -> tuple[Array, Array]:
 
 
 def _scores(rest: Array, products: Array, paths: Paths) -> Array:
-    """Score of each stub for each row, (n_rows, n_stubs).
+    """Log weight of each stub for each row, (n_rows, n_stubs).
 
     h' C h is |R h|^2, level by level.
     """
@@ -200,6 +204,7 @@ def sums(memo: Memo, X: NDArray, tree: Tree, frame: Frame, executor: Executor) -
 
 
 def _sums(rows: slice, memo: Memo, X: NDArray, tree: Tree, frame: Frame) -> Stats:
+    """Sum the statistics of one block of rows."""
     part = memo.take(np.arange(rows.start, rows.stop))
     X = frame.enter(X[rows])
     n_levels = part.means.shape[1]
@@ -241,9 +246,9 @@ def log_density(paths: Paths, X: NDArray, frame: Frame, executor: Executor) -> A
 def coordinates(
     paths: Paths, memo: Memo, X: NDArray, tree: Tree, frame: Frame, executor: Executor
 ) -> tuple[Ints, Array]:
-    """Best stubs of rows, and least-squares coordinates on them (n_rows, n_levels).
+    """Most probable stubs of rows, and least-squares coordinates (n_rows, n_levels).
 
-    Zero on directions of negligible length relative to noise: they explain nothing.
+    Zero along loadings of negligible length relative to noise.
     """
     nodes = paths.stub_nodes
     gram = np.zeros((len(tree) + 1, len(tree) + 1))
@@ -254,6 +259,7 @@ def coordinates(
     best = tree.positions(memo.stubs[memo.best])
 
     def task(rows: slice) -> Array:
+        """Coordinates of one block of rows."""
         _, products = _products(X[rows], paths, frame)
         stubs = best[rows]
         own = products[np.arange(len(stubs))[:, None], nodes[stubs]]

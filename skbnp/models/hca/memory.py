@@ -1,4 +1,4 @@
-"""Rows by part: their local step, and the cache of their statistics."""
+"""Cache of component analysis: rows by part, their local step and statistics."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ __all__ = ["FramedAverage", "RowCache", "RowLocalStep", "RowResult"]
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """Statistics of the rows of a part, and the globals that they are of."""
+    """Result of a local step: statistics of rows, and the globals they belong to."""
 
     stats: Stats
     cache: Memo
@@ -35,7 +35,7 @@ class RowResult:
 
 @dataclass(frozen=True, slots=True)
 class RowLocalStep:
-    """Visits rows, on which threads."""
+    """Local step of the rows of a part, by an executor."""
 
     executor: Executor
 
@@ -48,9 +48,9 @@ class RowLocalStep:
         remembered: Memo | None = None,
         block_hook: BlockHook | None = None,
     ) -> RowResult:
-        """Visit rows under the present globals of a posterior.
+        """Run the local step under the present globals of a posterior.
 
-        If the totals are what they remember, other coordinates may be better: see
+        If the totals are those of `remembered`, other coordinates may be better: see
         `expand`.
         """
         del weighting, block_hook  # there is no warm-up, and no move reads blocks
@@ -78,7 +78,7 @@ class FramedAverage(RunningAverage):
     def stochastic_update(
         self, posterior: Posterior, round: Round, change: Sequence[Any]
     ) -> None:
-        """Move totals and globals, then put them in the unit that follows."""
+        """Step totals and globals in place, then change the unit of the frame."""
         super().stochastic_update(posterior, round, change)
         frame = posterior.model.frame
         n_rows = sum(result.stats.n_rows for result in change)
@@ -112,7 +112,7 @@ class RowCache(StatisticsCache):
         self.scale, self.others, self.memo = scale, others, None
 
     def initial_local(self, part: Part) -> Memo | None:
-        """Return the memo of all rows, if there are no others."""
+        """Return the memo of all rows; None if there are rows of earlier calls."""
         return self.memo if self.others is None else None
 
     def stochastic_update(
@@ -134,5 +134,5 @@ class RowCache(StatisticsCache):
         posterior.replace_globals(state, stats)
 
     def end_pass(self, posterior: Posterior) -> None:
-        """Learn priors."""
+        """Learn the hyperparameters, in place."""
         learn_priors(posterior)

@@ -1,4 +1,4 @@
-"""Hierarchical component analysis of Wang and Blei (2009), [1]: what is global.
+"""Model of hierarchical component analysis of Wang and Blei (2009), [1]: globals.
 
 Symbols of [1]: node i of a tree of L levels has a stick v_i ~ Beta(1, gamma), its share
 of what its earlier siblings leave, a loading w_i ~ N(0, s0 I) and a centre
@@ -38,7 +38,7 @@ __all__ = ["Model"]
 
 @dataclass(frozen=True, slots=True)
 class Model(Priors):
-    """Hyperparameters in force, and the updates and the objective that follow."""
+    """Model of component analysis: hyperparameters, updates and objective."""
 
     #: Whether `objective` is a bound of the evidence, and its name.
     has_bound: ClassVar[bool] = True
@@ -47,26 +47,29 @@ class Model(Priors):
     unit: ClassVar[str] = "row"
 
     def objective(self, state: State, stats: Stats) -> dict[str, float]:
-        """Terms of the bound of the rows as they were given, by name."""
+        """Terms of the bound by name, for rows in the user's unit."""
         terms = elbo_terms(self, state, stats)
         terms["rows"] -= stats.n_rows * self.frame.log_volume
         return terms
 
     def bound(self, state: State, stats: Stats) -> float:
-        """Evidence lower bound of the rows behind `stats`, in units of the frame."""
+        """Evidence lower bound of the rows behind `stats`, in the unit of the frame."""
         return sum(elbo_terms(self, state, stats).values())
 
     def stochastic_update(
         self, state: State, global_stats: Stats, stats: Stats, step: float, scale: float
     ) -> tuple[State, Stats]:
-        """Move totals by a step towards scaled statistics; the globals follow."""
+        """Step from totals towards scaled statistics; the globals follow."""
         blended = global_stats.blended(stats, 1.0 - step, step * scale)
         return convert(self, *coordinate_ascent(self, state, blended))[:2]
 
     def in_frame(
         self, frame: Frame, state: State, stats: Stats
     ) -> tuple["Model", State, Stats]:
-        """Say the same in another unit; priors are relative to this one then."""
+        """Return model, state and statistics in the unit of another frame.
+
+        Priors are relative to the new unit.
+        """
         gain = self.frame.unit / frame.unit
         square, model = gain**2, replace(self, frame=frame)
         rate = self.noise_rate + square * (state.noise_rate - self.noise_rate)
@@ -87,7 +90,7 @@ class Model(Priors):
         return model, state, stats
 
     def learn_priors(self, state: State, global_stats: Stats) -> tuple["Model", State]:
-        """Learn what is to be learned of the hyperparameters."""
+        """Return the model with learned hyperparameters, and the state."""
         return self.learned(state, global_stats), state
 
     def learned(self, state: State, stats: Stats) -> "Model":

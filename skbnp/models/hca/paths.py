@@ -1,4 +1,4 @@
-"""Means and variances of paths, which the local step of rows reads."""
+"""Means and variances of paths, which the local step of component analysis reads."""
 
 from dataclasses import dataclass
 
@@ -20,14 +20,7 @@ __all__ = ["Paths", "mean_paths", "paths"]
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The stubs as rows see them, under the posterior or at its means.
-
-    With r = t - mu a row scores, for stub k of the loadings M,
-
-        constants_k - precision / 2 |r|^2 + h' C h / 2,   h = c + precision M' r,
-
-    and its coordinates have mean C h and covariance C = R' R; c are the centres.
-    """
+    """What rows read of each stub: under the posterior, or at its means."""
 
     loadings: Array  # (n_nodes, n_features)
     mean: Array  # (n_features,)
@@ -41,7 +34,7 @@ class Paths:
 
 
 def paths(model: Priors, state: State) -> Paths:
-    """What rows see under the posterior: q(x | c) and q(c) as in section 4.2 of [1]."""
+    """Return paths under the posterior: q(x | c) and q(c) as in section 4.2 of [1]."""
     tree, gamma, n_levels = state.tree, model.concentration, model.n_levels
     a, b = stick_parameters(tree, state.stub_masses, gamma)
     log_prior = log_stub_priors(tree, a, b, gamma, n_levels)
@@ -62,7 +55,7 @@ def paths(model: Priors, state: State) -> Paths:
 
 
 def mean_paths(model: Priors, state: State) -> Paths:
-    """What rows see with all globals at their means: log p(t), for new rows.
+    """Return paths with all globals at their means, for log p(t) of new rows.
 
     Levels that are not in the tree have no loadings then.
     """
@@ -83,9 +76,9 @@ def _paths(
     log_precision: float,
     spread: Array,
 ) -> Paths:
-    """Invert I + tau E[W'W] for each stub; `spreads` is what E[w'w] exceeds m'm by.
+    """Invert I + tau E[W'W] for each stub; `spreads` are E[w'w] - m'm.
 
-    `spread` is what the uncertainty of the mean and of centres takes of the score.
+    `spread` is what the variance of the mean and of centres subtracts from the score.
     """
     centres = np.where(nodes >= 0, state.centres[nodes], 0.0)
     gram = np.zeros((len(state.tree) + 1, len(state.tree) + 1))  # -1: off the tree

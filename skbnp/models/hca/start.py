@@ -1,4 +1,4 @@
-"""Where learning starts: one path of principal directions, the first at the root."""
+"""Start of component analysis: one path of principal directions, from the root down."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ def some_rows(
 def principal_directions(rest: Array, n_directions: int) -> Array:
     """First loadings of a node: principal directions times the deviation along them.
 
-    Zero where there are fewer directions than requested. Each has the sign that makes
+    Zero if there are fewer directions than requested. Each has the sign that makes
     its largest entry positive.
     """
     result = np.zeros((n_directions, rest.shape[1]))
@@ -42,13 +42,16 @@ def principal_directions(rest: Array, n_directions: int) -> Array:
 
 
 def path_of_directions(model: Model, X: NDArray, rng: np.random.Generator) -> State:
-    """Let one path have the principal directions of rows, or of some of many."""
+    """Return the state of one path with the principal directions of rows.
+
+    Of many rows a random sample is used.
+    """
     rest = model.frame.enter(X[some_rows(np.arange(len(X)), rng)])
     return _path(model, len(X), rest, principal_directions(rest, model.n_levels))
 
 
 def _path(model: Model, n_rows: int, rest: Array, loadings: Array) -> State:
-    """Let one path have some directions of some of the rows."""
+    """Return the state of one path with given directions of some of the rows."""
     n_features, n_levels = rest.shape[1], model.n_levels
     # What the directions leave is noise, in them as in others: section 3.2 of [2].
     left = max(float(np.vdot(rest, rest)) / len(rest) - float(np.sum(loadings**2)), 0.0)

@@ -33,7 +33,7 @@ ROUNDING = 1e-13
 
 @dataclass(frozen=True, slots=True)
 class State(NodeState):
-    """The globals; arrays go by position in the tree."""
+    """Globals of component analysis; arrays go by position in the tree."""
 
     tree: Tree
     loadings: Array  # (n_nodes, n_features) m_i
@@ -60,7 +60,7 @@ class State(NodeState):
         return self.noise_shape / self.noise_rate
 
     def follow(self, new: Tree) -> "State":
-        """Have the nodes of another tree; those it adds are as nothing is."""
+        """Re-index the state to another tree; new nodes have zero loadings."""
         old = self.tree
         stays = np.isin(old.ids, new.ids)
         at, n = new.positions(old.ids[stays]), len(new)
@@ -99,7 +99,7 @@ class Stats(NodeStatistics):
 
     @classmethod
     def zero(cls, n_nodes: int, n_levels: int, n_features: int) -> "Stats":
-        """Of no rows."""
+        """Return the statistics of no rows."""
         return cls(
             np.zeros(n_nodes),
             np.zeros((n_nodes, n_levels, n_levels)),
@@ -113,15 +113,15 @@ class Stats(NodeStatistics):
 
     @property
     def n_tokens(self) -> float:
-        """Units of the bound: rows."""
+        """Number of rows, the unit of bounds."""
         return self.n_rows
 
     def clipped(self) -> "Stats":
-        """Without the negative masses that differences leave."""
+        """Return the statistics with negative masses of differences set to zero."""
         return replace(self, stub_masses=np.maximum(self.stub_masses, 0.0))
 
     def flip_sign(self, tree: Tree, node: int) -> "Stats":
-        """Let the coordinates of a node have the other sign."""
+        """Change the sign of the coordinates of a node."""
         level, stubs = tree.depth_of(node), tree.positions(tree.subtree_of(node))
         signs = np.ones(self.coordinates.shape)
         signs[stubs, level] = -1.0
@@ -133,7 +133,7 @@ class Stats(NodeStatistics):
         )
 
     def changed(self, tree: Tree, change: Array) -> "Stats":
-        """Let rows have other coordinates, see `change_on_paths`."""
+        """Apply a linear change to the coordinates of rows, see `change_on_paths`."""
         on_paths = change_on_paths(tree, change, self.coordinates.shape[1])
         flipped = on_paths.transpose(0, 2, 1)
         log_dets = np.linalg.slogdet(on_paths)[1]
@@ -148,11 +148,11 @@ class Stats(NodeStatistics):
     def follow(
         self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
     ) -> "Stats":
-        """Speak of the stubs of another tree.
+        """Re-index the statistics to the stubs of another tree.
 
-        A stub that has ended leaves its rows to the target of its merge, if any, or to
-        the closest node above that has stayed; their statistics of levels below it were
-        about loadings that are not in the tree any more.
+        Rows of a stub that has ended go to the target of its merge, if any, or to the
+        nearest node above that remains; their statistics of levels below are dropped,
+        as the loadings there are not in the tree any more.
         """
         moved = self.reindex(old, new)
         for place, to, is_heir in ended_nodes(old, new, merged_into):
@@ -168,7 +168,7 @@ class Stats(NodeStatistics):
 
 @dataclass(frozen=True, slots=True)
 class Priors:
-    """Hyperparameters in force, and the frame of rows."""
+    """Hyperparameters of component analysis, and the frame of rows."""
 
     n_levels: int  # L
     concentration: float  # gamma
@@ -243,8 +243,8 @@ def unseen_second_moments(tree: Tree, moments: Array) -> float:
 def change_on_paths(tree: Tree, change: Array, n_levels: int) -> Array:
     """Linear change of the coordinates of each stub, (n_stubs, n_levels, n_levels).
 
-    `change` is that of all nodes and of the constant behind them; levels that are not
-    in the tree keep theirs.
+    `change` is that of all nodes and, last, of the constant; levels that are not in the
+    tree keep their coordinates.
     """
     nodes = stub_nodes(tree, n_levels)
     known = nodes >= 0

@@ -1,4 +1,4 @@
-"""Exact coordinate steps: each maximises the bound over what it updates."""
+"""Updates of component analysis: each maximises the bound over one block of globals."""
 
 from dataclasses import replace
 
@@ -34,10 +34,10 @@ N_ROUNDS = 3
 
 
 def update_means(model: Priors, state: State, sums: Equations) -> State:
-    """Means of all loadings and of mu, together.
+    """Means of all loadings and of mu, updated together.
 
-    Of node i alone, section 4.2 of [1] would have
-    m_i = s_i E tau (right_i - sum_j left_ij m_j): this solves all these at once.
+    For node i alone, section 4.2 of [1] has m_i = s_i E tau (right_i - sum_j left_ij
+    m_j): this solves the equations of all nodes at once.
     """
     left = state.precision * sums.left
     left[np.diag_indices_from(left)] += 1.0 / model.loading_variance
@@ -46,7 +46,7 @@ def update_means(model: Priors, state: State, sums: Equations) -> State:
 
 
 def _solved(left: Array, right: Array) -> Array:
-    """Solve equations whose matrix is positive definite, but for rounding errors."""
+    """Solve equations whose matrix is positive definite, except for rounding errors."""
     scales = 1.0 / np.sqrt(np.diag(left))
     left, right = left * scales * scales[:, None], right * scales[:, None]
     try:
@@ -85,9 +85,9 @@ def update_noise(model: Priors, state: State, stats: Stats, sums: Equations) -> 
 
 
 def update_masses(state: State, stats: Stats) -> tuple[State, Stats]:
-    """Posterior of the sticks, siblings by decreasing mass.
+    """Return state and statistics with siblings sorted by decreasing mass.
 
-    For given masses no other order has a larger bound. State and statistics follow.
+    For given masses no other order has a larger bound.
     """
     tree = state.tree
     new = tree.sort_siblings(-tree.accumulate(stats.stub_masses))
@@ -107,6 +107,7 @@ def coordinate_ascent(
 def _follow(
     model: Priors, state: State, stats: Stats, sums: Equations, n_rounds: int = N_ROUNDS
 ) -> State:
+    """Update the globals in turn, given the equations of the statistics."""
     for _ in range(n_rounds):
         state = update_means(model, state, sums)
         state = update_variances(model, state, sums)
@@ -120,13 +121,13 @@ def expand(
 ) -> State:
     """Globals for other coordinates of the rows that explain them as well, see [2].
 
-    Loadings and coordinates change each other slowly where w x has several
-    forms: adding multiples of the loadings above to a loading, of the root's loading to
-    the mean, or scaling it is made up for by the coordinates. Those that are closest to
-    their prior have no correlation with any below them, and variance one about the
-    centre, which follows. If the bound
-    is higher with them, the globals follow them, and rows need a local step: all rows,
-    or with `within`, the name of a node, those whose paths pass it.
+    Loadings and coordinates change each other slowly if w x has several forms: adding
+    multiples of the loadings above to a loading, or of the root's loading to the mean,
+    or scaling a loading is compensated by the coordinates. Coordinates nearest to their
+    prior have no correlation with any below them, and variance one about the centre,
+    which is updated. If the bound is higher with them, the globals change accordingly,
+    and rows need a local step: all rows, or with `within`, the id of a node, those
+    whose paths pass it.
     """
     sums = equations(state.tree, stats)
     top = 0 if within is None else int(state.tree.positions([within])[0])
@@ -143,7 +144,7 @@ def expand(
 def convert(model: Priors, state: State, stats: Stats) -> tuple[State, Stats, Array]:
     """Globals and statistics for other coordinates, without a local step.
 
-    As `expand`, but the mean stays as it is: no sum of the rows of a stub is kept.
+    As `expand`, but the mean is fixed: no sum of the rows of a stub is kept.
     """
     sums = equations(state.tree, stats)
     change = _decorrelation(state.tree, stats, sums.left, 0, frees_mean=False)
@@ -158,11 +159,11 @@ def convert(model: Priors, state: State, stats: Stats) -> tuple[State, Stats, Ar
 def _decorrelation(
     tree: Tree, stats: Stats, left: Array, top: int, *, frees_mean: bool
 ) -> Array:
-    """Linear change of the coordinates of a node and all below it.
+    """Linear change of the coordinates of a node and of all nodes below it.
 
-    Those of a node are freed of what the nodes below it predict; the mean of what is
-    left is the centre, and of the root, which has none, part of the mean of all rows.
-    Rows that do not pass a node have no coordinate there.
+    The part of a node's coordinates that the nodes below predict is subtracted; the
+    mean of the remainder is the centre, and for the root, which has none, part of the
+    mean of all rows. Rows that do not pass a node have no coordinate there.
     """
     n = len(tree)
     change = np.eye(n + 1)

@@ -52,7 +52,7 @@ def prune(
 
 
 def joined(state: MixedTree, tables: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Position of the node that takes each node's tokens, its own if none, (n_nodes,)."""
+    """Position of the node that takes the tokens of each node, (n_nodes,)."""
     parent, n = state.tree.parent, len(state.tree)
     into, n_children = np.arange(n), np.bincount(parent[1:], minlength=n)
     had = n_children.copy()

@@ -1,14 +1,14 @@
-"""Put a new node with all below it under another parent: Metropolis-Hastings.
+"""Moves of new nodes of the sampler of dependent trees below other parents (MH).
 
-Parents are proposed by how near they are, the direction of the node integrated out and
-all others given; what is accepted or not is the change of the probability of the nodes
+Parents are proposed by their similarity, the direction of the node integrated out and
+all others given; the acceptance depends on the change of the probability of the nodes
 of all rows. The direction is drawn afterwards.
 
-How near parents are is a product of every direction with what rows and children say in
-that of the node. Which nodes get a proposal does not depend on what comes of others: so
-all are chosen first, and their products come from one pass over the directions. A
-proposal changes one direction, and what its old and its new parent have below them: the
-products of the others follow.
+The similarity is the product of every direction with the natural parameter of the node
+by rows and children. The nodes that get a proposal do not depend on the results of
+others: so all are chosen first, and their products come from one pass over the
+directions. A proposal changes one direction, and the children of its old and its new
+parent: the products of the others are updated.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,17 +32,10 @@ Array = NDArray[np.float64]
 
 
 class Attachments:
-    """Proposals of other parents for random new nodes, one after the other.
-
-    Parameters
-    ----------
-    state : SlicedTree
-        Its directions are drawn in place.
-    n_proposals : int
-    rng : Generator
-    """
+    """Proposals of other parents for random new nodes, one after another."""
 
     def __init__(self, state: SlicedTree, n_proposals: int, rng: np.random.Generator):
+        """Choose the nodes, and compute their natural parameters."""
         self._broadcast = state
         movable = state.tree.ids[1:][~state.is_old[1:]]
         n = n_proposals if len(movable) else 0
@@ -67,7 +60,7 @@ class Attachments:
         )
 
     def tasks(self) -> Sequence[Callable[[], object]]:
-        """List blocks of directions that all naturals are multiplied with."""
+        """List blocks of directions to multiply with all natural parameters."""
         if not self._nodes:
             return []
         directions = self._broadcast.directions
@@ -77,12 +70,13 @@ class Attachments:
         ]
 
     def _multiply(self, rows: NDArray[np.intp]) -> None:
+        """Multiply the directions in some rows with all natural parameters."""
         drawn, n = self._broadcast.directions.drawn, self._n_dense
         products(rows, drawn, self._naturals[:n], self._products[:n])
         sparse_products(rows, drawn, *self._sparse, self._products[n:])
 
     def judge(self, rng: np.random.Generator) -> SlicedTree:
-        """Accept each or not, once all tasks have run; returns what comes of it."""
+        """Accept each proposal or not, once all tasks have run; return the state."""
         for node in self._nodes:
             number = self._number[node]
             along = self._products[number, self._broadcast.directions.row]
@@ -93,7 +87,7 @@ class Attachments:
         return self._broadcast
 
     def _follow(self, node: int, parents: set[int | None]) -> None:
-        """Let what is known follow from the new direction of a node."""
+        """Update natural parameters and products for a node's new direction."""
         directions = self._broadcast.directions
         at = self._broadcast.tree.positions(node)
         row = directions.row[at]
@@ -119,7 +113,7 @@ def natural_of(state: SlicedTree, node: int) -> Array:
 def attach(
     state: SlicedTree, node: int, natural: Array, along: Array, rng: np.random.Generator
 ) -> SlicedTree:
-    """Propose another parent for a node; returns what comes of it.
+    """Propose another parent for a node; return the state after the decision.
 
     Parameters
     ----------

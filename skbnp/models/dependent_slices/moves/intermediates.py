@@ -1,11 +1,11 @@
-"""Put a new node without rows between others, or end one: Metropolis-Hastings.
+"""Births and ends of intermediate nodes in the sampler of dependent trees (MH).
 
-Rows that go one by one never end a node that has others below it. An *intermediate*
-node is a new one without rows. When it ends its parent has its children, or one of
-these takes its place and has the others: the *head*. The way back gathers some children
-of a head below a new node, or with them the head. The direction of the intermediate
-node is integrated out, given those of its parent and of its children, and is drawn when
-it is put there.
+Rows that move one by one never end a node that has others below it. An *intermediate*
+node is a new one without rows. When it ends, its parent takes its children, or one of
+these, the *head*, takes its place and the other children. The reverse gathers some
+children of a head below a new node, or with them the head. The direction of the
+intermediate node is integrated out, given those of its parent and of its children, and
+is drawn when the node is added.
 """
 
 from typing import Literal, TypeAlias
@@ -27,7 +27,7 @@ Head: TypeAlias = Literal["parent", "child"]  # of the intermediate node
 
 
 def propose_intermediate(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
-    """Propose that one begins or ends; returns what comes of it."""
+    """Propose that an intermediate node begins or ends; return the state."""
     kind: Head = "parent" if rng.random() < 0.5 else "child"
     propose = propose_begin if rng.random() < 0.5 else propose_end
     return propose(state, kind, rng)
@@ -36,7 +36,7 @@ def propose_intermediate(state: SlicedTree, rng: np.random.Generator) -> SlicedT
 def propose_begin(
     state: SlicedTree, kind: Head, rng: np.random.Generator
 ) -> SlicedTree:
-    """Propose an intermediate node: half of a step, as `propose_end` is the other."""
+    """Propose to add an intermediate node: the reverse of `propose_end`."""
     tree, is_new = state.tree, ~state.is_old
     most = _most_gathered(tree, state.masses, is_new, kind)
     heads = np.flatnonzero(most >= 0)
@@ -70,7 +70,7 @@ def propose_begin(
 
 
 def propose_end(state: SlicedTree, kind: Head, rng: np.random.Generator) -> SlicedTree:
-    """Propose that an intermediate node ends: half of a step."""
+    """Propose to remove an intermediate node: the reverse of `propose_begin`."""
     tree, masses, is_new = state.tree, state.masses, ~state.is_old
     able = np.flatnonzero(_can_end(tree, masses, is_new, kind))
     if len(able) == 0:
@@ -106,9 +106,9 @@ def _accept(log_ratio: float, rng: np.random.Generator) -> bool:
 
 
 def _most_gathered(tree: Tree, masses: Array, is_new: Flags, kind: Head) -> Ints:
-    """How many children of each node may be gathered; -1 if it cannot be a head.
+    """Most children of each node that may be gathered; -1 if it cannot be a head.
 
-    One that goes below keeps a child where it has no row: else it would end.
+    A head that goes below keeps a child if it has no row: else it would end.
     """
     most = np.bincount(tree.parent[1:][is_new[1:]], minlength=len(tree))
     if kind == "child":
@@ -120,10 +120,10 @@ def _most_gathered(tree: Tree, masses: Array, is_new: Flags, kind: Head) -> Ints
 
 
 def _sizes(head: int, most: int, kind: Head) -> tuple[Ints, Array]:
-    """How many children of a head are gathered, and the probabilities of that.
+    """Numbers of children of a head to gather, and their probabilities.
 
-    The root goes below a new node with or without some of them. Any other node alone
-    does so, too, when it is gathered below its parent.
+    The root goes below a new node with or without some of its children. Any other node
+    does so alone, too, when it is gathered below its parent.
     """
     sizes = np.arange(0 if kind == "child" and head == 0 else 1, most + 1)
     shares = 1.0 / (1.0 + sizes)
@@ -133,7 +133,7 @@ def _sizes(head: int, most: int, kind: Head) -> tuple[Ints, Array]:
 def _log_begin(
     tree: Tree, masses: Array, is_new: Flags, head: int, size: int, kind: Head
 ) -> float:
-    """Log probability to gather some children of a head."""
+    """Log probability of choosing a head and the children to gather."""
     most = _most_gathered(tree, masses, is_new, kind)
     n_children = int(((tree.parent == head) & is_new).sum())
     sizes, shares = _sizes(head, int(most[head]), kind)
@@ -155,7 +155,7 @@ def _can_end(tree: Tree, masses: Array, is_new: Flags, kind: Head) -> Flags:
 def _log_end(
     tree: Tree, masses: Array, is_new: Flags, n_children: int, kind: Head
 ) -> float:
-    """Log probability to choose an intermediate node and a head."""
+    """Log probability of choosing an intermediate node and a head."""
     n_able = int(_can_end(tree, masses, is_new, kind).sum())
     return -float(np.log(n_able * (n_children if kind == "child" else 1)))
 
@@ -163,10 +163,10 @@ def _log_end(
 def _integrate_out(
     state: SlicedTree, head: int, above: int, below: Ints
 ) -> tuple[Array, float]:
-    """Return the natural parameter of an intermediate node, and what it adds.
+    """Return the natural parameter of an intermediate node, and its log density ratio.
 
     That is the log density of the directions of others with it less that without it,
-    where the head has its place; `above` is -1 if it is the root.
+    with the head in its place; `above` is -1 if it is the root.
     """
     natural = state.pull * state.directions[below].sum(axis=0)
     if above >= 0:

@@ -1,10 +1,10 @@
-"""Split a node into siblings, or merge siblings: Metropolis-Hastings.
+"""Splits and merges of siblings in the sampler of dependent trees (MH).
 
-Two rows are drawn. Those of one node seed a split: its other rows are shared out
-between it and a new sibling one by one, by what has been shared out so far, Dahl
-(2003). Those of siblings, the second one new and without children, seed a merge. The
-directions of both nodes are integrated out, given those of their parent and of their
-children, and are drawn when a proposal is accepted.
+Two rows are drawn. Two rows of one node seed a split: its other rows are allocated to
+it or a new sibling one by one, given the rows allocated so far, Dahl (2003). Rows of
+two siblings, the second one new and without children, seed a merge. The directions of
+both nodes are integrated out, given those of their parent and of their children, and
+are drawn when a proposal is accepted.
 """
 
 from typing import Literal
@@ -24,13 +24,13 @@ Flags = NDArray[np.bool_]
 
 
 def propose_split_or_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
-    """Propose one or the other, with equal probability; returns what comes of it."""
+    """Propose a split or a merge, with equal probability; return the state."""
     propose = propose_split if rng.random() < 0.5 else propose_merge
     return propose(state, rng)
 
 
 def propose_split(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
-    """Propose to split a node: half of a step, as `propose_merge` is the other."""
+    """Propose to split a node: the reverse of `propose_merge`."""
     n = np.where(_can_share(state.tree, state.is_old), state.counts, 0.0)
     pairs = n * (n - 1.0)
     if not pairs.any():
@@ -66,7 +66,7 @@ def propose_split(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
 
 
 def propose_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
-    """Propose to merge a node into a sibling: half of a step."""
+    """Propose to merge a node into a sibling: the reverse of `propose_split`."""
     pairs, siblings = _merge_pairs(state.tree, state.counts, state.gone, state.is_old)
     if not pairs.any():
         return state
@@ -106,7 +106,7 @@ def propose_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
 
 
 def _can_share(tree: Tree, is_old: Flags) -> Flags:
-    """Nodes whose directions can be integrated out, and that may have siblings."""
+    """Whether directions can be integrated out, and nodes may have siblings."""
     parents = tree.parent[1:][is_old[1:]]
     can = np.bincount(parents, minlength=len(tree)) == 0
     can[0] = False
@@ -116,7 +116,10 @@ def _can_share(tree: Tree, is_old: Flags) -> Flags:
 def _merge_pairs(
     tree: Tree, counts: Array, gone: Array, is_old: Flags
 ) -> tuple[Array, Flags]:
-    """Pairs of a row of each node that may end and one of its siblings; these."""
+    """Pairs of a row of each node that may end and one of its siblings, (n_nodes,).
+
+    And whether nodes may take part in merges, see `_can_share`.
+    """
     can = _can_share(tree, is_old)
     n = np.where(can, counts, 0.0)
     around = np.bincount(tree.parent[1:], n[1:], len(tree))
@@ -135,7 +138,7 @@ def _share_out(
     sides: Literal["drawn", "given"],
     rng: np.random.Generator,
 ) -> tuple[float, Array]:
-    """Share out rows, the first two each to its node.
+    """Allocate rows to two nodes, the first two rows one to each.
 
     The `side` of the others is drawn, or given. Returns the log probability, and both
     natural parameters.

@@ -1,10 +1,10 @@
-"""Which nodes go below other parents, or above their own.
+"""Moves of nodes of dependent trees below other parents, and reversals of edges.
 
-Rows stay at their nodes, so that their entropy does not change and the bound differs by
-what statistics tell. Births and merges alone leave nodes below where they were born.
-How a direction hangs on another is the same from both ends: which of two nodes is the
-parent is told by what is above them alone, and a tree that hangs on a wrong node is put
-right by reversing an edge, where nodes that go one by one would have to lose first.
+Rows stay at their nodes, so that their entropy does not change and the difference of
+the bound follows from statistics. Births and merges alone leave nodes below where they
+were born. The term of two adjacent directions is the same whichever is the parent: the
+terms of the nodes above them alone decide, and a tree whose edge is the wrong way round
+needs a reversal, as nodes that are moved one by one would have to lose first.
 """
 
 from dataclasses import replace
@@ -56,12 +56,11 @@ LEAST_REVERSAL = 1.0
 def attachment_gains(
     state: EpochState, stats: EpochStats, priors: TreePriors, nodes: Ints, parents: Ints
 ) -> Array:
-    """What the bound gains if nodes go below others, by pair, each by itself.
+    """Rise of the bound if nodes go below other parents, by pair, each by itself.
 
-    Nodes go by position, pairs of one node side by side. Its direction is updated once,
-    here and there. From statistics of the node and its children alone; time O(V) for
-    each pair, and O(n_nodes). The sticks must have followed the masses
-    (`update_sticks`).
+    Nodes are positions, pairs of one node adjacent. Its direction is updated once, at
+    both places. From statistics of the node and its children alone; time O(V) for each
+    pair, and O(n_nodes). The sticks must have followed the masses (`update_sticks`).
     """
     n_nodes, proposals = len(state.tree), np.empty(len(nodes))
     kernels.attachment_gains(
@@ -88,7 +87,7 @@ def _evidence_of_sticks(state: EpochState, tree: Tree, priors: TreePriors) -> fl
 def _part_of(
     state: EpochState, at: Ints, shape: Tree, above: Array, centroid: Array
 ) -> EpochState:
-    """Return some nodes as a tree of their own, below a direction."""
+    """Return some nodes as a tree by themselves, below a direction."""
     return replace(reordered(state, shape, at), above=above, centroid=centroid)
 
 
@@ -101,12 +100,12 @@ def propose_attachments(
     n_passes: int,
     near: set[int] | None = None,
 ) -> list[tuple[Attach, float]]:
-    """Find moves of nodes that raise the bound by themselves, of most gain first.
+    """Propose moves of nodes to other parents, the largest gain of the bound first.
 
     No node moves twice, and none goes below one that moves: together they leave a tree.
     Nodes with a past do not go deeper. Nodes and parents that gain nothing wait in
-    `rejections` for some passes. If `near` is given, these are only moves whose node,
-    old or new parent is in it.
+    `rejections` for some passes. If `near` is given, only moves whose node, old or new
+    parent is in it are proposed.
     """
     tree, least = state.tree, _least_gains(state, LEAST_GAIN)
     if len(tree) < 3:
@@ -131,10 +130,7 @@ def propose_attachments(
 
 
 def _best_parents(tree: Tree, products: Products) -> tuple[Ints, Ints]:
-    """Pairs of nodes and of parents that may suit them, those of a node side by side.
-
-    The best of the ranking, by position.
-    """
+    """Pairs of nodes and promising parents by position, those of one node adjacent."""
     nodes, everywhere = np.arange(1, len(tree)), np.arange(len(tree))
     best = np.empty((len(nodes), N_PARENTS), dtype=np.intp)
     worth = np.empty(best.shape)
@@ -155,23 +151,24 @@ def _best_parents(tree: Tree, products: Products) -> tuple[Ints, Ints]:
 
 
 def _goes_deeper(tree: Tree, products: Products, nodes: Ints) -> NDArray[np.bool_]:
-    """Whether nodes with a past would be deeper below each node than they are.
+    """Whether a node with a past would be deeper below each candidate parent.
 
-    Where a direction is given its past, its parent is told by what has changed since
-    alone, and that is most alike in the nearest node: trees would become chains.
+    Given its past, only the change since then says what the parent of a direction is,
+    and that is most similar in the nearest node: trees would become chains.
     """
     deeper = tree.depth[None] > tree.depth[tree.parent[nodes]][:, None]
     return np.asarray(products.has_past[nodes][:, None] & deeper)
 
 
 def _least_gains(state: EpochState, least: float) -> np.ndarray:
-    """What moves of nodes must gain: more evidence where they have a past."""
+    """Least gains of moves of nodes: more evidence if they have a past."""
     return np.where(state.past >= 0, LEAST_EVIDENCE, least)
 
 
 def _compatible(
     tree: Tree, judged: list[tuple[Attach, float]]
 ) -> list[tuple[Attach, float]]:
+    """Return moves that can be made together, in their order."""
     moving: set[int] = set()
     parents: set[int] = set()  # new ones, and all above them
     chosen = []
@@ -188,9 +185,9 @@ def _compatible(
 def reverse_gain(
     state: EpochState, stats: EpochStats, priors: TreePriors, node: int
 ) -> float:
-    """What the bound gains if a node takes the place of its parent, as above.
+    """Rise of the bound if a node takes the place of its parent.
 
-    The directions of both are updated some times, here and there.
+    The directions of both are updated several times, at both places.
     """
     tree = state.tree
     place = int(tree.positions(node))
@@ -203,6 +200,7 @@ def reverse_gain(
     both = np.array([node, tree.ids[parent]])
 
     def worth(shape: Tree) -> float:
+        """Bound of the two nodes in a tree of this shape, directions updated."""
         at = tree.positions(shape.ids)
         small = _part_of(state, at, shape, above, centroid)
         few = stats.taken(at)
@@ -223,10 +221,10 @@ def propose_reversals(
     rejections: Rejections,
     n_passes: int,
 ) -> list[tuple[Reverse, float]]:
-    """Find edges whose reversal raises the bound, none near another, best first.
+    """Propose reversals of edges that raise the bound, no two adjacent, best first.
 
-    Edges are ranked by how the ends of each point to what is above them; those that
-    gain nothing wait in `rejections` for some passes.
+    Edges are ranked by the fit of each end to what is above them; those that gain
+    nothing wait in `rejections` for some passes.
     """
     tree, places = state.tree, np.arange(1, len(state.tree))
     least = _least_gains(state, LEAST_REVERSAL)

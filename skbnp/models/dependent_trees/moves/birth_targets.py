@@ -1,4 +1,4 @@
-"""Proposals of births after a pass: which nodes are tried, and what comes of them."""
+"""Births of dependent trees after a pass: nodes to try, proposals from their rows."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,9 @@ N_UNITS = 64
 def draw_targets(
     posterior: Posterior, n_tries: int, rejections: Rejections, n_passes: int
 ) -> NDArray[np.intp]:
-    """Draw at most `n_tries` targets in proportion to their rows, without replacement.
+    """Draw at most `n_tries` nodes in proportion to their rows, without replacement.
 
-    Targets whose last birth was rejected come last, and only up to `LEAST_BIRTHS`.
+    Nodes whose last birth was rejected come last, and only up to `LEAST_BIRTHS`.
     """
     rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
     masses, ids = posterior.global_stats.masses, posterior.state.tree.ids
@@ -48,7 +48,7 @@ def draw_targets(
 def propose_births(
     learner: EpochLearner, targets: NDArray[np.intp], moves: EpochMoves
 ) -> list[Proposed]:
-    """Propose a birth from the rows of each target, those with the largest gain first.
+    """Propose a birth from the rows of each target, the largest gain first.
 
     Targets of one unit share a task.
     """
@@ -61,6 +61,7 @@ def propose_births(
     naturals = Naturals.of(state, priors).by_position(tree)
 
     def propose_of(unit: int) -> list[Proposed]:  # is sent to processes: no learner
+        """Proposals of the targets of one unit."""
         proposals = []
         for one in gathered:
             if one.target % N_UNITS == unit:

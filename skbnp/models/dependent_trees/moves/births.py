@@ -1,14 +1,14 @@
-"""New nodes for some of the rows of another.
+"""Births of nodes of dependent trees from some of the rows of another node.
 
-Of the rows of a target those with q(z = target) >= 1 / sqrt(n_nodes) are collected, a
-thousand at most, by a hash of step, target and number of the row: which, does not
-depend on how rows are cut into parts. A new child of the target begins near one of
-them, a seed, and takes what it can; the target follows, all else is fixed. The
-best of some seeds is born if the bound rises, in epochs with a past by log 1000. In it
-rows count once: their former statistics are subtracted as they join it. Births as
-in section 3 of Hu et al. (2015) leave their rows counted twice until the next pass is
-over, and have no bound until then; theirs begin in a direction that may be far from all
-rows. With `EpochMoves.paper` they are always accepted, as there.
+Of the rows of a target those with q(z = target) >= 1 / sqrt(n_nodes) are collected, at
+most a thousand, by a hash of step, target and number of the row: the choice does not
+depend on how rows are divided into parts. A new child of the target starts near one
+row, a seed, and takes the rows that fit; the target is updated, all else is fixed. The
+best of some seeds is born if the bound rises, in epochs with a past by log 1000. In
+this bound rows count once: their former statistics are subtracted as they join it.
+Births as in section 3 of Hu et al. (2015) leave their rows counted twice until the next
+pass is over, and have no bound until then; theirs start in a direction that may be far
+from all rows. With `EpochMoves.paper` they are always accepted, as there.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ SLACK = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Rows of a target, and where they are now."""
+    """Rows of a target of a birth, and their present assignments."""
 
     target: int
     rows: Ints  # numbers in the epoch, increasing
@@ -95,11 +95,10 @@ def collect(
     first_row: int,
     most: int,
 ) -> list[tuple[Ints, NDArray[np.uint64]]]:
-    """Find, for each target, rows of a part of which it has enough, and their keys.
+    """Rows of each target in a part, those of the `most` smallest keys, and these keys.
 
-    Those with the `most` smallest keys, by these.
-
-    Of several parts, those with the smallest keys of all are the ones of the whole.
+    Targets with too few rows get none. Over several parts, the smallest keys of all are
+    those of the whole.
     """
     nodes, weights = memo.nodes.ravel(), memo.weights.ravel()
     # Slots that have a target, by target and row; a row may have several.
@@ -122,7 +121,7 @@ def collect(
 
 
 def shared_out(lists: Sequence[Ints], n_rows: int) -> list[Ints]:
-    """Give each row to the first target that wants it; rows are increasing then."""
+    """Give each row to the first target that wants it; rows are increasing."""
     proposals, is_free = [], np.ones(n_rows, dtype=bool)
     for rows in lists:
         proposals.append(np.sort(rows[is_free[rows]]))
@@ -133,7 +132,10 @@ def shared_out(lists: Sequence[Ints], n_rows: int) -> list[Ints]:
 def collect_at_hand(
     X: sp.csr_array, memo: Memo, targets: Sequence[int], n_nodes: int, most: int
 ) -> list[Collected]:
-    """Collect rows of targets; one that several want is that of the first."""
+    """Collect rows of targets in this process.
+
+    A row goes to the first that wants it.
+    """
     lists = [rows for rows, _ in collect(memo, targets, n_nodes, 0, 0, most)]
     return [
         Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows))
@@ -150,13 +152,13 @@ def propose_birth(
     moves: EpochMoves,
     rng: np.random.Generator,
 ) -> Proposed | None:
-    """Let a new child of the target take rows.
+    """Propose a new child of a target, which takes some of its rows.
 
-    None if the bound falls by `SLACK` nats, which the paper does not require, or the
-    child has less than a row. The
-    sticks must have followed the masses (`update_sticks`); `naturals` go by position.
-    Its id is the next one of the tree. Time O(V) for the target and each of its
-    children; O(n_nodes), and of the words of the rows, for each round of each seed.
+    None if the bound falls by `SLACK` nats, which the paper does not require, or if the
+    child has less than one row. The sticks must have followed the masses
+    (`update_sticks`); `naturals` go by position. The child's id is the next one of the
+    tree. Time O(V) for the target and each of its children; O(n_nodes), and of the
+    words of the rows, for each round of each seed.
     """
     n_rows, target = len(collected.rows), collected.target
     if n_rows <= LEAST_ROWS:
@@ -216,6 +218,7 @@ def renumbered(proposed: Sequence[Proposed], tree: Tree) -> list[Proposed]:
 
 
 def _renamed(proposed: Proposed, new: int) -> Proposed:
+    """Replace the id of the new node in record and assignments."""
     birth = proposed.birth
     ids = np.where(birth.ids == birth.new, new, birth.ids)
     nodes = np.where(proposed.memo.nodes == birth.new, new, proposed.memo.nodes)

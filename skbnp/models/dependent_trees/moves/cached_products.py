@@ -1,4 +1,4 @@
-"""Products of directions, kept while the state that they are of is the present one."""
+"""Cache of products of directions of dependent trees, valid for the last state."""
 
 from weakref import ref
 
@@ -18,6 +18,7 @@ class CachedProducts:
     """Products of all pairs of nodes, and gains by other pasts, of the last state."""
 
     def __init__(self) -> None:
+        """Start without products."""
         self._products: tuple[ref[EpochState], Products] | None = None
         self._pasts: tuple[Array, Array] | None = None  # those, and their products
         self._gains: tuple[Products, Array] | None = None  # by other pasts
@@ -28,11 +29,11 @@ class CachedProducts:
         return self._products is None
 
     def clear(self) -> None:
-        """Release what depends on the state; products of pasts stay in an epoch."""
+        """Remove what depends on the state; products of pasts stay in an epoch."""
         self._products = self._gains = None
 
     def of(self, state: EpochState, priors: TreePriors) -> Products:
-        """Return products of all pairs, those of the last call if it was the same."""
+        """Return products of all pairs, cached for the state of the last call."""
         last = self._products
         if last is not None and last[0]() is state:
             return last[1]
@@ -41,7 +42,7 @@ class CachedProducts:
         return products
 
     def past_gains(self, state: EpochState, priors: TreePriors) -> Array:
-        """Return the gains of directions by other pasts, likewise."""
+        """Return the gains of directions by other pasts, cached likewise."""
         products, last = self.of(state, priors), self._gains
         if last is None or last[0] is not products:
             gains = past_gains(state, products, self.of_pasts(state))

@@ -1,7 +1,8 @@
-"""Moves that gain too little by themselves, judged together with what they entail.
+"""Compound moves of dependent trees: merges or births with what they entail.
 
-A merge into the parent, or the best rejected birth, is judged with nodes near it below
-other parents and with learned priors, a birth with exchanges of pasts as well.
+A merge into the parent, or the best rejected birth, gains too little by itself. It is
+judged together with moves of near nodes below other parents and with learned priors, a
+birth with exchanges of pasts as well.
 """
 
 from collections.abc import Sequence
@@ -56,6 +57,7 @@ class CompoundMoves(Judge):
     """
 
     def __init__(self, moves: EpochMoves):
+        """Start without cached products and rejections."""
         super().__init__()
         self.moves = moves
         self._rejections = {kind: Rejections() for kind in KINDS}
@@ -76,10 +78,9 @@ class CompoundMoves(Judge):
         return self._products.past_gains(posterior.state, posterior.model.priors)
 
     def _merge_rejected(self, learner: EpochLearner) -> None:
-        """Judge merges that lose little by themselves with what follows.
+        """Judge merges of small loss together with the moves that follow.
 
-        Nodes next to them go below other parents, and what draws directions together
-        follows.
+        Nodes next to them go below other parents, and priors are learned.
         """
         posterior, waits = learner.posterior, self._rejections["merge"]
         state, stats = posterior.state, posterior.global_stats
@@ -94,7 +95,7 @@ class CompoundMoves(Judge):
             waits.add((one.merge.source, one.merge.target), n_passes)
 
     def _retry_best_birth(self, learner: EpochLearner) -> None:
-        """Judge the best birth that gains too little by itself with what follows.
+        """Judge the best rejected birth together with the moves that follow.
 
         With exchanges of pasts by nodes near it, or without.
         """
@@ -119,10 +120,10 @@ class CompoundMoves(Judge):
         rows: NDArray[np.intp] = NO_ROW_NUMBERS,
         assignments: Memo = NO_ASSIGNMENTS,
     ) -> bool:
-        """Make moves if the bound rises by `least` with them and with what follows.
+        """Make moves and those that follow if the bound rises by `least`.
 
-        Nodes near them go below other parents, and priors are learned; what these two
-        gain without the moves does not count.
+        Nodes near them go below other parents, and priors are learned; what these gain
+        without the moves does not count.
         """
         before, near = self._bound(learner), nodes_of(records)
         records = [*records, *self._attachments_near(learner, near, records)]
@@ -141,7 +142,7 @@ class CompoundMoves(Judge):
         return True
 
     def _exchanges_near(self, learner: EpochLearner, record: Record) -> list[Exchange]:
-        """Propose exchanges of the pasts of nodes that a move touches, after it."""
+        """Propose exchanges of the pasts of nodes that a move touches."""
         posterior = learner.posterior
         state, stats, priors = (
             posterior.state,
@@ -162,7 +163,7 @@ class CompoundMoves(Judge):
     def _attachments_near(
         self, learner: EpochLearner, near: set[int], records: Sequence[Record] = ()
     ) -> list[Record]:
-        """Propose moves of or to some nodes, after records, while the bound rises."""
+        """Propose moves of nodes in `near`, or below these, while the bound rises."""
         posterior, priors = learner.posterior, learner.posterior.model.priors
         proposals: list[Record] = []
         if not self.moves.reattach:

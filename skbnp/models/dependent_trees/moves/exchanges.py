@@ -1,13 +1,13 @@
-"""Which node has which past.
+"""Exchanges of the pasts of nodes of dependent trees: which node continues which.
 
 When an epoch begins, rows of a topic that has drifted may be nearer to the past of
-another one: then this has the rows of both, and the topic itself has none. A birth
-tells them apart again, but names are in wrong hands then: what is born has no past, and
-a past has no rows. So nodes exchange their names, pasts and shares of past rows where
-the bound rises; rows, places and directions stay. A node that has ended, in this epoch
-or one of three before, may have ended for its rows were taken for those of another one:
-a node that began since takes its name, or hands it on. The assignment that is best if
-all directions but one stay is found at once, and made cycle by cycle.
+another topic: then that node has the rows of both, and the topic's own node has none. A
+birth separates the rows, but leaves wrong names: the new node has no past, and a past
+has no rows. So nodes exchange their names, pasts and shares of past rows if the bound
+rises; rows, positions and directions stay. A node that has ended, in this epoch or one
+of three before, may have ended because its rows were taken for those of another one: a
+node that began since takes its name, or hands it on. The assignment of pasts that is
+best if all directions but one are fixed is found at once, and made cycle by cycle.
 """
 
 import numpy as np
@@ -32,11 +32,11 @@ HUGE = 1e12
 
 
 def past_gains(state: EpochState, products: Products, of_pasts: Array) -> Array:
-    """What directions gain if a node has another past, (n_nodes, n_nodes + n_ended).
+    """Gains of directions if a node has another past, (n_nodes, n_nodes + n_ended).
 
-    Rows are nodes, columns pasts, of nodes and behind them of those that have ended, if
-    a node that began could take the place of one; the products of pasts with each other
-    are given, by their rows. The direction of the node follows, all others stay.
+    Rows are nodes, columns pasts: of nodes, then of those that have ended, if a node
+    that began could replace one; the products of pasts with each other are given. The
+    direction of the node is updated, all others are fixed.
     """
     everywhere = np.arange(len(state.tree))
     ended = state.ended if (state.past < 0).any() else everywhere[:0]
@@ -66,12 +66,12 @@ def past_gains(state: EpochState, products: Products, of_pasts: Array) -> Array:
 def propose_exchanges(
     state: EpochState, gains: Array, most_lost: float = 0.0
 ) -> list[Exchange]:
-    """Find the cycles of the best assignment of pasts, those of most gain first.
+    """Cycles of the best assignment of pasts to nodes, the largest gain first.
 
     Only directions decide which past a node has: if one topic ends as another begins,
-    shares of rows would give the new one the past of any. The root, which cannot end,
-    takes no name that is new. `gains` are those of `past_gains`; by a cycle in which a
-    node comes back that has ended, directions lose `most_lost` nats at most.
+    shares of rows would give the new one any past. The root, which cannot end, takes no
+    new name. `gains` are those of `past_gains`; directions lose at most `most_lost`
+    nats by a cycle in which a node that has ended is revived.
     """
     if len(state.with_past) == 0:
         return []
@@ -89,10 +89,10 @@ def propose_exchanges(
 
 
 def _assigned(gains: Array, state: EpochState, worth_of_return: float) -> Ints:
-    """Find whose past each node has in the best assignment; the root has one.
+    """Past of each node in the best assignment; the root has one.
 
-    All nodes with a past stay; some that began since may end where others come back,
-    each of which counts as a gain of so many nats.
+    All nodes with a past remain; some that began since may be replaced by nodes that
+    ended, each of which counts as a gain of `worth_of_return` nats.
     """
     n_nodes, n_ended = len(gains), gains.shape[1] - len(gains)
     gains = np.vstack([gains, np.zeros((n_ended, gains.shape[1]))])
@@ -108,7 +108,7 @@ def _assigned(gains: Array, state: EpochState, worth_of_return: float) -> Ints:
 def _cycles(names: Ints) -> list[Ints]:
     """Cut an assignment into cycles, and chains to names of nodes that have ended.
 
-    Nodes that stay as they are are left out.
+    Nodes that keep their past are left out.
     """
     places = np.arange(len(names))
     seen, cycles = np.zeros(len(names), dtype=bool), []

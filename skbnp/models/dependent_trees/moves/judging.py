@@ -1,4 +1,4 @@
-"""Whether records change the tree of an epoch: by the bound of all rows.
+"""Acceptance of moves of dependent trees, by the bound of all rows.
 
 Records are replayed on the present state. If the bound of all rows rises by more than
 the least gain, the new globals, the cache of the rows and the lineage change in one
@@ -30,7 +30,7 @@ NO_ASSIGNMENTS = Memo.joined([])
 
 
 class Judge(Moves):
-    """Moves that are made if the bound of all rows rises."""
+    """Moves of an epoch that are made if the bound of all rows rises."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []  # all so far
@@ -43,9 +43,9 @@ class Judge(Moves):
         moves: Sequence[tuple[Record, ...]],
         lost: Sequence[float],
     ) -> bool:
-        """Make moves together, in halves where the bound would fall; whether any was.
+        """Make moves together, in halves if the bound would fall; return whether any.
 
-        `lost` is the entropy that rows may lose by each, or the least that it gains.
+        `lost` is the entropy that rows may lose by each move, or its least gain.
         """
         if not moves:
             return False
@@ -89,7 +89,7 @@ class Judge(Moves):
         return True
 
     def _bound(self, learner: EpochLearner) -> float:
-        """Return the bound of the present state: many proposals are judged by it."""
+        """Return the bound of the present state, cached for many proposals."""
         posterior = learner.posterior
         seen = posterior.model, posterior.state, posterior.global_stats
         last = self._present
@@ -98,6 +98,7 @@ class Judge(Moves):
         return last[3]
 
     def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
+        """Make moves, whatever the bound."""
         posterior = learner.posterior
         proposals = replay(
             posterior.state, posterior.global_stats, posterior.model.priors, records
@@ -113,7 +114,7 @@ class Judge(Moves):
         rows: NDArray[np.intp] = NO_ROW_NUMBERS,
         assignments: Memo = NO_ASSIGNMENTS,
     ) -> None:
-        """Change globals, cache and lineage by moves in one commit."""
+        """Change globals, cache and lineage by moves, in place in one commit."""
         posterior = learner.posterior
         log = [record.entry(posterior.n_steps) for record in records]
         with commit():
@@ -153,9 +154,9 @@ def nodes_of(records: Iterable[Record]) -> set[int]:
 
 
 def _exchanges_first(moves: Sequence[tuple[Record, ...]]) -> list[Record]:
-    """Order records so that exchanges are one turn and all else is another.
+    """Order records: exchanges first, so that replaying takes two turns.
 
-    That changes nothing, as no node is in two of the moves.
+    The result is the same, as no node is in two of the moves.
     """
     records = [record for move in moves for record in move]
     return sorted(records, key=lambda one: not isinstance(one, Exchange))

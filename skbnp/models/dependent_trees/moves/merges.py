@@ -1,4 +1,4 @@
-"""Which nodes merge: all pairs of a part are ranked, the best of each node judged."""
+"""Merges of nodes of dependent trees: pairs of a part are ranked, the best judged."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -58,12 +58,12 @@ class MergeProposal:
 
     @property
     def least(self) -> float:
-        """Nats by which the bound must rise."""
+        """Least rise of the bound, in nats."""
         return self.lost + self.evidence
 
     @property
     def records(self) -> tuple[Exchange | Merge, ...]:
-        """What to replay."""
+        """The records to replay."""
         source, target = self.merge.source, self.merge.target
         if self.past_of == "target":
             return (self.merge,)
@@ -81,16 +81,16 @@ def propose_merges(
     stays: Ints,
     run: Run = map,
 ) -> list[MergeProposal]:
-    """Find disjoint merges in the units of a parity, each worth its while by itself.
+    """Propose disjoint merges in the units of a parity, each of which gains by itself.
 
-    Where both nodes have a past the better one is kept: a topic that ended may still
-    have a few rows, and the place above another. `stays` are places of nodes that do
-    not merge, into which none does that has a past.
+    If both nodes have a past the better one is kept: a topic that ended may still have
+    a few rows, and the place above another. `stays` are positions of nodes that do not
+    merge, and no node with a past merges into these.
 
-    With each comes the entropy that rows may lose by it; a lax test ignores it. Where
-    a topic ends by it that needs as much evidence as if one began. No node has a part
-    in two of them. In a unit those of larger gain come first; `run` maps over units,
-    whose merges are independent but for sticks and for terms of a node and its parent.
+    Each comes with the entropy that rows may lose by it; a lax test ignores this. If a
+    topic ends by it, as much evidence is needed as for a birth. No node is in two of
+    the merges. In a unit those of larger gain come first; `run` maps over units, whose
+    merges are independent except for sticks and for terms of a node and its parent.
     """
     tree = state.tree
     units = merge_units(tree, parity)
@@ -108,6 +108,7 @@ def propose_merges(
     likely = np.flatnonzero(gains > -SLACK)
 
     def judge(unit: int) -> list[MergeProposal]:
+        """Proposals of one unit."""
         judged = []
         for at in likely[units[sources[likely]] == unit].tolist():
             record = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
@@ -125,7 +126,7 @@ def propose_merges(
 
 
 def n_compound(n_nodes: int) -> int:
-    """Compound merges that are judged after a pass, at most.
+    """Largest number of compound merges that are judged after a pass.
 
     None with 2,049 nodes or more: a merge gains no more there than in a small tree.
     """
@@ -141,11 +142,10 @@ def propose_compound_merges(
     rejections: Rejections,
     n_passes: int,
 ) -> list[MergeProposal]:
-    """Find merges into parents to be judged with what follows, the best first.
+    """Propose merges into parents, to be judged with the moves that follow, best first.
 
-    By itself none loses more than `COMPOUND_SLACK` nats. Nodes that were there before
-    do not merge so; nodes and parents that gained nothing wait in `rejections` for some
-    passes.
+    By itself none loses more than `COMPOUND_SLACK` nats. Nodes with a past do not merge
+    so; nodes and parents that gained nothing wait in `rejections` for some passes.
     """
     tree, sources = state.tree, 1 + np.flatnonzero(find_new(state)[1:])
     targets = tree.parent[sources]
@@ -164,14 +164,14 @@ def propose_compound_merges(
 
 
 def find_new(state: EpochState) -> NDArray[np.bool_]:
-    """Whether nodes were not there before, by position."""
+    """Whether nodes have no past, by position."""
     return (state.past < 0) & (state.history <= 0.0)
 
 
 def _best_merge(
     state: EpochState, stats: EpochStats, priors: TreePriors, merge: Merge
 ) -> tuple[MergeGain, Literal["source", "target"]]:
-    """Find whose past a merged node keeps, and what the merge gains."""
+    """Gain of a merge, and whose past the merged node keeps."""
     both = merge.source, merge.target
     proposals = merge_gain(state, stats, priors, *both)
     if (state.past[state.tree.positions(both)] >= 0).all():
@@ -182,10 +182,10 @@ def _best_merge(
 
 
 def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> float:
-    """Nats that a merge needs as one of two topics of before ends.
+    """Nats that a merge needs if one of two topics with a past ends.
 
-    None where one has no rows. Topics that come near each other for an epoch would end
-    in it, and start again in the next.
+    None if one has no rows. Topics that come near each other for one epoch would end in
+    it, and start again in the next.
     """
     both = state.tree.positions([merge.source, merge.target])
     if (state.past[both] >= 0).all() and (stats.masses[both] >= PAUSE_ROWS).all():
@@ -195,11 +195,7 @@ def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> floa
 
 @dataclass(frozen=True, slots=True)
 class EntropyLosses:
-    """Entropy that rows lose if two of their nodes are one, additive over rows.
-
-    Of rows in memory it is (a + b) log(a + b) - a log a - b log b each; of others
-    the bound holds that `merge_gain` has.
-    """
+    """Entropy that rows lose by merging two of their nodes, additive over rows."""
 
     pairs: NDArray[np.int64]  # (n_pairs, 2) ids, the smaller first, in order
     values: NDArray[np.float64]  # (n_pairs,)
@@ -221,7 +217,7 @@ class EntropyLosses:
         return cls._summed(np.concatenate(keys), np.concatenate(values))
 
     def plus(self, other: "EntropyLosses") -> "EntropyLosses":
-        """Add up."""
+        """Add the losses of two sets of rows."""
         pairs = np.concatenate([self.pairs, other.pairs])
         return self._summed(pairs, np.concatenate([self.values, other.values]))
 
@@ -229,12 +225,13 @@ class EntropyLosses:
     def _summed(
         cls, pairs: NDArray[np.int64], values: NDArray[np.float64]
     ) -> "EntropyLosses":
+        """Sum values of equal pairs."""
         kinds, at = np.unique(pairs, axis=0, return_inverse=True)
         global_stats = np.bincount(at.ravel(), values, len(kinds))
         return cls(kinds, global_stats.astype(np.float64, copy=False))
 
     def of(self, merge: Merge, result: MergeGain) -> float:
-        """Entropy that rows lose by a merge, or the most that they may lose."""
+        """Entropy that rows lose by a merge, or an upper bound of it."""
         if self.has_others:
             return result.most_lost
         first, second = sorted((merge.source, merge.target))
@@ -247,9 +244,9 @@ class EntropyLosses:
 def _ranked(
     tree: Tree, nodes: Ints, units: Ints, heavy: NDArray[np.float64], products: Products
 ) -> tuple[Ints, Ints]:
-    """Find pairs of some nodes, the lighter into the heavier sibling, or the parent.
+    """Candidate pairs, the lighter into the heavier sibling, or into the parent.
 
-    The best of each by rank, of equal ones the first. Nodes with a past count as
+    The best of each node by rank, of equal ones the first. Nodes with a past count as
     heavier than any without.
     """
     proposals: list[tuple[Ints, Ints, NDArray[np.float64]]] = []
@@ -291,11 +288,11 @@ def _can_merge(
 
 
 def _iterate_pairs(tree: Tree, nodes: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """Pair each of some nodes with its parent, and with all siblings among these.
+    """Yield pairs of each node with its parent and with all siblings, in blocks.
 
-    Yields sources, targets, and how many targets each source has; pairs of a source are
-    adjacent, by the position of the target, that of the parent first. Of a flat tree
-    pairs are as many as the square of its nodes, so they come in blocks.
+    Yields sources, targets, and the number of targets of each source; pairs of a source
+    are adjacent, by the position of the target, that of the parent first. In a flat
+    tree there are as many pairs as the square of its nodes, hence the blocks.
     """
     nodes = nodes[nodes > 0]
     nodes = nodes[np.argsort(tree.parent[nodes], kind="stable")]
@@ -314,6 +311,7 @@ def _iterate_pairs(tree: Tree, nodes: Ints) -> Iterator[tuple[Ints, Ints, Ints]]
 
 
 def _disjoint(judged: list[MergeProposal]) -> list[MergeProposal]:
+    """Proposals of which no two share a node, in their order."""
     used: set[int] = set()
     chosen = []
     for one in judged:

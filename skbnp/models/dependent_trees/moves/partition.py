@@ -1,6 +1,6 @@
-"""Parts of a tree in which moves cannot get in each other's way, section 4 of [1].
+"""Units of dependent trees in which moves are independent, section 4 of [1].
 
-Pure functions of the tree: every copy cuts it alike.
+Pure functions of the tree: every copy has the same units.
 
 [1] Hu, Ho, Dubey and Xing, "Large-scale distributed dependent nonparametric trees",
 ICML 2015.
@@ -22,13 +22,13 @@ def birth_units(tree: Tree, n_units: int) -> Ints:
 
 
 def merge_units(tree: Tree, parity: int) -> Ints:
-    """Unit of each node in odd (1) or even (0) merges: the place of its owner.
+    """Unit of each node in odd (1) or even (0) merges: the position of its owner.
 
-    A node at a depth of this parity owns its children and grandchildren. What has no
-    owner above it, the root and in odd merges its children, is one unit more, -1. So
-    units are disjoint, have every list of siblings whole, and nodes of a depth of this
-    parity in one unit with their parents: merges with siblings or with those parents
-    stay in a unit. What is left out in odd merges is there in even ones.
+    A node at a depth of this parity owns its children and grandchildren. Nodes without
+    an owner above, the root and in odd merges its children, are one more unit, -1. So
+    units are disjoint, contain whole lists of siblings, and nodes of a depth of this
+    parity together with their parents: merges with siblings or with those parents stay
+    in a unit. Merges that odd units lack are in even ones.
     """
     if parity not in (0, 1):
         raise ValueError(f"parity must be 0 or 1, got {parity!r}.")

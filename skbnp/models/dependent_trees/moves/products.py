@@ -1,10 +1,10 @@
-"""Products of all pairs of nodes, from which moves are ranked.
+"""Products of all pairs of directions of dependent trees, by which moves are ranked.
 
-With n the natural parameter of a node by priors, rows and children, this is worth
-h(|n|; v) + log C_V(rho): what two nodes, or a node and another parent, would be worth
-follows from inner products alone. In rankings, that the spread of children changes with
-the length of their parent's mean is seen to the first order; where children have a
-past, how it bends their priors is left out. Moves are judged by exact differences.
+With n the natural parameter of a node by priors, rows and children, its direction
+contributes h(|n|; v) + log C_V(rho): the values of a merged node, or of a node below
+another parent, follow from inner products alone. In rankings, the change of the spread
+of children with the length of their parent's mean is of first order; the effect of
+children with a past on their priors is left out. Moves are judged by exact differences.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ class Products:
     def of(
         cls, state: EpochState, priors: TreePriors, last: "Products | None" = None
     ) -> "Products":
-        """Multiply all pairs, but those that are alike in another state of the epoch.
+        """Compute products of all pairs, except those known from another state.
 
         A node whose concentration is the same has the same mean.
         """
@@ -97,7 +97,7 @@ class Products:
 
     @property
     def spreads(self) -> Array:
-        """How natural parameters spread, v."""
+        """Spreads v of natural parameters."""
         return self.naturals.spreads
 
     @property
@@ -106,7 +106,7 @@ class Products:
         return self.tree.parent
 
     def merges(self, sources: Ints, targets: Ints) -> Array:
-        """What directions gain if sources merge into targets, by pair, about.
+        """Approximate gains of directions if sources merge into targets, by pair.
 
         Targets are siblings of the sources, or their parents. Of two pasts the better
         one is kept.
@@ -120,7 +120,7 @@ class Products:
     def _best(
         self, gains_of: Callable[[Ints, Ints, Ints], Array], a: Ints, b: Ints
     ) -> Array:
-        """Gains by pair where the past of a ends, or that of b, if this is better."""
+        """Gains by pair, with the past of a or of b, whichever is better."""
         proposals = gains_of(a, b, a)
         both = np.flatnonzero(self.has_past[a] & self.has_past[b])
         if len(both):
@@ -129,16 +129,18 @@ class Products:
         return proposals
 
     def _merges(self, a: Ints, b: Ints, ended: Ints) -> Array:
+        """Approximate gains by pair if the past of `ended` ends."""
         squares = self._merged_squares(a, b, ended)
         worth = _worth(squares, self.shares[b], self.spreads[b], self.dimension)
         worth -= self.worth[a] + self.worth[b]
         return worth + self._ended_priors(a, b, ended)
 
     def exact_merges(self, sources: Ints, targets: Ints) -> Array:
-        """Do as `merges`, with spreads that follow; lengths of children are fixed."""
+        """As `merges`, with updated spreads; lengths of children are fixed."""
         return self._best(self._exact_merges, sources, targets)
 
     def _exact_merges(self, sources: Ints, targets: Ints, ended: Ints) -> Array:
+        """Gains by pair with updated spreads, if the past of `ended` ends."""
         parent, dimension = self.parent, self.dimension
         lengths = np.sqrt(np.diagonal(self.means))
         squares = self._merged_squares(sources, targets, ended)
@@ -168,7 +170,7 @@ class Products:
         return np.asarray(proposals + self._ended_priors(sources, targets, ended))
 
     def _ended_priors(self, a: Ints, b: Ints, ended: Ints) -> Array:
-        """What ends with the priors of sources, those of merges into parents too."""
+        """Terms of the priors of sources, which end; also for merges into parents."""
         pulls = self._pull * (self.parent[a] == b) * self.means[a, b]
         gain = pulls - self.prior_worth[a]
         other = np.flatnonzero(ended != a)
@@ -203,7 +205,7 @@ class Products:
         return np.asarray(square)
 
     def attachments(self, nodes: Ints, parents: Ints) -> Array:
-        """What directions gain if each node goes below each parent, as above."""
+        """Approximate gains of directions if each node goes below each parent."""
         proposals = np.empty((len(nodes), len(parents)))
         for begin in range(0, len(nodes), ROWS):
             rows = slice(begin, begin + ROWS)
@@ -211,6 +213,7 @@ class Products:
         return proposals
 
     def _attachments(self, c: Ints, b: Ints) -> Array:
+        """Approximate gains if nodes c go below b, by pair."""
         k0, dimension = self.prior_concentration, self.dimension
         w1, w2 = self.priors.parent_weight, self.priors.past_weight
         k1, up, E = k0 * w1, self.parent[c], self.means
@@ -235,7 +238,7 @@ class Products:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Nodes whose means are those in another state of the epoch, if there is one."""
+    """Nodes whose means are those of another state of the epoch, if there is one."""
 
     last: Products | None
     at: Ints  # their places now
@@ -244,7 +247,7 @@ class _Known:
 
     @classmethod
     def of(cls, last: Products | None, state: EpochState) -> "_Known":
-        """Compare concentrations."""
+        """Compare the concentrations of two states."""
         if last is None:
             nodes = np.arange(len(state.tree))
             return cls(None, nodes[:0], nodes[:0], nodes)
@@ -269,7 +272,7 @@ def _products_of_means(state: EpochState, known: _Known) -> Array:
 
 
 def _products_of_previous(state: EpochState, known: _Known) -> Array | None:
-    """Return products of previous directions with the same; None if there are none."""
+    """Return products of previous directions with these; None if there are none."""
     if len(state.previous) == 0:
         return None
     proposals = np.empty((len(state.previous), len(state.tree) + 1))
@@ -283,9 +286,9 @@ def _products_of_previous(state: EpochState, known: _Known) -> Array | None:
 def _products(directions: Array, means: Array, nodes: Ints) -> Array:
     """Return products of directions with the means of some nodes.
 
-    Of many nodes in single precision, which takes half of the time and is off by 1e-7
-    of natural parameters: thousandths of a nat, but nats between nodes of ten thousand
-    rows. What is made of them ranks moves, and none is made for it alone.
+    If nodes are many in single precision, which takes half of the time and has errors
+    of 1e-7 of natural parameters: thousandths of a nat, but some nats between nodes of
+    ten thousand rows. The products rank moves, which are judged exactly.
     """
     if len(nodes) < MANY * len(means):
         return np.asarray(directions @ means[nodes].T)
@@ -297,7 +300,7 @@ def _products(directions: Array, means: Array, nodes: Ints) -> Array:
 def _worth(squares: Array, shares: Array, spreads: Array, dimension: int) -> Array:
     """H of natural parameters by their squared lengths, of which a share counts.
 
-    Without h(0; 0), which is large.
+    The constant h(0; 0), which is large, is left out.
     """
     counts = np.maximum(squares, 0.0) * shares**2 + spreads
     return np.asarray(-log_normaliser_gain(counts, dimension) / shares)

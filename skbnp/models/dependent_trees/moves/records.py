@@ -1,4 +1,4 @@
-"""Changes of the tree of an epoch, as records that any copy can replay.
+"""Records of changes of the tree of an epoch of dependent trees, to be replayed.
 
 A record names nodes by id and contains all that replaying needs. Replaying draws
 nothing and judges nothing: the same records lead to the same tree, see `Tree.digest`.
@@ -43,7 +43,7 @@ Ints = NDArray[np.intp]
 
 
 class Record(ABC):
-    """A change of a tree. Fields of subclasses name nodes by id."""
+    """A change of the tree of an epoch; fields of subclasses are ids of nodes."""
 
     __slots__ = ()
     #: Name of the change in the lineage; None where users do not see it.
@@ -89,11 +89,7 @@ class Record(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Birth(Record):
-    """A child of the target begins, behind its siblings, and takes rows from nodes.
-
-    The former statistics of each row that it takes are subtracted in the same update,
-    so that rows are never counted twice.
-    """
+    """A new child of the target, after its siblings, with rows from other nodes."""
 
     kind: ClassVar[str] = "birth"
     target: int
@@ -123,7 +119,7 @@ class Birth(Record):
 
 @dataclass(frozen=True, slots=True)
 class Merge(Record):
-    """The target, a sibling or the parent, takes over rows and children."""
+    """The target, a sibling or the parent, takes rows and children of the source."""
 
     kind: ClassVar[str] = "merge"
     source: int
@@ -160,7 +156,7 @@ class Merge(Record):
 
 @dataclass(frozen=True, slots=True)
 class Attach(Record):
-    """A node, with all below it, goes below another."""
+    """A node, with all below it, goes below another parent."""
 
     kind: ClassVar[str] = "reattach"
     node: int
@@ -220,11 +216,7 @@ class Reverse(Record):
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Record):
-    """Nodes take names, pasts and shares of past rows of each other; rows stay.
-
-    One of the names may be that of a node which has ended, and comes back; then one
-    of the nodes that began since ends.
-    """
+    """Nodes exchange names, pasts and shares of past rows; rows stay."""
 
     nodes: tuple[int, ...]
     names: tuple[int, ...]  # that they have then
@@ -268,7 +260,7 @@ class Exchange(Record):
 
 @dataclass(frozen=True, slots=True)
 class Remove(Record):
-    """A leaf without rows ends."""
+    """A leaf without rows is removed."""
 
     kind: ClassVar[str] = "prune"
     node: int
@@ -290,7 +282,7 @@ class Remove(Record):
 
 @dataclass(frozen=True, slots=True)
 class Sort(Record):
-    """Siblings stand in the order in which their ids do here."""
+    """Siblings are sorted in the order of the ids in the record."""
 
     ids: Ints
 
@@ -314,11 +306,11 @@ def merged_into_of(records: Iterable[Record]) -> dict[int, int]:
 def replay(
     state: EpochState, stats: EpochStats, priors: TreePriors, records: Sequence[Record]
 ) -> tuple[EpochState, EpochStats]:
-    """Apply records to tree and statistics, one after the other.
+    """Apply records to tree and statistics, one after another.
 
-    Then sticks follow and directions are updated: first those of new nodes and of nodes
-    that moved, then those of all that were touched, those above first. Nothing is drawn
-    and nothing is judged.
+    Then sticks and directions are updated: first those of new nodes and of nodes that
+    moved, then those of all touched nodes, from the root down. Nothing is drawn and
+    nothing is judged.
     """
     if not records:
         return state, stats
@@ -348,7 +340,7 @@ def replay(
 def _in_turns(
     state: EpochState, stats: EpochStats, priors: TreePriors, records: Sequence[Record]
 ) -> tuple[EpochState, EpochStats]:
-    """Replay records of which some exchange names; those in a row count as one."""
+    """Replay records of which some exchange names; adjacent exchanges count as one."""
     for exchanges, group in groupby(records, lambda one: isinstance(one, Exchange)):
         some = list(group)
         if exchanges:
@@ -360,9 +352,9 @@ def _in_turns(
 
 
 def _exchanged(state: EpochState, records: Sequence[Record]) -> EpochState:
-    """Let nodes have the names and the pasts of others, or of some that have ended.
+    """Return the state with names and pasts exchanged, also with ended nodes.
 
-    Those have no past rows: the targets of their merges have those of this epoch.
+    Ended nodes have no past rows: the targets of their merges have those of this epoch.
     """
     tree = state.tree
     for record in records:
@@ -379,7 +371,7 @@ def _exchanged(state: EpochState, records: Sequence[Record]) -> EpochState:
 def followed(
     stats: EpochStats, old: Tree, new: Tree, merged_into: dict[int, int]
 ) -> EpochStats:
-    """Statistics by another tree; rows of nodes that ended go to their targets."""
+    """Re-index statistics to another tree; rows of ended nodes go to their targets."""
     names = np.array([merged_into.get(node, node) for node in old.ids.tolist()])
     rows = np.flatnonzero(names >= 0)
     places = new.positions(names[rows])
@@ -396,6 +388,7 @@ def followed(
 def _with_births(
     stats: EpochStats, tree: Tree, births: Sequence[Birth], merged_into: dict[int, int]
 ) -> EpochStats:
+    """Return statistics with the rows of births at new nodes."""
     ids = [node for birth in births for node in birth.ids.tolist()]
     places = tree.positions([merged_into.get(node, node) for node in ids])
     spread = sp.csr_array(
@@ -414,7 +407,7 @@ def _with_births(
 
 
 def propose_removals(state: EpochState, stats: EpochStats) -> list[Remove]:
-    """Find leaves without rows that have none in the window."""
+    """Propose to remove leaves without rows, none in the window either."""
     tree = state.tree
     is_leaf = np.bincount(tree.parent[1:], minlength=len(tree)) == 0
     idle = is_leaf & (stats.masses < NO_ROWS) & (state.history <= 0.0)
@@ -423,12 +416,13 @@ def propose_removals(state: EpochState, stats: EpochStats) -> list[Remove]:
 
 
 def resized(state: EpochState, tree: Tree) -> EpochState:
-    """Re-index nodes to another tree; new ones have no statistics."""
+    """Re-index the state to another tree; new nodes have zeros."""
     is_new = ~np.isin(tree.ids, state.tree.ids)
     places = np.zeros(len(tree), dtype=np.intp)
     places[~is_new] = state.tree.positions(tree.ids[~is_new])
 
     def moved(values: Array) -> Array:
+        """Re-index an array by node; new nodes have zeros."""
         proposals = values[places]
         proposals[is_new] = 0.0
         return proposals
@@ -454,7 +448,7 @@ def _inherit(
 
 
 def replay_memo(memo: Memo, records: Sequence[Record]) -> Memo:
-    """Move rows to targets of their nodes; a node without one leaves them to the rest.
+    """Move rows to the targets of their nodes; shares without a target are dropped.
 
     A row with weights at a node and at its target has their sum in one entry.
     """

@@ -1,4 +1,4 @@
-"""What an expert may set of the moves of a dependent tree."""
+"""Settings of the moves of dependent trees that users may choose."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,12 +1,12 @@
-"""When the tree of an epoch changes: after passes, by records that raise the bound.
+"""Moves of dependent trees after passes: the order of their kinds.
 
-Leaves without rows end; nodes merge, those of odd units before those of even ones; once
-this gains little edges are reversed, or else nodes go below other parents, for they can
-merge with siblings alone; new ones are tried. Moves of a kind are judged one by one on
-the same state, made together, and kept if the bound of all rows has risen; if not, in
-halves. So many moves cost one copy of the state. Where all of them gain little, merges
-into parents and the best birth that gained too little by themselves are tried, together
-with attachments and priors that follow, a birth with exchanges.
+Leaves without rows are removed; nodes merge, those of odd units before those of even
+ones; once this gains little, edges are reversed, or else nodes go below other parents,
+since they can merge with siblings alone; new nodes are tried. Moves of a kind are
+judged one by one on the same state, made together, and kept if the bound of all rows
+has risen; if not, in halves. So many moves cost one copy of the state. If all of them
+gain little, merges into parents and the best birth that gained too little by themselves
+are tried together with attachments and priors that follow, a birth with exchanges.
 Proposals that gain nothing wait for some passes; once moves gain little, all other
 parents are judged again, if the tree has changed since. The moves of the paper are
 merges and births in turn, and nothing else.
@@ -72,14 +72,10 @@ BIRTH_SHARE = 0.1
 
 
 class TreeEdits(CompoundMoves):
-    """Moves after each pass.
-
-    Parameters
-    ----------
-    moves : EpochMoves
-    """
+    """Moves of dependent trees after each pass, in the order of their kinds."""
 
     def __init__(self, moves: EpochMoves):
+        """Start with all moves due, and without rejections."""
         super().__init__(moves)
         self._concentration = np.inf
         self._n_without_birth = 0 if moves.birth else SETTLED_BIRTHS
@@ -87,7 +83,7 @@ class TreeEdits(CompoundMoves):
         self._is_reviewed = False
 
     def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
-        """Try moves; whether they gain so little that the bound can settle."""
+        """Try moves; return whether they gain so little that the fit may converge."""
         concentration = learner.posterior.state.concentration
         has_past = len(learner.posterior.state.with_past) > 0
         last, self._concentration = self._concentration, concentration
@@ -132,7 +128,7 @@ class TreeEdits(CompoundMoves):
         return self.moves.algorithm == "paper"
 
     def _end_printed_pass(self, learner: EpochLearner) -> bool:
-        """Merge in odd and in even units, then bear: Algorithm 1 of the paper."""
+        """Merge in odd and in even units, then births: Algorithm 1 of the paper."""
         n_before = len(self.records)
         self._merge(learner)
         self._propose_births(learner)
@@ -147,7 +143,7 @@ class TreeEdits(CompoundMoves):
         return self._bound(learner) - before <= SETTLED_GAIN * abs(before)
 
     def account(self) -> dict[str, object]:
-        """Return what other moves need to continue alike."""
+        """Return what other moves need to continue."""
         return {
             "n_without_birth": self._n_without_birth,
             "concentration": self._concentration,
@@ -158,7 +154,7 @@ class TreeEdits(CompoundMoves):
         }
 
     def resume(self, account: Account) -> None:
-        """Go on where other moves were."""
+        """Continue in place from the account of other moves."""
         self._n_without_birth = account["n_without_birth"]
         self._concentration = account["concentration"]
         self._is_reviewed = account["is_reviewed"]
@@ -169,7 +165,7 @@ class TreeEdits(CompoundMoves):
     # Kinds of moves -------------------------------------------------------------------
 
     def _prune(self, learner: EpochLearner) -> None:
-        """End leaves without rows, then those that were above them."""
+        """Remove leaves without rows, again as long as this makes new ones."""
         posterior = learner.posterior
         while records := propose_removals(posterior.state, posterior.global_stats):
             self._make(learner, records)
@@ -178,7 +174,7 @@ class TreeEdits(CompoundMoves):
     def _in_turns(
         self, change: Callable[[EpochLearner], None], learner: EpochLearner
     ) -> None:
-        """Make changes of a kind until there are none."""
+        """Repeat changes of a kind until the tree is unchanged."""
         for _ in range(N_TURNS):
             n_made = len(self.records)
             change(learner)
@@ -208,6 +204,7 @@ class TreeEdits(CompoundMoves):
         test: Literal["safe", "lax"],
         losses: EntropyLosses,
     ) -> list[MergeProposal]:
+        """Propose merges in the units of a parity."""
         posterior = learner.posterior
         state, stats = posterior.state, posterior.global_stats
         return propose_merges(
@@ -223,7 +220,7 @@ class TreeEdits(CompoundMoves):
         )
 
     def _exchange(self, learner: EpochLearner) -> None:
-        """Let nodes have the pasts that explain them best."""
+        """Exchange the pasts of nodes for those that explain them best."""
         state = learner.posterior.state
         if len(state.with_past) == 0:
             return
@@ -241,11 +238,11 @@ class TreeEdits(CompoundMoves):
                 waits.add(record.touched, learner.n_passes)
 
     def _revive_nodes(self, learner: EpochLearner, least_bound: float) -> None:
-        """Let nodes that have ended come back in the place of others that began.
+        """Replace nodes that began by nodes that have ended, if the bound allows.
 
-        That one topic ended and another one began must gain as much as two births.
-        The gain is that of the directions alone, as past rows went to merge targets;
-        but the bound does not fall below its value before the moves of a pass.
+        That one topic ended and another one began must gain as much as two births. The
+        gain is that of the directions alone, as past rows went to merge targets; but
+        the bound does not fall below its value before the moves of the pass.
         """
         state = learner.posterior.state
         if len(state.ended) == 0 or len(state.with_past) == len(state.tree):
@@ -265,7 +262,7 @@ class TreeEdits(CompoundMoves):
                 self._write(learner, [record], *new)
 
     def _staying(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
-        """Nodes of epochs before that do not merge: while births may return to them."""
+        """Positions of nodes with a past that do not merge while births may return."""
         places = state.with_past
         if self._is_printed:
             return places[:0]
@@ -278,9 +275,9 @@ class TreeEdits(CompoundMoves):
     def _attach(
         self, learner: EpochLearner, waits: Mapping[str, Rejections] | None = None
     ) -> None:
-        """Put nodes below other parents, or above their own.
+        """Move nodes below other parents, or reverse edges, if the bound rises.
 
-        `waits` are those of its own if none are given.
+        `waits` are the rejections by kind, by default its own.
         """
         if not self.moves.reattach:
             return
@@ -299,7 +296,7 @@ class TreeEdits(CompoundMoves):
     def _new_parents(
         self, learner: EpochLearner, kind: str, rejections: Rejections
     ) -> list[tuple[Record]]:
-        """Find moves of this kind, each a record."""
+        """Propose moves of one kind, each a tuple of one record."""
         propose = propose_reversals if kind == "reversal" else propose_attachments
         posterior = learner.posterior
         proposals = propose(
@@ -313,7 +310,7 @@ class TreeEdits(CompoundMoves):
         return [(record,) for record, _ in proposals]
 
     def _propose_births(self, learner: EpochLearner) -> int:
-        """Try new nodes; return how many are born."""
+        """Try births; return the number of nodes that are born."""
         posterior, cache = learner.posterior, learner.cache
         tree = posterior.state.tree
         n_tries = self.moves.max_births
@@ -341,7 +338,7 @@ class TreeEdits(CompoundMoves):
         return n_births
 
     def _apply_births(self, learner: EpochLearner, proposed: list[Proposed]) -> int:
-        """Let nodes be born together, in halves where the bound would fall."""
+        """Make births together, in halves if the bound would fall; return how many."""
         if not proposed:
             return 0
         renamed = renumbered(proposed, learner.posterior.state.tree)
@@ -356,7 +353,7 @@ class TreeEdits(CompoundMoves):
         return first + self._apply_births(learner, proposed[half:])
 
     def _sort(self, learner: EpochLearner) -> None:
-        """Put siblings in order, in a first epoch."""
+        """Sort siblings by their rows, in a first epoch."""
         posterior = learner.posterior
         if not posterior.model.is_first:
             return

@@ -1,4 +1,4 @@
-"""Leaves for rows that lie in groups: they begin with the means of these."""
+"""Move of component analysis: leaves that start with the means of groups of rows."""
 
 from dataclasses import replace
 
@@ -22,11 +22,11 @@ FARTHEST = 30.0
 
 
 def propose_groups(context: Context, n_groups: int) -> Proposal | None:
-    """Let the rows of a single path be groups by k-means, with a leaf each.
+    """Propose a leaf for each of `n_groups` k-means groups of rows of a single path.
 
-    The directions above are those in which rows of a group differ, for next to the
-    principal directions of all rows no group could have another mean. The direction of
-    a leaf goes to the mean of its group, which is as many standard deviations away.
+    The directions above are those in which rows of a group differ: beside principal
+    directions of all rows no group could have another mean. The loading of a leaf is
+    the mean of its group, which is as many standard deviations away.
     """
     tree, model = context.tree, context.model
     if model.n_levels == 1 or len(tree) < model.n_levels:
@@ -81,7 +81,7 @@ def propose_groups(context: Context, n_groups: int) -> Proposal | None:
 
 
 def _within_groups(model: Model, state: State, path: NDArray, within: Array) -> State:
-    """Let a path have the directions in which rows of a group differ, and the noise."""
+    """Give a path the directions in which rows of a group differ, and their noise."""
     n_rows, n_features = within.shape
     n_directions = min(len(path), n_features - 1)
     proposals = principal_directions(within, n_directions)

@@ -1,4 +1,4 @@
-"""Moves of a tree of components that learns online, judged by the last rows."""
+"""Moves of a component analysis that learns online, judged by the latest rows."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,7 +35,7 @@ MOST_ROWS, MOST_ENTRIES = 1024, 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class RecentRows:
-    """The last rows of a stream: small chunks pay for no branch by themselves."""
+    """Latest rows of a stream: few rows of one chunk would not pay for a branch."""
 
     rows: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     mass: float = 0.0  # rows of the totals for which they stand
@@ -44,7 +44,7 @@ class RecentRows:
 
     @property
     def is_due(self) -> bool:
-        """Whether there are as many new rows as the tree has changed by last."""
+        """Whether as many rows are new as there were when the tree last changed."""
         return self.n_new >= max(LEAST_ROWS, min(self.n_last, len(self.rows)))
 
     def add(self, X: NDArray) -> "RecentRows":
@@ -58,7 +58,7 @@ class RecentRows:
         return RecentRows(rows, mass, self.n_new + len(X), self.n_last)
 
     def tried(self) -> "RecentRows":
-        """Return the rows after moves; of a large chunk, the last ones."""
+        """Return the record after moves; of a large chunk, its last rows."""
         rows = self.rows[-_most_rows(self.rows) :].astype(np.float64)
         mass = self.mass * (len(rows) / len(self.rows))
         return RecentRows(rows, mass, 0, len(rows))
@@ -69,35 +69,18 @@ def _most_rows(X: NDArray[Any]) -> int:
 
 
 class StreamEdits(CountingMoves):
-    """Moves of a stream, judged by its last rows and the statistics of others.
-
-    A row counts once at most, for however many it stands in the totals: else the
-    first rows of a long stream would make a tree of their noise.
-
-    Parameters
-    ----------
-    moves : TreeMoves
-    tol : float
-        See `ComponentEdits`.
-    recent : RecentRows
-        Those of the chunks before.
-
-    Attributes
-    ----------
-    recent : RecentRows
-        Those for the next chunk.
-    """
+    """Moves of a stream, judged by its latest rows and the statistics of others."""
 
     def __init__(self, moves: TreeMoves, tol: float, recent: RecentRows):
         self.moves, self.tol, self.recent = moves, tol, recent
 
     def begin_pass(self, learner: StreamOfRows) -> None:
-        """Add the rows of the chunk to the last ones."""
+        """Add the rows of the chunk to the latest ones."""
         self.recent = self.recent.add(learner.corpus.X)
         self._n_counted = self.recent.mass
 
     def end_pass(self, learner: StreamOfRows, monitor: Monitor) -> bool:
-        """Change the tree; whether it has stayed."""
+        """Change the tree if moves are due; return whether it is unchanged."""
         posterior = learner.posterior
         self.recent = replace(self.recent, mass=self._n_counted)
         if not self.recent.is_due:
@@ -159,7 +142,7 @@ class StreamEdits(CountingMoves):
 
 
 def _restarted(posterior: Posterior, X: NDArray, rng: np.random.Generator) -> Posterior:
-    """Start again from one path: what few rows have made may not suit more."""
+    """Return a posterior of one path: a tree of few rows may not suit more."""
     model, old = posterior.model, posterior.state.tree
     first, ended = old.next_id, tuple(old.ids[1:].tolist())
     names = np.arange(first, first + model.n_levels - 1)

@@ -1,7 +1,7 @@
-"""Changes of a tree of subspaces that may raise the bound: proposals, not verdicts.
+"""Proposals of changes of the tree of a component analysis, for the bound to judge.
 
-Nodes that start at the prior stay there for ever: their loadings have mean zero, and so
-have the coordinates of rows. So new branches start with directions that the data show.
+Nodes that start at the prior remain there: their loadings have mean zero, and so have
+the coordinates of rows. So new branches start with directions that the data show.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ MOST_PAIRS = 20
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A changed tree, and the rows that decide on it."""
+    """A changed tree, and the rows that the change touches."""
 
     kind: str
     parents: Ids  # ids that it changes or ends
@@ -61,7 +61,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Context(trials.Context):
-    """What proposals are made from."""
+    """What proposals read: the learner's posterior, rows and memo."""
 
     cache: RowCache
     X: NDArray
@@ -92,7 +92,7 @@ class Context(trials.Context):
         return self.memo.touching(self.tree.subtree_of(node))
 
     def rest(self, rows: Rows) -> Array:
-        """Rows less the mean."""
+        """Rows less the mean of the model."""
         return self.model.frame.enter(self.X[rows]) - self.state.mean
 
 
@@ -100,7 +100,7 @@ class Context(trials.Context):
 
 
 def _list_inner_nodes(context: Context) -> list[Ids]:
-    """Inner nodes in random order, those with more rows first more often."""
+    """Candidates to split: inner nodes in random order, weighted by their rows."""
     tree = context.tree
     inner = np.flatnonzero(tree.depth < context.model.n_levels - 1)
     masses = tree.accumulate(context.stats.stub_masses)[inner]
@@ -109,12 +109,11 @@ def _list_inner_nodes(context: Context) -> list[Ids]:
 
 
 def _propose_split(context: Context, node: int) -> Proposal | None:
-    """Open a branch for rows that are badly explained, and those that lie like them.
+    """Propose a branch for rows of large error, and those in the same direction.
 
-    One of the rows below the node is drawn with a probability in proportion to its
-    squared error. What the path to the node leaves of rows is compared with what it
-    leaves of this one by the cosine; the branch starts with the principal directions of
-    those that are closest.
+    A row below the node is drawn with probability proportional to its squared error.
+    Residuals of rows on the path to the node are compared with the residual of this row
+    by the cosine; the branch starts with the principal directions of the nearest rows.
     """
     tree, state, n_levels = context.tree, context.state, context.model.n_levels
     if node not in tree or tree.depth_of(node) == n_levels - 1:
@@ -164,7 +163,7 @@ def _fitted(context: Context, rows: Rows) -> Array:
 
 
 def _projected(rest: Array, loadings: Array) -> Array:
-    """What loadings can explain of rows by least squares."""
+    """Least-squares fit of rows by loadings."""
     _, lengths, basis = np.linalg.svd(loadings, full_matrices=False)
     basis = basis[lengths > 1e-12 * lengths.max(initial=0.0)]
     return (rest @ basis.T) @ basis
@@ -174,7 +173,7 @@ def _projected(rest: Array, loadings: Array) -> Array:
 
 
 def _list_leaves(context: Context) -> list[Ids]:
-    """Leaves, the lightest first."""
+    """Candidates to prune: leaves, the lightest first."""
     tree = context.tree
     leaves = tree.leaves[tree.leaves > 0]
     order = np.argsort(context.stats.stub_masses[leaves], kind="stable")
@@ -182,7 +181,7 @@ def _list_leaves(context: Context) -> list[Ids]:
 
 
 def _propose_prune(context: Context, leaf: int) -> Proposal | None:
-    """End a leaf, and the nodes above that have no other."""
+    """Propose to remove a leaf, and the nodes above that have no other leaf."""
     tree = context.tree
     if leaf not in tree or len(tree.children_of(leaf)):
         return None
@@ -195,7 +194,7 @@ def _propose_prune(context: Context, leaf: int) -> Proposal | None:
 
 
 def _list_siblings(context: Context) -> list[Ids]:
-    """Pairs of siblings, those whose loadings are most alike first."""
+    """Candidates to merge: pairs of siblings, those of most similar loadings first."""
     tree, loadings = context.tree, context.state.loadings
     lengths = np.linalg.norm(loadings, axis=1)
     proposals = []
@@ -209,7 +208,7 @@ def _list_siblings(context: Context) -> list[Ids]:
 
 
 def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
-    """Let two siblings be one, with the children of both."""
+    """Propose to merge two siblings into one with the children of both."""
     tree, state = context.tree, context.state
     if not context.are_siblings(target, source):
         return None
@@ -245,10 +244,11 @@ def _propose_merge(context: Context, target: int, source: int) -> Proposal | Non
 
 
 def _list_attachments(context: Context) -> list[Ids]:
-    """Nodes and other parents, by how well the path to these explains the rows below.
+    """Candidates to move: nodes and other parents, by the fit of the rows below.
 
-    That is the evidence of the rows if there were no other loadings, compared with that
-    by the present parent. It needs their second moments along the loadings alone.
+    By the evidence of the rows, if the path to the parent had the only loadings,
+    compared with that of the present parent. It needs second moments along the loadings
+    alone.
     """
     tree, state, n_levels = context.tree, context.state, context.model.n_levels
     moments, masses = _moments(context)
@@ -274,9 +274,9 @@ def _list_attachments(context: Context) -> list[Ids]:
 
 
 def _moments(context: Context) -> tuple[Array, Array]:
-    """Sum p p' of the rows of each stub, p their products with loadings, and masses.
+    """Sum p p' over the rows of each stub, p their products with loadings, and masses.
 
-    (n_stubs, n_nodes + 1, n_nodes + 1); the last node, off the tree, is zero.
+    Shape (n_stubs, n_nodes + 1, n_nodes + 1); the last node, off the tree, is zero.
     """
     tree, memo, n = context.tree, context.memo, len(context.tree)
     stubs = tree.positions(memo.stubs[memo.best])
@@ -290,9 +290,9 @@ def _moments(context: Context) -> tuple[Array, Array]:
 
 
 def _evidence(state: State, routes: NDArray, moments: Array, masses: Array) -> Array:
-    """Log evidence of the rows of stubs on some routes, up to what all share.
+    """Log evidence of the rows of stubs on some routes, constants left out.
 
-    (n_parents, n_stubs), at the means of loadings and noise.
+    Shape (n_parents, n_stubs), at the means of loadings and noise.
     """
     n, n_levels = len(state.tree), routes.shape[-1]
     gram = np.zeros((n + 1, n + 1))
@@ -306,10 +306,10 @@ def _evidence(state: State, routes: NDArray, moments: Array, masses: Array) -> A
 
 
 def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | None:
-    """Put a node below another parent.
+    """Propose to put a node below another parent.
 
-    A chain of nodes starts with the principal directions of what the new path leaves of
-    its rows: with only one child, a node and its parent share what they explain.
+    A chain of nodes starts with the principal directions of the residuals of its rows
+    on the new path: with only one child, a node and its parent share what they explain.
     """
     tree = context.tree
     new = tree.reattach(node, parent)
@@ -335,7 +335,7 @@ def _settled(context: Context, ids: NDArray) -> Rows:
 
 
 def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
-    """Return the kinds of moves that are wanted, in the order of their turns."""
+    """Return the kinds of moves that the settings ask for, in their order."""
     kinds = [
         Kind("prune", _list_leaves, _propose_prune),
         Kind("merge", _list_siblings, _propose_merge),

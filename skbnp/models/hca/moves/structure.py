@@ -1,4 +1,4 @@
-"""Moves of a tree of components, judged by local steps under the edited tree.
+"""Moves of a component analysis after passes, judged by local steps of touched rows.
 
 A row counts once, with its statistics at its last local step, so that the bound is that
 of all rows. Moves are judged on the rows that they touch: these get local steps under
@@ -49,7 +49,7 @@ TURN = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """An edit that was put off, and what it was made of."""
+    """An alternative start by groups, put off, and the posterior it belongs to."""
 
     posterior: Posterior
     memo: Memo | None
@@ -59,7 +59,7 @@ class Rival:
 
 
 class ComponentEdits(EditMoves[Context, Proposal]):
-    """Moves after each pass, judged by the bound.
+    """Moves of a component analysis after each pass, judged by the bound.
 
     Growing and shrinking take turns until nothing is gained.
 
@@ -91,7 +91,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         self.has_begun, self.rival = False, None
 
     def end_pass(self, learner: ComponentLearner, monitor: Monitor) -> bool:
-        """Try moves; whether they have ended, so that the bound can settle."""
+        """Try moves; return whether they have ended, so the fit may converge."""
         posterior = learner.posterior
         before = len(posterior.lineage)
         if self.has_ended:
@@ -124,7 +124,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         return False
 
     def _turn(self, bound: float, nats: float) -> None:
-        """Grow again if that has paid since the last time."""
+        """Decide whether to grow again: if the bound has gained since last time."""
         gain = bound - self.best
         least = max(LEAST_GAIN, TURN * nats)
         self.has_ended = not self.has_grown or gain < least
@@ -134,7 +134,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
     def _find_rival(
         self, learner: ComponentLearner, context: Context
     ) -> "Rival | None":
-        """Let a single path be groups with means of their own, as many as are best.
+        """Propose groups with separate means for a single path, as many as are best.
 
         Directions that one path shares hide groups that lie along them, so that no
         branch at a time leads there from the path.
@@ -159,11 +159,10 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         return rival
 
     def _let_rival_win(self, learner: ComponentLearner, monitor: Monitor) -> None:
-        """Go on from the groups by means if these have the higher bound in the end.
+        """Learn from the groups, and adopt them if their bound is higher in the end.
 
-        They learn as the path has learned, in as many passes, and grow and shrink by
-        moves of their own: groups that are not refined are compared with a tree that
-        is.
+        They learn in as many passes as the path, and grow and shrink by moves of their
+        own, so that both trees are equally refined when they are compared.
         """
         rival, posterior = self.rival, learner.posterior
         assert rival is not None
@@ -195,7 +194,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
     def _grow(
         self, learner: ComponentLearner, context: Context, monitor: Monitor
     ) -> None:
-        """Try to add nodes; what was refused several times on end is not wanted."""
+        """Try moves that add nodes; end growing after several refusals."""
         kinds = [kind for kind in kinds_of(self.moves) if kind.grows]
         for kind in kinds:
             for _ in range(self.moves.max_tries):
@@ -211,7 +210,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         self.grows = bool(kinds) and self.n_refused < PATIENCE
 
     def attempt(self, learner: ComponentLearner, proposal: Proposal) -> bool:
-        """Run local steps of the rows of a move; keep it if the bound rises."""
+        """Run local steps of the rows of a move; accept it if the bound rises."""
         gain, proposals = self._tried(learner, proposal)
         if gain > 0.0:
             _keep(learner, proposal, proposals)
@@ -279,13 +278,13 @@ def bound_of(posterior: Posterior) -> float:
 
 
 def nats_of(posterior: Posterior) -> float:
-    """What changes of the bound of all rows are compared with."""
+    """Unit of changes of the bound: white noise of all rows, in nats."""
     global_stats = posterior.global_stats
     return white_noise(global_stats.n_rows, len(global_stats.total))
 
 
 def context_of(learner: ComponentLearner, rng: np.random.Generator) -> Context:
-    """What proposals are made from."""
+    """Return what proposals read, after the present pass."""
     return Context(learner.posterior, rng, learner.cache, learner.corpus.X)
 
 
@@ -301,17 +300,14 @@ def stats_of_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
 
 
 def _empty_leaves(context: Context) -> list[int]:
-    """Leaves that rows have left since."""
+    """Ids of leaves that no row has a share of."""
     tree = context.tree
     leaves = tree.leaves[context.stats.stub_masses[tree.leaves] < EMPTY]
     return [int(name) for name in tree.ids[leaves]]
 
 
 def _first(kind: Kind[Context, Proposal], context: Context) -> Proposal | None:
-    """Return the first proposal for which there is room.
-
-    There is none for more leaves than rows.
-    """
+    """Return the first proposal that leaves at most as many leaves as rows."""
     for ids in kind.candidates(context):
         proposal = kind.make(context, *ids)
         if proposal is None or not context.has_room(proposal.tree):
