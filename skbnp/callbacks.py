@@ -25,13 +25,14 @@ def __dir__() -> list[str]:
 
 
 def _check_positive(name: str, value: object) -> int:
+    """Check that a parameter is a positive integer."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} must be a positive integer, got {value!r}.")
     return int(value)
 
 
 class _FitCallback:
-    """A callback with hooks that do nothing."""
+    """Base of callbacks: hooks that do nothing."""
 
     def setup(self, estimator: BaseEstimator, context: CallbackContext) -> None:
         """Do nothing before a fit.
@@ -173,7 +174,7 @@ class Checkpoint(_FitCallback):
 
 
 class _PassMonitor(_FitCallback):
-    """Evaluate the model every few passes of a fit, or of a stream."""
+    """Base of callbacks that evaluate the model every few passes of a fit or stream."""
 
     fields: tuple[str, ...]  # of `history_`
 
@@ -200,7 +201,7 @@ class _PassMonitor(_FitCallback):
         self._n_passes = 0
 
     def _forget_after(self, step: int) -> None:
-        """Forget entries of later steps, which are of another fit."""
+        """Remove entries of later steps, which belong to another fit."""
         while self.history_["step"] and self.history_["step"][-1] > step:
             for values in self.history_.values():
                 values.pop()
@@ -234,7 +235,7 @@ class _PassMonitor(_FitCallback):
         raise NotImplementedError
 
     def _add(self, **entry: object) -> None:
-        """Add an entry of the columns `fields`."""
+        """Append an entry of the columns `fields`."""
         for name in self.fields:
             self.history_[name].append(entry[name])
 
@@ -321,6 +322,7 @@ class HeldOutMonitor(_PassMonitor):
         self._elapsed = 0.0
 
     def _look(self, fitted_estimator: BaseEstimator) -> None:
+        """Score the held-out documents and record the score."""
         begin = time.perf_counter()
         self._add(
             step=_last_update(fitted_estimator),
@@ -332,7 +334,7 @@ class HeldOutMonitor(_PassMonitor):
 
 
 def _score(model: BaseEstimator, X: MatrixLike) -> float:
-    """Score held-out documents, or rows that are no counts."""
+    """Score held-out documents, or rows that are not counts."""
     if get_tags(model).input_tags.positive_only:
         return document_completion_score(model, X)
     labels = getattr(model, "_labels", None)  # of time: the newest is being learned
@@ -420,6 +422,7 @@ class TopicTermsMonitor(_PassMonitor):
         history["component_ids"][:] = [names[ids] for ids in history["component_ids"]]
 
     def _look(self, fitted_estimator: BaseEstimator) -> None:
+        """Record the top terms of all topics after a pass."""
         step = _latest_step(fitted_estimator)
         if step in self.history_["step"][-1:]:
             return  # no sample was kept since
@@ -435,12 +438,12 @@ class TopicTermsMonitor(_PassMonitor):
 
 
 def _goes_on(estimator: BaseEstimator, context: CallbackContext) -> bool:
-    """Whether a task is a further chunk of a stream."""
+    """Whether a fit is a further chunk of a stream."""
     return context.task_name == "partial_fit" and hasattr(estimator, "history_")
 
 
 def _latest_step(model: BaseEstimator) -> int:
-    """When the topics were made that a model has."""
+    """Step at which the present topics of a model were made."""
     samples = getattr(model, "samples_", None)
     if samples:
         return max(sample.step for sample in samples)
@@ -448,12 +451,12 @@ def _latest_step(model: BaseEstimator) -> int:
 
 
 def _last_update(model: BaseEstimator) -> int:
-    """Updates that a fitted model has made."""
+    """Number of updates that a fitted model has made."""
     return max(model.history_["step"], default=0)
 
 
 def _present_topics(model: BaseEstimator, step: int) -> Iterator[tuple[int, Any, Any]]:
-    """Chain, ids and weights of terms of the latest topics, chain by chain."""
+    """Yield chain, ids and term weights of the present topics, chain by chain."""
     samples = getattr(model, "samples_", None)
     if not samples or not hasattr(samples[0], "topic_word_counts"):
         yield 0, model.component_ids_, model.components_

@@ -1,4 +1,4 @@
-"""Files of estimators and of fits that go on: arrays and JSON, no code."""
+"""Files of estimators and of unfinished fits: arrays and JSON, no code."""
 
 import os
 from pathlib import Path
@@ -117,6 +117,7 @@ def _is_estimator(kind: Any) -> bool:
 
 
 def _kind_of(label: Any) -> type:
+    """Return the class that the label of a file names."""
     name = label.get("class")
     if name not in _classes():
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Draws of hyperparameters given what they govern, for all samplers."""
+"""Draws of concentrations and priors by Gibbs and slice steps, for all samplers."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def draw_concentration(
     prior: GammaPrior,
     rng: np.random.Generator,
 ) -> float:
-    """Draw the concentration of Chinese restaurants that share it.
+    """Draw the concentration that several Chinese restaurants share.
 
     By the auxiliary variables of Escobar and West (1995), of several restaurants by Teh
     et al. (2006), appendix A. `customers` are those of each restaurant, all > 0;
@@ -50,7 +50,7 @@ def draw_by_slice(
     prior: GammaPrior,
     rng: np.random.Generator,
 ) -> float:
-    """Draw a positive number under a Gamma prior, by a slice of its logarithm.
+    """Draw a positive number under a Gamma prior by slice sampling of its logarithm.
 
     Neal (2003), stepping out by one. `log_density` is that of the data.
     """
@@ -71,7 +71,7 @@ def draw_in_range(
     width: float,
     rng: np.random.Generator,
 ) -> float:
-    """Draw a number inside limits by a slice of its density.
+    """Draw a number within limits by slice sampling of its density.
 
     Neal (2003), stepping out by `width`.
     """
@@ -103,5 +103,5 @@ def log_gamma_density(x: float, prior: GammaPrior) -> float:
 
 
 def log_rising(x: float, n: NDArray) -> NDArray[np.float64]:
-    """Log of x (x + 1) ... (x + n - 1) for n > 0, exact where x is large, too."""
+    """Log of x (x + 1) ... (x + n - 1) for n > 0, exact for large x too."""
     return gammaln(n) - betaln(x, n)

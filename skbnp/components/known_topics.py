@@ -1,15 +1,15 @@
-"""Topics that are known before any document: their priors, and which of them stay.
+"""Known topics: priors over words that are given before any document, and their tables.
 
-A known topic k has the prior phi_k ~ Dir(eta + b_k), b_kw the boost of word w, where
-all others have Dir(eta). Its column in the table of counts is b_k + S_k, so that eta
-plus the column is lambda_k, as of any topic: weights of words, documents and prediction
-are those of the symmetric prior. What knows of boosts is here: what totals are
-multiplied by does not touch them, and terms of the bound are those of the prior with
-them.
+A known topic k has the prior phi_k ~ Dir(eta + b_k), b_kw the boost of word w; all
+other topics have Dir(eta). Its column in the table of counts is b_k + S_k, so that eta
+plus the column is lambda_k, as for any topic: weights of words, documents and
+prediction are those of the symmetric prior. Only this file treats boosts separately:
+factors of totals do not apply to them, and terms of the bound are those of the prior
+with them.
 
-The words phi_k of a fixed topic are given: eta plus its column is `EXACT` phi_k always,
+The words phi_k of a fixed topic are given: eta plus its column is always `EXACT` phi_k,
 which is as good as exact. For the bound, the tokens that documents assign to it, and
-their log probability, are summed apart from the table; its divergence is zero.
+their log probability, are summed outside the table; its divergence is zero.
 """
 
 from collections.abc import Sequence
@@ -38,11 +38,7 @@ SMALLEST_SHARE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class TopicPriors:
-    """What is given of some topics, and where they are.
-
-    Boosts are given as they are, of some words; or, if `is_whole`, the whole prior
-    eta + b_k of all words, which does not follow eta then.
-    """
+    """Boosts and fixed words of the known topics, and their columns."""
 
     columns: Ints  # (G,) of the table
     words: Ints  # (n,) of the vocabulary, increasing: those that have boosts
@@ -54,7 +50,7 @@ class TopicPriors:
 
     @property
     def parameters(self) -> Array:
-        """Dirichlet parameters of the prior for the words that have boosts, (n, G)."""
+        """Dirichlet parameters of the priors for the boosted words, (n, G)."""
         if not self.is_whole:
             return self.eta + self.values
         sums = self.values.sum(axis=0)
@@ -64,11 +60,11 @@ class TopicPriors:
 
     @property
     def boosts(self) -> Array:
-        """Their parts beyond eta, (n, G)."""
+        """Dirichlet parameters of the priors minus eta, (n, G)."""
         return self.values if not self.is_whole else self.parameters - self.eta
 
     def taken(self, order: Ints) -> "TopicPriors":
-        """Return what is left when columns of the table are `order` of the present."""
+        """Return the priors of a table whose columns are `order` of the present."""
         at = np.full(
             int(max(order.max(initial=-1), self.columns.max(initial=-1))) + 1, -1
         )
@@ -77,7 +73,7 @@ class TopicPriors:
         return replace(left, columns=at[left.columns])
 
     def among(self, columns: Sequence[int]) -> "TopicPriors":
-        """Return those in some columns, which stay where they are."""
+        """Return the priors of some columns, which keep their positions."""
         kept = np.isin(self.columns, list(columns))
         return replace(
             self,
@@ -88,13 +84,13 @@ class TopicPriors:
         )
 
     def silent(self) -> "TopicPriors":
-        """Return the same before any document."""
+        """Return the priors with the sums of documents at zero."""
         return replace(self, fixed_stats=np.zeros_like(self.fixed_stats))
 
     def widened(self, n_before: int, n_words: int) -> "TopicPriors":
         """Append words without boosts to the vocabulary.
 
-        Fixed topics hold nothing of them.
+        Fixed topics have no tokens of them.
         """
         if not self.is_whole:
             return self
@@ -108,7 +104,7 @@ class TopicPriors:
         )
 
     def boosted(self, words: Ints, values: Array) -> "TopicPriors":
-        """Return the same with boosts of further words, (n, G)."""
+        """Return the priors with boosts of further words, (n, G)."""
         order = np.argsort(np.concatenate([self.words, words]), kind="stable")
         return replace(
             self,
@@ -118,20 +114,12 @@ class TopicPriors:
 
 
 class KnownWordTopics(WordTopics):
-    """Topic counts, those of known topics with the boosts of their words.
-
-    Parameters
-    ----------
-    values : (n_rows, n_topics)
-        Counts to start from, without boosts.
-    seen : SeenWords
-        Words of the rows; those of boosts are added.
-    known : TopicPriors
-    """
+    """Table of topic counts, in which known topics have the boosts of their words."""
 
     known: TopicPriors
 
     def __init__(self, values: Array, seen: SeenWords, known: TopicPriors):
+        """Put the boosts of known topics into the table."""
         values = np.array(values, dtype=np.float64)
         values[:, known.columns[known.is_fixed]] = 0.0
         self.known = known
@@ -143,17 +131,17 @@ class KnownWordTopics(WordTopics):
 
     @property
     def is_known(self) -> NDArray[np.bool_]:
-        """Which topics are known, (n_topics,)."""
+        """Whether topics are known before any document, (n_topics,)."""
         return self._marked(self.known.columns)
 
     @property
     def is_fixed(self) -> NDArray[np.bool_]:
-        """Which topics stay as they are, (n_topics,)."""
+        """Whether the words of topics are fixed, (n_topics,)."""
         return self._marked(self.known.columns[self.known.is_fixed])
 
     @property
     def follows_prior(self) -> NDArray[np.bool_]:
-        """Which topics have a prior that follows eta, (n_topics,)."""
+        """Whether the priors of topics change with eta, (n_topics,)."""
         return ~self.is_known if self.known.is_whole else np.ones(self.shape[1], bool)
 
     @property
@@ -198,7 +186,7 @@ class KnownWordTopics(WordTopics):
         return priors
 
     def put_given(self, topics: Array) -> None:
-        """Let fixed topics of some, (n_words, n_topics), be just those given."""
+        """Write the words of fixed topics in place, columns of (n_words, n_topics)."""
         known = self.known
         for place in np.flatnonzero(known.is_fixed).tolist():
             topics[known.words, known.columns[place]] = known.values[:, place]
@@ -234,7 +222,7 @@ class KnownWordTopics(WordTopics):
         return result
 
     def joint_growth(self, eta: float, one: int, other: int) -> float:
-        """Rise of the growth if two topics are one; reads the columns of both."""
+        """Rise of the growth if two topics are merged; reads the columns of both."""
         if not self.is_known[[one, other]].any():
             return super().joint_growth(eta, one, other)
         first, second = self._posterior(one), self._posterior(other)
@@ -246,10 +234,10 @@ class KnownWordTopics(WordTopics):
     def merge_candidates(self) -> tuple[list[tuple[int, int]], list[float]]:
         """Pairs of a known topic, not fixed, and another that has taken its words.
 
-        That has more than twice its tokens, each word counted alike, and under which
-        the words are more probable than in the corpus, and than in the documents of the
-        known topic, by their mean log probability; the second list has by how much.
-        Means over words weigh by the boost per token.
+        The other topic has more than twice its tokens, each word counted alike, and
+        gives the words a higher mean log probability than the corpus does, and than the
+        documents of the known topic do; the second list has the excess. Means over
+        words are weighted by the boost per token.
         """
         known, free = self.known, ~self.is_known
         pairs, gains = list[tuple[int, int]](), list[float]()
@@ -275,7 +263,7 @@ class KnownWordTopics(WordTopics):
     # -- changes of counts ------------------------------------------------------------
 
     def _boost(self, values: Array) -> None:
-        """Add to the words that have boosts, (n, G); fixed topics get new ones."""
+        """Add boosts in place, (n, G); fixed topics get their words again."""
         known = self.known
         rows, columns = self.seen.rows_of(known.words)[:, None], known.columns
         self._values[rows, columns] += values / self._scale
@@ -286,7 +274,7 @@ class KnownWordTopics(WordTopics):
             self._values[rows, columns[fixed]] = exact / self._scale
 
     def decay(self, keep: float) -> None:
-        """Multiply the counts of documents by `keep`; boosts stay."""
+        """Multiply the counts of documents by `keep` in place; boosts are kept."""
         super().decay(keep)
         self._own()
         boosts = self.known.boosts
@@ -297,7 +285,7 @@ class KnownWordTopics(WordTopics):
         self.known = replace(known, fixed_stats=keep * known.fixed_stats)
 
     def incremental_update(self, old: WordRows, new: WordRows) -> None:
-        """Subtract the rows of some words, and add others of the same words."""
+        """Subtract rows of some words, and add others of the same words, in place."""
         change = sp.csr_array(new.values - old.values)
         self.add(WordRows(new.words, change))
         # Rounding errors of either sign are left: nothing is below its boost.
@@ -308,7 +296,7 @@ class KnownWordTopics(WordTopics):
         self._values[rows] = np.maximum(self._values[rows], least)
 
     def add(self, rows: WordRows, gain: float = 1.0, lowest: float = -np.inf) -> None:
-        """Add `gain` times the rows of some words; fixed topics stay as they are."""
+        """Add `gain` times the rows of some words in place, not to fixed topics."""
         known, values = self.known, rows.values
         fixed = known.columns[known.is_fixed]
         if len(fixed):
@@ -332,7 +320,7 @@ class KnownWordTopics(WordTopics):
         super().add(rows, gain, lowest)
 
     def rebase(self, eta: float) -> None:
-        """Follow a new eta; whole priors stay as they are."""
+        """Rewrite the boosts in place for a new eta; total priors are unchanged."""
         known = replace(self.known, eta=eta)
         if known.is_whole:
             self._own()
@@ -347,7 +335,7 @@ class KnownWordTopics(WordTopics):
     # -- changes of topics and words --------------------------------------------------
 
     def drop(self, gone) -> None:
-        """Drop topics; the order of the others is that of `remaining`."""
+        """Remove topics in place; the order of others is that of `remaining`."""
         known, n_topics = self.known, len(self.total)
         super().drop(gone)
         self.known = known.taken(remaining(n_topics, gone))
@@ -363,7 +351,7 @@ class KnownWordTopics(WordTopics):
         return KnownWordTopics(zeros, self.seen, self.known.silent())
 
     def widen(self, n_vocabulary: int) -> None:
-        """Let further words follow those of the vocabulary."""
+        """Append words to the vocabulary in place."""
         n_before = self.shape[0]
         super().widen(n_vocabulary)
         known = self.known.widened(n_before, n_vocabulary)
@@ -378,7 +366,7 @@ class KnownWordTopics(WordTopics):
             self.total = self._values[:, : len(self.total)].sum(axis=0) * self._scale
 
     def add_boosts(self, words: Ints, values: Array) -> None:
-        """Boost further words, (n, G)."""
+        """Boost further words in place, (n, G)."""
         self._own()
         self.seen = self.seen.with_words(words)
         self._make_room()

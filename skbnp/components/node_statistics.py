@@ -1,4 +1,4 @@
-"""States and additive statistics of a tree: what changes of the tree do to sums."""
+"""States and additive statistics of trees, re-indexed when the tree changes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -31,13 +31,13 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatistics:
-    """Sums over rows; fields are numbers and arrays, some of them with a node axis."""
+    """Sums over rows; fields are numbers and arrays, some with an axis over nodes."""
 
     #: Fields whose first axis goes by position in the tree.
     per_node: ClassVar[tuple[str, ...]]
 
     def times(self, gain: float) -> Self:
-        """So many times as much."""
+        """Multiply the sums by `gain`."""
         return self.blended(self, 0.0, gain)
 
     def plus(self, other: Self, gain: float = 1.0) -> Self:
@@ -45,7 +45,7 @@ class NodeStatistics:
         return self.blended(other, 1.0, gain)
 
     def blended(self, fresh: Self, keep: float, gain: float) -> Self:
-        """Forget a part, and take over others."""
+        """Return `keep` times the sums plus `gain` times others."""
         sums = {}
         for item in fields(self):
             value, change = getattr(self, item.name), getattr(fresh, item.name)
@@ -55,7 +55,7 @@ class NodeStatistics:
         return type(self)(**sums)
 
     def reindex(self, old: Tree, new: Tree) -> Self:
-        """Let nodes that stay stand as in another tree; others have nothing."""
+        """Re-index the sums to another tree; new nodes have zeros."""
         stays = np.isin(old.ids, new.ids)
         at = new.positions(old.ids[stays])
         moved: dict[str, np.ndarray] = {}
@@ -74,8 +74,8 @@ def ended_nodes(
 ) -> Iterator[tuple[int, int, bool]]:
     """Yield (old position, new position, whether merged) of each node that ended.
 
-    Those without a target in the new tree leave it to the last node above them that has
-    stayed. Positions are those of the old tree, and of the new.
+    Without a target in the new tree, the new position is that of the last node above
+    that remains. Positions are those in the old tree, and in the new one.
     """
     for place in np.flatnonzero(~np.isin(old.ids, new.ids)).tolist():
         target: int | None = int(old.ids[place])

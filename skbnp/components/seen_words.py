@@ -1,4 +1,4 @@
-"""Which words of a vocabulary have a row in a table."""
+"""Words of a vocabulary that documents have shown: those with a row in a table."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,12 +24,12 @@ class SeenWords:
 
     @classmethod
     def all(cls, n_vocabulary: int) -> "SeenWords":
-        """Return a vocabulary that is seen as a whole, in its order."""
+        """Return all words of a vocabulary, in its order."""
         return cls(np.arange(n_vocabulary), n_vocabulary)
 
     @classmethod
     def of(cls, counts: NDArray[np.float64]) -> "SeenWords":
-        """Return the words that have counts, (V,)."""
+        """Return the words with positive counts, (V,)."""
         return cls(np.flatnonzero(counts), len(counts))
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class SeenWords:
 
     @property
     def n_unseen(self) -> int:
-        """Words that have no row."""
+        """Number of words without a row."""
         return self.n_vocabulary - len(self.words)
 
     @cached_property
@@ -56,18 +56,18 @@ class SeenWords:
         return rows
 
     def rows_of(self, words: Words) -> Words:
-        """Rows of some words; those that are not seen share the one behind the last."""
+        """Rows of words; unseen words share the row after the last."""
         return words if self._rows is None else self._rows[words].astype(np.intp)
 
     def among(self, words: Words) -> Words:
-        """Those of some words that are seen."""
+        """Return those of some words that are seen."""
         return words[self.rows_of(words) < len(self)] if self.n_unseen else words
 
     def compact(self, X: sp.csr_array) -> sp.csr_array:
         """Return counts whose columns are rows of the table.
 
-        Words that are not seen share a last column, if there are any in `X`; a row may
-        have several entries there.
+        Unseen words share a last column, if there are any in `X`; a row may have
+        several entries there.
         """
         if self._rows is None:
             return X
@@ -79,7 +79,7 @@ class SeenWords:
         return compact
 
     def spread(self, rows: sp.csr_array) -> sp.csr_array:
-        """Return rows by words of the vocabulary; theirs are by the first ones here."""
+        """Return rows by words of the vocabulary, given by the first words here."""
         if self.is_whole:
             return rows
         words = self.words[rows.indices].astype(rows.indices.dtype)
@@ -89,7 +89,7 @@ class SeenWords:
         return result
 
     def with_words(self, words: Words) -> "SeenWords":
-        """Return these words, followed by further ones in their order."""
+        """Append further words that are not seen yet, in their order."""
         if not self.n_unseen:
             return self
         new = words[self.rows_of(words) == len(self)]

@@ -26,13 +26,13 @@ __all__ = [
 
 
 class Record(Protocol):
-    """A dataclass."""
+    """Any dataclass of statistics."""
 
     __dataclass_fields__: ClassVar[dict[str, Field]]
 
 
 class State(Record, Protocol):
-    """Globals of a model."""
+    """Protocol: globals of a model."""
 
     @property
     def n_components(self) -> int:
@@ -40,14 +40,14 @@ class State(Record, Protocol):
 
 
 class Stats(Record, Protocol):
-    """Additive statistics of a model."""
+    """Protocol: additive statistics of a model."""
 
     @property
     def n_tokens(self) -> float:
         """Tokens, or rows, of the documents."""
 
     def plus(self, other: Self) -> Self:
-        """Add up."""
+        """Add the statistics of other documents."""
 
 
 StateT = TypeVar("StateT", bound=State)
@@ -59,7 +59,7 @@ WordsT = TypeVar("WordsT", WordRows, WordTopics)  # of documents, of totals
 
 @dataclass(slots=True)
 class WordStats(Generic[WordsT]):
-    """Statistics that begin with the words of topics."""
+    """Base of statistics whose first field is the words of topics."""
 
     topic_words: WordsT  # S, (word, topic)
 
@@ -67,7 +67,7 @@ class WordStats(Generic[WordsT]):
     columns: ClassVar[tuple[str, ...]]
 
     def with_columns(self, change: Callable) -> Self:
-        """Change what has an entry per topic, but for the words."""
+        """Apply `change` to all fields with an entry per topic, except words."""
         columns = {name: change(getattr(self, name)) for name in self.columns}
         return replace(self, **columns)
 
@@ -82,7 +82,7 @@ class WordStats(Generic[WordsT]):
 
 
 def incremental_update(global_stats: Record, old: Record, new: Record) -> None:
-    """Let totals = totals - old + new, in place, field by field."""
+    """Set totals to totals - old + new, in place, field by field."""
     for item in fields(global_stats):
         stored = getattr(global_stats, item.name)
         out, into = getattr(old, item.name), getattr(new, item.name)
@@ -95,7 +95,7 @@ def incremental_update(global_stats: Record, old: Record, new: Record) -> None:
 def stochastic_update(
     global_stats: Record, fresh: Record, *, keep: float, gain: float
 ) -> None:
-    """Let totals = keep * totals + gain * fresh, in place, field by field."""
+    """Set totals to keep * totals + gain * fresh, in place, field by field."""
     for item in fields(global_stats):
         old, new = getattr(global_stats, item.name), getattr(fresh, item.name)
         if isinstance(old, WordTopics):

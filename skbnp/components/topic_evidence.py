@@ -1,4 +1,4 @@
-"""Groups of topics, by the evidence of documents' counts of topics.
+"""Evidence for groups of topics, from documents' expected counts of topics.
 
 Symbols: N_jk expected tokens of topic k in document j, N_j all of the document, N_jg
 those of the topics of group g; b_k weights of topics, b_g their sum in a group. Given a
@@ -46,21 +46,21 @@ MAX_FLAT_ROUNDS, WEIGHT_TOL = 50, 1e-5
 
 
 class Moments(NamedTuple):
-    """Mean of a Poisson count that is not zero, and the probability that it is not."""
+    """Mean of a Poisson count given that it is positive, and that probability."""
 
     means: Array  # N / P
     some: Array  # P
 
     @classmethod
     def of(cls, tokens: Array) -> "Moments":
-        """Return those of expected tokens > 0."""
+        """Return the moments for expected tokens > 0."""
         some = -np.expm1(-tokens)
         return cls(tokens / some, some)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicCounts:
-    """Expected tokens of topics in documents; each topic has some."""
+    """Expected tokens of topics in documents, each topic with some; topic weights."""
 
     by_doc: sp.csr_array  # (n_docs, K) N, entries > 0
     by_topic: sp.csc_array  # the same, documents ascending
@@ -68,7 +68,7 @@ class TopicCounts:
 
     @classmethod
     def of(cls, counts: sp.csr_array) -> "TopicCounts":
-        """Make those of N, and find the weights with the most evidence for no groups.
+        """Return the counts N, with the weights of the most evidence for no groups.
 
         As in the fixed point of `CollapsedHDP`, b_k is proportional to expected tables.
         """
@@ -118,6 +118,7 @@ def _row_sums(counts: sp.csr_array) -> Array:
 
 
 def _digamma(x: Array) -> Array:
+    """Digamma function of an array, as kernels compute it."""
     values = np.empty_like(x)
     log_gamma(x, np.empty_like(x), values)
     return values
@@ -125,7 +126,7 @@ def _digamma(x: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """F of a partition at its best concentrations."""
+    """Log evidence F of a partition of topics at its best concentrations."""
 
     labels: Ints  # (K,) groups, without gaps
     outer: float  # A0
@@ -134,7 +135,7 @@ class Evidence:
 
     @classmethod
     def of(cls, counts: TopicCounts, labels: NDArray) -> "Evidence":
-        """Maximise F, which is a sum of a function of A0 and one of A1."""
+        """Maximise F over A0 and A1, of which it is a sum of separate functions."""
         labels = np.unique(labels, return_inverse=True)[1].astype(np.int32)
         sizes = np.bincount(labels)
         shares = np.bincount(labels, counts.weights)
@@ -171,10 +172,11 @@ class Concentration:
 
     @classmethod
     def of(cls, shares: Array, tokens: Array, global_stats: Array) -> "Concentration":
-        """Make that of expected tokens."""
+        """Return the function of A for expected tokens."""
         return cls(shares, Moments.of(tokens), Moments.of(global_stats))
 
     def __call__(self, concentration: float) -> float:
+        """Value of the function at a concentration, in nats."""
         bases, sums = concentration * self.shares, np.zeros(1)
         rising_sums(*self.global_stats, np.array([concentration]), sums)
         x = np.concatenate([bases + self.tokens.means, bases])
@@ -184,7 +186,7 @@ class Concentration:
         return float(self.tokens.some @ (high - low) - sums[0])
 
     def best(self) -> tuple[float, float]:
-        """Return A of the largest value, and that."""
+        """Return the best concentration A, and the value there in nats."""
         result = minimize_scalar(
             lambda log_a: -self(np.exp(log_a)),
             bounds=np.log([LOWEST, HIGHEST]),

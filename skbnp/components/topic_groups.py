@@ -1,4 +1,4 @@
-"""Groups of topics that merge and exchange topics, as long as the evidence rises.
+"""Search for groups of topics: merges and exchanges of topics that raise the evidence.
 
 Symbols, and the evidence F of a partition, are those of `topic_evidence`. F is a sum
 over groups, so that a merge of two gains what depends on these alone. Sums over
@@ -38,7 +38,7 @@ ROUNDING = 1e-9
 
 @dataclass(slots=True)
 class Nodes:
-    """Chebyshev nodes in log b, from that of the lightest topic up to 0."""
+    """Chebyshev nodes in log b, from the weight of the lightest topic up to 1."""
 
     smallest: float
     at: Array = field(init=False)  # (n,) log b
@@ -46,6 +46,7 @@ class Nodes:
     b: Array = field(init=False)
 
     def __post_init__(self):
+        """Compute the nodes and the weights of interpolation."""
         half = (1e-3 - np.log(self.smallest)) / 2.0
         rate = np.arcsinh(np.pi / half)  # of an ellipse as high as the strip
         n = int(np.ceil(-np.log(TABLE_TOL) / rate)) + 2
@@ -55,14 +56,14 @@ class Nodes:
         self.b = np.exp(self.at)
 
     def value(self, table: Array, b: float) -> float:
-        """Interpolate."""
+        """Interpolate a tabulated function at the weight b."""
         distance = min(np.log(b), 0.0) - self.at
         weights = self.factors / np.where(distance == 0.0, 1e-290, distance)
         return float(weights @ table / weights.sum())
 
 
 class _Tables(NamedTuple):
-    """What is kept of a group, but for its tokens."""
+    """Tabulated sums over the documents of one group, as functions of its weight."""
 
     weight: float  # b_g
     table: Array  # (n_nodes,)
@@ -71,14 +72,12 @@ class _Tables(NamedTuple):
 
 
 class Groups:
-    """Groups that merge and exchange topics, at given concentrations.
-
-    The value of a group is its part of F. The last place is for a topic on its way.
-    """
+    """Groups of topics at given concentrations, which merge and exchange topics."""
 
     def __init__(
         self, counts: TopicCounts, outer: float, inner: float, labels: NDArray
     ):
+        """Tabulate each group of a partition."""
         n = counts.n_topics
         self.counts, self.outer, self.inner = counts, outer, inner
         self.nodes, self.spare = Nodes(counts.weights.min()), n
@@ -107,11 +106,11 @@ class Groups:
 
     @property
     def present(self) -> NDArray[np.intp]:
-        """Places of groups."""
+        """Positions of the groups that are not empty."""
         return np.flatnonzero(self.weights[: self.spare])
 
     def _sum(self, parts: Iterable[tuple[Ints, Array]]) -> tuple[Ints, Array]:
-        """Add up tokens by document; return the documents, ascending, and sums."""
+        """Sum tokens by document; return documents, ascending, and sums."""
         sums = np.zeros(self.counts.n_docs)
         for docs, tokens in parts:
             sums[docs] += tokens
@@ -119,7 +118,7 @@ class Groups:
         return docs, sums[docs]
 
     def _tables(self, members: list[int], tokens: Array) -> "_Tables":
-        """Tabulate a group."""
+        """Tabulate the sums over documents of a group with these tokens."""
         moments, minus = Moments.of(tokens), np.zeros(1)
         table = self.topic_tables[members].sum(axis=0)
         weight = float(self.counts.weights[members].sum())
@@ -131,7 +130,7 @@ class Groups:
     def _put(
         self, g: int, tokens: tuple[Ints, Array], tables: "_Tables | None" = None
     ) -> None:
-        """Let a place hold its members and these tokens of theirs."""
+        """Set the tokens of group g in place, and tabulate it."""
         tables = self._tables(self.members[g], tokens[1]) if tables is None else tables
         self.tokens[g], self.tables[g] = tokens, tables.table
         self.weights[g], self.of_tokens[g] = tables.weight, tables.of_tokens
@@ -139,9 +138,9 @@ class Groups:
         self.offsets[g] = tables.of_tokens - tables.value
 
     def gains(self, g: int, among: NDArray | None = None) -> Array:
-        """What merges of a group with each other one gain, in nats; else -inf.
+        """Gains in nats of merges of group g with each other; -inf if impossible.
 
-        `among` are places, (K + 1,) of bool, of those that it is compared with.
+        `among` are the groups to compare with, (K + 1,) of bool.
         """
         weights = self.weights if among is None else np.where(among, self.weights, 0.0)
         counts, gains = self.counts.by_doc, np.empty(len(self.weights))
@@ -166,7 +165,7 @@ class Groups:
         return gains
 
     def merge(self, g: int, h: int) -> None:
-        """Let group g take over the topics of group h."""
+        """Move all topics of group h to group g, in place."""
         self.labels[self.members[h]] = g
         self.members[g] = sorted(self.members[g] + self.members[h])
         tokens = self._sum([self.tokens[g], self.tokens[h]])
@@ -177,16 +176,17 @@ class Groups:
         self.members[g], self.weights[g] = [], 0.0
 
     def agglomerate(self, n_groups: int, *, blocks: NDArray | None = None) -> list:
-        """Merge the two groups that gain most, until `n_groups` are left.
+        """Merge the two groups of the largest gain until `n_groups` are left, in place.
 
-        With `blocks`, a label of each place, only groups of one label merge. Returns
-        (gain, place of the first, place of the other) of each merge; the first takes
-        over. Ties go to the places that come first.
+        With `blocks`, a label of each group, only groups of one label merge. Returns
+        (gain, first group, other group) of each merge; the first takes the topics. Ties
+        go to the first groups.
         """
         blocks = np.zeros(self.spare, dtype=int) if blocks is None else blocks
         gains = np.full((self.spare, self.spare), -np.inf)
 
         def compare(g):
+            """Compute the gains of merges of group g with all others."""
             among = np.append(blocks == blocks[g], False)
             result = self.gains(g, among)[: self.spare]
             gains[g, g + 1 :], gains[:g, g] = result[g + 1 :], result[:g]
@@ -203,13 +203,13 @@ class Groups:
         return merges
 
     def regroup(self, *, keep_number: bool = False) -> None:
-        """Move single topics to other groups, or to none, as long as that gains."""
+        """Move single topics to other groups, or to none, while evidence rises."""
         for _ in range(MAX_PASSES):
             if not sum(self._move(k, keep_number) for k in range(self.spare)):
                 break
 
     def _move(self, k: int, keep_number: bool) -> bool:
-        """Let a topic go where it gains most; whether it went."""
+        """Move topic k to the group of largest gain; return whether it moved."""
         g = int(self.labels[k])
         if len(self.members[g]) == 1:
             gains = self.gains(g)
@@ -243,12 +243,12 @@ class Groups:
         return True
 
     def _take_out(self, k: int) -> None:
-        """Put a topic to the last place; its group is as before, but for its label."""
+        """Make topic k a group by itself in the last place, its label unchanged."""
         self.labels[k], self.members[self.spare] = self.spare, [k]
         self._put(self.spare, self.counts.of_topic(k), self.alone[k])
 
     def _gain_of(self, k: int, g: int) -> float:
-        """What a topic in the last place gains where it comes from."""
+        """Gain of topic k, alone in the last place, by its return to group g."""
         docs, tokens = self.counts.of_topic(k)
         left = self.weights[g] - self.counts.weights[k]
         before = self.tokens[g][1][np.searchsorted(self.tokens[g][0], docs)]
@@ -277,7 +277,7 @@ class Grouping:
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether evidence pays for the choice among all partitions."""
+        """Whether the evidence exceeds the cost of choosing among partitions."""
         return self.gain > self.cost
 
 
@@ -285,7 +285,8 @@ def group_topics(counts: TopicCounts, n_groups: int | None = None) -> Grouping:
     """Search for the partition into `n_groups` groups with the most evidence.
 
     Starts are cuts of the average-linkage tree by correlation of topics' presence in
-    documents, P_jk; from each, single topics move, with new concentrations in between.
+    documents, P_jk; from each, single topics move, with concentrations updated in
+    between.
     """
     n = counts.n_topics
     best = flat = Evidence.of(counts, np.arange(n))
@@ -306,7 +307,7 @@ def group_topics(counts: TopicCounts, n_groups: int | None = None) -> Grouping:
 
 
 def _start(counts: TopicCounts, labels: NDArray, n_groups: int | None) -> Evidence:
-    """Begin with a partition; where it has too many groups, merge some."""
+    """Return the evidence of a partition, groups merged if there are too many."""
     start = Evidence.of(counts, labels)
     if n_groups is None or start.n_groups == n_groups:
         return start
@@ -318,7 +319,7 @@ def _start(counts: TopicCounts, labels: NDArray, n_groups: int | None) -> Eviden
 def _follow(
     counts: TopicCounts, start: Evidence, tol: float, *, free: bool
 ) -> Evidence:
-    """Move topics while each round gains enough nats per document."""
+    """Move topics while each round gains at least `tol` nats per document."""
     best = start
     for _ in range(MAX_ROUNDS):
         groups = Groups(counts, best.outer, best.inner, best.labels)
@@ -344,7 +345,7 @@ def linkage_by_presence(counts: TopicCounts) -> NDArray:
 
 
 def cut(tree: NDArray, n_groups: int) -> NDArray[np.intp]:
-    """Label the leaves after all merges but the last ones."""
+    """Label the leaves of a linkage tree cut into `n_groups` groups."""
     n = len(tree) + 1
     names, labels = list(range(n)), np.arange(n)
     for first, other, *_ in tree[: n - n_groups]:
@@ -357,7 +358,7 @@ def cut(tree: NDArray, n_groups: int) -> NDArray[np.intp]:
 def linkage(counts: TopicCounts, evidence: Evidence) -> tuple[Array, Array]:
     """Merge topics within groups, then the groups: SciPy's linkage, and gains.
 
-    Heights are those of gains, the largest at zero, and never fall.
+    Heights are the largest gain minus the gain, and never fall.
     """
     n, labels = counts.n_topics, evidence.labels
     groups = Groups(counts, evidence.outer, evidence.inner, np.arange(n))

@@ -1,4 +1,4 @@
-"""What models with Dirichlet topics over words share: terms of the bound, the prior.
+"""Models with Dirichlet topics over words: bound, updates of globals, topic prior.
 
 phi_k ~ Dir(eta), q(phi_k) = Dir(lambda_k), lambda_kw = eta + S_kw, S_kw the expected
 tokens of word w in topic k.
@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 
 
 class TopicState(State, Protocol):
-    """Globals of a model of topics."""
+    """Protocol: globals of a model of topics."""
 
     @property
     def topic_word_prior(self) -> float:
@@ -58,7 +58,7 @@ CHUNK = 1 << 18
 
 
 def word_norm(topic_words: WordTopics, eta: float, weighting: Weighting) -> Array:
-    """What E[log phi_kw] of a topic is lessened by, or E[phi_kw] divided by, (K,)."""
+    """Normaliser of topics: log for E[log phi_kw], divisor for E[phi_kw], (K,)."""
     total = topic_words.shape[0] * eta + topic_words.total
     return total if weighting is Weighting.MEAN else psi(total)
 
@@ -96,7 +96,7 @@ def expected_log(topic_words: WordTopics, eta: float, rows: WordRows) -> Array:
 
 
 def with_blended_concentrations(old: StateT, new: StateT, step: float) -> StateT:
-    """Move concentrations by a step, in logarithms; all else is as in the new state."""
+    """Return the new state, its concentrations stepped from the old in logarithms."""
     blended = {}
     for name in ("doc_concentration", "corpus_concentration"):
         low, high = np.log(getattr(old, name)), np.log(getattr(new, name))
@@ -105,10 +105,10 @@ def with_blended_concentrations(old: StateT, new: StateT, step: float) -> StateT
 
 
 def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
-    """Raise the bound in the topic prior: one exact tangent step.
+    """Return the topic prior of a higher bound: one exact tangent step.
 
-    Known topics, whose prior is not eta alone, do not count; it stays where
-    the bound would fall for them.
+    Known topics, whose prior is not eta alone, are left out; eta is unchanged if the
+    bound would fall for them.
 
     With tangents at the present eta, n the (word, topic) pairs in use, the maximum is
     psi^-1( (sum psi(eta + S_kw) - V sum_k [psi(V eta + S_k) - psi(V eta)]) / n ), sums
@@ -137,7 +137,7 @@ def update_topic_prior(topic_words: WordTopics, eta: float) -> float:
 
 
 class WordTopicModel(Generic[StateT, StatsT]):
-    """How globals follow, where totals hold the words of topics as `WordTopics`."""
+    """Base of models whose totals have the words of topics as `WordTopics`: updates."""
 
     __slots__ = ()
     #: Whether `objective` is a bound of the evidence, and its name.
@@ -159,7 +159,7 @@ class WordTopicModel(Generic[StateT, StatsT]):
         step: float,
         scale: float,
     ) -> tuple[StateT, StatsT]:
-        """Move globals by a step towards their optimum for scaled statistics.
+        """Step from the globals towards their optimum for scaled statistics.
 
         Eqs. (6) and (7) of Bryant and Sudderth (2012). Totals change in place.
         """
@@ -170,12 +170,12 @@ class WordTopicModel(Generic[StateT, StatsT]):
     def incremental_update(
         self, state: StateT, global_stats: StatsT, old: StatsT, new: StatsT
     ) -> tuple[StateT, StatsT]:
-        """Put new statistics in the place of old ones; totals change in place."""
+        """Subtract old statistics from totals and add new ones, in place."""
         incremental_update(global_stats, old, new)
         return self.update(state, global_stats), global_stats
 
     def learn_priors(self, state: StateT, global_stats: StatsT) -> tuple[Self, StateT]:
-        """Learn the topic prior, if it is learned; reads all words."""
+        """Return model and state with the topic prior updated, if it is learned."""
         if self.learn_topic_prior:
             eta = update_topic_prior(global_stats.topic_words, state.topic_word_prior)
             state = replace(state, topic_word_prior=eta)
@@ -192,10 +192,10 @@ class WordTopicModel(Generic[StateT, StatsT]):
     ) -> NDArray[np.float32]:
         """Weights of the topics for each word, up to a factor per word.
 
-        exp(E[log phi_kw]), or its mean E[phi_kw] during the warm-up: a word that a
-        topic does not hold yet weighs exp(psi(eta)), practically nothing, in the
-        former, and eta in the latter. Largest entry of a row 1; rows are padded to
-        whole vectors. `run` maps over parts of the words.
+        exp(E[log phi_kw]), or E[phi_kw] during the warm-up: a word without counts in a
+        topic weighs exp(psi(eta)), practically nothing, in the former, and eta in the
+        latter. Largest entry of a row 1; rows are padded to whole vectors. `run` maps
+        over parts of the words.
         """
         eta = max(state.topic_word_prior, SMALLEST_PRIOR)
         norm = word_norm(topic_words, eta, weighting)

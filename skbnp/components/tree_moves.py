@@ -1,4 +1,4 @@
-"""What an expert may set of the moves of a topic tree."""
+"""Settings of the moves of topic trees (nested CRP, component analysis) for users."""
 
 from dataclasses import dataclass
 from typing import Literal

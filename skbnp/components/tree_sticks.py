@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class LevelPriors:
-    """Hyperparameters in force."""
+    """Hyperparameters of topics, sticks and levels of a tree."""
 
     concentration: float  # gamma
     level_prior: Array  # (n_levels,) alpha, Dirichlet of a document's levels
@@ -38,7 +38,7 @@ class LevelPriors:
 
     @property
     def n_unseen(self) -> int:
-        """Words that topics have no columns for: they hold none of them."""
+        """Number of words without a column, of which topics have no counts."""
         return 0 if self.seen is None else self.seen.n_unseen
 
     @property
@@ -48,9 +48,9 @@ class LevelPriors:
 
 
 def stub_nodes(tree: Tree, n_levels: int) -> NDArray[np.int32]:
-    """List the nodes above each stub, itself included: (n_nodes, n_levels).
+    """Positions of the nodes on the path to each stub, (n_nodes, n_levels).
 
-    Positions in the tree, -1 for the levels below the stub.
+    The stub's own node is included; -1 for the levels below it.
     """
     if tree.max_depth >= n_levels:
         raise ValueError(
@@ -148,15 +148,15 @@ def log_stick_evidence(tree: Tree, stub_masses: Array, priors: LevelPriors) -> f
 def log_path_evidence(
     tree: Tree, masses: Array, variances: Array, priors: LevelPriors
 ) -> float:
-    """Log probability of paths with sticks integrated out, siblings without an order.
+    """Log probability of paths with sticks integrated out, siblings unordered.
 
     For m_k documents in the children of a node, n in all, the Chinese restaurant
     process has gamma^K Gamma(gamma) prod_k Gamma(m_k) / Gamma(gamma + n). Documents
     that leave the tree there are alone in their branch. Counts m_k are taken for
-    binomial ones: with the probability P that there are any, gamma Gamma(E m / P) to
-    the power of P. It is exact where all paths are certain. Variances are those of
-    stubs, added up: a document that wavers between two of them below a node does so
-    about the node, too.
+    binomial ones: with the probability P that m is positive, gamma Gamma(E m / P) to
+    the power of P. It is exact if all paths are certain. Variances are those of stubs,
+    added up: a document divided between two stubs below a node is counted as if it were
+    uncertain about the node, too.
     """
     gamma, through = priors.concentration, tree.accumulate(masses)
     inner = tree.depth < priors.n_levels - 1

@@ -1,4 +1,4 @@
-"""Topic counts of words: of some documents, and of the whole vocabulary."""
+"""Tables of topic counts of words: of some documents, and of a whole vocabulary."""
 
 import math
 from collections import deque
@@ -45,18 +45,18 @@ class WordRows:
 
     @property
     def tokens(self) -> Array:
-        """The same: documents alone are counted here."""
+        """Counts by topic, (n_topics,): of documents alone, as here always."""
         return self.total
 
     def plus(self, other: "WordRows") -> "WordRows":
-        """Return the counts of both, of the words of either."""
+        """Add the counts of other documents; words are the union."""
         words = np.union1d(self.words, other.words)
         values = _spread(self, words) + _spread(other, words)
         return WordRows(words, sp.csr_array(values))
 
 
 def _spread(rows: WordRows, words: NDArray[np.intp]) -> sp.csr_array:
-    """Counts of more words, which hold nothing."""
+    """Counts by more words, with zeros for new ones."""
     n_stored, stored = np.zeros(len(words) + 1, np.int64), rows.values
     n_stored[1 + np.searchsorted(words, rows.words)] = np.diff(stored.indptr)
     shape = (len(words), stored.shape[1])
@@ -64,7 +64,7 @@ def _spread(rows: WordRows, words: NDArray[np.intp]) -> sp.csr_array:
 
 
 def remaining(n_topics: int, gone: Sequence[int]) -> NDArray[np.intp]:
-    """Columns that stay when some end, in their new order: the last fill the gaps."""
+    """Columns that remain when some end, in new order: the last fill the gaps."""
     n_left = n_topics - len(gone)
     order = np.arange(n_left)
     is_gone = np.zeros(n_topics, dtype=bool)
@@ -74,7 +74,7 @@ def remaining(n_topics: int, gone: Sequence[int]) -> NDArray[np.intp]:
 
 
 class Weighting(Enum):
-    """By what of q(phi_k) a topic weighs a word."""
+    """Whether a topic weighs a word by exp E[log phi] or by E[phi]."""
 
     EXPECTED_LOG = "expected log"  # exp E[log phi_kw]
     MEAN = "mean"  # E[phi_kw]
@@ -112,6 +112,7 @@ class WordTopics:
     _sharing: WeakSet[Any] | None = None
 
     def __init__(self, values: Array, seen: SeenWords | None = None):
+        """Make a table of counts of the words seen, by default all."""
         self._values = np.ascontiguousarray(values)
         self.seen = SeenWords.all(len(values)) if seen is None else seen
         self._scale = 1.0
@@ -119,7 +120,7 @@ class WordTopics:
         self._make_room()
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what is saved: with a table of its own."""
+        """Return what is saved, with an unshared table."""
         is_own = not self._factors and len(self._sharing or ()) < 2
         own = object.__new__(type(self))
         vars(own).update(vars(self))
@@ -130,7 +131,7 @@ class WordTopics:
 
     @property
     def scale(self) -> float:
-        """What the array is multiplied by; with `total` it tells states apart."""
+        """Factor of the array; with `total` it identifies the counts."""
         return self._scale
 
     @property
@@ -155,7 +156,7 @@ class WordTopics:
 
     @property
     def _seen_rows(self) -> Array:
-        """Rows of the words that have one."""
+        """Rows of the array of words that have been seen."""
         return self._values[: len(self.seen)]
 
     def rows(self, words: NDArray[np.intp] | slice) -> Array:
@@ -169,7 +170,7 @@ class WordTopics:
         return self._scaled(self._seen_rows[:, : len(self.total)])
 
     def parts(self, size: int = ENTRIES_PER_PART) -> Iterator[Array]:
-        """Yield the same, some words at a time; of others there is nothing."""
+        """Yield the counts of the words seen, some words at a time."""
         stored = self._seen_rows[:, : len(self.total)]
         return (self._scaled(stored[rows]) for rows in row_parts(stored.shape, size))
 
@@ -180,9 +181,9 @@ class WordTopics:
     def mixed(
         self, shares: Array, X: sp.csr_array, eta: float | Array, norm: Array
     ) -> Array:
-        """Mix (eta_k + S_wk) / norm_k in the shares of documents, (n_docs, n_topics).
+        """Mix (eta_k + S_wk) / norm_k by the shares of documents, (n_docs, n_topics).
 
-        Returns a number for each stored entry (document, word) of `X`.
+        Returns a number for each stored entry (document, word) of `X`, (nnz,).
         """
         mixed = np.empty(X.nnz)
         mix_topics(
@@ -198,6 +199,7 @@ class WordTopics:
         return mixed
 
     def _scaled(self, values: Array) -> Array:
+        """Multiply values of the array by the scale."""
         first, *others = (*self._factors, self._scale)
         values = values * first
         for factor in others:
@@ -213,13 +215,13 @@ class WordTopics:
         return growths, moments
 
     def joint_growth(self, eta: float, one: int, other: int) -> float:
-        """Rise of the growth if two topics are one; reads the columns of both."""
+        """Rise of the growth if two topics are merged; reads the columns of both."""
         if self._factors:
             self._own()
         return joint_growth(self._seen_rows, self._scale, eta, one, other)
 
     def entries(self, rows: WordRows) -> Array:
-        """Counts where some rows hold something, (n,)."""
+        """Counts at the stored entries of some rows, (n,)."""
         n_stored = np.diff(rows.values.indptr)
         place = np.repeat(self.seen.rows_of(rows.words), n_stored)
         return self._scaled(self._values[place, rows.values.indices])
@@ -267,6 +269,7 @@ class WordTopics:
         fill_rows: Callable[..., None],
         tops: Array | None,
     ) -> NDArray[np.float32]:
+        """Fill the table of weights in parts of the words."""
         # Rows begin at whole vectors.
         n_words, stride = len(words), -(-len(self.total) // LANES) * LANES
         room = np.empty(n_words * stride + 16, dtype=np.float32)
@@ -294,13 +297,13 @@ class WordTopics:
         return table
 
     def incremental_update(self, old: WordRows, new: WordRows) -> None:
-        """Subtract the rows of some words, and add others of the same words."""
+        """Subtract rows of some words, and add others of the same words, in place."""
         # What was added and subtracted leaves rounding errors, of either sign.
         change = sp.csr_array(new.values - old.values)
         self.add(WordRows(new.words, change), lowest=0.0)
 
     def add(self, rows: WordRows, gain: float = 1.0, lowest: float = -np.inf) -> None:
-        """Add `gain` times the rows of some words; no entry falls below `lowest`."""
+        """Add `gain` times the rows of some words in place; no entry below `lowest`."""
         self._own()
         total, values = np.zeros_like(self.total), rows.values
         self.seen = self.seen.with_words(rows.words)
@@ -318,7 +321,7 @@ class WordTopics:
         self.total += gain * total
 
     def decay(self, keep: float) -> None:
-        """Multiply all counts by `keep`."""
+        """Multiply all counts by `keep` in place, by the lazy scale."""
         self._scale *= keep
         self.total = self.total * keep
         if keep == 0.0:
@@ -339,18 +342,21 @@ class WordTopics:
     # -- changes of topics, in place --------------------------------------------------
 
     def part(self, topic: int, first: Array, second: Array) -> None:
-        """Put two topics for one: in its place, and at the end; as of `column`."""
+        """Replace a topic by two in place: at its column, and at the end.
+
+        `first` and `second` are as `column` returns them.
+        """
         self.append(second)
         self.put(topic, first)
 
     def put(self, topic: int, column: Array) -> None:
-        """Replace the counts of a topic, of the words that have been seen."""
+        """Replace the counts of a topic in place, (n_seen,)."""
         self._own()
         self._seen_rows[:, topic] = column / self._scale
         self.total[topic] = column.sum()
 
     def append(self, column: Array) -> None:
-        """Add a topic at the end, of the words that have been seen, (n_seen,)."""
+        """Append a topic in place, (n_seen,)."""
         self._own()
         n_topics = len(self.total)
         if n_topics == self._values.shape[1]:
@@ -362,7 +368,7 @@ class WordTopics:
         self.total = np.append(self.total, column.sum())
 
     def merge(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Let targets hold the counts of their sources too, and drop these.
+        """Add the counts of sources to targets in place, and remove the sources.
 
         `pairs` are (source, target), disjoint.
         """
@@ -373,7 +379,7 @@ class WordTopics:
         self.drop([source for source, _ in pairs])
 
     def drop(self, gone: Sequence[int]) -> None:
-        """Drop topics; the order of the others is that of `remaining`."""
+        """Remove topics in place; the order of others is that of `remaining`."""
         self._own()
         order = remaining(len(self.total), gone)
         for place, column in enumerate(order.tolist()):
@@ -386,7 +392,7 @@ class WordTopics:
     # -- the table, and the copies that share it --------------------------------------
 
     def _make_room(self) -> None:
-        """Have a row for each word that is seen, and one for all others."""
+        """Enlarge the array so that each seen word, and all unseen, have a row."""
         n_rows, n_columns = self._values.shape
         needed = len(self.seen) + (self.seen.n_unseen > 0)
         if n_rows < needed:
@@ -396,7 +402,7 @@ class WordTopics:
             self._values = values
 
     def trim(self) -> None:
-        """Give columns in reserve back."""
+        """Shrink the array to the columns in use."""
         n_topics = max(len(self.total), 1)
         if n_topics < self._values.shape[1]:
             self._own()  # which may be all that it takes
@@ -414,14 +420,14 @@ class WordTopics:
             self._values = flat.copy().reshape(shape)
 
     def _own_table(self) -> Array:
-        """Return a table for itself alone, that `scale` is yet to multiply."""
+        """Return an unshared array, which `scale` still multiplies."""
         values = self._values[:, : len(self.total)].copy()
         for factor in self._factors:
             values *= factor
         return values
 
     def _own(self) -> None:
-        """Copy the table if it is shared or read-only, as memory maps are."""
+        """Copy the array if it is shared or read-only, as memory maps are."""
         if len(self._sharing or ()) > 1 or not self._values.flags.writeable:
             self._values, self.total = self._own_table(), self.total.copy()
         else:
@@ -433,7 +439,7 @@ class WordTopics:
             vars(self).pop(name, None)
 
     def copy(self) -> "WordTopics":
-        """Return an independent copy; the table is copied when either changes."""
+        """Return an independent copy; the array is copied at the first change."""
         other = self.frozen()
         other.total = column_sums(other.parts(), len(self.total))
         return other
@@ -450,7 +456,7 @@ class WordTopics:
         return WordTopics(values, seen)
 
     def widen(self, n_vocabulary: int) -> None:
-        """Let further words follow those of the vocabulary; no topic holds them."""
+        """Append words to the vocabulary in place; topics have no counts of them."""
         self._own()
         self.seen = replace(self.seen, n_vocabulary=n_vocabulary)
         self._make_room()

@@ -21,7 +21,7 @@ def mean_weights(a: Array, b: Array) -> Array:
 
 
 def log_weights(a: Array, b: Array) -> Array:
-    """Expected logarithms of the same."""
+    """Expected logarithms of the weights; (..., T - 1) to (..., T)."""
     nothing, whole = np.zeros((*a.shape[:-1], 1)), psi(a + b)
     taken = np.concatenate([psi(a) - whole, nothing], axis=-1)
     left = np.concatenate([nothing, np.cumsum(psi(b) - whole, axis=-1)], axis=-1)

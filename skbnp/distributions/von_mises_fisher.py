@@ -73,8 +73,8 @@ def inverse_bessel_ratio(length: ArrayLike, dimension: int) -> Array:
     """Return the concentration k >= 0 with A_V(k) = length, element by element.
 
     Lengths are in [0, 1]; that of 1 is infinite. Newton's method, from the start of
-    Banerjee et al. (2005), which is off by up to 4 %. What is taken for a length near
-    one is 1 - length, which has more digits.
+    Banerjee et al. (2005), which is off by up to 4 %. Near one it solves for 1 -
+    length, which has more digits.
     """
     r = np.asarray(length, dtype=np.float64)
     inside = np.minimum(r, np.nextafter(1.0, 0.0))
@@ -129,7 +129,7 @@ def draw_in_place(
     dimension: int | None = None,
     n_known: NDArray[np.intp] | None = None,
 ) -> None:
-    """Draw unit vectors given natural parameters, rows of a table, in their place.
+    """Draw unit vectors given natural parameters, in place, rows of a table.
 
     Of many dimensions in which no parameter has a part a draw needs one: as draws have
     no preference there, axes can be chosen so that the first draw has a part along the
@@ -166,7 +166,7 @@ def draw_in_place(
 
 
 def _work(size: int) -> Array:
-    """Return memory of this thread: new pages would take longer than the draws."""
+    """Return working memory of this thread: new pages would take longer than draws."""
     memory = getattr(_THREAD, "memory", None)
     if memory is None or len(memory) < size:
         memory = _THREAD.memory = np.empty(size)
@@ -176,7 +176,7 @@ def _work(size: int) -> Array:
 def _draw_cosines(
     dimension: int, concentration: float, size: int, rng: np.random.Generator
 ) -> Array:
-    """Draw m'x of some vectors with one mean."""
+    """Draw m'x of several vectors with one mean."""
     k, cosines = np.full(size, concentration), np.empty(0)
     while len(cosines) < size:
         cosine, is_taken = _propose_cosines(dimension, k, rng)
@@ -199,7 +199,7 @@ def _draw_cosine_of_each(
 def _propose_cosines(
     dimension: int, k: Array, rng: np.random.Generator
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Propose m'x, ratios of Beta variables, and tell which of them are taken."""
+    """Propose m'x, ratios of Beta variables, and whether each is accepted."""
     half = 0.5 * (dimension - 1)
     b = half / (k + np.hypot(k, half))
     best = (1.0 - b) / (1.0 + b)
@@ -214,7 +214,7 @@ def _propose_cosines(
 
 
 def _expanded_order(dimension: int) -> tuple[float, int]:
-    """Order of the expansion, and how many orders it is above that of the dimension."""
+    """Order of the expansion, and the number of orders above that of the dimension."""
     if dimension < 2:
         raise ValueError(f"dimension must be >= 2, got {dimension}.")
     v = 0.5 * dimension - 1.0
@@ -265,9 +265,9 @@ def _series(scaled: Array, p2: Array) -> tuple[Array, Array]:
 
 @cache
 def expansion(dimension: int) -> tuple[float, int, Array]:
-    """What compiled code needs of the expansion.
+    """Return the constants of the expansion that compiled code reads.
 
-    Its order, the orders from there down to that of the dimension, and the coefficients
+    Its order, the number of orders down to that of the dimension, and the coefficients
     of terms 1 to 12 in powers of p^2, padded, (2, 12, 13): values and slopes.
     """
     order, n_steps = _expanded_order(dimension)
@@ -278,6 +278,7 @@ class _Expansion:
     """I_v(k) of one order v >= 24; s = sqrt(1 + (k/v)^2), p = 1/s."""
 
     def __init__(self, k: Array, v: float):
+        """Compute the series at concentrations k."""
         self.k, self.v, self.z = k, v, k / v
         self.s = np.hypot(1.0, self.z)
         p2 = self.s**-2.0
@@ -304,7 +305,7 @@ class _Expansion:
         return (1.0 / (1.0 + s) - 0.5 / (v * s * s)) / v - self.bend
 
     def shortfall(self) -> Array:
-        """Return 1 - I_(v+1)(k) / I_v(k), with all its digits where it is small."""
+        """Return 1 - I_(v+1)(k) / I_v(k), without cancellation."""
         z, s = self.z, self.s
         closing = (1.0 + 1.0 / (s + z)) / (1.0 + s)
         return closing + 0.5 * z / (self.v * s * s) + self.k * self.bend
@@ -323,7 +324,7 @@ def _shortfall(k: Array, dimension: int) -> Array:
 def _slope(k: Array, ratio: Array, shortfall: Array, dimension: int) -> Array:
     """dA_V/dk = 1 - A^2 - (V - 1) A / k; 1/V at k = 0.
 
-    Of this difference nothing is left where k is large, and A is 1 - (V - 1) / (2k).
+    If k is large this difference cancels, and A is 1 - (V - 1) / (2k).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = shortfall * (1.0 + ratio) - (dimension - 1.0) * ratio / k

@@ -1,4 +1,4 @@
-"""The one loop of all samplers: independent chains, sweep by sweep, side by side."""
+"""The loop of all Gibbs samplers: independent chains in parallel, sweep by sweep."""
 
 import time
 from abc import ABC, abstractmethod
@@ -32,27 +32,27 @@ __all__ = [
 
 
 class Chain(Protocol):
-    """What a sampler brings."""
+    """Protocol of a chain of a sampler: tasks of a sweep, accept and rewind."""
 
     @property
     def n_pieces(self) -> int:
-        """Pieces of a sweep, a fraction of a second each."""
+        """Number of pieces of a sweep, a fraction of a second each."""
 
     def tasks(self, piece: int) -> Sequence[Callable[[], object]]:
-        """List what a piece consists of; the last piece ends the sweep.
+        """List the tasks of a piece; the last piece ends the sweep.
 
-        Tasks run side by side, without the interpreter lock, and none reads what
-        another one writes. There are none where the sweep has fewer pieces.
+        Tasks run in parallel, without the interpreter lock, and none reads what another
+        one writes. The list is empty if the sweep has fewer pieces.
         """
 
     def accept(self) -> None:
-        """Let the sweep that was run be the last complete one."""
+        """Make the sweep that was run the last complete one."""
 
     def rewind(self) -> None:
-        """Go back to the last complete sweep."""
+        """Restore the state of the last complete sweep."""
 
     def trace(self) -> dict[str, object]:
-        """Return the history's columns of the last complete sweep."""
+        """Return the entries of the last complete sweep in the history."""
 
     def saved_state(self, run: RunTasks = run_in_turn) -> "ChainState":
         """Return what an estimator keeps of the last complete sweep, to continue."""
@@ -60,7 +60,7 @@ class Chain(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainStart:
-    """What has been before a chain starts."""
+    """Lineage and ids of a chain before its first sweep."""
 
     lineage: Sequence[Lineage] = ()
     next_id: int = 0
@@ -69,7 +69,7 @@ class ChainStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainState:
-    """A chain between two sweeps: all that the next one needs."""
+    """State of a chain between two sweeps: all that the next one needs."""
 
     number: int
     step: int  # sweeps made
@@ -84,12 +84,7 @@ State = TypeVar("State", bound=ChainState)
 
 
 class GibbsChain(ABC, Generic[State]):
-    """A chain that sweeps over documents in a row and stages what comes out.
-
-    Streams are named by the number of the chain and of the sweep, and a sweep depends
-    on nothing but the state before: a chain continues with the same bits from a copy
-    of its state.
-    """
+    """Base of chains that sweep over documents in order, then stage a new state."""
 
     seed_entropy: int  # of the fit
     pieces: list[tuple[int, int]]  # ranges of documents
@@ -102,19 +97,19 @@ class GibbsChain(ABC, Generic[State]):
 
     @abstractmethod
     def _end(self, rng: np.random.Generator) -> tuple[State, list[Lineage]]:
-        """End a sweep. Returns the state, with the log of before, and the news."""
+        """End a sweep; return the state with the old log, and new log entries."""
 
     @abstractmethod
     def _restore(self, state: State) -> None:
-        """Go back to a state."""
+        """Restore counts and hyperparameters of a state."""
 
     @property
     def n_pieces(self) -> int:
-        """Pieces of a sweep, a fraction of a second each."""
+        """Number of pieces of a sweep, a fraction of a second each."""
         return len(self.pieces)
 
     def tasks(self, piece: int) -> Sequence[Callable[[], object]]:
-        """List what a piece consists of: documents in a row are one task."""
+        """List the tasks of a piece: one, over documents in order."""
         return [partial(self.run, piece)] if piece < self.n_pieces else []
 
     def run(self, piece: int) -> None:
@@ -127,16 +122,16 @@ class GibbsChain(ABC, Generic[State]):
             self._staged = self._end(self._rng)
 
     def accept(self) -> None:
-        """Let the sweep that was run be the last complete one."""
+        """Make the sweep that was run the last complete one."""
         self.state, news = self._staged
         self.state.lineage.extend(news)
 
     def rewind(self) -> None:
-        """Go back to the last complete sweep."""
+        """Restore the state of the last complete sweep."""
         self._restore(self.state)
 
     def trace(self) -> dict[str, object]:
-        """Return the history's columns of the last complete sweep."""
+        """Return the entries of the last complete sweep in the history."""
         state = self.state
         return {
             "step": state.step,
@@ -158,21 +153,21 @@ def pieces_of(begin: NDArray[np.int64], n_tokens: int) -> list[tuple[int, int]]:
 
 
 def birth_entries(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
-    """Log the birth of components, if any."""
+    """Return the log entry of the birth of components, if any."""
     return [Lineage(step, "birth", (), tuple(ids.tolist()))] if len(ids) else []
 
 
 def end_entries(step: int, ids: NDArray[np.intp]) -> list[Lineage]:
-    """Log the end of components, if any."""
+    """Return the log entry of the end of components, if any."""
     return [Lineage(step, "prune", tuple(ids.tolist()), ())] if len(ids) else []
 
 
 def rename(
     ids: NDArray[np.intp], names: NDArray[np.intp], next_id: int, step: int
 ) -> tuple[NDArray[np.intp], int, list[Lineage]]:
-    """Name components that have none (-1), and log which begin and which of `ids` end.
+    """Give ids to new components (-1 in `names`), and log births and ends.
 
-    Returns the names, the next one, and the log.
+    Returns the ids, the next one, and the log entries.
     """
     is_new = names < 0
     n_new = int(is_new.sum())
@@ -184,17 +179,10 @@ def rename(
 
 
 class ChainMonitor(Reporter):
-    """Record sweeps, one entry per chain.
-
-    Parameters
-    ----------
-    history : dict of lists
-        Trace to extend.
-    verbose : int
-        Sweeps between messages; 0 for none.
-    """
+    """Record of sweeps in the history of a fit, one entry for each chain."""
 
     def __init__(self, history: dict[str, list], *, verbose: int = 0):
+        """Record in a history; show messages if `verbose`."""
         super().__init__(verbose)
         self.history = history
         self.n_sweeps = 0
@@ -202,7 +190,7 @@ class ChainMonitor(Reporter):
         self._start = time.perf_counter() - before
 
     def record(self, chains: Sequence[Chain]) -> None:
-        """Add an entry for each chain."""
+        """Add an entry of the last sweep for each chain, in place."""
         self.n_sweeps += 1
         seconds = time.perf_counter() - self._start
         for chain in chains:
@@ -228,7 +216,7 @@ def run_chains(
     keep: Callable[[], object],
     end_sweep: Callable[[], bool],
 ) -> None:
-    """Let every chain make some sweeps, on the threads of an executor.
+    """Make `n_sweeps` sweeps of every chain, in parallel on the threads of an executor.
 
     All tasks of all chains run side by side, piece by piece. Where the executor has
     processes instead, they run one after the other: chains change in place. After an

@@ -1,7 +1,6 @@
-"""Changes of structure, as small records that speak of component ids.
+"""Edits of the components of a posterior: records of changes, by component ids.
 
-No new component has the id of one before; columns may move. Each edit adds entries to
-the lineage.
+Ids are never used again; columns may move. Each edit adds entries to the lineage.
 """
 
 from collections.abc import Sequence
@@ -19,21 +18,21 @@ __all__ = ["Birth", "Merge", "Remove", "Split", "apply", "sparing"]
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Targets take over what sources hold; the pairs (source, target) are disjoint."""
+    """Merge disjoint pairs (source, target): targets take the statistics of sources."""
 
     pairs: Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Components end; their weight goes to the components not represented."""
+    """End components; their weight goes to the unrepresented components."""
 
     ids: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A component becomes two: one keeps its id and place, the child is new."""
+    """Split a component in two: one keeps its id and column, the child is new."""
 
     id: int
     child: int
@@ -43,7 +42,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Birth:
-    """Components begin with a share of all totals, which the others leave to them."""
+    """Add components with a share of all totals; the others keep the remainder."""
 
     ids: Sequence[int]  # new ones
     words: NDArray[np.float64]  # (n, n_words) that sum to one, of words that are seen
@@ -55,7 +54,10 @@ Edit = Birth | Merge | Remove | Split
 
 @commit()  # words change in place
 def apply(edit: Edit, posterior: Posterior) -> None:
-    """Change state, totals, ids and log of a posterior, all at once or not at all."""
+    """Apply an edit to state, totals, ids and log of a posterior, in place.
+
+    All change in one commit.
+    """
     columns, ids = posterior.columns, posterior.ids
     model, state, global_stats = (
         posterior.model,
@@ -90,7 +92,7 @@ def apply(edit: Edit, posterior: Posterior) -> None:
 
 
 def sparing(ending: NDArray[np.bool_], mass: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return what shall end, but for the heaviest where nothing would be left."""
+    """Return which components end, without the heaviest if all would end."""
     spared = ending.copy()
     if ending.all():
         spared[np.argmax(mass)] = False

@@ -1,8 +1,8 @@
 """The loop of all variational learning: local steps, updates of the globals, moves.
 
 A round updates the local parameters of parts of a corpus with the globals fixed, then
-the globals. The statistics cache decides how the totals take in the statistics of the
-documents, the schedule the order of parts, and the moves what changes components.
+the globals. The statistics cache decides how the statistics of documents enter the
+totals, the schedule the order of parts, and the moves what changes components.
 """
 
 from collections.abc import Callable, Generator
@@ -39,7 +39,7 @@ Steps = Generator[float, None, T]
 
 
 def completed(steps: Steps[T]) -> T:
-    """Take all steps that are left; return the result."""
+    """Take all remaining steps of a generator; return its result."""
     while True:
         try:
             next(steps)
@@ -49,7 +49,7 @@ def completed(steps: Steps[T]) -> T:
 
 @dataclass(eq=False, repr=False)
 class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
-    """Passes over a corpus.
+    """Passes over a corpus: rounds of local steps, updates of globals, and moves.
 
     Parameters
     ----------
@@ -80,17 +80,17 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     is_stream = False
 
     def restart(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
-        """Return a learner of another posterior, whose step sizes start over."""
+        """Return a learner of another posterior, with step sizes from the start."""
         schedule = self.schedule.reset()
         return replace(self.fork(posterior, cache), schedule=schedule, n_passes=0)
 
     def fork(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
-        """Return a learner that continues from these; all else is shared."""
+        """Return a learner that continues from copies; all else is shared."""
         return replace(self, posterior=posterior, cache=cache)
 
     @property
     def n_updates(self) -> int:
-        """Updates made, by which step sizes have decreased."""
+        """Number of updates made; step sizes decrease with it."""
         return self.schedule.n_updates(self.n_passes)
 
     @property
@@ -127,10 +127,10 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
         return is_exact and has_stayed
 
     def learn_round(self, round: Round, monitor: Monitor) -> None:
-        """Update the local parameters of a round, then totals and globals.
+        """Run the local step of a round, then update totals and globals in place.
 
-        Nothing is written before all local steps have ended, then all but
-        moves: each is written by itself.
+        All local steps end before the first change, which is one commit; moves are
+        commits by themselves.
         """
         posterior, weighting, block_hook = self.posterior, Weighting.EXPECTED_LOG, None
         mean_weight_fraction = 0.0
@@ -156,7 +156,7 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     def update_local(
         self, round: Round, weighting: Weighting, block_hook: BlockHook | None
     ) -> LocalResults:
-        """Return the statistics of the documents of a round."""
+        """Run the local step on the documents of a round; return results by part."""
         return self.corpus.update_local(
             self.local_step,
             self.posterior,
@@ -174,20 +174,20 @@ class StreamLearner(Learner[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
 
 
 class PassLearner(Protocol[PosteriorT]):
-    """What makes passes: a learner, or trials of several."""
+    """Protocol of what makes passes: a learner, or trials of several learners."""
 
     posterior: PosteriorT
 
     @property
     def n_updates(self) -> int:
-        """Updates made, by which step sizes have decreased."""
+        """Number of updates made; step sizes decrease with it."""
 
     @property
     def has_ended(self) -> bool:
         """Whether learning has ended, even if the bound still changes."""
 
     def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; whether nothing is left but to converge."""
+        """Make one pass; return whether to test convergence."""
 
 
 def learn(

@@ -1,14 +1,14 @@
-"""Who runs the blocks: this thread, a pool of threads, or a backend of joblib.
+"""Ordered parallel map: this thread, a pool of threads, or a backend of joblib.
 
 joblib's `Parallel` polls: a call lasts at least 10 ms, as long as a whole minibatch,
-where a pool that is kept for the whole fit answers in some 30 microseconds. So joblib
-gives the number of jobs and runs everything once the user has chosen a backend
-(`joblib.parallel_config`); otherwise the work runs on one pool per fit.
-Results come back in the order of the items, whichever finishes first.
+while a pool that is kept for the whole fit answers in some 30 microseconds. So joblib
+gives the number of jobs, and runs all work if the user has chosen a backend
+(`joblib.parallel_config`); otherwise the work runs on one pool per fit. Results come
+in the order of the items, whichever ends first.
 
 An interrupt that arrives while the calling thread takes a lock of the pool leaves the
 lock taken, or another error comes out. So it is deferred until the lock is free.
-Long work looks for interrupts itself; that of a pool ends when its executor does.
+Long work checks for interrupts itself; that of a pool ends when its executor does.
 """
 
 import operator
@@ -57,6 +57,7 @@ class Executor:
     """
 
     def __init__(self, n_jobs: int | None):
+        """Read the number of jobs and the backend of joblib."""
         self.n_jobs = n_jobs
         self.n_workers = effective_n_jobs(n_jobs)
         backend, _ = get_active_backend(prefer="threads")
@@ -66,6 +67,7 @@ class Executor:
         self._has_ended = Event()
 
     def __enter__(self) -> "Executor":
+        """Start the pool of threads, if there are several jobs."""
         if self.n_workers > 1 and self._runs_threads:
             self._has_ended.clear()
             self._pool = ThreadPoolExecutor(
@@ -74,6 +76,7 @@ class Executor:
         return self
 
     def __exit__(self, *error: object) -> None:
+        """Stop the pool of threads."""
         if self._pool is not None:
             self._has_ended.set()
             with commit():  # the items in work end first
@@ -82,16 +85,16 @@ class Executor:
 
     @property
     def shares_memory(self) -> bool:
-        """Whether what a function writes to an array is seen here."""
+        """Whether arrays that a function writes to are those of this process."""
         return self.n_workers == 1 or self._pool is not None
 
     def map(
         self, function: Callable[[S], T], items: Iterable[S], ahead: int = AHEAD
     ) -> Iterator[T]:
-        """Yield `function(item)` for each item, in order.
+        """Yield `function(item)` for each item, in order, computed in parallel.
 
-        Threads hold `ahead` items each at most that have not been yielded. Where
-        some last longer than others, threads wait for each other the less the more.
+        Threads have at most `ahead` items each that have not been yielded. If some take
+        longer than others, a larger `ahead` lets threads wait less.
         """
         if self.n_workers == 1:
             return map(function, items)
@@ -104,8 +107,8 @@ class Executor:
     def run(self, tasks: Sequence[Task]) -> None:
         """Run tasks that write to memory of this process, and wait for all of them.
 
-        Each thread takes the next one that has not begun, which costs less than an
-        item of `map`. Without threads, they run one after the other. After an error no
+        Each thread takes the next task that has not begun, which costs less than an
+        item of `map`. Without threads, they run one after another. After an error no
         other task begins; of several errors that of the first task is raised.
         """
         n_others = min(self.n_workers, len(tasks)) - 1
@@ -132,7 +135,7 @@ class Executor:
         items: Iterable[S],
         most: int,
     ) -> Iterator[T]:
-        """Let this thread work too: on the last item that has not begun."""
+        """Map on the pool, with this thread working on items not begun."""
         waiting: deque[tuple[Future[T], S]] = deque()
         try:
             for item in items:
@@ -149,7 +152,7 @@ class Executor:
 
 
 class _Queue:
-    """Tasks that several threads take from, in order."""
+    """Queue of tasks that several threads take in order."""
 
     def __init__(self, tasks: Sequence[Task]):
         self._left = deque(enumerate(tasks))
@@ -169,12 +172,12 @@ class _Queue:
                 self.close()
 
     def close(self) -> None:
-        """Let no other task begin."""
+        """Let no further task begin."""
         self._left.clear()
 
 
 def _wait_for(other: Future[None]) -> None:
-    """Wait for a thread, unless it has not begun and so has nothing to do."""
+    """Wait for a thread, or cancel it if it has not begun."""
     while True:
         with commit():
             if other.cancel():
@@ -185,7 +188,7 @@ def _wait_for(other: Future[None]) -> None:
 
 
 def _first(waiting: deque[tuple[Future[T], S]], function: Callable[[S], T]) -> T:
-    """Take the first result off the queue, working while it is not there."""
+    """Return the first result of a queue, and work while it is not there."""
     while True:
         with commit():
             first, _ = waiting[0]
@@ -202,7 +205,7 @@ def _first(waiting: deque[tuple[Future[T], S]], function: Callable[[S], T]) -> T
 
 
 def _completed(function: Callable[[S], T], item: S) -> Future[T]:
-    """Do it now; an error is kept until its turn."""
+    """Call a function now, and return its result or error as a future."""
     future: Future[T] = Future()
     try:
         future.set_result(function(item))

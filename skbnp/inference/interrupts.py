@@ -1,4 +1,4 @@
-"""Ctrl-C between writes, never inside them."""
+"""Deferred interrupts: Ctrl-C takes effect between commits, never inside."""
 
 import signal
 import threading
@@ -11,9 +11,9 @@ __all__ = ["commit"]
 
 @contextmanager
 def commit() -> Iterator[None]:
-    """Hold back an interrupt until the lines inside have run (milliseconds).
+    """Defer an interrupt until the lines inside have run (milliseconds).
 
-    Only the main thread receives signals; elsewhere there is nothing to hold back.
+    Only the main thread receives signals; in others nothing is deferred.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

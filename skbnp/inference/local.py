@@ -1,4 +1,4 @@
-"""Local steps: documents by block, sums of their words by range."""
+"""Local step of documents: its stopping rule, its result, and the step of a kernel."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ BlockHook = Callable[..., object]
 
 @dataclass(frozen=True, slots=True)
 class LocalStop:
-    """When the iteration of a document ends."""
+    """Stopping rule of the iterations of a document."""
 
     max_iter: int
     tol: float
@@ -30,7 +30,7 @@ class LocalStop:
 
 @dataclass(slots=True)
 class Collected(Generic[StatsT]):
-    """Statistics of the documents of a batch, given the globals."""
+    """Result of a local step: statistics of the documents of a batch."""
 
     stats: StatsT  # with WordRows
     n_tokens: NDArray[np.float64]  # (n_docs,)
@@ -40,7 +40,7 @@ class Collected(Generic[StatsT]):
 
 
 class Step(Protocol):
-    """What the local step of each document reads, and when its iteration stops."""
+    """Protocol: what the local step of documents reads, and its stopping rule."""
 
     prepare: Callable[..., "Step"]  # for a batch, under the globals of a posterior
 
@@ -56,7 +56,7 @@ class Step(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DocumentLocalStep:
-    """Local step of documents: convergence, threads and kernel."""
+    """Local step of documents with its kernel, stopping rule and executor."""
 
     stop: LocalStop
     executor: Executor

@@ -1,4 +1,4 @@
-"""How totals take in statistics of documents: running averages, or memoized sums."""
+"""Statistics caches of flat models: running averages, or memoized sums of parts."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ __all__ = [
 
 
 class DocumentCache:
-    """Local parameters kept of documents in running averages; here none."""
+    """Starts of the local step of documents in running averages: none here."""
 
     def initial_local(self, part: Part) -> object:
         """Return what the local step of a part starts from."""
         return None
 
     def keep(self, round: Round, results: Sequence[LocalResult]) -> None:
-        """Keep the local parameters of a part for its next local step."""
+        """Record the local parameters of a part for its next local step."""
 
     def empty(self) -> "DocumentCache":
         """Return an empty cache."""
@@ -49,7 +49,7 @@ NOTHING = DocumentCache()
 
 @dataclass(eq=False)
 class DocumentStarts(DocumentCache):
-    """Documents start from where they ended, and keep the better; parts stay."""
+    """Starts of the local step: documents start from their last result, if better."""
 
     _starts: dict[int, object] = field(default_factory=dict)
 
@@ -58,7 +58,7 @@ class DocumentStarts(DocumentCache):
         return self._starts.get(part.number)
 
     def keep(self, round: Round, results: Sequence[LocalResult]) -> None:
-        """Keep the local parameters of a part for its next local step."""
+        """Record the local parameters of a part for its next local step."""
         for part, result in zip(round.parts, results, strict=True):
             self._starts[part.number] = result.cache
 
@@ -73,7 +73,7 @@ class DocumentStarts(DocumentCache):
 
 @dataclass(eq=False)
 class RunningAverage(StatisticsCache):
-    """Totals are running averages of statistics of rounds (online learning)."""
+    """Cache of online learning: totals are running averages of statistics."""
 
     documents: DocumentCache = NOTHING
     holds_corpus = False
@@ -83,7 +83,7 @@ class RunningAverage(StatisticsCache):
         return RunningAverage(self.documents.empty())
 
     def copy(self) -> "RunningAverage":
-        """Return a cache for totals that count the documents alike."""
+        """Return a cache with the same effective counts of documents."""
         return RunningAverage(self.documents.copy())
 
     def initial_local(self, part: Part) -> object:
@@ -93,30 +93,18 @@ class RunningAverage(StatisticsCache):
     def stochastic_update(
         self, posterior: Posterior, round: Round, change: Sequence[LocalResult]
     ) -> None:
-        """Move totals and globals by a step towards the statistics of the round."""
+        """Step totals and globals in place towards the statistics of the round."""
         blend(posterior, round, change)
         self.documents.keep(round, change)
 
     def end_pass(self, posterior: Posterior) -> None:
-        """Learn priors."""
+        """Learn the hyperparameters, in place."""
         learn_priors(posterior)
 
 
 @dataclass(eq=False, repr=False)
 class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
-    """Totals hold each document once: its new statistics replace the old ones.
-
-    Passes before there is something to remember are those of online learning.
-
-    Parameters
-    ----------
-    n_forgetful : int
-        Passes that begin without memory, at least one.
-    n_passes : int
-        Passes made.
-    memos : list
-        One of each part, with its statistics `stats`; never changed but replaced.
-    """
+    """Base of memoized caches: new statistics of a part replace its old ones."""
 
     n_forgetful: int = 1
     n_passes: int = 0
@@ -124,7 +112,7 @@ class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every part is remembered."""
+        """Whether the statistics of every part are cached."""
         return self.n_passes >= self.n_forgetful
 
     @abstractmethod
@@ -137,12 +125,12 @@ class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
 
     @abstractmethod
     def _recompute_sums(self, posterior: Posterior) -> None:
-        """Let totals be the sum of what is remembered; rounding errors are gone."""
+        """Set totals to the sum of cached statistics, free of rounding errors."""
 
     def stochastic_update(
         self, posterior: Posterior, round: Round, change: Sequence[LocalResultT]
     ) -> None:
-        """Replace statistics of parts, or take a step where none are kept."""
+        """Replace statistics of parts in the totals, or step if none are cached."""
         if not self.is_complete:
             blend(posterior, round, change)
         for part, result in zip(round.parts, change, strict=True):
@@ -156,7 +144,7 @@ class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
                 self.memos.append(memo)
 
     def end_pass(self, posterior: Posterior) -> None:
-        """Recompute the totals once everything is remembered, and learn priors."""
+        """Recompute the totals once all parts are cached, and learn priors."""
         self.n_passes += 1
         if self.is_complete:
             self._recompute_sums(posterior)
@@ -165,7 +153,7 @@ class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
 
 
 def blend(posterior: Posterior, round: Round, results: Sequence[LocalResult]) -> None:
-    """Move totals and globals by a step, Eqs. (6) and (7) of Bryant and Sudderth."""
+    """Step totals and globals in place, Eqs. (6) and (7) of Bryant and Sudderth."""
     stats = reduce(
         lambda one, other: one.plus(other), (result.stats for result in results)
     )
@@ -177,7 +165,7 @@ def blend(posterior: Posterior, round: Round, results: Sequence[LocalResult]) ->
 
 
 def incremental_update(posterior: Posterior, old: object, new: object) -> None:
-    """Replace the statistics of some documents, then update the globals."""
+    """Replace the statistics of some documents, then update the globals, in place."""
     posterior.replace_globals(
         *posterior.model.incremental_update(
             posterior.state, posterior.global_stats, old, new
@@ -186,7 +174,7 @@ def incremental_update(posterior: Posterior, old: object, new: object) -> None:
 
 
 def learn_priors(posterior: Posterior) -> None:
-    """Learn the hyperparameters that are learned once in a pass."""
+    """Update the learned hyperparameters of a posterior, in place."""
     model, state = posterior.model.learn_priors(posterior.state, posterior.global_stats)
     with commit():
         posterior.model, posterior.state = model, state

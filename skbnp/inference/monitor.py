@@ -1,4 +1,4 @@
-"""The trace of a fit: what is recorded, shown, and what ends it."""
+"""Trace of a fit: records of updates, messages, and the test of convergence."""
 
 import logging
 import sys
@@ -29,20 +29,14 @@ SILENCE = 2.0
 
 
 def new_history(criterion: str = "elbo") -> History:
-    """Return an empty trace; `criterion` names what a fit is followed by."""
+    """Return an empty trace; `criterion` is the name of the monitored quantity."""
     names = ("step", "seconds", "n_components", criterion)
     moves = ("n_births", "n_splits", "n_merges")
     return {name: [] for name in names + moves}
 
 
 class Reporter:
-    """Messages of a fit: none unless it is verbose.
-
-    Parameters
-    ----------
-    verbose : int
-        Passes between messages; 0 for none.
-    """
+    """Messages of a fit, shown if it is verbose."""
 
     verbose: int
     _last_message: float  # seconds
@@ -68,24 +62,7 @@ SILENT = Reporter()
 
 
 class Monitor(Reporter):
-    """Record updates, and detect when the bound has converged.
-
-    Parameters
-    ----------
-    history : dict of lists
-        Trace to extend.
-    tol : float
-        Relative change of the bound between passes that ends the fit; so does one that
-        is smaller than the attribute `least_change`.
-    verbose : int
-        Passes between messages; 0 for none.
-    criterion : str
-        Column of the trace for the bound, or for what stands in its place.
-    parts_name, unit : str
-        What messages call components, and the unit of data per which the bound is.
-    size : float or None
-        What changes of the bound are compared with, its own size by default.
-    """
+    """Record of updates in the history of a fit, and test of convergence."""
 
     history: History
     criterion: str
@@ -190,13 +167,16 @@ class Monitor(Reporter):
 
 
 def discarding(criterion: str = "elbo", verbose: int = 0) -> Monitor:
-    """Return a monitor of updates that are not the model's; its trace is discarded."""
+    """Return a monitor whose trace is discarded, for updates of a candidate."""
     return Monitor(new_history(criterion), verbose=verbose, criterion=criterion)
 
 
 @contextmanager
 def shown(verbose: int) -> Iterator[None]:
-    """Show messages on standard output unless logging shows them already."""
+    """Show messages on standard output while the lines inside run.
+
+    Not if logging shows them already.
+    """
     package = logging.getLogger("skbnp")
     heard = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
     if not verbose or heard:

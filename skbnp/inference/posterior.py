@@ -1,4 +1,4 @@
-"""What learning changes and inference reads: the global variational parameters."""
+"""Posterior of a variational model: globals, component ids and lineage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,7 @@ __all__ = ["Lineage", "Model", "Posterior", "per_token", "renamed"]
 
 
 class Lineage(NamedTuple):
-    """One entry of the log of edits, as users read it.
-
-    Parents of an entry are alive before it, children after it; a component that has
-    ended comes back by a "revive" alone.
-    """
+    """An entry of the log of births, splits, merges and ends, as users read it."""
 
     step: int  # updates made before
     # "init", "birth", "split", "merge", "prune", "reattach", "exchange" or "revive"
@@ -30,7 +26,7 @@ class Lineage(NamedTuple):
 
 
 def renamed(lineage: Sequence[Lineage], names: NDArray[np.intp]) -> list[Lineage]:
-    """Give ids other names, one each: the log of the same edits."""
+    """Return the log with id n replaced by `names[n]`."""
     return [
         entry._replace(
             parents=tuple(names[list(entry.parents)].tolist()),
@@ -41,11 +37,7 @@ def renamed(lineage: Sequence[Lineage], names: NDArray[np.intp]) -> list[Lineage
 
 
 class Model(Protocol[StateT, StatsT]):
-    """A variational model: hyperparameters in force, and updates of its globals.
-
-    A state holds the small globals; totals are the additive statistics of what the
-    globals know, components' counts included. Totals may change in place.
-    """
+    """Protocol of a variational model: hyperparameters and updates of the globals."""
 
     criterion: ClassVar[str]  # monitored value of a fit
     has_bound: ClassVar[bool]  # whether that is a bound of the evidence
@@ -60,18 +52,18 @@ class Model(Protocol[StateT, StatsT]):
         step: float,
         scale: float,
     ) -> tuple[StateT, StatsT]:
-        """Move globals by a step towards their optimum for scaled statistics."""
+        """Step from the globals towards their optimum for scaled statistics."""
 
     def incremental_update(
         self, state: StateT, global_stats: StatsT, old: StatsT, new: StatsT
     ) -> tuple[StateT, StatsT]:
-        """Put new statistics in the place of old ones, and let globals follow."""
+        """Subtract old statistics, add new ones, and update the globals."""
 
     def learn_priors(self, state: StateT, global_stats: StatsT) -> tuple[Self, StateT]:
-        """Learn the hyperparameters that are learned once in a pass."""
+        """Update the hyperparameters that are learned once in a pass."""
 
     def objective(self, state: StateT, global_stats: StatsT) -> dict[str, float]:
-        """Named terms of the criterion, in nats."""
+        """Terms of the objective by name, in nats."""
 
 
 ModelT = TypeVar("ModelT", bound=Model)
@@ -96,34 +88,34 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
 
     @property
     def n_named(self) -> int:
-        """Ids given so far; also the next one."""
+        """Number of ids given so far, also the next id."""
         return 1 + max(max(entry.children, default=-1) for entry in self.lineage)
 
     @property
     def n_moves(self) -> dict[str, int]:
-        """Births, splits and merges accepted so far."""
+        """Numbers of births, splits and merges accepted so far."""
         kinds = [entry.kind for entry in self.lineage]
         return {f"n_{kind}s": kinds.count(kind) for kind in ("birth", "split", "merge")}
 
     @property
     def columns(self) -> dict[int, int]:
-        """Column of each living id."""
+        """Column of each present id."""
         return {int(name): column for column, name in enumerate(self.ids)}
 
     def replace_globals(self, state: StateT, global_stats: StatsT) -> None:
-        """Set state and totals; nodes of a tree may have another order then."""
+        """Set state and totals; the ids of a tree are updated to its new order."""
         self.state, self.global_stats = state, global_stats
         self.ids = getattr(state, "ids", self.ids)
 
     def follow_prior(self) -> None:
-        """Rebase topics with priors of their own on the present topic prior."""
+        """Update topics with other priors for a new topic prior, in place."""
         state: Any = self.state
         words = getattr(self.global_stats, "topic_words", None)
         if isinstance(words, KnownWordTopics):
             words.rebase(state.topic_word_prior)
 
     def rename(self, names: NDArray[np.intp]) -> None:
-        """Replace each id by another one, in the lineage too."""
+        """Replace each id n by `names[n]`, in the lineage too, in place."""
         self.ids, self.lineage = names[self.ids], renamed(self.lineage, names)
 
     @property
@@ -132,22 +124,22 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         return rows_by_id(self.ids)
 
     def record(self, monitor: Monitor) -> None:
-        """Add an update to the trace."""
+        """Add an update to the trace of a monitor."""
         monitor.record(self.n_steps, self.state.n_components, self.n_moves)
 
     def recount(self, monitor: Monitor, n_logged: int = -1) -> None:
-        """Correct the last entry of the trace if moves have logged more edits."""
+        """Correct the last entry of the trace after moves have logged edits."""
         if len(self.lineage) > n_logged:
             monitor.recount(self.state.n_components, self.n_moves)
 
     def objective(self) -> dict[str, float]:
-        """Named terms of the bound of what the totals hold, in nats per token."""
+        """Terms of the objective of the documents in the totals, nats per token."""
         terms = self.model.objective(self.state, self.global_stats)
         return per_token(terms, self.global_stats.n_tokens)
 
 
 def per_token(terms: dict[str, float], n_tokens: float) -> dict[str, float]:
-    """Divide the terms of a bound by a number of tokens; without any, they are zero."""
+    """Divide the terms of a bound by a number of tokens; zeros if there are none."""
     if n_tokens == 0:
         return dict.fromkeys(terms, 0.0)
     return {name: float(value / n_tokens) for name, value in terms.items()}

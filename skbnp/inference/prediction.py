@@ -1,6 +1,6 @@
-"""Prediction with the globals held fixed: inference in documents, held-out tokens.
+"""Protocol of prediction with fixed globals: inference in documents, held-out tokens.
 
-A predictor holds what prediction reads of a fitted model, which may be several samples
+A predictor contains what prediction reads of a fitted model, perhaps several samples
 of a posterior. Estimators make one; `transform`, `score` and metrics call it.
 """
 
@@ -14,7 +14,7 @@ __all__ = ["Predictor"]
 
 
 class Predictor(Protocol):
-    """Predicts some tokens of documents from others."""
+    """Protocol: predict tokens of documents from others."""
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor

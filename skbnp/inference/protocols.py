@@ -1,4 +1,4 @@
-"""Protocols of the loop of learning: documents, models, caches and moves."""
+"""Protocols of the variational learning loop: corpus, local step, cache and moves."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ LocalResults = Sequence[Any]
 
 
 class Summed(Protocol):
-    """Statistics of documents that totals take in."""
+    """Protocol: statistics that totals add."""
 
     @property
     def stats(self) -> Stats:
@@ -43,15 +43,15 @@ class Summed(Protocol):
 
 
 class LocalResult(Summed, Protocol):
-    """Statistics of the documents of a part, given the globals."""
+    """Protocol: statistics of the documents of a part, given the globals."""
 
     @property
     def cache(self) -> object:
-        """What the documents may start from the next time."""
+        """Start of the next local step of the documents."""
 
 
 class LocalStep(Protocol):
-    """Local step of documents: kernel, convergence and threads."""
+    """Protocol: local step of documents, with kernel, stopping rule and threads."""
 
     def update_local(
         self,
@@ -62,9 +62,9 @@ class LocalStep(Protocol):
         remembered: Any,
         block_hook: BlockHook | None,
     ) -> LocalResult:
-        """Return the statistics of documents under a posterior, see `LocalResult`.
+        """Run the local step of documents under a posterior.
 
-        `weighting` is what components weigh words by; `remembered` is what the cache
+        `weighting` is how components weigh words; `remembered` is what the cache
         returns, and `block_hook` reads blocks while responsibilities are in memory.
         """
 
@@ -87,7 +87,7 @@ class Corpus:
 
     @property
     def n_tokens(self) -> float:
-        """Counts of all documents together."""
+        """Sum of all counts."""
         return self.X.sum()
 
     def word_counts(self) -> NDArray[np.float64]:
@@ -103,12 +103,13 @@ class Corpus:
     ) -> list[NDArray[np.intp]]:
         """Numbers of the documents in which sets of words are densest, for each set.
 
-        `words` are weights, (n_words, n_sets); at most `n_docs`, the densest first.
+        `words` are weights, (n_words, n_sets); the densest first, at most `n_docs`
+        documents.
         """
         return [rows for _, rows in densest(self.X, words, n_docs)]
 
     def documents(self, part: Part) -> sp.csr_array:
-        """Rows of a part; those that stand together, and all, share the memory."""
+        """Rows of a part; adjacent rows, or all, share the memory of the corpus."""
         rows = part.rows
         if len(rows) == 0 or not (np.diff(rows) == 1).all():
             return take_rows(self.X, rows)
@@ -128,7 +129,7 @@ class Corpus:
     ) -> LocalResults:
         """Run the local step on the parts of a round, in their order.
 
-        The learner uses documents by this method alone, wherever they are.
+        The learner reads documents by this method alone, wherever they are.
         """
         return [
             local_step.update_local(
@@ -143,13 +144,13 @@ class Corpus:
 
 
 class StatisticsCache(ABC):
-    """Statistics kept of parts, and how totals take in those of a round."""
+    """Statistics of parts, and the rule by which those of a round enter the totals."""
 
     holds_corpus: ClassVar[bool] = True  # complete totals count each document once
 
     @property
     def is_complete(self) -> bool:
-        """Whether no part is missing."""
+        """Whether the statistics of every part are cached."""
         return True
 
     @abstractmethod
@@ -164,15 +165,15 @@ class StatisticsCache(ABC):
     def stochastic_update(
         self, posterior: Posterior, round: Round, change: Any
     ) -> None:
-        """Change totals and globals after a round."""
+        """Change totals and globals after a round, in place."""
 
     @abstractmethod
     def end_pass(self, posterior: Posterior) -> None:
-        """Make totals exact where they can be, and learn priors."""
+        """Recompute exact totals if possible, and learn priors, in place."""
 
 
 class Moves(Generic[LearnerT]):
-    """Changes of the components between local steps; by default none."""
+    """Changes of the components between local steps; none by default."""
 
     def begin_pass(self, learner: LearnerT) -> None:
         """Change components before a pass."""
@@ -191,7 +192,7 @@ class Moves(Generic[LearnerT]):
         """Change components after a round."""
 
     def end_pass(self, learner: LearnerT, monitor: Monitor) -> bool:
-        """Change components after a pass; return whether the bound can converge."""
+        """Change components after a pass; return whether to test convergence."""
         return True
 
 
@@ -199,7 +200,7 @@ NO_MOVES: Moves = Moves()
 
 
 class CountingMoves(Moves[LearnerT]):
-    """Moves that count for how many documents a pass stands in the totals."""
+    """Moves that count the documents for which a pass stands in the totals."""
 
     _n_counted: float
 
@@ -208,6 +209,6 @@ class CountingMoves(Moves[LearnerT]):
         self._n_counted = 0.0
 
     def end_round(self, learner: LearnerT, round: Round, results: LocalResults) -> None:
-        """Count as the totals take documents in."""
+        """Update the count by the step and scale of a round."""
         keep, gain = 1.0 - round.step, round.step * round.scale
         self._n_counted = keep * self._n_counted + gain * round.n_docs

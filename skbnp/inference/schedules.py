@@ -1,4 +1,4 @@
-"""Order of the documents in a pass, and the weight of each round.
+"""Schedules of a pass: order of the documents, step size and scale of each round.
 
 A round updates parts of a corpus with the globals fixed and ends with
 
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Documents of one local step, whose statistics are kept together."""
+    """Documents of one local step, whose statistics are cached together."""
 
     number: int  # in a pass
     # None: parts are distinguished by number.
@@ -55,7 +55,7 @@ class Round:
 
     @property
     def n_docs(self) -> int:
-        """Documents of all parts."""
+        """Number of documents of all parts."""
         return sum(part.n_docs for part in self.parts)
 
     @property
@@ -65,7 +65,7 @@ class Round:
 
 
 class Schedule(ABC):
-    """Yields the rounds of a pass over the data; none if there are no rows.
+    """Base of schedules, which yield the rounds of a pass; none if there are no rows.
 
     As it stands, a pass is as good as one update, and no step depends on those before.
     """
@@ -77,7 +77,7 @@ class Schedule(ABC):
         """Yield the rounds of one pass over the data."""
 
     def n_updates(self, n_passes: int) -> int:
-        """Updates by which steps have decreased after `n_passes` passes."""
+        """Number of updates in `n_passes` passes, with which step sizes decrease."""
         return n_passes
 
     def reset(self) -> "Schedule":
@@ -134,7 +134,7 @@ class ShardSchedule(Schedule):
 
     @property
     def n_rounds(self) -> int:
-        """Updates of a pass but the first."""
+        """Number of updates of a pass, except the first pass."""
         return -(-self.n_shards // self.shards_per_round)
 
     def one_pass(self, number: int) -> Iterator[Round]:
@@ -186,7 +186,7 @@ class OnlineSchedule(Schedule):
 
     @property
     def n_batches(self) -> int:
-        """Minibatches of a pass."""
+        """Number of minibatches of a pass."""
         return -(-self.n_rows // self.batch_size)
 
     def one_pass(self, number: int) -> Iterator[Round]:
@@ -217,8 +217,8 @@ class OnlineSchedule(Schedule):
     def remembering(self, share: float) -> "OnlineSchedule":
         """Return a schedule whose steps are those after more updates.
 
-        So many that the last step that forgets, rho, is no larger than that of a mean
-        over such a share of a pass: 1 / rho minibatches. The same where all forget.
+        The last step that forgets, rho, is then at most that of a mean over this share
+        of a pass, 1 / rho minibatches. The schedule itself if all steps forget.
         """
         if np.isinf(self.n_forgetting):
             return self
@@ -227,7 +227,7 @@ class OnlineSchedule(Schedule):
         return replace(self, first_step=max(n_more, self.first_step))
 
     def n_updates(self, n_passes: int) -> int:
-        """Updates by which steps have decreased after `n_passes` passes."""
+        """Number of updates in `n_passes` passes, with which step sizes decrease."""
         return self.first_step + n_passes * self.n_batches
 
     def reset(self) -> "OnlineSchedule":
@@ -236,8 +236,9 @@ class OnlineSchedule(Schedule):
 
 
 def even_limits(n_rows: int, n_parts: int) -> NDArray[np.intp]:
-    """Limits of parts of equal size, give or take a row, (n_parts + 1,).
+    """Limits of parts of equal size, up to one row, (n_parts + 1,).
 
-    A last minibatch of a few would stand for as much of the corpus as the others do.
+    A small last minibatch would otherwise stand for as much of the corpus as the
+    others.
     """
     return np.arange(n_parts + 1) * n_rows // max(n_parts, 1)

@@ -1,9 +1,10 @@
-"""Rows by shard, wherever they are, and tasks that read them there.
+"""Rows in shards, in this process or on workers, and tasks that read them there.
 
-What a task returns is a function of the rows of a shard, a broadcast and an argument.
-So a shard that is lost with its process is loaded elsewhere and the task repeated: what
-processes keep besides rows are caches. Sums go along one binary tree over the places of
-shards in a call, so that their bits do not depend on where sums were made.
+The reply of a task is a function of the rows of a shard, a broadcast and an argument.
+So a shard that is lost with its process is loaded elsewhere and the task repeated:
+processes keep only caches besides rows. Sums are formed along one binary tree over the
+positions of shards in a call, so that their bits do not depend on where they are
+formed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,25 +33,17 @@ __all__ = [
 
 
 class Additive(Protocol):
-    """What adds up."""
+    """Protocol: replies that are added up."""
 
     def plus(self, other: Self) -> Self:
-        """Return the sum."""
+        """Return the sum of two replies."""
 
 
 SumT = TypeVar("SumT", bound=Additive)
 
 
 class Broadcast:
-    """What tasks read: sent once to each process, and known by its name from then on.
-
-    Parameters
-    ----------
-    content : object
-        Never changed.
-    name : str or None
-        Tells it from all others; None makes one up.
-    """
+    """What tasks read: sent once to each process, then known by its name."""
 
     content: Any
     name: str
@@ -60,19 +53,19 @@ class Broadcast:
         self.name = uuid4().hex if name is None else name
 
     def emptied(self) -> "Broadcast":
-        """Return its name alone, for shards whose caches last."""
+        """Return the broadcast without content, for shards whose caches last."""
         return Broadcast(None, self.name)
 
 
 class ProcessCache:
-    """What the shards of a process share: the newest value of each kind."""
+    """Cache that the shards of a process share: the newest value of each kind."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[str, Any]] = {}
         self._lock = Lock()
 
     def once(self, kind: str, broadcast: Broadcast, make: Callable[[], T]) -> T:
-        """Return what is computed of a broadcast, once for all shards of a process."""
+        """Return a value computed from a broadcast once for all shards here."""
         with self._lock:
             if self._kept.get(kind, ("",))[0] != broadcast.name:
                 self._kept.pop(kind, None)  # not two of them at a time
@@ -85,7 +78,7 @@ class ProcessCache:
         broadcast: Broadcast,
         make: Callable[[str | None, T | None], T | None],
     ) -> T | None:
-        """Return a value computed, once for all shards, from that of another broadcast.
+        """Return a value computed once for all shards from that of the last broadcast.
 
         `make` gets the name of that broadcast, and the value, which it may change; it
         returns None if it cannot use that.
@@ -116,7 +109,7 @@ Task = Callable[[Shard, Any, Any], T]
 
 
 class Shards(Protocol):
-    """Rows by shard, wherever they are."""
+    """Base of rows in shards: map tasks over them, and add replies."""
 
     n_rows: NDArray[np.intp]  # (n_shards,)
     n_features: int
@@ -129,7 +122,7 @@ class Shards(Protocol):
         broadcast: Broadcast | None = None,
         argument: object = None,
     ) -> list[T]:
-        """Return the replies of some shards, in the order of their numbers."""
+        """Run a task on some shards; return the replies in the order of numbers."""
 
     def total(
         self,
@@ -138,7 +131,7 @@ class Shards(Protocol):
         broadcast: Broadcast | None = None,
         argument: object = None,
     ) -> SumT:
-        """Add replies up, by their method `plus`, along a fixed binary tree."""
+        """Run a task on some shards; add replies along a fixed binary tree."""
         sums: dict[Node, SumT] = {}
         for place, number in enumerate(numbers):
             (reply,) = self.map(task, [number], broadcast, argument)
@@ -168,6 +161,7 @@ class LocalShards(Shards):
         *,
         is_lasting: bool = True,
     ):
+        """Make shards of blocks of rows in this process."""
         self.n_features, self.is_lasting = n_features, is_lasting
         self.n_rows = np.array([X.shape[0] for X in blocks], dtype=np.intp)
         process = ProcessCache()
@@ -185,12 +179,12 @@ class LocalShards(Shards):
         broadcast: Broadcast | None = None,
         argument: object = None,
     ) -> list[T]:
-        """Return the replies of some shards, in the order of their numbers."""
+        """Run a task on some shards; return the replies in the order of numbers."""
         return [task(self._shards[at], broadcast, argument) for at in numbers]
 
 
 def first_rows(n_rows: NDArray[np.intp]) -> list[int]:
-    """Rows before each shard."""
+    """Number of rows before each shard."""
     return (np.cumsum(n_rows) - n_rows).tolist()
 
 
@@ -201,9 +195,9 @@ Node = tuple[int, int]
 
 
 def add_up(sums: dict[Node, SumT], n: int, new: Mapping[Node, SumT]) -> None:
-    """Put sums of some of n replies to others, in place: pairs of nodes become one.
+    """Add sums of some of n replies to others, in place: pairs of nodes become one.
 
-    Who holds all replies of a node adds them as everybody would.
+    The process that has all replies of a node adds them in the common order.
     """
     for node, value in new.items():
         (level, index), total = node, value

@@ -1,9 +1,8 @@
-"""Trials of edits: a proposal is followed for some rounds, then kept or rejected.
+"""Trials of edits of trees: a proposal learns for some rounds, and is kept or rejected.
 
-Rows that it touches get a local step under the edited components; all others keep
-their statistics. A
-kind of move lists its candidates, best guesses first, as tuples of ids by which a
-rejected one is known again, and makes proposals of them.
+Rows that it touches get a local step under the edited components; all others keep their
+statistics. A kind of move lists its candidates, the most promising first, as tuples of
+ids by which rejected ones are recorded, and makes proposals of them.
 """
 
 from abc import abstractmethod
@@ -47,7 +46,7 @@ WAIT = 4
 
 
 class Proposal(Protocol):
-    """An edit, and what it is about."""
+    """Protocol: an edited tree, and the components that it changes."""
 
     @property
     def kind(self) -> str:
@@ -55,11 +54,11 @@ class Proposal(Protocol):
 
     @property
     def parents(self) -> Ids:
-        """Components that it changes or ends."""
+        """Ids of components that it changes or ends."""
 
     @property
     def children(self) -> Ids:
-        """Components that live on, or begin."""
+        """Ids of components that remain, or begin."""
 
     @property
     def tree(self) -> Tree:
@@ -68,7 +67,7 @@ class Proposal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What proposals are made from."""
+    """Base of what proposals read: the learner and its present tree."""
 
     posterior: Posterior
     rng: np.random.Generator
@@ -79,13 +78,13 @@ class Context:
         return self.posterior.state.tree
 
     def are_siblings(self, one: int, other: int) -> bool:
-        """Whether both are there, below one node."""
+        """Whether both ids are in the tree, with the same parent."""
         tree = self.tree
         are_there = one in tree and other in tree
         return are_there and tree.parent_of(one) == tree.parent_of(other)
 
     def has_room(self, tree: Tree) -> bool:
-        """Whether a tree may become so large."""
+        """Whether a tree has at most the largest number of nodes."""
         return len(tree) <= max(self.posterior.max_components, len(self.tree))
 
 
@@ -95,7 +94,7 @@ ProposalT = TypeVar("ProposalT", bound=Proposal)
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[ContextT, ProposalT]):
-    """One kind of move."""
+    """A kind of move: its candidates, and the proposal of a candidate."""
 
     name: str
     candidates: Callable[[ContextT], list[Ids]]
@@ -105,7 +104,7 @@ class Kind(Generic[ContextT, ProposalT]):
 
 
 class Rejections:
-    """How many passes rejected proposals wait: the more often, the longer."""
+    """Numbers of passes that rejected proposals wait; doubled by each rejection."""
 
     _waits: dict[tuple, tuple[int, int]]  # pass to wait for, how long
 
@@ -113,25 +112,25 @@ class Rejections:
         self._waits = {}
 
     def is_over(self, key: tuple, n_passes: int) -> bool:
-        """Whether a proposal may be tried in a pass."""
+        """Whether a proposal may be tried in pass `n_passes`."""
         return self._waits.get(key, (0, 0))[0] <= n_passes
 
     def add(self, key: tuple, n_passes: int) -> None:
-        """Let a proposal wait that was rejected in a pass."""
+        """Record that a proposal was rejected in pass `n_passes`."""
         wait = max(2 * self._waits.get(key, (0, 0))[1], WAIT)
         self._waits[key] = n_passes + wait, wait
 
     def forget(self, key: tuple) -> None:
-        """Let a proposal be tried again."""
+        """Remove the record of a proposal, which may be tried again."""
         self._waits.pop(key, None)
 
     def account(self) -> list[tuple[tuple, int, int]]:
-        """Return what others need to wait alike."""
+        """Return the records, from which others continue."""
         return [(key, *waits) for key, waits in sorted(self._waits.items())]
 
     @classmethod
     def resumed(cls, account: Iterable[tuple[tuple, int, int]]) -> "Rejections":
-        """Make those that wait like others."""
+        """Return rejections from the records of others."""
         result = cls()
         result._waits = {tuple(key): (until, wait) for key, until, wait in account}
         return result
@@ -144,7 +143,7 @@ def follow(
     n_rounds: int,
     n_at_most: int | None = None,
 ) -> tuple[float, LocalResultT]:
-    """Follow a candidate round by round while there is hope.
+    """Run the rounds of a candidate while its bound may still rise enough.
 
     Parameters
     ----------
@@ -176,12 +175,7 @@ def follow(
 
 
 class EditMoves(Moves, Generic[ContextT, ProposalT]):
-    """Edits after passes, each tried by itself.
-
-    Parameters
-    ----------
-    moves : TreeMoves
-    """
+    """Base of moves of trees after passes, each judged by itself."""
 
     moves: TreeMoves
     rejections: Rejections
@@ -191,7 +185,7 @@ class EditMoves(Moves, Generic[ContextT, ProposalT]):
 
     @abstractmethod
     def attempt(self, learner: Learner, proposal: ProposalT) -> bool:
-        """Try a proposal; whether it was accepted."""
+        """Try a proposal; return whether it was accepted."""
 
     def try_kind(
         self,
@@ -200,7 +194,7 @@ class EditMoves(Moves, Generic[ContextT, ProposalT]):
         context: ContextT,
         monitor: Monitor,
     ) -> list[ProposalT]:
-        """Try the candidates of a kind; return what was accepted."""
+        """Try the candidates of a kind; return the accepted proposals."""
         accepted: list[ProposalT] = []
         n_tries, now = 0, learner.n_passes
         for ids in kind.candidates(context):
@@ -227,7 +221,7 @@ def accept(
     global_stats: object,
     remember: Callable[[], None],
 ) -> None:
-    """Let an edit change globals, what is remembered, and the log in one commit."""
+    """Write an edit into globals, cache and log of a posterior, in one commit."""
     entry = Lineage(
         posterior.n_steps, proposal.kind, proposal.parents, proposal.children
     )

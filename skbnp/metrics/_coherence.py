@@ -161,12 +161,17 @@ def _mean_npmi(joint: Array) -> float:
 
 
 def _umass(joint: Array) -> float:
+    """UMass coherence of pairs of terms, from counts of documents."""
     later, before = np.tril_indices(len(joint), -1)
     conditional = (joint[later, before] + EPSILON) / joint.diagonal()[before]
     return float(np.log(conditional).mean())
 
 
 def _c_v(joint: Array) -> float:
+    """C_V coherence of the terms of a topic, from counts of windows.
+
+    Mean cosine of the NPMI vector of each term and the sum of all.
+    """
     vectors = _npmi(joint)
     total = vectors.sum(axis=0)
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(total)
@@ -184,7 +189,10 @@ def _co_occurrences(
     window: int | None,
     feature_names: ArrayLike | None,
 ) -> tuple[NDArray[np.intp], sp.csr_array, int]:
-    """Count windows with two terms, and all: terms, (n_terms, n_terms), number."""
+    """Count windows with two terms; return terms, counts, and the number of windows.
+
+    Counts have shape (n_terms, n_terms).
+    """
     counted = np.unique(np.concatenate([*columns, np.zeros(0, dtype=np.intp)]))
     has_names = is_term_lists(topics) or are_named(topics, feature_names)
     if _are_token_lists(X):
@@ -215,7 +223,7 @@ def _co_occurrences(
 
 
 def _reference(topics: Any, X: Any, names: NDArray[np.object_] | None) -> sp.csr_array:
-    """Check counts of the columns of topics."""
+    """Check counts of reference documents in the columns of topics."""
     rows = X if is_term_lists(topics) else model_rows(topics, X)
     own = getattr(rows, "columns", None)
     counts = check_counts(rows, whom="topic_coherence")
@@ -246,13 +254,14 @@ def _are_token_lists(X: Any) -> bool:
 def _windows(
     texts: Sequence[Sequence[str]], terms: Sequence[str], window: int | None
 ) -> Iterator[sp.csr_array]:
-    """Yield which terms are in which windows, (n_windows, n_terms), in parts."""
+    """Yield the presence of terms in windows, (n_windows, n_terms), in parts."""
     number = {term: j for j, term in enumerate(terms)}
     rows: list[NDArray] = []
     result: list[NDArray] = []
     n_rows, n_marks = 0, 0
 
     def made() -> sp.csr_array:
+        """Return the matrix of the windows collected so far."""
         at = (np.concatenate(rows), np.concatenate(result))
         part = sp.csr_array((np.ones(len(at[0])), at), shape=(n_rows, len(terms)))
         part.data = np.ones_like(part.data)  # entries of one place are summed
@@ -281,7 +290,7 @@ def _windows(
 
 
 def _warn_if_absent(columns: Sequence[NDArray[np.intp]], n_absent: NDArray) -> None:
-    """Warn of topics whose terms the reference does not have."""
+    """Warn of topics whose terms are absent in the reference."""
     sizes = np.array([len(of_topic) for of_topic in columns])
     n_topics = int(((2 * n_absent >= sizes) & (sizes > 0)).sum())
     if n_topics > 0:

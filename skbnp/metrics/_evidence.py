@@ -136,7 +136,7 @@ def evidence_bound(estimator: BaseEstimator, X: MatrixLike) -> float:
 def fitting_rounds(
     posterior: Posterior, counts: MatrixLike, stop: LocalStop, executor: Executor
 ) -> Iterator[float]:
-    """Yield the bound in nats per token after each round, until it has settled."""
+    """Yield the bound in nats per token after each round, until it has converged."""
     state, n_tokens = posterior.state, counts.sum()
     alpha, gamma = state.doc_concentration, state.corpus_concentration
     batch = Batch.from_counts(counts, state.n_components)

@@ -211,7 +211,7 @@ def held_out_log_likelihood(
 def _check_mixture(
     topic_word_distr: ArrayLike, doc_prior: ArrayLike, repeats: bool = False
 ) -> MixturePredictor:
-    """Check anybody's topics and document prior, and predict by them."""
+    """Check topics and document prior given as arrays; return a predictor by them."""
     phi = check_array(topic_word_distr, dtype=np.float64, input_name="topic_word_distr")
     if (phi < 0).any() or not (phi.sum(axis=1) > 0).all():
         raise ValueError(
@@ -236,7 +236,7 @@ def _mean_log_likelihood(
     X_held: sp.csr_array,
     n_jobs: int | None,
 ) -> float:
-    """Mean over held-out tokens; 0.0 if there are none."""
+    """Mean log probability of held-out tokens; 0.0 if there are none."""
     with Executor(n_jobs) as executor:
         total = predictor.log_likelihood(X_observed, X_held, executor)
     n_tokens = X_held.sum()
@@ -321,7 +321,7 @@ def document_completion_score(
 
 
 def unwrap(estimator: BaseEstimator, X: MatrixLike) -> tuple[BaseEstimator, MatrixLike]:
-    """Return the last step of a Pipeline, and what the steps before make of X."""
+    """Return the last step of a Pipeline, and X transformed by the steps before."""
     if not isinstance(estimator, Pipeline):
         return estimator, X
     return estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X
@@ -343,7 +343,7 @@ def score_completion(
 
 
 def _predictor_of(estimator: BaseEstimator) -> Predictor:
-    """Return the predictor of our own estimators, or one by what others have."""
+    """Return the predictor of an estimator; of other packages, by `transform`."""
     if hasattr(estimator, "_predictor"):
         return estimator._predictor()
     names = ("doc_concentration_", "topic_weights_")
@@ -355,7 +355,7 @@ def _predictor_of(estimator: BaseEstimator) -> Predictor:
 
 @dataclass(frozen=True)
 class _Transformer:
-    """Predict by `transform` and `components_`."""
+    """Predictor by the `transform` and `components_` of other estimators."""
 
     estimator: BaseEstimator
     repeats: bool = False

@@ -1,4 +1,4 @@
-"""Rows of one local step, cut into blocks of work.
+"""Batches of documents, cut into blocks of work for the local step.
 
 Blocks depend on the data alone, never on the number of threads: their results are
 added in their order, so the sums have the same bits on any thread.
@@ -87,7 +87,7 @@ class Batch:
         return joined(self.blocks, "n_tokens")
 
     def parts(self, size: int) -> Iterator["Batch"]:
-        """Yield ranges of blocks, of about `size` stored counts each."""
+        """Yield batches of adjacent blocks, of about `size` stored counts each."""
         blocks, n_counts = list[Block](), 0
         for block in self.blocks:
             blocks.append(block)
@@ -115,7 +115,7 @@ class Batch:
 
 
 def _compact(numbers: NDArray, size: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-    """The distinct numbers below `size`, increasing, and the position of each."""
+    """Distinct numbers below `size`, increasing, and the position of each."""
     present = np.zeros(size, dtype=bool)
     present[numbers] = True
     distinct = np.flatnonzero(present)

@@ -1,4 +1,4 @@
-"""Splits of the tokens of documents into parts, to judge one by another."""
+"""Random splits of the tokens of documents into parts, to predict one by another."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,10 @@ MOST_UNITS = 10**8
 
 
 def with_values(X: sp.csr_array, *values: NDArray) -> list[sp.csr_array]:
-    """Replace the stored counts by others, for each of `values`; zeros are dropped."""
+    """Replace the stored counts of a matrix, for each of `values`.
+
+    Zeros are dropped.
+    """
     parts = list[sp.csr_array]()
     for counts in values:
         part = sp.csr_array((counts, X.indices.copy(), X.indptr.copy()), X.shape)
@@ -25,7 +28,7 @@ def with_values(X: sp.csr_array, *values: NDArray) -> list[sp.csr_array]:
 def deal_tokens(
     X: sp.csr_array, n_parts: int, rng: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.intp], sp.csr_array, sp.csr_array]]:
-    """Deal the tokens of documents out to parts at random.
+    """Split the tokens of documents at random into parts.
 
     A fractional count c is split into ceil(c) equal units. Yields for each part the
     rows of which it and the rest have tokens, the part and the rest, of these rows.

@@ -1,4 +1,4 @@
-"""What the counts of a corpus show before anything is learned from them."""
+"""Survey of the counts of a corpus before learning: do they look like word counts?"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -67,7 +67,7 @@ class CountSurvey(NamedTuple):
 
     @classmethod
     def of(cls, counts: sp.csr_array) -> "CountSurvey":
-        """CountSurvey canonical counts; documents without tokens do not count."""
+        """Survey canonical counts; documents without tokens are left out."""
         used = np.diff(counts.indptr) > 0
         n_given = counts.shape[0]
         counts = counts if used.all() else counts[used]
@@ -81,7 +81,10 @@ class CountSurvey(NamedTuple):
         )
 
     def plus(self, other: "CountSurvey") -> "CountSurvey":
-        """Return the survey of both; parts must agree on columns and on the form."""
+        """Combine the surveys of two parts of a corpus.
+
+        Label columns are those of both parts; the form is "" if the parts differ.
+        """
         labels, form = self.labels, self.form
         if labels is None or other.labels is None:
             labels = other.labels if labels is None else labels
@@ -113,7 +116,7 @@ def heaviest_column(words: NDArray[np.float64]) -> tuple[int, float] | None:
 
 
 def _different(counts: sp.csr_array) -> frozenset[float]:
-    """Keys of different documents, equal for equal ones."""
+    """Keys of distinct documents."""
     weights = np.random.default_rng(0).random(counts.shape[1])
     keys: set[float] = set()
     begin, size = 0, 2 * ENOUGH_DOCS
@@ -146,7 +149,7 @@ def _labels(counts: sp.csr_array) -> frozenset[int] | None:
 
 
 def _are_labels(values: NDArray[np.float64]) -> bool:
-    """Return whether values label rows: in order, or all different."""
+    """Whether values label rows: in order, or all different."""
     if (np.diff(values) > 0.0).all() or (np.diff(values) < 0.0).all():
         return True
     if (values != np.rint(values)).any() or len(np.unique(values)) < len(values):
@@ -158,7 +161,7 @@ def _are_labels(values: NDArray[np.float64]) -> bool:
 
 @np.errstate(over="ignore")  # ratios of values; large ones are not examined
 def _form(counts: sp.csr_array, n_given: int) -> str | None:
-    """Tell counts, shares and multiples of these from what is made of counts."""
+    """Name the form of values: counts, shares or multiples of these, or weights."""
     if counts.nnz == 0:
         return None
     if not (counts.data != np.rint(counts.data)).any():
@@ -182,9 +185,9 @@ def _form(counts: sp.csr_array, n_given: int) -> str | None:
 
 
 def _scaled_form(some: sp.csr_array, idfs: list[NDArray]) -> str | None:
-    """Tell counts, or logarithms of them, in units by row or column, or tf-idf.
+    """Name the form: counts, logarithms of them, in units by row or column, or tf-idf.
 
-    Counts in units by column are words that are weighted, "". None: none of these.
+    Counts with units by column are weighted words, "". None: none of these.
     """
     rows = rows_of(some.indptr)
     result = [(some.data / idf[some.indices], rows, "tf-idf") for idf in idfs]
@@ -215,16 +218,16 @@ def _idfs(counts: sp.csr_array, n_docs: int) -> list[NDArray]:
 
 
 def _least(values: NDArray, groups: NDArray) -> NDArray:
-    """Least value of the group of each."""
+    """Least value of the group of each entry, (n,)."""
     least = np.full(groups.max() + 1, np.inf)
     np.minimum.at(least, groups, values)
     return least[groups]
 
 
 def _are_repeated(some: sp.csr_array) -> bool:
-    """Tell a function of counts: few different values, and no simple fractions.
+    """Whether values are a function of counts: few distinct ones, no simple fractions.
 
-    Nor multiples of whole numbers by columns, as of words that are weighted.
+    And no multiples of whole numbers by columns, as of weighted words.
     """
     values = some.data
     if len(np.unique(values.round(6))) > len(values) / FEWEST_COPIES:
@@ -236,7 +239,7 @@ def _are_repeated(some: sp.csr_array) -> bool:
 
 
 def _sample(counts: sp.csr_array) -> sp.csr_array:
-    """Rows in equal distances, few enough to examine."""
+    """Evenly spaced rows, few enough to examine."""
     n_rows = counts.shape[0]
     n_some = int(min(SAMPLE_ROWS, 1 + SAMPLE_VALUES * n_rows / counts.nnz))
     if n_some >= n_rows:
@@ -247,7 +250,7 @@ def _sample(counts: sp.csr_array) -> sp.csr_array:
 def _are_proportional(
     some: sp.csr_array, values: NDArray[np.float64], sum_range: float
 ) -> bool:
-    """Tell whether values are whole, or rows are multiples of whole numbers or shares.
+    """Whether values are whole, or rows are multiples of whole numbers or shares.
 
     Shares are rows of equal sums. Rows of one value alone decide nothing.
     """
@@ -275,7 +278,7 @@ def _are_whole(values: NDArray[np.float64], most: float = MOST) -> bool:
 
 
 def _are_flat(some: sp.csr_array) -> bool:
-    """Return whether columns vary much less than counts of their means."""
+    """Whether columns vary much less than Poisson counts of their means."""
     n_rows = some.shape[0]
     if n_rows < FEWEST_ROWS:
         return False

@@ -1,4 +1,4 @@
-"""Documents token by token."""
+"""Documents as lists of tokens, for samplers."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ MOST_COUNT = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A corpus token by token."""
+    """A corpus token by token: the word of each, and the limits of documents."""
 
     words: Ints  # (n_tokens,) by document, equal words side by side
     begin: NDArray[np.int64]  # (n_docs + 1,) limits of the documents
@@ -26,14 +26,14 @@ class Tokens:
 
     @classmethod
     def from_counts(cls, counts: sp.csr_array) -> "Tokens":
-        """Take counts apart, whole numbers in canonical order."""
+        """Return the tokens of whole counts in canonical order."""
         times = counts.data.astype(np.int64)
         ends = np.concatenate([[0], np.cumsum(times)])
         words = np.repeat(counts.indices.astype(np.int32), times)
         return cls(words, ends[counts.indptr], counts.shape[1])
 
     def take(self, docs: NDArray[np.intp]) -> "Tokens":
-        """Those of some documents, in increasing order."""
+        """Return the tokens of some documents, in increasing order."""
         lengths = np.diff(self.begin)
         is_taken = np.zeros(len(lengths), dtype=bool)
         is_taken[docs] = True
@@ -49,7 +49,7 @@ class Tokens:
         return rows_of(self.begin)
 
     def runs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Begins of the tokens of each word in each document, and their numbers."""
+        """Begins of the runs of equal words in each document, and their lengths."""
         is_first = np.diff(self.words, prepend=-1) != 0
         is_first[self.begin[:-1][np.diff(self.begin) > 0]] = True
         starts = np.flatnonzero(is_first)

@@ -1,4 +1,4 @@
-"""Sums over the documents of blocks: limits put together, words summed in ranges."""
+"""Sums over documents of blocks: concatenation of results, words summed in ranges."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -51,7 +51,7 @@ def densest(
 
 
 def joined_limits(parts: list[NDArray]) -> NDArray[np.intp]:
-    """Limits of what blocks hold, put together: each begins where the last one ends."""
+    """Concatenate the limits of blocks: each begins where the last one ends."""
     if len(parts) == 1:
         return parts[0].astype(np.intp)
     before = np.cumsum([0, *(part[-1] for part in parts)])
@@ -60,7 +60,7 @@ def joined_limits(parts: list[NDArray]) -> NDArray[np.intp]:
 
 
 def joined(parts: Iterable[object], name: str, dtype: type = np.float64) -> NDArray:
-    """Arrays of what blocks hold, by name, one behind the other."""
+    """Concatenate arrays of blocks, by attribute name."""
     arrays = (getattr(part, name) for part in parts)
     return np.concatenate([np.zeros(0, dtype), *arrays])
 
@@ -72,9 +72,9 @@ def sum_ranges(
     n_blocks: int,
     run: Callable[..., Iterable],
 ) -> list[T]:
-    """Call a function for ranges of words of as many counts each, side by side.
+    """Call a function for ranges of words of about equal counts, in parallel.
 
-    It is given the range, `columns`, which delimits the counts of words, and all else.
+    It gets the range, `columns`, which delimits the counts of words, and `arguments`.
     """
     task = partial(_on_range, function, (columns, *arguments))
     if n_blocks == 1 and len(columns) > 1:
@@ -92,7 +92,7 @@ def _on_range(
 
 
 def stacked(parts: Sequence[Sequence[NDArray]], shape: tuple[int, int]) -> sp.csr_array:
-    """Put ranges of words together: numbers of topics, topics and sums of each."""
+    """Concatenate ranges of words: numbers of topics, topics and sums of each."""
     n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in parts)])
     topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
     sums = np.concatenate([np.zeros(0), *(part[2] for part in parts)])

@@ -17,7 +17,7 @@ __all__ = ["Tree"]
 
 
 class Tree:
-    """A tree whose siblings have an order; edits return another tree.
+    """An ordered tree that never changes; edits return another tree.
 
     Arrays have an entry for each node, parents before children and siblings in order,
     and speak of *positions* in this order. Methods that take nodes, edits above all,
@@ -71,6 +71,7 @@ class Tree:
         depth: ArrayLike = (0,),
         next_id: int | None = None,
     ) -> None:
+        """Check ids and depths of nodes, depth first."""
         self.ids, self.depth = read_only(ids), read_only(depth)
         self.next_id = int(self.ids.max(initial=-1)) + 1 if next_id is None else next_id
         self.check()
@@ -79,10 +80,10 @@ class Tree:
     def from_parents(
         cls, parent: ArrayLike, ids: ArrayLike | None = None, next_id: int | None = None
     ) -> "Tree":
-        """Build a tree from the place of each node's parent, -1 at the root.
+        """Build a tree from the position of each node's parent, -1 at the root.
 
-        The list may have any order; siblings keep it. `ids` are by default the places,
-        those of the tree tell where each node has gone.
+        The list may have any order; siblings keep it. By default `ids` are the
+        positions in the list, so that ids of the tree show where each node has moved.
         """
         above = read_only(parent)
         names = read_only(np.arange(len(above)) if ids is None else ids)
@@ -93,7 +94,7 @@ class Tree:
         return cls(names[order], depth[order], next_id)
 
     def _edited(self, ids: Ints, depth: Ints, next_id: int | None = None) -> "Tree":
-        """Return the tree after an edit, which leaves nothing to check."""
+        """Return the tree after an edit, whose arrays need no check."""
         tree = Tree.__new__(Tree)
         tree.ids, tree.depth = ids, depth
         tree.next_id = self.next_id if next_id is None else next_id
@@ -123,7 +124,7 @@ class Tree:
             )
 
     def digest(self) -> str:
-        """Name the tree by its shape, its ids and the next of them: SHA-256, in hex."""
+        """Return a name of the tree: SHA-256 of shape, ids and next id, in hex."""
         numbers = np.concatenate([[self.next_id], self.ids, self.depth])
         return sha256(numbers.astype("<i8").tobytes()).hexdigest()
 
@@ -164,7 +165,7 @@ class Tree:
 
     @cached_property
     def rank(self) -> Ints:
-        """How many siblings come before each node."""
+        """Number of earlier siblings of each node."""
         by_parent = np.argsort(self.parent, kind="stable")
         above = self.parent[by_parent]
         rank = np.empty(len(self), dtype=np.intp)
@@ -173,7 +174,7 @@ class Tree:
 
     @cached_property
     def size(self) -> Ints:
-        """Number of nodes from each node down, itself included."""
+        """Number of nodes in the subtree of each node."""
         return read_only(self.count(np.ones(len(self), dtype=np.intp)))
 
     @cached_property
@@ -188,7 +189,7 @@ class Tree:
 
     @cached_property
     def child_lists(self) -> tuple[Ints, Ints]:
-        """Children of all nodes, one list after the other, and where each begins."""
+        """Children of all nodes, list by list, and the begin of each list."""
         order, _ = self.siblings
         limits = np.searchsorted(self.parent[order], np.arange(len(self) + 1))
         return order, read_only(limits)
@@ -208,23 +209,23 @@ class Tree:
         return paths
 
     def accumulate(self, values: ArrayLike) -> NDArray:
-        """Sum values (n_nodes, ...) up: what each node and all below it have."""
+        """Sum values (n_nodes, ...) over the subtree of each node."""
         totals = self._own(values)
         for rows, first, parents in self._lists:
             totals[parents] += np.add.reduceat(totals[rows], first, axis=0)
         return totals
 
     def count(self, numbers: NDArray) -> NDArray:
-        """Sum whole numbers (n_nodes,) up, as `accumulate`, in less time."""
+        """Sum whole numbers (n_nodes,) over subtrees, faster than `accumulate`."""
         totals = numbers.copy()
         kernels.add_up(self.parent, totals)
         return totals
 
     @cached_property
     def _lists(self) -> list[tuple[Ints, Ints, Ints]]:
-        """Nodes of each level, the lowest first; where lists begin, and whose they are.
+        """Nodes of each level, the lowest first, begins of sibling lists, and parents.
 
-        Siblings stand side by side in a level.
+        Siblings are adjacent in a level.
         """
         lists = []
         for rows in self.levels[:0:-1]:
@@ -235,20 +236,20 @@ class Tree:
 
     @cached_property
     def siblings(self) -> tuple[Ints, Ints]:
-        """Nodes but the root, siblings side by side, and where lists begin."""
+        """Nodes except the root, siblings adjacent, and begins of sibling lists."""
         order = 1 + np.argsort(self.parent[1:], kind="stable")
         first = np.flatnonzero(np.diff(self.parent[order], prepend=-1))
         return read_only(order), read_only(first)
 
     def distribute(self, values: ArrayLike) -> NDArray:
-        """Sum values (n_nodes, ...) down: what the path to each node has."""
+        """Sum values (n_nodes, ...) over the path from the root to each node."""
         totals = self._own(values)
         for rows in self.levels[1:]:
             totals[rows] += totals[self.parent[rows]]
         return totals
 
     def positions(self, ids: ArrayLike) -> Ints:
-        """Find nodes, in an array of any shape."""
+        """Positions of nodes by id, in an array of any shape."""
         ids = np.asarray(ids, dtype=np.intp)
         is_there, result = self.find(ids)
         if not is_there.all():
@@ -256,7 +257,10 @@ class Tree:
         return result
 
     def find(self, ids: Ints) -> tuple[NDArray[np.bool_], Ints]:
-        """Tell which nodes there are, and their positions; any others do not count."""
+        """Whether ids are in the tree, and their positions.
+
+        Others have any position.
+        """
         place = np.searchsorted(self.ids, ids, sorter=self._by_id)
         result = self._by_id[np.minimum(place, len(self) - 1)]
         return self.ids[result] == ids, result
@@ -264,31 +268,31 @@ class Tree:
     # Single nodes, by id --------------------------------------------------------------
 
     def parent_of(self, node: int) -> int | None:
-        """Name the parent of a node; the root has none."""
+        """Id of the parent of a node; None for the root."""
         place = self._position(node)
         return None if place == 0 else int(self.ids[self.parent[place]])
 
     def children_of(self, node: int) -> Ints:
-        """Name the children of a node, in order."""
+        """Ids of the children of a node, in order."""
         return self.ids[self.parent == self._position(node)]
 
     def depth_of(self, node: int) -> int:
-        """Count the edges between the root and a node."""
+        """Number of edges between the root and a node."""
         return int(self.depth[self._position(node)])
 
     def path_to(self, node: int) -> Ints:
-        """Name the nodes from the root to a node, both included."""
+        """Ids of the nodes from the root to a node, both included."""
         place = self._position(node)
         ends = np.arange(place + 1) + self.size[: place + 1]
         return self.ids[: place + 1][ends > place]
 
     def subtree_of(self, node: int) -> Ints:
-        """Name a node and all below it, depth first."""
+        """Ids of a node and all below it, depth first."""
         place = self._position(node)
         return self.ids[place : self._end(place)]
 
     def is_ancestor(self, node: int, other: int) -> bool:
-        """Return whether `node` is above `other`; none is above itself."""
+        """Whether `node` is above `other`; no node is above itself."""
         place = self._position(node)
         return place < self._position(other) < self._end(place)
 
@@ -297,10 +301,10 @@ class Tree:
     def add(
         self, parent: int, *, depth: int | None = None, first_id: int | None = None
     ) -> "Tree":
-        """Add a child behind its siblings, or a chain of nodes down to `depth`.
+        """Add a child after its siblings, or a chain of nodes down to `depth`.
 
-        They are called `next_id` and the numbers that follow, or start at `first_id`,
-        which has not been used before.
+        Their ids are `next_id` and the following numbers, or start at `first_id`, which
+        has not been used before.
         """
         place = self._position(parent)
         top = int(self.depth[place]) + 1
@@ -339,9 +343,9 @@ class Tree:
         return self._edited(np.delete(self.ids, gone), np.delete(self.depth, gone))
 
     def merge(self, source: int, target: int) -> "Tree":
-        """End a node; its children go to a sibling or its parent, behind those there.
+        """Remove a node; its children go to a sibling or its parent, after those there.
 
-        The target keeps its place.
+        The target keeps its position.
         """
         place, into = self._movable(source), self._position(target)
         above = self.parent[place]
@@ -352,14 +356,14 @@ class Tree:
         return self._graft(place, into, skip=1)
 
     def move(self, node: int, parent: int) -> "Tree":
-        """Put a node with all below it below another, behind the children there."""
+        """Move a node, with all below it, to the end of the children of another."""
         place, below = self._movable(node), self._position(parent)
         if place <= below < self._end(place):
             raise ValueError(f"Node {node} cannot move below {parent}, a part of it.")
         return self._graft(place, below, skip=0)
 
     def reverse(self, node: int) -> "Tree":
-        """Put a node in the place of its parent, and this below it, behind all others.
+        """Exchange a node and its parent, which goes to the end of its children.
 
         Both keep their other children.
         """
@@ -379,7 +383,7 @@ class Tree:
         return self._edited(ids, depth)
 
     def subdivide(self, node: int) -> "Tree":
-        """Put a new node in the place of another, which goes below it: `next_id`."""
+        """Put a new node in the place of another, which becomes its child."""
         place = self._position(node)
         depth = self.depth.copy()
         depth[place : self._end(place)] += 1
@@ -390,7 +394,7 @@ class Tree:
         )
 
     def suppress(self, node: int) -> "Tree":
-        """End a node that has one child, which takes its place."""
+        """Remove a node that has one child, which takes its place."""
         place = self._position(node)
         if (self.parent[1:] == place).sum() != 1:
             raise ValueError(f"Node {node} has not one child alone.")
@@ -399,10 +403,10 @@ class Tree:
         return self._edited(np.delete(self.ids, place), np.delete(depth, place))
 
     def reattach(self, node: int, parent: int) -> "Tree | None":
-        """Move a node below another one of its parent's level, where that is possible.
+        """Move a node below another one of its parent's level, or return None.
 
-        Nodes that would lose their last child end. None: a node is not there, it would
-        not move, or the new parent would end.
+        Nodes that would lose their last child are removed. None: a node is not in the
+        tree, it would not move, or the new parent would be removed.
         """
         if node not in self or parent not in self:
             return None
@@ -417,7 +421,7 @@ class Tree:
         return new if parent in new else None
 
     def sort_siblings(self, key: ArrayLike) -> "Tree":
-        """Put siblings in the order of a key (n_nodes,), by position.
+        """Sort siblings by a key (n_nodes,), by position.
 
         The smallest comes first; equal ones keep their order.
         """
@@ -430,7 +434,7 @@ class Tree:
         return self._edited(self.ids[order], self.depth[order])
 
     def _graft(self, place: int, parent: int, skip: int) -> "Tree":
-        """Move a subtree, without `skip` nodes at its top, below another node."""
+        """Move a subtree, without the first `skip` nodes, below another node."""
         end, at = self._end(place), self._end(parent)
         moved = np.arange(place + skip, end)
         depth = self.depth.copy()
@@ -443,19 +447,21 @@ class Tree:
         return self._edited(self.ids[order], depth[order])
 
     def _position(self, node: int) -> int:
+        """Position of a node by id; raise ValueError if it is not in the tree."""
         result = np.flatnonzero(self.ids == node)
         if len(result) == 0:
             raise ValueError(f"The tree has no node {node}.")
         return int(result[0])
 
     def _movable(self, node: int) -> int:
+        """Position of a node that is not the root; else raise ValueError."""
         place = self._position(node)
         if place == 0:
             raise ValueError(f"Node {node} is the root and stays.")
         return place
 
     def _end(self, place: int) -> int:
-        """Position behind the last node below."""
+        """Position after the last node of a subtree."""
         after = self.depth[place + 1 :] <= self.depth[place]
         return place + 1 + int(after.argmax()) if after.any() else len(self)
 
@@ -464,6 +470,7 @@ class Tree:
         return np.argsort(self.ids)
 
     def _own(self, values: ArrayLike) -> NDArray:
+        """Return values as a C-contiguous copy, one row per node."""
         values = np.asarray(values)
         if values.shape[:1] != self.ids.shape:
             raise ValueError(f"{len(self)} nodes have values of shape {values.shape}.")

@@ -106,7 +106,7 @@ class TreeView:
 
     @property
     def numbers(self) -> NDArray[np.intp]:
-        """What texts and figures call the nodes, (n_nodes,): ids, or rows."""
+        """Numbers of the nodes in texts and figures, (n_nodes,): ids, or rows."""
         return self.ids if self.by_id else np.arange(self.n_nodes)
 
     @property
@@ -193,6 +193,7 @@ class TreeView:
     def _heavier(
         self, min_weight: float, max_depth: int | None
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Nodes of a least weight and largest depth, and their ancestors."""
         chosen = self.in_use & (self.weight >= min_weight)
         if max_depth is not None:
             chosen &= self.depth <= max_depth
@@ -369,6 +370,7 @@ class TreeView:
         return TreeView, (self.parent, self.weight, self.ids, self.in_use, self.by_id)
 
     def _row(self, node: int) -> int:
+        """Check the row of a node."""
         if not 0 <= index(node) < self.n_nodes:
             raise IndexError(f"node must be in [0, {self.n_nodes}), got {node}.")
         return index(node)
@@ -402,17 +404,17 @@ class TreeView:
 
 
 def named(chain: list[int]) -> list[int]:
-    """Choose the nodes of a chain that are named: the first ones and the last."""
+    """Choose the nodes of a chain to name: the first ones and the last."""
     return chain if len(chain) <= LONGEST else [*chain[: LONGEST - 1], chain[-1]]
 
 
 def chains_of(
     parent: NDArray[np.intp], may_fold: NDArray[np.bool_]
 ) -> tuple[list[list[int]], NDArray[np.intp]]:
-    """Let only children be one with their parents: chains of nodes, and their parents.
+    """Fold only children into their parents: chains of nodes, and parents of chains.
 
-    Parents stand before children, the root first; `may_fold`, (n,), says which parents
-    take their child in.
+    Parents come before children, the root first; `may_fold`, (n,), marks parents that
+    may take their child in.
     """
     n_children = np.bincount(parent[1:], minlength=len(parent))
     chain_of, above = np.zeros(len(parent), dtype=int), []

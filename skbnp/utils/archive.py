@@ -52,13 +52,7 @@ MANY = 64
 
 @dataclass(frozen=True)
 class Archive:
-    """A whole file: what it is of, and its content, which is yet to be decoded.
-
-    Attributes
-    ----------
-    label : dict of str to str
-        What the content depends on.
-    """
+    """A file that was read as a whole: its label, and its content, not decoded yet."""
 
     path: Path
     label: Mapping[str, str]
@@ -86,9 +80,9 @@ class Archive:
 def write_archive(
     path: Path, label: Mapping[str, str], content: object, *, keep: Path | None = None
 ) -> None:
-    """Write containers, numbers and arrays; the file is whole, or as it was.
+    """Write containers, numbers and arrays to a file, whole or not at all.
 
-    What was there gets the name `keep`, if there is one.
+    A file that is there before gets the name `keep`, if that is given.
     """
     arrays: dict[str, np.ndarray] = {}
     encoded = encode(content, arrays)
@@ -122,10 +116,10 @@ def read_newest(
     make: Callable[[Any], T],
     check: Callable[[Mapping[str, str]], None] = lambda label: None,
 ) -> T | None:
-    """Make something of the first whole file of some; None if none is there.
+    """Read the first undamaged one of several files; None if none exists.
 
-    Warns of those before it that are damaged; `place` is what messages call them all.
-    `check` may refuse a label; whatever `make` raises is damage.
+    Warns of damaged ones before it; messages call them all by `place`. `check` may
+    refuse a label; any error of `make` counts as damage.
 
     Raises
     ------
@@ -165,7 +159,7 @@ OF_FIT = "{fit}"
 
 
 def path_of_fit(path: str | os.PathLike, label: Mapping[str, str]) -> Path:
-    """Put the digest of the fit with a label in the place of `OF_FIT` in a path."""
+    """Replace `OF_FIT` in a path by the digest of a fit's label."""
     name = digest_of(f"{key} {label[key]}" for key in sorted(label))
     return Path(str(Path(path)).replace(OF_FIT, name))
 
@@ -180,7 +174,7 @@ def stamp_of(path: Path) -> tuple[int, ...] | None:
 
 
 def label_in(path: Path) -> Mapping[str, str] | None:
-    """Return the label of a file; None if no whole one is there."""
+    """Return the label of a file; None if there is no undamaged one."""
     try:
         return Archive.read(path).label
     except Exception:  # a damaged one gives way
@@ -208,12 +202,12 @@ class FitFile:
         self.previous = self.path.with_name(f"{self.path.name}.previous")
 
     def of(self, label: Mapping[str, str]) -> "FitFile":
-        """Return the file of the fit with a label, where `path` has a place for it."""
+        """Return the file of the fit with a label, if `path` has a place for it."""
         path = path_of_fit(self.path, label)
         return self if path == self.path else FitFile(path, self.every)
 
     def write(self, label: Mapping[str, str], content: object) -> None:
-        """Write a file; the one before is kept."""
+        """Write a file; the one before it is kept."""
         write_archive(self.path, label, content, keep=self.previous)
 
     def write_last(self, label: Mapping[str, str], content: object) -> None:
@@ -226,7 +220,7 @@ class FitFile:
         make: Callable[[Any], T],
         check: Callable[[Mapping[str, str]], None] = lambda label: None,
     ) -> T | None:
-        """Read the newest file that is whole, see `read_newest`."""
+        """Read the newest undamaged file, see `read_newest`."""
         paths = self.path, self.previous
         cure = "Remove it to begin anew, or give another path."
         return read_newest(paths, str(self.path), cure, make=make, check=check)
@@ -236,12 +230,12 @@ class FitFile:
 
 
 def digest_of(texts: Iterable[str]) -> str:
-    """Name texts by their content."""
+    """Digest of texts: a name by content."""
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=16).hexdigest()
 
 
 def rows_digest(rows: Any) -> str:
-    """Name rows, dense or sparse, by their content."""
+    """Digest of rows, dense or sparse: a name by content."""
     if sp.issparse(rows):
         return digest_of(
             [str(rows.shape), *map(rows_digest, (rows.data, rows.indices, rows.indptr))]
@@ -255,7 +249,7 @@ def rows_digest(rows: Any) -> str:
 
 
 def text_of(value: object) -> str:
-    """Tell values apart by texts, but not random generators."""
+    """Return a text that differs for different values, random generators apart."""
     if isinstance(value, np.random.RandomState):
         return "a generator"
     if is_dataclass(value) and not isinstance(value, type):
@@ -276,7 +270,7 @@ def text_of(value: object) -> str:
 
 
 class _Digest:
-    """Names the members of a file by their content, one after the other."""
+    """Names of the members of a file by their content, in order."""
 
     def __init__(self) -> None:
         self._whole = hashlib.blake2b(digest_size=16)
@@ -291,7 +285,7 @@ class _Digest:
 
 
 def _members(path: Path) -> dict[str, bytes]:
-    """Read what a checkpoint consists of; ValueError if it is not what was written."""
+    """Read the members of a file; ValueError if it is damaged."""
     with zipfile.ZipFile(path) as archive:
         if any(info.compress_type for info in archive.infolist()):
             raise ValueError("it is compressed")  # to whatever size
@@ -306,14 +300,14 @@ def _members(path: Path) -> dict[str, bytes]:
 
 
 def _bytes_of(array: np.ndarray) -> bytes:
-    """Write an array as NumPy does."""
+    """Return an array as bytes of NumPy's format."""
     file = BytesIO()
     npy.write_array(file, array, allow_pickle=False)
     return file.getvalue()
 
 
 def _array_of(content: bytes) -> np.ndarray:
-    """Read an array; its size is that of the content, whatever the header declares."""
+    """Read an array from bytes; the size in its header is not trusted."""
     file = BytesIO(content)
     if npy.read_magic(file) != (1, 0):
         raise ValueError("an array is of another version")
@@ -323,7 +317,7 @@ def _array_of(content: bytes) -> np.ndarray:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Let the new name outlast a loss of power, where folders can be opened."""
+    """Flush a folder, so that a new name outlasts a loss of power."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -340,13 +334,14 @@ def _flush_folder(folder: Path) -> None:
 
 
 def encode(value: object, arrays: dict[str, np.ndarray]) -> Any:
-    """Put arrays aside, and return the rest as JSON has it.
+    """Return containers as JSON values, and put arrays into `arrays` in place.
 
     The same list, dict or array is written once.
     """
     seen: dict[int, tuple[int, object]] = {}
 
     def walk(value: Any) -> Any:
+        """Encode one value and its members."""
         if value is None or isinstance(value, (bool, str)):
             return value
         if type(value) in (int, float):
@@ -381,6 +376,7 @@ def encode(value: object, arrays: dict[str, np.ndarray]) -> Any:
         raise TypeError(f"A checkpoint holds no {type(value).__name__}.")
 
     def put_aside(array: np.ndarray) -> str:
+        """Put an array into `arrays`; return its name."""
         name = f"a{len(arrays)}"
         arrays[name] = array
         return name
@@ -393,6 +389,7 @@ def decode(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
     seen: dict[int, Any] = {}
 
     def walk(value: Any) -> Any:
+        """Decode one value and its members."""
         if not isinstance(value, dict):
             return value
         kind, of = value[KIND], value["of"]
@@ -402,6 +399,7 @@ def decode(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
         return result
 
     def made(kind: str, of: Any) -> Any:
+        """Make the container or number of a JSON entry."""
         if kind == "dict":
             return {name: walk(one) for name, one in of.items()}
         if kind in ("list", "tuple"):
@@ -425,9 +423,9 @@ def decode(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 def _are_numbers(values: list | tuple) -> bool:
-    """Whether a list is long, and of numbers of one type that arrays hold as they are.
+    """Whether a list is long, and of numbers of one type that arrays represent exactly.
 
-    A trace of a fit is.
+    The columns of a trace are.
     """
     if len(values) < MANY or type(values[0]) not in (int, float):
         return False
@@ -438,9 +436,9 @@ def _are_numbers(values: list | tuple) -> bool:
 
 
 def _is_log(values: list | tuple) -> bool:
-    """Whether a list holds tuples of atoms, or of tuples of atoms, alone.
+    """Whether a list has only tuples of atoms, or of tuples of atoms.
 
-    A log of components is: JSON has it as it is, but for brackets.
+    A lineage does: JSON has it unchanged, except for brackets.
     """
     if type(values) is not list or not values:
         return False

@@ -1,4 +1,4 @@
-"""One thread for BLAS: our own threads split the work, and sums keep their order."""
+"""One thread for BLAS: our threads divide the work, and sums keep their order."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +11,12 @@ __all__ = ["libraries", "one_blas_thread"]
 
 @cache
 def libraries() -> ThreadpoolController:
-    """Libraries with threads of their own; to find them takes some milliseconds."""
+    """Libraries with their own threads; finding them takes some milliseconds."""
     return ThreadpoolController()
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS at one thread while the lines inside run."""
+    """Limit BLAS to one thread while the lines inside run."""
     with libraries().limit(limits=1, user_api="blas"):
         yield

@@ -16,8 +16,8 @@ __all__ = ["cluster_rows", "kmeans", "ward_cuts"]
 def kmeans(X: sp.csr_array, n_clusters: int, rng: np.random.Generator) -> NDArray:
     """Label rows by k-means on the square roots of their frequencies.
 
-    Labels are 0 to the number of clusters found, less one; there may be fewer than
-    asked.
+    Labels are 0 to the number of clusters found, less one, which may be fewer than
+    requested.
     """
     rows = sp.csr_matrix(X / X.sum(axis=1)[:, None]).sqrt()
     return cluster_rows(rows, n_clusters, rng)
@@ -40,7 +40,7 @@ def cluster_rows(
 def ward_cuts(counts: NDArray, sizes: list[int]) -> NDArray:
     """Label rows by cutting Ward's tree of the square roots of their frequencies.
 
-    Returns labels (n_rows, n_sizes), for each size one partition; they are nested.
+    Returns labels (n_rows, n_sizes), nested partitions, one for each of `sizes`.
     """
     if len(counts) == 1:
         return np.zeros((1, len(sizes)), dtype=np.intp)

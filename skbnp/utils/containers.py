@@ -36,7 +36,7 @@ def row_totals(X: MatrixLike) -> NDArray[np.float64]:
 
 
 def check_before_conversion(X: MatrixLike, name: str = "X") -> MatrixLike:
-    """Refuse what a conversion to CSR counts would crash on, or silently accept."""
+    """Raise if a conversion to CSR counts would crash, or silently accept `X`."""
     check_structure(X, name)
     if are_texts(X):
         raise ValueError(
@@ -52,7 +52,7 @@ def check_before_conversion(X: MatrixLike, name: str = "X") -> MatrixLike:
 
 
 def check_dtypes(X: MatrixLike, name: str, what: str) -> None:
-    """Refuse what is no number, and NumPy would turn into one."""
+    """Raise if values are not numbers, although NumPy would convert them."""
     if isinstance(X, (list, tuple)):
         X = np.asarray(X, dtype=object)
     dtypes: Any = getattr(X, "dtypes", getattr(X, "dtype", None))
@@ -73,7 +73,7 @@ def check_dtypes(X: MatrixLike, name: str, what: str) -> None:
 
 
 def are_texts(X: MatrixLike) -> bool:
-    """Return whether X holds texts, lists of tokens or (number, count) pairs."""
+    """Whether X contains texts, lists of tokens or (number, count) pairs."""
     if isinstance(X, str):
         return True
     if sp.issparse(X) or getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):
@@ -86,7 +86,7 @@ def are_texts(X: MatrixLike) -> bool:
 
 
 def check_structure(X: MatrixLike, name: str) -> None:
-    """Refuse other containers, and sparse matrices with indices outside of them."""
+    """Raise for other containers, and sparse matrices with indices out of range."""
     check_container(X, name)
     if not sp.issparse(X) or X.ndim != 2 or X.format == "dok":
         return
@@ -135,7 +135,7 @@ def check_structure(X: MatrixLike, name: str) -> None:
 
 
 def check_container(X: MatrixLike, name: str) -> None:
-    """Refuse containers that hold a matrix, or compute it, and would be misread.
+    """Raise for containers that contain or compute a matrix, and would be misread.
 
     Raises
     ------
@@ -159,6 +159,7 @@ def check_container(X: MatrixLike, name: str) -> None:
 
 
 def _check_index(index: np.ndarray, size: int, name: str, kind: str) -> None:
+    """Raise if an index array has numbers out of range."""
     if index.dtype.kind not in "iu":
         raise ValueError(f"{name}: {kind} indices must be integers, got {index.dtype}.")
     if len(index) and not 0 <= index.min() <= index.max() < size:

@@ -1,7 +1,7 @@
-"""Labels of time: their types, their order, and how many rows they have.
+"""Labels of time (epochs): their types, their order, and their numbers of rows.
 
-Whatever form labels have, learning knows them as numbers, texts or dates of NumPy,
-which outlast saving. Periods and intervals become their texts.
+Labels of any form are converted to numbers, texts or dates of NumPy, which files can
+contain. Periods and intervals become their texts.
 """
 
 import re
@@ -157,7 +157,7 @@ def _objects(values: Any) -> NDArray:
 
 
 def _plain(values: NDArray) -> tuple[NDArray, Order]:
-    """Return numbers, texts or dates, and the order of those that were intervals."""
+    """Return numbers, texts or dates, and the order of former intervals."""
     order: Order = None
     if values.dtype.kind in "OT":  # objects, and texts of any length
         values, order = _plain_objects(values)
@@ -175,6 +175,7 @@ def _plain(values: NDArray) -> tuple[NDArray, Order]:
 
 
 def _plain_objects(values: NDArray) -> tuple[NDArray, Order]:
+    """Return objects as numbers, texts or dates, and the order of intervals."""
     listed = values.tolist()
     kinds = {type(label) for label in listed}
     if any(kind.__name__ in ("NAType", "NaTType", "NoneType") for kind in kinds) or any(
@@ -205,7 +206,7 @@ def _plain_objects(values: NDArray) -> tuple[NDArray, Order]:
 
 
 def _dates(listed: Sequence[Any]) -> NDArray:
-    """Return dates of Python; those of one time zone as clocks show them there."""
+    """Return dates of Python as NumPy's; with one time zone, in its local time."""
     zones = {label.tzinfo for label in listed if isinstance(label, datetime)}
     if len(zones) > 1:
         raise ValueError("epochs must be dates of one time zone.")
@@ -215,7 +216,7 @@ def _dates(listed: Sequence[Any]) -> NDArray:
 
 
 def _whole_days(values: NDArray) -> NDArray:
-    """Return dates in days if they are, else not finer than microseconds."""
+    """Return dates in days if they are whole, else in at most microseconds."""
     days = values.astype("datetime64[D]")
     if np.datetime_data(values.dtype)[0] in "YMWD":
         return values
@@ -227,7 +228,7 @@ def _whole_days(values: NDArray) -> NDArray:
 
 
 def sort_labels(labels: Iterable[Label], order: Order = None) -> list[Label]:
-    """Sort labels; those of an order must all be in it.
+    """Sort labels; if there is an order, all must be in it.
 
     Raises
     ------
@@ -239,6 +240,7 @@ def sort_labels(labels: Iterable[Label], order: Order = None) -> list[Label]:
 
 
 def _turns(labels: Sequence[Label], order: Order) -> list[int]:
+    """Positions of labels in time order."""
     key = _key_of(order)
     kinds = {_kind(label) for label in labels}
     if len(kinds) > 1:
@@ -248,12 +250,13 @@ def _turns(labels: Sequence[Label], order: Order) -> list[int]:
 
 
 def _key_of(order: Order) -> Callable[[Label], Any]:
-    """Return the key by which labels are sorted."""
+    """Return the sort key of labels for an order."""
     if order is None:
         return _key
     ranks = {label: rank for rank, label in enumerate(order)}
 
     def rank_of(label: Label) -> int:
+        """Position of a label in the order."""
         if label not in ranks:
             raise ValueError(
                 f"epochs are an ordered Categorical, whose categories lack {label!r}."
@@ -264,12 +267,14 @@ def _key_of(order: Order) -> Callable[[Label], Any]:
 
 
 def _kind(label: Label) -> str:
+    """Kind of a label in messages: number, text or date."""
     if isinstance(label, str):
         return "text"
     return "date" if isinstance(label, np.datetime64) else "number"
 
 
 def _key(label: Label) -> Any:
+    """Sort key of a label without an order."""
     if isinstance(label, str):
         return _text_key(label), label
     if isinstance(label, np.datetime64):
@@ -278,7 +283,7 @@ def _key(label: Label) -> Any:
 
 
 def _text_key(text: str) -> tuple[tuple[str, float], ...]:
-    """Compare numbers in a text as numbers: pairs of a number and what precedes it."""
+    """Sort key of a text by its numbers: pairs of preceding text and number."""
     text = _without_commas(text)
     if _NUMBER.fullmatch(text):
         return (("", float(text)),)
@@ -301,7 +306,7 @@ def _split(text: str) -> tuple[list[str], list[str]]:
 
 
 def _is_evident(texts: Sequence[str]) -> bool:
-    """Whether the numbers in texts leave no doubt about their order."""
+    """Whether the numbers in texts determine their order beyond doubt."""
     if len(texts) < 2:
         return True
     split = [_split(text) for text in texts]
@@ -326,7 +331,7 @@ def _is_evident(texts: Sequence[str]) -> bool:
 
 
 def _have_late_years(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether years stand behind something else that differs, as in "Q1 2001"."""
+    """Whether years come after something else that differs, as in "Q1 2001"."""
     differs = False
     for place in range(min(map(len, rows))):
         column = {row[place] for row in rows}
@@ -338,7 +343,7 @@ def _have_late_years(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _warn_if_unclear(labels: Sequence[Label]) -> None:
-    """Warn where texts are sorted, and their order does not show."""
+    """Warn if texts are sorted, and their order is not evident."""
     texts = [label for label in labels if isinstance(label, str)]
     if not _is_evident(texts):
         warn_caller(
@@ -354,9 +359,9 @@ def _warn_if_unclear(labels: Sequence[Label]) -> None:
 def check_after(
     kinds: Sequence[Label], order: Order, known: Sequence[Label] = ()
 ) -> None:
-    """Raise unless labels in order may follow those that are known, the last one open.
+    """Raise unless labels in order may follow the known ones, the last one open.
 
-    Warns where the order of texts does not show.
+    Warns if the order of texts is not evident.
     """
     if not known:
         if order is None:
@@ -411,6 +416,7 @@ def fitted_places(labels: EpochLabels, known: Sequence[Label]) -> list[int]:
 
 
 def _latest_before(kind: Label, order: Order, known: Sequence[Label]) -> int:
+    """Position of the latest known label that is not after a label."""
     fitted = _listed(known)
     if _kind(kind) != _kind(known[0]):
         raise ValueError(
@@ -459,7 +465,7 @@ def warn_of_newest(known: Sequence[Label]) -> None:
 
 
 def warn_if_few_rows(sizes: Sequence[int], labels: Sequence[Label]) -> None:
-    """Warn where most epochs have rows so few that nothing is learned of them."""
+    """Warn if most epochs have too few rows to learn from."""
     n_small = sum(size < LEAST_ROWS for size in sizes)
     if len(sizes) < 3 or n_small <= len(sizes) / 2:
         return
@@ -476,7 +482,7 @@ def warn_if_few_rows(sizes: Sequence[int], labels: Sequence[Label]) -> None:
 
 
 def warn_if_y_is_labels(y: object, epochs: object) -> None:
-    """Warn where `y` has several values, and labels of time are not given."""
+    """Warn if `y` has several values, but no labels of time are given."""
     if y is None or epochs is not None:
         return
     if not hasattr(y, "__dask_graph__"):
@@ -495,7 +501,7 @@ def warn_if_y_is_labels(y: object, epochs: object) -> None:
 
 
 def _may_be_time(value: Any) -> bool:
-    """Tell dates, whole numbers and texts with digits from names and measurements."""
+    """Whether values are dates, whole numbers or texts with digits."""
     if isinstance(value, str):
         return bool(_DIGITS.search(value))
     if isinstance(value, Real) and not isinstance(value, (bool, np.bool_)):
@@ -504,6 +510,7 @@ def _may_be_time(value: Any) -> bool:
 
 
 def _listed(values: Sequence[Any], show: Callable[[Any], str] = repr) -> str:
+    """Return a text of the first few values and the last one."""
     shown = [show(value) for value in values[:N_SHOWN]]
     if len(values) > N_SHOWN:
         shown += ["...", show(values[-1])]

@@ -64,7 +64,7 @@ def concentration_of(model: Any) -> float:
 
 
 class GivenTopics:
-    """Topics given as an array, with the attributes of a model that has found them.
+    """Topics given as an array, with the attributes of a fitted model.
 
     Parameters
     ----------
@@ -73,6 +73,7 @@ class GivenTopics:
     """
 
     def __init__(self, values: Any):
+        """Check an array of topics."""
         names = getattr(values, "columns", None)
         self.components_ = check_array(
             in_memory(values), dtype=np.float64, input_name="topics"
@@ -92,27 +93,27 @@ def is_array(value: object) -> bool:
 
 
 def in_memory(values):
-    """Return an ndarray of what may be lazy, sparse or a frame."""
+    """Return an ndarray of a lazy, sparse or tabular matrix."""
     values = values.compute() if hasattr(values, "compute") else values
     return values.toarray() if sp.issparse(values) else np.asarray(values)
 
 
 def unwrap(estimator):
-    """Replace a fitted search by what it found, and an array by topics."""
+    """Replace a fitted search by its best estimator, and an array by topics."""
     if is_array(estimator):
         return GivenTopics(estimator)
     return getattr(estimator, "best_estimator_", estimator)
 
 
 def model_rows(estimator, X):
-    """Give rows as the model itself takes them: as earlier steps of a Pipeline do."""
+    """Transform rows by the steps of a Pipeline before the model."""
     pipeline = unwrap(estimator)
     is_pipeline = hasattr(pipeline, "steps") and len(pipeline.steps) > 1
     return pipeline[:-1].transform(X) if is_pipeline else X
 
 
 def fitted_model(estimator):
-    """Find the model itself, fitted."""
+    """Return the fitted model in a Pipeline or a search."""
     model = unwrap(estimator)
     model = model[-1] if hasattr(model, "steps") else model
     if not isinstance(model, GivenTopics):
@@ -152,12 +153,12 @@ def are_directions(model):
 
 
 def noun_of(model):
-    """Return what components are called."""
+    """Return the name of components in texts: topics, nodes, ..."""
     return "node" if hasattr(model, "tree_") else "topic"
 
 
 def unit_of(model):
-    """Return what bounds and scores are per."""
+    """Return the unit of bounds and scores: token or row."""
     return "row" if are_directions(model) else "token"
 
 
@@ -182,7 +183,10 @@ def column_names(estimator, n_features, feature_names=None):
 
 
 def _pipeline_names(estimator):
-    """Names behind the last step that knows some; later steps keep the columns."""
+    """Names of columns after the last step that has some.
+
+    Later steps keep the columns.
+    """
     if not hasattr(estimator, "steps"):
         return None
     named = [
@@ -198,10 +202,10 @@ def _pipeline_names(estimator):
 
 
 def topics(estimator):
-    """Read the topics' weights, (n_components,), and their terms' probabilities.
+    """Return the topics' weights, (n_components,), and their terms' probabilities.
 
-    Directions are left as they are. Where all rows that pass a node have a coordinate
-    on it, they are its weight.
+    Directions are not normalised. If all rows that pass a node have a coordinate on it,
+    the share of these rows is its weight.
     """
     components, model = fitted(estimator, "components_"), fitted_model(estimator)
     if hasattr(model, "tree_") and hasattr(model, "inverse_transform"):
@@ -214,9 +218,9 @@ def topics(estimator):
 
 
 def topic_numbers(estimator, n_components):
-    """Read what the rows are called: ids; in a tree, or without ids, row numbers.
+    """Return the numbers of rows in texts: ids; row numbers in trees or without ids.
 
-    Trees over epochs have rows of their own in each epoch: nodes go by their ids.
+    Trees over epochs have different rows in each epoch: nodes are numbered by ids.
     """
     model = fitted_model(estimator)
     if hasattr(model, "tree_") and not hasattr(type(model), "epochs_"):
@@ -225,7 +229,7 @@ def topic_numbers(estimator, n_components):
 
 
 def topic_names(estimator, n_components) -> list[str | None]:
-    """Read the names that users gave to topics; None of those without."""
+    """Return the names that users gave to topics; None if they have none."""
     model = fitted_model(estimator)
     given = getattr(model, "topic_names_", {})
     ids = np.asarray(getattr(model, "component_ids_", np.arange(n_components)))
@@ -233,7 +237,7 @@ def topic_names(estimator, n_components) -> list[str | None]:
 
 
 def weights_of(estimator, components):
-    """Read the topics' weights; else what `components` holds above the prior."""
+    """Return the topics' weights; else the mass of `components` above the prior."""
     model = fitted_model(estimator)
     weights = getattr(model, "topic_weights_", None)
     if weights is None and components.min() < 0.0:
@@ -250,10 +254,10 @@ def weights_of(estimator, components):
 
 
 def token_shares(estimator) -> NDArray[np.float64]:
-    """Read what share of tokens topics have; of other models, the topics' weights.
+    """Return the share of tokens of topics; of other models, the topics' weights.
 
-    Weights of HDPs are of tables: those of a topic that stands in many documents, with
-    few tokens in each, are larger.
+    Weights of HDPs are of tables: a topic with few tokens in each of many documents has
+    a larger weight than share.
     """
     components, model = fitted(estimator, "components_"), fitted_model(estimator)
     if hasattr(model, "tree_") and hasattr(model, "inverse_transform"):
@@ -265,7 +269,7 @@ def token_shares(estimator) -> NDArray[np.float64]:
 
 
 def in_use(estimator) -> NDArray[np.bool_]:
-    """Return which topics are in use: the heaviest `n_active_components_`, or all."""
+    """Whether topics are in use: the heaviest `n_active_components_`, or all."""
     components, model = fitted(estimator, "components_"), fitted_model(estimator)
     n_active = getattr(model, "n_active_components_", None)
     if n_active is None or n_active >= len(components):
@@ -276,7 +280,7 @@ def in_use(estimator) -> NDArray[np.bool_]:
 
 
 def are_named(estimator, feature_names: ArrayLike | None = None) -> bool:
-    """Whether the columns of a model have names, or are numbered alone."""
+    """Whether the columns of a model have names, or only numbers."""
     model = fitted_model(estimator)
     return (
         feature_names is not None
@@ -296,7 +300,7 @@ def is_term_lists(value: object) -> bool:
 
 
 def distributions(estimator) -> NDArray[np.float64]:
-    """Read the probabilities of terms, or directions without signs, rows normalised."""
+    """Return probabilities of terms, or absolute directions, rows normalised."""
     components = np.asarray(fitted(estimator, "components_"), dtype=np.float64)
     if components.min() < 0.0:
         raise TypeError(
@@ -311,9 +315,9 @@ def distributions(estimator) -> NDArray[np.float64]:
 def leading_columns(
     estimator, n_terms: int, feature_names: ArrayLike | None = None, X: Any = None
 ) -> tuple[list[NDArray[np.intp]], NDArray[np.object_] | None]:
-    """Choose the columns of the most probable terms of topics, and their names.
+    """Return the columns of the most probable terms of topics, and their names.
 
-    Topics not in use have none. Lists of terms number theirs by `feature_names`, by the
+    Topics not in use have none. Lists of terms are numbered by `feature_names`, by the
     columns of the frame `X`, or, without these, in order of appearance.
     """
     if not is_term_lists(estimator):

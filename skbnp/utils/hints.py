@@ -1,4 +1,4 @@
-"""Whether values have the types of hints, as far as a file could break them."""
+"""Whether values have the types of hints, in checks of saved files."""
 
 from collections.abc import Mapping, Sequence, Set
 from numbers import Integral, Real
@@ -16,10 +16,10 @@ NUMBERS: dict[object, type] = {float: Real, int: Integral}
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Whether a value is of a type, members of containers included.
+    """Whether a value has a type, members of containers included.
 
-    Arrays are of a kind of numbers, of any size; protocols and type variables are
-    anything.
+    Arrays are of a kind of numbers, of any size; protocols and type variables match any
+    value.
     """
     kind, args = get_origin(hint) or hint, get_args(hint)
     if kind in (Union, UnionType):
@@ -52,7 +52,7 @@ def _has_kind(array: np.ndarray, args: tuple[Any, ...]) -> bool:
 
 
 def _holds(value: Any, args: tuple[Any, ...]) -> bool:
-    """Whether members of a container are of its types."""
+    """Whether the members of a container have its types."""
     if not args or isinstance(value, str):
         return True
     if isinstance(value, Mapping):

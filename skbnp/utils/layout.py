@@ -1,4 +1,4 @@
-"""Where the nodes of a tree stand in a figure."""
+"""Positions of the nodes of a tree in a figure."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,12 +10,12 @@ DEEPEST = 200
 
 
 def tidy(parent: ArrayLike) -> NDArray[np.float64]:
-    """Place the nodes of each level of a tree, as Reingold and Tilford (1981) do.
+    """Place the nodes of each level of a tree, as Reingold and Tilford (1981).
 
-    `parent` has the row of each node's parent, a row before; siblings are in order. A
-    node stands amid its children, 1 or more from its neighbours in the level, the first
-    of all at 0. Each subtree is placed once, as near to those before it as the outlines
-    allow; time is in proportion to nodes times levels.
+    `parent` is the row of each node's parent, an earlier row; siblings are in order. A
+    node is at the middle of its children, at least 1 from its neighbours in the level,
+    the first of all at 0. Each subtree is placed once, as near to those before it as
+    the outlines allow; time is proportional to nodes times levels.
     """
     above = np.asarray(parent)
     n = len(above)

@@ -1,4 +1,4 @@
-"""Topics of two fits that are the same: cosines, and pairs with the largest sum."""
+"""Matching of topics of two fits: cosines, and pairs with the largest sum."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ Ints = NDArray[np.intp]
 
 
 def matched(similarity: Array, least: float) -> tuple[Ints, Ints]:
-    """Match rows and columns of `least` similarity, for the largest sum of all."""
+    """Match rows and columns of at least `least` similarity, with the largest sum."""
     gain = np.where(similarity >= least, similarity + 1.0, 0.0)
     rows, columns = linear_sum_assignment(gain, maximize=True)
     good = similarity[rows, columns] >= least

@@ -1,4 +1,4 @@
-"""Whether the chains of a sampler agree, by the history of a fit."""
+"""Mixing of the chains of a sampler, by the history of a fit: R-hat and sample size."""
 
 from numbers import Integral
 
@@ -13,10 +13,10 @@ FEWEST = 8
 
 
 def has_mixed(model: BaseEstimator, name: str) -> NDArray | None:
-    """Read a column of the history after burn-in, (n_chains, n_sweeps), or None.
+    """Return a column of the history after burn-in, (n_chains, n_sweeps), or None.
 
-    Of the last `fit` alone, and behind its own first sweeps: those before may have been
-    over other documents.
+    Of the last `fit` alone, after its first sweeps: earlier ones may have been over
+    other documents.
     """
     history = model.history_
     steps, chains = np.array(history["step"]), np.array(history["chain"])
@@ -38,9 +38,9 @@ def has_mixed(model: BaseEstimator, name: str) -> NDArray | None:
 def mixing(traces: NDArray) -> tuple[float, float]:
     """Compute rank-normalised split R-hat and the bulk effective sample size.
 
-    Of draws of shape (n_chains, n_sweeps), as Vehtari et al. define them. One chain is
-    compared with itself: its first half with its second. Infinite where all halves
-    stand still at different values; (nan, nan) where nothing ever changes.
+    Of draws of shape (n_chains, n_sweeps), as defined by Vehtari et al. One chain is
+    compared with itself: its first half with its second. Infinite if all halves are
+    constant at different values; (nan, nan) if all draws are equal.
     """
     from arviz_stats.base import array_stats  # 0.1 s
 

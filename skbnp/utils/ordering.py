@@ -1,4 +1,4 @@
-"""Order of values and of topics, which does not depend on the machine."""
+"""Deterministic order of values and of topics, the same on any machine."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ __all__ = ["evenly_spaced", "largest", "names_by_weight", "rows_by_id"]
 
 
 def largest(values: NDArray, n: int) -> NDArray[np.intp]:
-    """Find the `n` largest values: indices, largest first, ties in order of index."""
+    """Return the indices of the `n` largest values, largest first, ties by index."""
     n = min(n, len(values))
     if n == 0:
         return np.zeros(0, dtype=np.intp)
@@ -19,11 +19,11 @@ def largest(values: NDArray, n: int) -> NDArray[np.intp]:
 
 
 def rows_by_id(ids: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Choose which topic each row shows: the place in `ids` of each row's topic.
+    """Return the position in `ids` of the topic in each row of user-facing arrays.
 
     A topic whose id is below the number of topics takes the row of that number; the
-    others fill the rows left, in order of their ids. So a row number is never the id of
-    another topic.
+    others fill the remaining rows, in order of their ids. So a row number is never the
+    id of another topic.
     """
     n = len(ids)
     order = np.full(n, -1, dtype=np.intp)
@@ -37,10 +37,10 @@ def rows_by_id(ids: NDArray[np.intp]) -> NDArray[np.intp]:
 def names_by_weight(
     ids: NDArray[np.intp], weights: NDArray[np.float64], n_named: int, n_fixed: int = 0
 ) -> NDArray[np.intp]:
-    """Number the ids of a fit that has ended: its topics by weight, heaviest first.
+    """Return new ids of a fit that has ended: topics by weight, heaviest first.
 
     The first `n_fixed` ids stay. Those of topics that have ended follow the others, in
-    their order. Returns the new number of each of the `n_named` ids.
+    their order. Returns the new id of each of the `n_named` ids.
     """
     order = np.lexsort([ids, -weights])
     living = ids[order][ids[order] >= n_fixed]
@@ -51,6 +51,6 @@ def names_by_weight(
 
 
 def evenly_spaced(samples: Sequence[Any], n: int) -> list[Any]:
-    """Choose at most `n` of some samples."""
+    """Return at most `n` of some samples, evenly spaced."""
     places = np.linspace(0, len(samples) - 1, min(n, len(samples)))
     return [samples[place] for place in places.astype(np.intp)]

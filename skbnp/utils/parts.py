@@ -1,4 +1,4 @@
-"""Large arrays some rows at a time: Ctrl-C waits for one part, not for all of them."""
+"""Large arrays in parts of some rows, so that Ctrl-C waits for one part only."""
 
 from collections.abc import Iterable, Iterator
 
@@ -23,9 +23,9 @@ def row_parts(shape: tuple[int, int], size: int = SIZE) -> Iterator[slice]:
 def column_sums(
     parts: Iterable[NDArray[np.float64]], n_columns: int
 ) -> NDArray[np.float64]:
-    """Sum an array over its rows, part by part: as NumPy adds up rows of the whole.
+    """Sum an array over its rows, part by part, with the bits of a sum of the whole.
 
-    The first row of each part is written to.
+    The first row of each part is overwritten.
     """
     total = np.zeros(n_columns)
     for part in parts:

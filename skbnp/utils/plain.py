@@ -1,9 +1,9 @@
-"""What an estimator has learned as containers, numbers and arrays, and back.
+"""Learned objects as containers, numbers and arrays, by tags of classes, and back.
 
 Objects are saved by the tag of their class, which has a version and no module, and by
 their fields. A file names no class of the package but that of the estimator, so that
-a reader has one class to trust; the classes that it can make are those that
-`register` names, and no number of a file decides how much memory is allocated.
+a reader has one class to trust; it can make only classes that `register` names, and no
+number of a file decides how much memory is allocated.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ MOST_DEPTH = 100
 
 @dataclass(frozen=True)
 class Form:
-    """How objects of a class are saved; see `register`."""
+    """How objects of a class are saved: tag, fields and types; see `register`."""
 
     kind: type
     names: Sequence[str]  # of fields in files, in the order of `attributes`
@@ -42,7 +42,7 @@ class Form:
 
     @cached_property
     def types(self) -> Mapping[str, Any]:
-        """Type hints of what is saved, by name in files."""
+        """Type hints of fields, by name in files."""
         hints = get_type_hints(self.kind) if self.declared is None else self.declared
         pairs = zip(self.names, self.attributes, strict=True)
         return {name: hints[attribute] for name, attribute in pairs}
@@ -53,7 +53,7 @@ class Form:
         return issubclass(self.kind, tuple)
 
     def fields_of(self, value: object) -> dict[str, object]:
-        """Return what is saved of an object, by name in files."""
+        """Return the fields of an object to save, by name in files."""
         pairs = zip(self.names, self.attributes, strict=True)
         if self.state is not None:
             parts = self.state(value)
@@ -158,16 +158,16 @@ def _attributes(kind: type) -> tuple[str, ...]:
 
 
 def registered() -> dict[str, Form]:
-    """Return how files hold each class, by tag."""
+    """Return the registered forms of classes, by tag."""
     return dict(_FORMS)
 
 
 def to_plain(value: object, outside: Sequence[object] = ()) -> Any:
-    """Take registered objects apart; the same object becomes the same dict.
+    """Return registered objects as dicts of their fields; equal objects are shared.
 
-    What is not registered, such as an array or an estimator, stays as it is. An
-    object that holds itself, by others, is named by a number there; objects `outside`,
-    such as threads and connections, are named by their place, and left out.
+    Values that are not registered, such as arrays or estimators, are kept. An object
+    that contains itself is replaced by a number there; objects `outside`, such as
+    threads and connections, are replaced by their position.
     """
     seen: dict[int, tuple[object, Any]] = {}
     whole: dict[int, dict] = {}  # objects that are being taken apart
@@ -175,6 +175,7 @@ def to_plain(value: object, outside: Sequence[object] = ()) -> Any:
         seen[id(item)] = item, {IS: "outside", HOLDS: place}
 
     def walk(value: Any) -> Any:
+        """Convert one value and its members."""
         if isinstance(value, ATOMS):
             return value
         if id(value) in whole:
@@ -195,18 +196,19 @@ def to_plain(value: object, outside: Sequence[object] = ()) -> Any:
 
 
 def from_plain(value: object, outside: Sequence[object] = ()) -> Any:
-    """Put together what `to_plain` has taken apart, around other objects `outside`.
+    """Make objects of the dicts of `to_plain`, with other objects `outside`.
 
     Raises
     ------
     ValueError
         If an object is of no registered class, has other fields than it should or
-        fields of other types, or for whatever else is wrong.
+        fields of other types, or for any other damage.
     """
     seen: dict[int, tuple[object, Any]] = {}
     numbered: dict[int, object] = {}
 
     def walk(value: Any, depth: int) -> Any:
+        """Convert one value and its members back."""
         if isinstance(value, ATOMS):
             return value
         if depth > MOST_DEPTH:
@@ -232,6 +234,7 @@ def from_plain(value: object, outside: Sequence[object] = ()) -> Any:
 
 
 def _taken_apart(value: Any, walk: Callable[[Any], Any]) -> Any:
+    """Return a container with converted members."""
     kind = type(value)
     if kind is list and value and _is_log(value):
         tag = f"{LIST}{_TAGS[type(value[0])]}"  # one dict for all
@@ -250,6 +253,7 @@ def _taken_apart(value: Any, walk: Callable[[Any], Any]) -> Any:
 
 
 def _is_log(values: list) -> bool:
+    """Whether all items of a list are named tuples of one registered class."""
     kind = type(values[0])
     is_record = kind in _TAGS and _FORMS[_TAGS[kind]].is_record
     return is_record and all(type(item) is kind for item in values)
@@ -261,6 +265,7 @@ def _put_together(
     numbered: dict[int, object],
     outside: Sequence[object],
 ) -> Any:
+    """Return a container with members converted back."""
     if type(value) in (list, tuple):
         return type(value)(walk(item) for item in value)
     if type(value) is not dict:
@@ -280,7 +285,7 @@ def _put_together(
 
 
 class _DamageError(ValueError):
-    """Names the innermost object that is damaged."""
+    """Error that names the innermost damaged object."""
 
 
 def _made(
@@ -291,6 +296,7 @@ def _made(
     numbered: dict[int, object],
     outside: Sequence[object],
 ) -> Any:
+    """Make a registered object from its tag and fields."""
     if tag == "again":
         return numbered[holds]
     if tag == "outside":
@@ -320,6 +326,7 @@ def _made(
 
 
 def _record(form: Form, values: Any) -> object:
+    """Make a named tuple from its values."""
     if not form.is_record or not isinstance(values, (list, tuple)):
         raise ValueError("an entry is no record")
     parts = dict(zip(form.names, values, strict=True))

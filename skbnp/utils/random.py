@@ -1,10 +1,9 @@
-"""Random streams named by what they are for.
+"""Random streams named by their purpose and place, independent of threads.
 
 A fit draws 128 bits of entropy once. Every later draw comes from a stream that is named
 by a purpose and the place of the work (step, block, chain), never by the thread or
-process that does it.
-So there is no stream state to carry, save or share, and the number of threads cannot
-change a draw.
+process that does it. So there is no stream state to save or share, and the number of
+threads cannot change a draw.
 """
 
 from enum import IntEnum
@@ -21,7 +20,7 @@ PART_SIZE = 1 << 17
 
 
 class Purpose(IntEnum):
-    """What a stream is for: the first part of its name."""
+    """Purpose of a stream: the first part of its name."""
 
     START = 0
     ORDER = 1
@@ -48,7 +47,7 @@ def stream(entropy: int, purpose: Purpose, *place: int) -> np.random.Generator:
 def gamma_noise(
     shape: tuple[int, int], rng: np.random.Generator, out: np.ndarray | None = None
 ) -> np.ndarray:
-    """Draw from the exponential distribution of mean one, row by row."""
+    """Draw Gamma(1, 1) noise, exponential with mean one, row by row."""
     noise = np.empty(shape) if out is None else out
     for rows in row_parts(shape, PART_SIZE):
         noise[rows] = rng.standard_gamma(1.0, size=noise[rows].shape)

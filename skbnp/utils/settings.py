@@ -38,7 +38,7 @@ def check_settings(
     choices: Mapping[str, Sequence[str]],
     least: Mapping[str, int],
 ) -> None:
-    """Check the fields of a record that users make, by their choices or defaults.
+    """Check the fields of a settings record that users make.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ def check_settings(
     choices : dict
         Texts that fields may be.
     least : dict
-        The least of whole numbers, by default 0; also of flags that may be numbers.
+        Least values of whole numbers, by default 0; also of flags that may be numbers.
 
     Raises
     ------
     ValueError
-        If a field is something else.
+        If a field has another type, or a value that is not allowed.
     """
     for item in fields(settings):
         name, value, default = item.name, getattr(settings, item.name), item.default
@@ -72,7 +72,7 @@ def check_settings(
 
 
 def repr_settings(settings: "DataclassInstance", preset: Callable[[], object]) -> str:
-    """Return how a record that users make is made, by a preset or what it changes.
+    """Return the code that makes a settings record, by a preset or its changes.
 
     Parameters
     ----------
@@ -96,9 +96,9 @@ def repr_settings(settings: "DataclassInstance", preset: Callable[[], object]) -
 
 
 def check_per_level(name: str, value: Any, max_depth: int) -> NDArray[np.float64]:
-    """Check a prior, a number for all levels of a tree or a sequence of one for each.
+    """Check a prior: a number for all levels of a tree, or a sequence of one for each.
 
-    Returns one for each level.
+    Returns an array of one for each level.
     """
     values = np.asarray(value, dtype=object)
     values = np.full(max_depth, value) if values.ndim == 0 else values

@@ -1,7 +1,7 @@
-"""CSR matrices from arrays that are known to be right.
+"""CSR matrices from arrays that need no check.
 
-SciPy looks at all of them, some 60 microseconds a matrix and 200 for some of its rows:
-as long as a visit of a few documents.
+SciPy checks all of them, some 60 microseconds a matrix and 200 for some of its rows:
+as long as the local step of a few documents.
 """
 
 import numpy as np
@@ -17,6 +17,7 @@ _MOST = np.iinfo(np.int32).max
 def _assembled(
     data: NDArray, indices: NDArray, indptr: NDArray, shape: tuple[int, int]
 ) -> sp.csr_array:
+    """Return a CSR matrix of given arrays without SciPy's checks."""
     matrix = object.__new__(sp.csr_array)
     vars(matrix).update(vars(_EMPTY))
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
@@ -25,7 +26,7 @@ def _assembled(
 
 
 def _is_like_scipys() -> bool:
-    """Return whether SciPy keeps of a matrix what is set here, and nothing else."""
+    """Whether SciPy's matrices have the attributes that are set here, and no other."""
     parts = np.ones(2), np.array([0, 2], np.int32), np.array([0, 2, 2], np.int32)
     given = sp.csr_array(parts, (2, 3))
     try:
@@ -55,7 +56,7 @@ def csr(
 def at_columns(
     columns: NDArray[np.integer], values: NDArray, n_columns: int
 ) -> sp.csr_array:
-    """Put the values of each row at its columns; negative columns are left out."""
+    """Move the values of each row to `columns`; negative columns are left out."""
     known = columns >= 0
     limits = np.append(0, np.cumsum(known.sum(axis=1)))
     shape = len(columns), n_columns
@@ -65,7 +66,7 @@ def at_columns(
 def take_rows(X: sp.csr_array, rows: NDArray[np.intp] | slice) -> sp.csr_array:
     """Return ``X[rows]``, for numbers that are not negative or for a slice.
 
-    Rows that stand together share the memory of `X`, which may be dense.
+    Adjacent rows share the memory of `X`, which may be dense.
     """
     if isinstance(X, np.ndarray):
         return X[rows]

@@ -1,7 +1,7 @@
-"""The one door to scikit-learn's input and parameter checks.
+"""All checks of input and parameters, and all imports of scikit-learn's private names.
 
-The names below that scikit-learn keeps private are used by many estimators outside it,
-but may move; they are imported here and nowhere else.
+Many estimators outside scikit-learn use the names below that it keeps private, but they
+may move; they are imported here and nowhere else.
 """
 
 from collections.abc import Callable
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     def fit_context(
         *, prefer_skip_nested_validation: bool
     ) -> Callable[[Method], Method]:
-        """Check parameters before a method, whose type scikit-learn's would lose."""
+        """Scikit-learn's decorator that checks parameters, with the method's type."""
 
     def validate_params(
         parameter_constraints: dict, *, prefer_skip_nested_validation: bool
     ) -> Callable[[Method], Method]:
-        """Check the parameters of a function, likewise."""
+        """Return scikit-learn's decorator of functions, with the function's type."""
 
 else:
     from sklearn.base import _fit_context as fit_context
@@ -135,14 +135,14 @@ def check_documents(
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Names of features that a chunk of a stream extends."""
+    """Names of features, and the positions in them of the columns of a chunk."""
 
     names: NDArray  # (V,) those there were, then new ones
     columns: NDArray[np.intp]  # (n,) of them, one for each column of the chunk
 
     @classmethod
     def extended(cls, known: NDArray, names: NDArray) -> "Vocabulary":
-        """Put new names behind those known.
+        """Append new names to the known ones.
 
         Raises
         ------
@@ -164,11 +164,11 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """Number of names, V."""
+        """Number of names V."""
         return len(self.names)
 
     def place(self, counts: sp.csr_array) -> sp.csr_array:
-        """Return counts, (n_docs, n), by the columns of the vocabulary, (n_docs, V)."""
+        """Return counts of a chunk, (n_docs, n), in the columns of the vocabulary."""
         indices = self.columns[counts.indices].astype(counts.indices.dtype)
         shape = counts.shape[0], len(self.names)
         placed = sp.csr_array((counts.data, indices, counts.indptr), shape)
@@ -231,10 +231,10 @@ def check_copies(sample_weight: ArrayLike, X: MatrixLike) -> NDArray[np.intp]:
 
 
 def _checked(estimator: BaseEstimator, X: MatrixLike, reset: bool, **how: Any) -> Any:
-    """Check and convert; features are compared with those known, but never set.
+    """Check and convert rows; features are compared with those known, but never set.
 
-    scikit-learn sets them before it looks at the values, and would leave a refused
-    first call half fitted.
+    scikit-learn sets them before it checks the values, so that a refused first call
+    would leave an estimator half fitted.
     """
     if reset:
         return check_array(X, estimator=estimator, input_name="X", **how)
@@ -294,7 +294,7 @@ def check_rows(
 def check_coordinates(
     estimator: BaseEstimator, X: MatrixLike, *, n_columns: int
 ) -> np.ndarray | sp.csr_array:
-    """Check what `transform` gives, dense or sparse, to be turned into rows again.
+    """Check the input of `inverse_transform`, dense or sparse.
 
     Parameters
     ----------
@@ -303,12 +303,10 @@ def check_coordinates(
     X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_columns)
         Finite numbers. Never written to.
     n_columns : int
-        Columns that `X` must have.
 
     Returns
     -------
-    coordinates : ndarray or sparse CSR of shape (n_samples, n_columns)
-        float32 if `X` was float32, otherwise float64. May share memory with `X`.
+    X : ndarray or csr_array
     """
     check_structure(X, "X")
     check_dtypes(X, "X", "numbers")
@@ -366,9 +364,9 @@ def check_directions(
 
 
 def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_array:
-    """Round counts to whole tokens, with a warning where that changes any.
+    """Round counts to whole tokens, with a warning if that changes any.
 
-    `n_before` tokens are there already.
+    `n_before` tokens are added in the check of their number.
 
     Raises
     ------
@@ -411,7 +409,7 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
 
 
 def _are_shares(counts: sp.csr_array) -> bool:
-    """Return whether rows are shares: they sum to one, some over columns."""
+    """Whether rows are shares: they sum to one, over several columns."""
     sums = np.asarray(counts.sum(axis=1)).ravel()
     return bool(np.allclose(sums[sums > 0.0], 1.0, atol=1e-3))
 
@@ -425,7 +423,7 @@ def check_counts(X: MatrixLike, *, name: str = "X", whom: str) -> sp.csr_array:
 
 
 def _check_sign(checked: np.ndarray | sp.csr_array, whom: str) -> None:
-    """Refuse negative counts, and name what takes numbers of either sign."""
+    """Raise for negative counts, and name estimators for numbers of either sign."""
     try:
         check_non_negative(checked, whom)
     except ValueError as error:
@@ -437,6 +435,7 @@ def _check_sign(checked: np.ndarray | sp.csr_array, whom: str) -> None:
 
 
 def _check_total(counts: sp.csr_array, name: str) -> sp.csr_array:
+    """Return counts; raise if their total is too large."""
     with np.errstate(over="ignore"):
         total = counts.data.sum()
     if not total < MOST_TOKENS:

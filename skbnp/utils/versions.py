@@ -1,4 +1,4 @@
-"""Versions of the machine and the packages, for reports of faults."""
+"""Versions of the machine and the packages, for bug reports."""
 
 import platform
 import sys

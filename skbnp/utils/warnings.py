@@ -15,10 +15,10 @@ _WARNED_ELSEWHERE: set[str] = set()
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, outside of this package and of scikit-learn, which may stand between.
+    """Warn at the line that called this package, or scikit-learn around it.
 
     A search or cross-validation of scikit-learn warns once, not for each fold and
-    candidate, of what differs by numbers alone.
+    candidate, of messages that differ by numbers alone.
     """
     frame, level = sys._getframe(1), 2
     search, distance = _search_around(frame)
@@ -35,7 +35,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def _search_around(frame: FrameType) -> tuple[FrameType | None, int]:
-    """Return the outermost frame of a search around this one, and how far it is."""
+    """Return the outermost frame of a search around this one, and its distance."""
     search, n_between, n_frames = None, 0, 0
     above: FrameType | None = frame
     while above is not None:
@@ -46,7 +46,7 @@ def _search_around(frame: FrameType) -> tuple[FrameType | None, int]:
 
 
 def _warned_by(search: FrameType) -> set[str]:
-    """Return what a search, or the cross-validation of an estimator, has warned of."""
+    """Return the messages that a search or cross-validation has warned of."""
     if search.f_code.co_name == "_fit_and_score":  # in a process of its own
         return _WARNED_ELSEWHERE
     whose = search.f_locals.get("self", search.f_locals.get("estimator"))

@@ -114,7 +114,7 @@ def choose_start(
 
 
 def _begin_with(posterior: Posterior, topics: TopicTree, scale: float) -> None:
-    """Replace the globals in place by topics times `scale`, without lineage."""
+    """Replace globals, ids and lineage in place by topics times `scale`."""
     words, masses = scale * topics.word_counts, scale * topics.stub_masses
     topics, limit = TopicTree(topics.tree, words, masses), posterior.max_components
     start = start_posterior(posterior.model, topics, posterior.seed_entropy, limit)
@@ -124,7 +124,7 @@ def _begin_with(posterior: Posterior, topics: TopicTree, scale: float) -> None:
 
 
 def _go_on_with(posterior: Posterior, run: Run, scale: float) -> None:
-    """Replace the globals in place by an unfinished start, with its steps."""
+    """Replace globals, ids and lineage in place by an unfinished start, with its steps."""
     global_stats = run.global_stats.times(scale)
     with commit():
         posterior.global_stats, posterior.n_steps = global_stats, run.n_steps
