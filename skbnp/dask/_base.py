@@ -1,4 +1,4 @@
-"""What estimators on a cluster share: parameters, sessions, lazy evaluation."""
+"""Base of estimators on a Dask cluster: parameters, sessions, lazy evaluation."""
 
 import os
 import uuid
@@ -43,7 +43,7 @@ Evaluation = Callable[..., Any]
 
 
 class ShardedMixin(BaseEstimator):
-    """Parameters and habits of estimators on a cluster; the first base of a class.
+    """Base of estimators whose rows stay on the workers of a Dask cluster.
 
     `_local_class` is the local estimator that evaluates blocks, see `parameters_of`.
 
@@ -89,6 +89,7 @@ class ShardedMixin(BaseEstimator):
         timeout=30.0,
         **parameters: Any,
     ):
+        """Add the parameters of a cluster to those of the local estimator."""
         super().__init__(*args, **parameters)
         self.client = client
         self.checkpoint_dir = checkpoint_dir
@@ -99,7 +100,7 @@ class ShardedMixin(BaseEstimator):
     # -- parameters -------------------------------------------------------------------
 
     def __sklearn_clone__(self):
-        """Copy as scikit-learn does, but for the client, which is the same."""
+        """Clone as scikit-learn does, with the same client."""
         bare = object.__new__(type(self))
         bare.__dict__.update(self.__dict__, client=None)
         copy = BaseEstimator.__sklearn_clone__(bare)
@@ -107,25 +108,26 @@ class ShardedMixin(BaseEstimator):
         return copy
 
     def __getstate__(self):
-        """Leave out the client, which belongs to a process."""
+        """Return the state without the client, which belongs to a process."""
         return {**super().__getstate__(), "client": None}
 
     # -- learning ---------------------------------------------------------------------
 
     def _open(self, X: MatrixLike, labels: Labels, read: Reader) -> Session:
-        """Read blocks where they are to stay, until `_close`."""
+        """Read blocks on workers, or in this process, until `_close`."""
         self._close()
         blocks = blocks_of(X, labels)
         self._session = open_session(self.client, blocks, read, self.timeout)
         return self._session
 
     def _close(self) -> None:
+        """Release the rows of the session."""
         session = self.__dict__.pop("_session", None)
         if session is not None:
             session.close()
 
     def _checkpoints(self, session: Session) -> Checkpoints | None:
-        """Return where checkpoints are, or go; None if nowhere."""
+        """Return the checkpoints of a fit; None without a folder."""
         if self.checkpoint_dir is None:
             if self.resume:
                 raise ValueError("resume=True needs a checkpoint_dir.")
@@ -140,6 +142,7 @@ class ShardedMixin(BaseEstimator):
         return Checkpoints(self.checkpoint_dir, origin)
 
     def _check_features(self, session: Session, X: MatrixLike, *, reset: bool) -> None:
+        """Check the number and names of features of all blocks."""
         if is_frame(X):
             validate_data(self, X._meta, reset=reset, skip_check_array=True)
         elif reset:
@@ -154,7 +157,7 @@ class ShardedMixin(BaseEstimator):
     # -- evaluation -------------------------------------------------------------------
 
     def _local(self) -> BaseEstimator:
-        """Return the estimator that evaluates blocks, with what was learned."""
+        """Return a local estimator with the learned state, to evaluate blocks."""
         names = self._local_class._get_param_names()
         local = self._local_class(**{name: getattr(self, name) for name in names})
         params = self.get_params(deep=False)
@@ -173,7 +176,7 @@ class ShardedMixin(BaseEstimator):
             yield evaluate(function, local, number, block.rows, block.labels)
 
     def _resolved(self, blocks: list[Block]) -> list[Block]:
-        """Return blocks as they are to be evaluated."""
+        """Return blocks as they are evaluated."""
         return blocks
 
     def _row_totals(self, X: MatrixLike) -> MatrixLike:
@@ -185,7 +188,7 @@ class ShardedMixin(BaseEstimator):
     def _lazy_mean(
         self, X: MatrixLike, labels: Labels, function: Evaluation
     ) -> DaskArray:
-        """Return the mean of what a function scores in blocks, by their weights."""
+        """Return the mean score of blocks, by their weights, as a lazy number."""
         check_is_fitted(self)
         parts = list(self._blockwise(X, labels, function))
         return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
@@ -197,7 +200,7 @@ class ShardedMixin(BaseEstimator):
         function: Evaluation,
         of_no_rows: Callable[[Any], MatrixLike],
     ) -> DaskArray:
-        """Return the rows that a function makes of blocks."""
+        """Return the rows that a function computes of blocks, as a lazy array."""
         check_is_fitted(self)
         meta = of_no_rows(self)
         parts = list(self._blockwise(X, labels, function))
@@ -220,12 +223,12 @@ def _mean(parts: Iterable[tuple[float, float]]) -> np.float64:
 
 
 def no_values(estimator: Any) -> np.ndarray:
-    """Return the values of no rows."""
+    """Return values of no rows, for the type of lazy results."""
     return np.empty(0)
 
 
 def no_shares(estimator: Any) -> np.ndarray | sp.csr_array:
-    """Shares of topics in no rows."""
+    """Return shares of topics in no rows, for the type of lazy results."""
     empty = np.empty((0, estimator.n_components_))
     return sp.csr_array(empty) if estimator.sparse_output else empty
 
@@ -243,6 +246,7 @@ def _evaluated(
     rows: MatrixLike,
     labels: Labels,
 ) -> Any:
+    """Evaluate the rows of one block by the local estimator."""
     with in_block(number):
         X, labels = read_block(rows, labels)
         if X is None:

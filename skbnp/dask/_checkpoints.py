@@ -1,4 +1,4 @@
-"""What the driver has learned, on disk, after each pass; the newest two are kept."""
+"""Checkpoints of fits on a cluster: the driver's state after each pass, newest two."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -27,30 +27,22 @@ PER_FIT = (
 
 
 class Checkpoints:
-    """Checkpoints of one fit in a folder.
-
-    Parameters
-    ----------
-    folder : path-like
-        Made if it is not there. ``{fit}`` in it stands for a digest of `origin`.
-    origin : dict
-        What a fit that resumes from a checkpoint must agree in: names of what it
-        depends on, with texts that tell values apart.
-    """
+    """Checkpoint files of one fit in a folder."""
 
     def __init__(self, folder: str | os.PathLike, origin: Mapping[str, str]):
+        """Make the folder of this fit's checkpoints."""
         self.folder, self.origin = path_of_fit(folder, origin), dict(origin)
         self._newest: Any = None
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Remove the checkpoints of an earlier fit."""
         for path in self._paths():
             path.unlink()
         self._tidy()
 
     def write(self, number: int, account: object) -> None:
-        """Write what has been learned after `n_passes` passes.
+        """Write the learned state after pass `number`.
 
         Raises
         ------
@@ -65,7 +57,7 @@ class Checkpoints:
             old.unlink(missing_ok=True)
 
     def read(self) -> Any | None:
-        """Return the newest whole checkpoint; None if there is none of any kind.
+        """Return the newest undamaged checkpoint; None if there is none.
 
         Warns of those that are damaged.
 
@@ -84,6 +76,7 @@ class Checkpoints:
         )
 
     def _check(self, origin: Mapping[str, str]) -> None:
+        """Raise unless the origin of a checkpoint is that of this fit."""
         other = self._differing(origin)
         if other:
             raise ValueError(
@@ -92,12 +85,12 @@ class Checkpoints:
             )
 
     def _differing(self, origin: Mapping[str, str]) -> list[str]:
-        """Names of what differs between this fit and another."""
+        """Names of parameters or data that differ between this fit and another."""
         names = sorted(origin.keys() | self.origin.keys())
         return [name for name in names if origin.get(name) != self.origin.get(name)]
 
     def _refuse_other(self) -> None:
-        """Raise if the newest checkpoint is one that another fit has written."""
+        """Raise if the newest checkpoint was written by another fit."""
         newest = next(reversed(self._paths()), None)
         if newest is None or stamp_of(newest) == self._newest:
             return
@@ -117,7 +110,7 @@ class Checkpoints:
 
 
 class ShardRecord:
-    """Where a fit is written after each pass, if anywhere, and what it resumes from."""
+    """Checkpoints of a fit on a cluster after each pass, and resuming from them."""
 
     estimator = None
 
@@ -127,7 +120,7 @@ class ShardRecord:
     def save(
         self, n_passes: int, attributes: object, account: Callable[[], Account]
     ) -> None:
-        """Write what the fit needs to resume."""
+        """Write what the fit needs to resume after a pass."""
         del attributes  # follow from the rest
         if self._checkpoints is not None:
             self._checkpoints.write(n_passes, account())

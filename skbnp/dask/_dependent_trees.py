@@ -1,4 +1,4 @@
-"""Trees of topics that grow and drift over epochs, for rows on a cluster."""
+"""Estimator of dependent trees over epochs, for rows on a Dask cluster."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -65,7 +65,7 @@ def read_directions(
 
 @dataclass(frozen=True)
 class EpochRows:
-    """Rows of one epoch, where they are."""
+    """Shards of the rows of one epoch."""
 
     session: Session
     label: Label
@@ -75,7 +75,7 @@ class EpochRows:
 
 @dataclass
 class SessionRows:
-    """Rows by epoch, in the order of the epochs, and what is known of their fit."""
+    """Rows by epoch, in the order of epochs, with the session they are in."""
 
     session: Session
     sizes: dict[Label, int]
@@ -84,16 +84,17 @@ class SessionRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows, those without a direction too, and features."""
+        """Number of rows, zero ones included, and of features."""
         n_rows = sum(description.n_rows for description in self.session.descriptions)
         return n_rows, self.session.n_features
 
     @property
     def epochs(self) -> list[Label]:
-        """Labels."""
+        """Labels of the epochs, in order."""
         return list(self.sizes)
 
     def __iter__(self) -> Iterator[tuple[Label, EpochRows]]:
+        """Yield labels and rows of epochs."""
         for label, size in self.sizes.items():
             shape = size, self.session.n_features
             yield label, EpochRows(self.session, label, shape, self.seen)
@@ -232,6 +233,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
     def _read(  # type: ignore[override]
         self, X, *, reset: bool, method: str, epochs=None
     ) -> Any:
+        """Open a session of rows; check features and labels."""
         default = 0 if reset else self._posterior.label
         n_features = None if reset else self.n_features_in_
         read = partial(read_directions, default=default, n_features=n_features)
@@ -249,7 +251,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         return rows
 
     def _rows_at_hand(self, X, rng):
-        """Have some rows sent here."""
+        """Return a random sample of the rows, sent to this process."""
         return X.seen.compact(draw_rows(self._shards_of(X, map), rng))
 
     def _n_clusters(self, n_rows):
@@ -257,7 +259,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         return min(super()._n_clusters(n_rows), most)
 
     def _shards(self, X, executor):
-        """Return the rows of an epoch as they are cut."""
+        """Return the shards of an epoch as they are."""
         return self._shards_of(X, executor.map)
 
     def _shards_of(self, X: EpochRows, run):
@@ -272,12 +274,13 @@ class DependentTrees(ShardedMixin, LocalTrees):
         return ShardSchedule(n_shards, self.shards_per_round or max(n_shards, 1))
 
     def _warn_of_narrow_nodes(self, X):
-        """Judge by the concentration alone where rows are elsewhere."""
+        """Warn by the learned concentration alone, as rows are elsewhere."""
         super()._warn_of_narrow_nodes(None if is_lazy(X) else X)
 
     # -- checkpoints ------------------------------------------------------------------
 
     def _record(self, rows, goes_on: bool) -> ShardRecord:
+        """Return the checkpoints of the fit."""
         super()._record(rows, goes_on)  # refuses callbacks that write files
         checkpoints = rows.checkpoints
         if checkpoints is None or self.resume:
@@ -311,7 +314,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         ]
 
     def _by_block(self, method: str, X, epochs, of_no_rows) -> Any:
-        """Evaluate rows by a method of the local estimator; lazily where they are."""
+        """Evaluate rows by a method of the local estimator, lazily if they are lazy."""
         if not is_lazy(X):
             return getattr(super(), method)(X, epochs=epochs)
         function = partial(_evaluate, method=method, of_no_rows=of_no_rows)
@@ -432,7 +435,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
 
 
 def _find_columns(session: Session, sizes: dict[Label, int]) -> np.ndarray:
-    """Find the columns in which some row of some label has a value."""
+    """Columns in which some row of some label has a value."""
     seen = np.zeros(session.n_features, dtype=bool)
     for label in filter(sizes.get, sizes):
         shards = session.shards(label, map, is_lasting=False)
@@ -456,6 +459,7 @@ def _evaluate(
     method: str,
     of_no_rows: Callable[[Any], MatrixLike],
 ) -> MatrixLike:
+    """Evaluate the rows of a block by a method of the local estimator."""
     if X.shape[0] == 0:
         return of_no_rows(local)
     return getattr(local, method)(X, epochs=labels)

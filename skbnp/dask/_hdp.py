@@ -1,4 +1,4 @@
-"""The direct-assignment HDP topic model, for documents on a cluster."""
+"""Estimator of the HDP, for documents on a Dask cluster."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,7 +42,7 @@ def read_counts(X: MatrixLike, labels: Labels) -> dict[str, sp.csr_array]:
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents where they are, and where a fit to them is written."""
+    """Documents in shards, with the session they are in."""
 
     session: Session
     survey: Survey
@@ -51,7 +51,7 @@ class Documents:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Documents with tokens, and words of the vocabulary."""
+        """Number of documents with tokens, and of words."""
         return self.survey.shape
 
 
@@ -164,12 +164,13 @@ class HDP(ShardedMixin, LocalHDP):
 
     @property
     def partial_fit(self) -> NoReturn:
-        """Not there: blocks on a cluster are no stream."""
+        """Raise no result: blocks on a cluster are not a stream."""
         raise AttributeError(
             "HDP on a cluster has no partial_fit: fit skbnp.HDP to a stream."
         )
 
     def _make_model(self):
+        """Return the model; raise for settings that need a cache of all documents."""
         if self.learning_method == "memoized":
             raise ValueError(
                 'learning_method="memoized" remembers each document, which shards do '
@@ -186,6 +187,7 @@ class HDP(ShardedMixin, LocalHDP):
     def _read(  # type: ignore[override]
         self, X, *, reset: bool, method: str
     ) -> Documents:
+        """Open a session of documents; check features and counts."""
         session = self._open(X, None, read_counts)
         if reset:
             names = feature_names_of(X._meta) if is_frame(X) else None
@@ -201,6 +203,7 @@ class HDP(ShardedMixin, LocalHDP):
         return Documents(session, survey, checkpoints, account)
 
     def _corpus(self, rows: Documents, seed_entropy: int) -> ShardCorpus:
+        """Return the corpus of documents in shards."""
         survey, (n_docs, _) = rows.survey, rows.shape
         fixed = None if isinstance(self.batch_size, str) else self.batch_size
         least = self._batch_size_of(survey.n_tokens, n_docs)
@@ -209,7 +212,7 @@ class HDP(ShardedMixin, LocalHDP):
         return ShardCorpus.of(survey, seed_entropy, cut)
 
     def _n_groups(self, n_shards: int) -> int:
-        """Rounds in which a block of each shard is updated."""
+        """Number of rounds that update a block of each shard."""
         return -(-n_shards // (self.shards_per_round or max(n_shards, 1))) or 1
 
     def _record(self, rows: Documents, goes_on: bool) -> ShardRecord:
@@ -217,6 +220,7 @@ class HDP(ShardedMixin, LocalHDP):
         return ShardRecord(rows.checkpoints, rows.account)
 
     def _around(self, posterior, rows: Documents, executor):
+        """Return what a learner has of rows and threads: the corpus in shards."""
         survey = replace(rows.survey, shards=_shards(rows.session, executor.map))
         corpus = self._corpus(replace(rows, survey=survey), posterior.seed_entropy)
         return (*super()._around_corpus(posterior, corpus, executor), survey.shards)
@@ -228,6 +232,7 @@ class HDP(ShardedMixin, LocalHDP):
         return []  # a corpus on a cluster is large
 
     def _documents(self, corpus, goes_on):
+        """Return the document weights by block in running averages."""
         if self._is_collapsed:
             return BlockDocumentWeights(corpus.sizes.size, float(goes_on))
         return NOTHING
@@ -236,6 +241,7 @@ class HDP(ShardedMixin, LocalHDP):
         return RunningAverage(documents)
 
     def _rounds(self, posterior, corpus, **changes):
+        """Return the schedule of rounds over blocks of shards."""
         n_groups = self._n_groups(len(corpus.sizes))
         settings = {
             "n_rows": n_groups * corpus.cut.n_blocks,
@@ -249,6 +255,7 @@ class HDP(ShardedMixin, LocalHDP):
         return BlockSchedule(corpus.sizes, n_groups, steps)
 
     def _fit_schedule(self, posterior, corpus, n_forgetting):
+        """Return the schedule of a fit: online, or all blocks at once."""
         if self.learning_method == "batch":
             return WholeSchedule(corpus.sizes)
         schedule = self._rounds(posterior, corpus, n_forgetting=n_forgetting)

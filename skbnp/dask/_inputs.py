@@ -1,4 +1,4 @@
-"""Blocks of rows as they are given, and how each is read where it is needed."""
+"""Inputs of estimators on a cluster: blocks of rows, each read where it is needed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,10 +40,7 @@ TEXTS = (
 
 @dataclass(frozen=True, slots=True)
 class NpzFile:
-    """Rows that `scipy.sparse.save_npz` wrote, read where they are needed.
-
-    Labels of their epochs may come with them, as an array `epochs`.
-    """
+    """Rows in a file of `scipy.sparse.save_npz`, read where they are needed."""
 
     path: str
 
@@ -59,7 +56,7 @@ class NpzFile:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Name the file in errors."""
+        """Name the file in errors of the lines inside."""
         try:
             yield
         except FileNotFoundError as error:
@@ -96,24 +93,24 @@ def is_lazy(X: MatrixLike) -> bool:
 
 
 def _is_matrix(part: object) -> bool:
-    """Whether an item of a list is a block of rows, not one row."""
+    """Whether an item of a list is a block of rows, not a single row."""
     return sp.issparse(part) or (
         isinstance(part, (np.ndarray, DaskArray)) and part.ndim == 2
     )
 
 
 def is_frame(X: MatrixLike) -> bool:
-    """Return whether X is a Dask data frame, without importing Dask."""
+    """Whether X is a Dask data frame, without importing Dask."""
     return is_dask_collection(X) and hasattr(X, "columns")
 
 
 def blocks_of(X: MatrixLike, epochs: Labels = None) -> list[Block]:
-    """Cut rows into blocks as they are stored; nothing is read.
+    """Divide rows into blocks as they are stored; nothing is read.
 
     Raises
     ------
     ValueError
-        If there is no block, or labels are not given as the rows are.
+        If there is no block, or labels are not in the form of the rows.
     """
     if not is_lazy(X):
         check_container(X, "X")
@@ -126,7 +123,7 @@ def blocks_of(X: MatrixLike, epochs: Labels = None) -> list[Block]:
 
 
 def _sizes(X: MatrixLike, rows: Sequence[MatrixLike]) -> list[int | None]:
-    """Rows of each block, None where they are not known."""
+    """Number of rows of each block, None if unknown."""
     if isinstance(X, DaskArray):
         return [None if np.isnan(size) else int(size) for size in X.chunks[0]]
     if is_frame(X):
@@ -140,6 +137,7 @@ def _sizes(X: MatrixLike, rows: Sequence[MatrixLike]) -> list[int | None]:
 
 
 def _row_blocks(X: MatrixLike) -> Iterator[object]:
+    """Yield the blocks of rows in their stored form."""
     if isinstance(X, (str, PathLike)):
         paths = sorted(glob(fspath(X)))
         if not paths:
@@ -167,7 +165,7 @@ def _row_blocks(X: MatrixLike) -> Iterator[object]:
 def read_block(rows: MatrixLike, labels: Labels) -> tuple[MatrixLike, Labels]:
     """Return the rows of a block as one matrix, and their labels.
 
-    Partitions of a bag hold rows, or matrices of them, which are put together. None
+    Partitions of a bag contain rows, or matrices of them, which are stacked. None
     stands for no rows.
     """
     if isinstance(rows, NpzFile):
@@ -192,6 +190,7 @@ def read_block(rows: MatrixLike, labels: Labels) -> tuple[MatrixLike, Labels]:
 
 
 def _stacked(parts: Sequence[MatrixLike]) -> MatrixLike:
+    """Stack rows or matrices of a partition of a bag."""
     if any(map(_is_text, parts)):
         return np.array([str(part) for part in parts])
     matrices = [part if sp.issparse(part) else np.atleast_2d(part) for part in parts]
@@ -207,14 +206,14 @@ def _stacked(parts: Sequence[MatrixLike]) -> MatrixLike:
 
 
 def _is_text(part: object) -> bool:
-    """Whether what should be rows is a document, or its tokens."""
+    """Whether an item is a document or a list of tokens instead of a row."""
     if isinstance(part, (list, tuple)) and len(part):
         part = part[0]
     return isinstance(part, (str, bytes))
 
 
 def block_error(number: int, error: BaseException) -> BaseException:
-    """Return an error of the same kind that names its block, and its cause."""
+    """Return an error of the same class that names its block, and its cause."""
     kind = type(error)
     try:
         named = kind(f"Block {number} of X: {str(error) or kind.__name__}")
@@ -226,7 +225,7 @@ def block_error(number: int, error: BaseException) -> BaseException:
 
 @contextmanager
 def in_block(number: int) -> Iterator[None]:
-    """Name a block in errors of its rows."""
+    """Name a block in errors of the lines inside."""
     try:
         yield
     except Exception as error:

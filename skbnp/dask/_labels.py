@@ -1,4 +1,4 @@
-"""Labels of time of rows in blocks, cut as the rows are."""
+"""Labels of epochs for rows in blocks, divided as the rows are."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -25,7 +25,7 @@ CURE = (
 def labels_by_block(
     epochs: Labels, sizes: Sequence[int | None]
 ) -> tuple[list[Labels], Order]:
-    """Cut labels as the rows are, and find the order of an ordered Categorical.
+    """Divide labels into blocks as the rows are, with the order of a Categorical.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def _total(sizes: Sequence[int | None]) -> int | None:
 
 
 def _cut_lazily(epochs: DaskArray, sizes: Sequence[int | None]) -> list[Delayed]:
-    """Chunk a lazy array as the rows are."""
+    """Rechunk a lazy array of labels as the rows are."""
     if epochs.ndim == 2 and epochs.shape[1] == 1:
         epochs = epochs[:, 0]
     chunks = tuple(np.nan if size is None else size for size in sizes)
@@ -105,7 +105,7 @@ def _cut_lazily(epochs: DaskArray, sizes: Sequence[int | None]) -> list[Delayed]
 
 
 def _are_of_blocks(epochs: Labels, sizes: Sequence[int | None]) -> bool:
-    """Whether labels are given by block, not by row; by row where they may be both."""
+    """Whether labels are given by block, not by row; by row if both are possible."""
     if not isinstance(epochs, (Sequence, np.ndarray)) or len(epochs) != len(sizes):
         return False
     if any(isinstance(one, Delayed) or np.ndim(one) for one in epochs):
@@ -127,6 +127,7 @@ def _of_blocks(
 def _checked(
     epochs: Sequence[Labels], sizes: Sequence[int | None]
 ) -> Iterator[tuple[Labels, Order]]:
+    """Yield checked labels of blocks, and their order."""
     for labels, size in zip(epochs, sizes, strict=True):
         if labels is None or isinstance(labels, Delayed):
             yield labels, None

@@ -1,4 +1,4 @@
-"""Parameters and documentation of estimators on a cluster, from the local ones."""
+"""Signatures and docstrings of estimators on a cluster, from the local ones."""
 
 import re
 from collections.abc import Callable, Collection
@@ -25,6 +25,7 @@ def parameters_of(
     """
 
     def extend(kind: type[Kind]) -> type[Kind]:
+        """Set signature, constraints and docstring of a class."""
         more: Any = kind.__bases__[0]
 
         def __init__(self: Any, *args: Any, **parameters: Any) -> None:

@@ -1,4 +1,4 @@
-"""Worker processes seen by the driver: the living ones, and calls to each."""
+"""Worker processes as the driver sees them: the living ones, and calls to each."""
 
 import warnings
 from asyncio import CancelledError
@@ -35,7 +35,7 @@ FAREWELL = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """A worker as the scheduler knows it."""
+    """State of a worker as the scheduler reports it."""
 
     n_threads: int
     sign: object  # another one with each sign of life
@@ -43,30 +43,23 @@ class Presence:
 
 
 class Pool(Protocol):
-    """Worker processes, each of which has a `Site`."""
+    """Protocol: worker processes, each with a `Site`."""
 
     def present(self) -> dict[str, Presence]:
         """Return workers that can take work, by name, as the scheduler lists them."""
 
     def call(self, worker: str, method: str, *args: object) -> "Future":
-        """Let the site of a worker do something, without waiting."""
+        """Call a method of the site of a worker, without waiting."""
 
     def send(self, content: bytes, workers: Sequence[str]) -> object:
-        """Return what stands for some bytes in calls to several workers."""
+        """Send bytes to several workers; return their name in calls."""
 
     def close(self, workers: Sequence[str]) -> None:
-        """Let workers forget the fit."""
+        """Remove the fit from workers."""
 
 
 class ClientPool:
-    """Workers of a Dask cluster.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    fit : str
-        Name of the fit, by which workers keep what belongs to it.
-    """
+    """Workers of a Dask cluster, reached by a client."""
 
     def __init__(self, client: Any, fit: str):
         self.client, self.fit = client, fit
@@ -89,7 +82,7 @@ class ClientPool:
         return result
 
     def call(self, worker: str, method: str, *args: object) -> "Future":
-        """Let the site of a worker do something, without waiting."""
+        """Call a method of the site of a worker, without waiting."""
         args = tuple(
             self.client.compute(one, workers=[worker], allow_other_workers=False)
             if isinstance(one, Delayed)
@@ -107,7 +100,7 @@ class ClientPool:
             return self.client.submit(bytes, content, workers=workers, pure=False)
 
     def close(self, workers: Sequence[str]) -> None:
-        """Let workers forget the fit; those that do not answer soon will in time."""
+        """Remove the fit from workers, without waiting long for slow ones."""
         calls = [self._submit(worker, end, self.fit) for worker in workers]
         wait([self._reply_of(call) for call in calls], timeout=FAREWELL)
         for call in calls:
@@ -126,9 +119,9 @@ class ClientPool:
         )
 
     def _reply_of(self, task: DaskFuture) -> "Future":
-        """Fetch a result as soon as it is there, or what has raised an error instead.
+        """Return a future of the result of a task, or of its error.
 
-        `LostReplyError` is raised where there is neither: a worker is lost.
+        `LostReplyError` is raised if there is neither: a worker is lost.
         """
         reply: Future = Future()
         loop, client = self.client.loop, self.client
@@ -158,11 +151,11 @@ class ClientPool:
 
 
 class LostReplyError(OSError):
-    """Dask has no result, which is not the task's fault."""
+    """Error: Dask has lost a result, without a fault of the task."""
 
 
 class _large_graphs(warnings.catch_warnings):
-    """Say nothing of the size of what is sent: it is sent on purpose."""
+    """Context without Dask's warning of large messages, which are intended."""
 
     def __enter__(self) -> list[warnings.WarningMessage] | None:
         result = super().__enter__()

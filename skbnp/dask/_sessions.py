@@ -1,4 +1,4 @@
-"""The rows of one fit, by label, on workers or in this process."""
+"""Sessions: the rows of one fit by label, on workers or in this process."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -20,15 +20,15 @@ __all__ = ["LocalSession", "Session", "WorkerSession", "open_session"]
 
 
 class Session(Protocol):
-    """The rows of one fit."""
+    """Protocol: the rows of one fit."""
 
     @property
     def descriptions(self) -> Sequence[BlockDescription]:
-        """What blocks turned out to be."""
+        """Descriptions of blocks: rows, columns and digests."""
 
     @property
     def n_features(self) -> int:
-        """Columns of all blocks."""
+        """Number of columns of all blocks."""
 
     @property
     def order(self) -> Order:
@@ -38,20 +38,14 @@ class Session(Protocol):
         """Return the rows of a label; `run` maps over rows in this process."""
 
     def close(self) -> None:
-        """Let go of the rows."""
+        """Release the rows."""
 
 
 class LocalSession:
-    """Rows in this process, in the same shards.
-
-    Parameters
-    ----------
-    blocks : sequence of Block
-    read : callable
-        Makes rows by label of the rows and labels of a block.
-    """
+    """Rows of a fit in this process, in the same shards as on workers."""
 
     def __init__(self, blocks: Sequence[Block], read: Reader):
+        """Read all blocks in this process."""
         self.descriptions: list[BlockDescription] = []
         self._rows: list[dict[Label, sp.csr_array]] = []
         for number, (rows, labels) in enumerate(computed(blocks)):
@@ -69,25 +63,16 @@ class LocalSession:
         return LocalShards(result, self.n_features, run, is_lasting=is_lasting)
 
     def close(self) -> None:
-        """Let go of the rows."""
+        """Release the rows."""
 
 
 class WorkerSession:
-    """Rows on the workers of a cluster.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    blocks : sequence of Block
-    read : callable
-        Makes rows by label of the rows and labels of a block, on a worker.
-    timeout : float
-        Seconds of silence after which a worker is given up.
-    """
+    """Rows of a fit on the workers of a cluster."""
 
     def __init__(
         self, client: Client, blocks: Sequence[Block], read: Reader, timeout: float
     ):
+        """Read all blocks on workers."""
         pool = ClientPool(client, uuid4().hex)
         self.workers = WorkerShards(pool, blocks, read, Roster(pool, timeout))
         try:
@@ -105,14 +90,14 @@ class WorkerSession:
         return DaskShards(self.workers, label, self.n_features)
 
     def close(self) -> None:
-        """Let workers forget the rows."""
+        """Remove the rows from workers."""
         self.workers.close()
 
 
 def open_session(
     client: Client | None, blocks: Sequence[Block], read: Reader, timeout: float
 ) -> Session:
-    """Read all blocks where they are to stay."""
+    """Read all blocks on the workers of a client, or in this process without one."""
     if client is None:
         return LocalSession(blocks, read)
     if client.asynchronous:
@@ -123,7 +108,7 @@ def open_session(
 
 
 def sizes_by_label(session: Session) -> dict[Label, int]:
-    """Rows of each label, in order."""
+    """Number of rows of each label, in order."""
     sizes: dict[Label, int] = {}
     for description in session.descriptions:
         for label, size in description.sizes.items():
@@ -132,11 +117,12 @@ def sizes_by_label(session: Session) -> dict[Label, int]:
 
 
 def data_digest(session: Session) -> str:
-    """Name the rows of a session by their content, cut as they are."""
+    """Digest of the rows of a session, divided as they are."""
     return digest_of([description.digest for description in session.descriptions])
 
 
 def _n_features(descriptions: Sequence[BlockDescription]) -> int:
+    """Number of columns of all blocks; raise if they differ."""
     result = {one.n_features: one.number for one in descriptions if one.n_rows}
     if not result:
         raise ValueError("X has no rows in any of its blocks.")

@@ -1,4 +1,4 @@
-"""Shards on workers: their owners, and recovery when workers are lost.
+"""Shards on Dask workers: their owners, and recovery if workers are lost.
 
 A shard is loaded by one worker at a time, which answers for it. When a worker dies, or
 shows no sign of life for a while, others load its shards and answer the calls that are
@@ -37,20 +37,11 @@ LARGE = 1 << 17
 
 
 class WorkersLostError(RuntimeError):
-    """No worker is left, or a shard ends each worker that holds it."""
+    """Error: no worker is left, or a shard kills each worker that has it."""
 
 
 class Roster:
-    """Processes that have sent a sign of life in the last seconds.
-
-    Parameters
-    ----------
-    pool : Pool
-    timeout : float
-        Seconds of silence after which a worker is given up, and without any worker
-        after which all is.
-    clock, sleep : callable
-    """
+    """Workers that have sent a heartbeat within the last seconds."""
 
     def __init__(
         self,
@@ -59,6 +50,7 @@ class Roster:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ):
+        """Take the clock and the time after which a silent worker is lost."""
         self.pool, self.timeout, self.clock, self.sleep = pool, timeout, clock, sleep
         self.workers: dict[str, Presence] = {}
         self._signs: dict[str, tuple[object, float]] = {}
@@ -68,12 +60,12 @@ class Roster:
         self._error: Exception | None = None
 
     def look(self) -> dict[str, Presence]:
-        """Return the workers that are alive now.
+        """Return the workers that are alive at present.
 
         Raises
         ------
         WorkersLostError
-            If none has been for `timeout` seconds.
+            If there has been none for `timeout` seconds.
         """
         now = self._looked = self.clock()
         try:
@@ -106,7 +98,7 @@ class Roster:
         return self.workers
 
     def wait(self) -> dict[str, Presence]:
-        """Return the workers that are alive, or were just now, once there is one."""
+        """Wait for a living worker; return those that are alive or were just now."""
         if self.workers and self.clock() - self._looked < LOOK:
             return self.workers
         while not self.look():
@@ -114,29 +106,21 @@ class Roster:
         return self.workers
 
     def is_stuck(self, worker: str, since: float) -> bool:
-        """Whether a worker has done nothing although it should, for too long.
+        """Whether a worker has been idle too long since it was called.
 
-        That is longer than a worker may be silent, as it may wait for a silent one.
+        That is longer than the timeout of a silent worker, which it may be waiting for.
         """
         begin = max(since, self._busy.get(worker, since))
         return self.clock() - begin > 2.0 * self.timeout
 
 
 class WorkerShards:
-    """Blocks of rows on workers, split by label when they are read.
-
-    Parameters
-    ----------
-    pool : Pool
-    blocks : sequence of Block
-    read : callable
-        Makes rows by label of the rows and labels of a block, on a worker.
-    roster : Roster
-    """
+    """Blocks of rows on workers, divided by label when they are read."""
 
     def __init__(
         self, pool: Pool, blocks: Sequence[Block], read: Reader, roster: Roster
     ):
+        """Take workers and blocks; nothing is loaded yet."""
         self.pool, self.blocks, self.read, self.roster = pool, blocks, read, roster
         self.descriptions: dict[int, BlockDescription] = {}
         self.n_bytes_sent = 0
@@ -151,7 +135,7 @@ class WorkerShards:
         self._ready(range(len(self.blocks)), Counter())
 
     def close(self) -> None:
-        """Let workers forget all of it."""
+        """Remove all blocks from workers."""
         self.pool.close(sorted({worker for _, worker in self._loaded}))
 
     def ask(
@@ -165,7 +149,7 @@ class WorkerShards:
         *,
         adds_up: bool,
     ) -> dict:
-        """Return sums of nodes, or replies by place, of some blocks."""
+        """Run a task on some blocks; return sums of nodes, or replies by position."""
         missing = {number: place for place, number in enumerate(numbers)}
         result: dict = {}
         losses: Counter[int] = Counter()
@@ -206,7 +190,7 @@ class WorkerShards:
     def _messages(
         self, broadcast: Broadcast | None, argument: bytes, workers: Sequence[str]
     ) -> dict[str, tuple[object, object]]:
-        """World, if a worker lacks it, and argument: what goes along with orders."""
+        """Broadcast, if a worker lacks it, and argument, for the calls to workers."""
         lacking = [
             worker
             for worker in workers
@@ -234,7 +218,7 @@ class WorkerShards:
         numbers: Iterator[int] | Sequence[int] | Mapping[int, int],
         losses: Counter,
     ) -> dict[str, list[int]]:
-        """Return the owner of each block, all of them loaded."""
+        """Load missing blocks; return the blocks of each owner."""
         numbers = sorted(numbers)
         while True:
             alive = self.roster.wait()
@@ -267,14 +251,14 @@ class WorkerShards:
         return owners
 
     def _sizes(self) -> list[int]:
-        """Rows of each block, as far as they are known; one more, for empty ones."""
+        """Number of rows of each block plus one, as far as they are known."""
         return [
             1 + self.descriptions[number].n_rows if number in self.descriptions else 1
             for number in range(len(self.blocks))
         ]
 
     def _check(self, description: BlockDescription) -> None:
-        """Refuse a block that is another one than before."""
+        """Raise if a block that is read again has changed."""
         known = self.descriptions.setdefault(description.number, description)
         if known != description:
             raise ValueError(
@@ -290,7 +274,7 @@ class WorkerShards:
     ) -> Iterator[tuple[str, list[int], Any]]:
         """Yield replies as they come; calls that are lost end without one.
 
-        Errors of tasks are raised; those of loads, which are of a block each, name it.
+        Errors of tasks are raised; an error of a load names its block.
         """
         begin, open_calls = self.roster.clock(), dict(calls)
         try:
@@ -318,10 +302,10 @@ class WorkerShards:
     def _given_up(
         self, open_calls: Mapping["cf.Future", tuple[str, list[int]]], begin: float
     ) -> list["cf.Future"]:
-        """Return calls that have no hope, and forget what lost workers had.
+        """Return calls that will get no reply, and drop what lost workers had.
 
-        With a lost worker go the calls of those that do nothing: they may be waiting
-        for what it was to hand on.
+        With a lost worker end the calls of idle workers: they may be waiting for its
+        sums.
         """
         alive = self.roster.look()
         lost = {
@@ -338,14 +322,14 @@ class WorkerShards:
         ]
 
     def _outcome(self, future: "cf.Future") -> Any:
-        """Return a reply; a call that was lost misses one."""
+        """Return a reply; a lost one is replaced by what is missing."""
         try:
             return future.result()
         except (cf.CancelledError, OSError) as error:  # of the connection
             return Missing(f"a reply: {error!r}")
 
     def _forget(self, worker: str) -> None:
-        """Take nothing for granted that a worker had; others may take its blocks."""
+        """Drop the record of what a worker had; others may take its blocks."""
         self._loaded = {one for one in self._loaded if one[1] != worker}
         self._given = {one for one in self._given if one[1] != worker}
         self._owners = {
@@ -353,6 +337,7 @@ class WorkerShards:
         }
 
     def _count_losses(self, losses: Counter[int], lost: Iterable[int]) -> None:
+        """Count how often blocks were lost; raise if one is lost too often."""
         lost = list(lost)
         if not lost:
             return
@@ -368,17 +353,12 @@ class WorkerShards:
 
 
 class DaskShards:
-    """Shards of one label, as learning uses them.
-
-    Parameters
-    ----------
-    workers : WorkerShards
-    label : object
-    """
+    """Shards of one label on workers, for learning."""
 
     is_lasting = False
 
     def __init__(self, workers: WorkerShards, label: Label, n_features: int):
+        """Take the rows of a label in the blocks of workers."""
         self.workers, self.label, self.n_features = workers, label, n_features
         description = [
             workers.descriptions[number] for number in range(len(workers.blocks))
@@ -396,7 +376,7 @@ class DaskShards:
         broadcast: Broadcast | None = None,
         argument: object = None,
     ) -> list[T]:
-        """Return the replies of some shards, in the order of their numbers."""
+        """Run a task on some shards; return the replies in the order of numbers."""
         result = self._ask(task, numbers, broadcast, argument, adds_up=False)
         return [result[place] for place in range(len(numbers))]
 
@@ -407,7 +387,7 @@ class DaskShards:
         broadcast: Broadcast | None = None,
         argument: object = None,
     ) -> T:
-        """Add replies up, by their method `plus`, along a fixed binary tree."""
+        """Run a task on some shards; add replies along a fixed binary tree."""
         result = self._ask(task, numbers, broadcast, argument, adds_up=True)
         return whole_sum(result, len(numbers))
 
@@ -475,7 +455,7 @@ def rebalance(
 
 
 def _in_runs(sizes: Sequence[int], threads: Mapping[str, int]) -> dict[int, str]:
-    """Cut shards into runs of about equal size for each thread."""
+    """Divide shards into runs of about equal size for each thread."""
     workers = sorted(threads)
     shares = np.cumsum([threads[one] for one in workers])
     middle = (np.cumsum(sizes) - np.array(sizes) / 2.0) / np.sum(sizes)
@@ -486,6 +466,7 @@ def _in_runs(sizes: Sequence[int], threads: Mapping[str, int]) -> dict[int, str]
 def _load(
     owners: Mapping[int, str], sizes: Sequence[int], threads: Mapping[str, int]
 ) -> dict[str, int]:
+    """Number of rows of each worker per thread."""
     load = dict.fromkeys(threads, 0)
     for number, owner in owners.items():
         load[owner] += sizes[number]

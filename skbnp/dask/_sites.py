@@ -1,8 +1,8 @@
-"""What a worker process keeps of a fit, and how it answers.
+"""Site: rows and broadcasts of a fit in one worker process, and its replies to calls.
 
 A site has rows by block and label, and the broadcasts that were sent. It can lose all
 of it at any moment: then it reports what is missing, and the driver sends it again. A
-site without a call for a while is dropped, for the driver may have died.
+site without a call for a while is removed, as the driver may have died.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ LEASE = 900.0
 
 @dataclass(frozen=True, slots=True)
 class BlockDescription:
-    """What a block turned out to be."""
+    """Description of a block that was read: rows by label, columns, digest."""
 
     number: int
     sizes: dict[Label, int]  # rows by label
@@ -53,7 +53,7 @@ class BlockDescription:
     def of(
         cls, number: int, X: MatrixLike, result: dict[Label, sp.csr_array]
     ) -> "BlockDescription":
-        """Describe rows, None if there are none, and what was read of them."""
+        """Describe the rows of a block, None if there are none."""
         n_rows, n_features = (0, 0) if X is None else X.shape
         sizes = {label: one.shape[0] for label, one in result.items()}
         return cls(number, sizes, n_rows, n_features, digest_of(result))
@@ -61,7 +61,7 @@ class BlockDescription:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A call to some shards of one label."""
+    """A call to run a task on some shards of one label."""
 
     task: Task
     label: Label
@@ -76,14 +76,14 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The site has not what the order needs."""
+    """Reply: the site lacks rows or a broadcast that the order needs."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The task has raised an error, which is no fault of the worker."""
+    """Reply: the task has raised an error, which is no fault of the worker."""
 
     error: BaseException
 
@@ -118,7 +118,7 @@ class Site:
         return BlockDescription.of(number, X, result)
 
     def perform(self, order: Order, argument: bytes, broadcast: bytes | None) -> object:
-        """Return sums of nodes, or replies by place."""
+        """Run the task of an order; return sums of nodes, or replies by position."""
         for name in self.broadcasts.keys() - set(order.broadcasts):
             self.broadcasts.pop(name, None)
         if broadcast is not None:
@@ -147,7 +147,7 @@ class Site:
         return sums if order.adds_up else replies
 
     def _each(self, work: Callable[[int], T], items: Iterable[int]) -> Iterable[T]:
-        """Yield results as they come: which is first does not matter."""
+        """Yield results as they come, in any order."""
         if self.n_threads == 1:
             yield from map(work, items)
             return
@@ -161,6 +161,7 @@ class Site:
                     future.cancel()
 
     def _shard(self, block: int, label: Label, number: int, first_row: int) -> Shard:
+        """Return the rows of a block and label as a shard."""
         key = block, label
         if key not in self.shards:
             X = self.blocks[block][label]
@@ -169,7 +170,7 @@ class Site:
 
 
 def digest_of(rows: dict[Label, sp.csr_array]) -> str:
-    """Name rows by their content."""
+    """Digest of rows by label."""
     result = hashlib.blake2b(digest_size=16)
     for label, X in rows.items():
         result.update(repr((label, X.shape)).encode())
@@ -189,7 +190,7 @@ _LOCK = threading.Lock()
 
 
 def answer(fit: str, n_threads: int, method: str, *args: object) -> object:
-    """Let the site of a fit do something; an error of its own making is a reply."""
+    """Call a method of the site of a fit; return its errors as replies."""
     try:
         site = _site_of(fit, n_threads)
         result = getattr(site, method)(*args)
@@ -204,12 +205,13 @@ def answer(fit: str, n_threads: int, method: str, *args: object) -> object:
 
 
 def end(fit: str) -> None:
-    """Forget a fit."""
+    """Remove the site of a fit from this process."""
     with _LOCK:
         _SITES.pop(fit, None)
 
 
 def _site_of(fit: str, n_threads: int) -> Site:
+    """Return the site of a fit, made at the first call."""
     with _LOCK:
         if not _SITES:
             threading.Thread(target=_drop_idle, daemon=True).start()
@@ -217,7 +219,7 @@ def _site_of(fit: str, n_threads: int) -> Site:
 
 
 def _drop_idle() -> None:
-    """Drop sites without calls, while there are sites."""
+    """Remove sites without calls for a while, as long as there are sites."""
     while True:
         time.sleep(LEASE / 10.0)
         now = time.monotonic()

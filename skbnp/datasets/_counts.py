@@ -1,4 +1,4 @@
-"""What loaders and generators share: the document-term matrix they return."""
+"""Document-term matrices that loaders and generators of data sets return."""
 
 from itertools import accumulate
 

@@ -1,4 +1,4 @@
-"""Rows on the sphere from a tree of directions that drift from epoch to epoch."""
+"""Generator of rows on the sphere from a tree of directions that drift over epochs."""
 
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -178,7 +178,7 @@ def make_dependent_trees(
 
 
 def _draw_natural(natural: NDArray, rng: np.random.Generator) -> NDArray:
-    """Draw from the distribution of a natural parameter; of none, uniformly."""
+    """Draw a unit vector by its natural parameter; uniformly if that is zero."""
     strength = float(np.linalg.norm(natural))
     mean = natural / strength if strength > 0.0 else np.eye(len(natural))[0]
     return draw(mean, strength, 1, rng)[0]

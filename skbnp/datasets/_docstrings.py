@@ -195,6 +195,7 @@ def _collect() -> dict[str, str]:
 
 
 def _public_modules() -> Iterator[ModuleType]:
+    """Yield the public modules of the packages."""
     pending = list(_ROOTS)
     while pending:
         try:
@@ -213,6 +214,7 @@ def _public_modules() -> Iterator[ModuleType]:
 
 
 def _documented_members(module: ModuleType) -> Iterator[tuple[str, str]]:
+    """Yield names and docstrings of the public members of a module."""
     declared = getattr(module, "__all__", None)
     for name in sorted(vars(module) if declared is None else declared):
         try:
@@ -229,6 +231,7 @@ def _documented_members(module: ModuleType) -> Iterator[tuple[str, str]]:
 
 
 def _text(member: object) -> str:
+    """Return the docstring of a member, cleaned."""
     text = getattr(member, "__doc__", None)
     if not isinstance(text, str) or "from sklearn.experimental import" in text:
         # The experimental is there or not, by what the program has imported before.

@@ -1,4 +1,4 @@
-"""Corpora drawn from topic models, returned with the truth behind them.
+"""Generators of corpora from topic models, returned with the true parameters.
 
 Every generator draws document after document from one stream, so that the first rows
 do not depend on how many follow.
@@ -616,7 +616,7 @@ def _level_prior(level_prior: float | Sequence[float], n_levels: int) -> np.ndar
 
 
 class _Topics:
-    """Topics drawn so far: sticks, words, and the stick that is left."""
+    """Topics drawn so far by stick breaking: weights, words, and the remaining mass."""
 
     def __init__(
         self,
@@ -625,6 +625,7 @@ class _Topics:
         corpus_concentration: float,
         n_components: int | None,
     ) -> None:
+        """Start without topics."""
         self.word_prior = np.full(n_features, float(topic_word_prior))
         self.corpus_concentration = corpus_concentration
         self.n_components = n_components

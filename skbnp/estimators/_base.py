@@ -1,4 +1,4 @@
-"""What all estimators share, and what all topic models. Thin and stateless."""
+"""Base classes of all estimators: names of topics, copies, edits, callbacks."""
 
 import copy
 import warnings
@@ -95,7 +95,7 @@ except PackageNotFoundError:  # used from a source tree that is not installed
 
 
 class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
-    """Output names, copies and pickles of all estimators."""
+    """Base of all estimators: output names, copies, pickles, files."""
 
     #: What scikit-learn's drawing of an estimator links to: the package's page.
     _doc_link_module = "skbnp"
@@ -116,7 +116,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
 
     @property
     def _n_enough_docs(self) -> int:
-        """Different documents that suffice to learn the number of topics, at most 100.
+        """Number of distinct documents that suffice to learn the number of topics.
 
         0 if the number is given.
         """
@@ -124,7 +124,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
 
     @property
     def _topic_numbers(self) -> np.ndarray:
-        """What each row of `components_` is called, (n_components_,)."""
+        """Numbers in the names of the rows of `components_`, (n_components_,)."""
         return topic_numbers(self, self.n_components_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -152,26 +152,27 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         return np.array(names, dtype=object)
 
     def _forget_names(self) -> None:
-        """Name no topic: new ones have the ids of others."""
+        """Remove the names that users gave to topics: ids of new ones would clash."""
         self.__dict__.pop("topic_names_", None)
 
     def _take_names(self, other: "ComponentModelMixin") -> None:
-        """Name topics as another has named them, if it has."""
+        """Copy the names of topics from another estimator, if it has any."""
         self._forget_names()
         names = getattr(other, "topic_names_", None)
         self._publish({} if names is None else {"topic_names_": names})
 
     def _publish(self, attributes: dict[str, Any]) -> None:
-        """Set fitted attributes."""
+        """Set fitted attributes, in place."""
         for name, value in attributes.items():
             setattr(self, name, value)
 
     def _forget_features(self) -> None:
-        """Be as before a first call that failed."""
+        """Remove the names and number of features after a failed first call."""
         self.__dict__.pop("n_features_in_", None)
         self.__dict__.pop("feature_names_in_", None)
 
     def __copy__(self):
+        """Return a copy with its own learned state; parameters are shared."""
         # What was learned is copied, or the copy would learn into the counts of the
         # original. Parameters, callbacks and their tasks are shared: scikit-learn
         # copies after each pass, a callback may hold a corpus, and other fits of a
@@ -192,13 +193,14 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         return to_plain(self._state())
 
     def _state(self) -> dict[str, Any]:
-        """Return all that is saved as it is, by name in files."""
+        """Return parameters and fitted attributes to save, by name in files."""
         in_files = {attribute: name for name, attribute in PRIVATE.items()}
         state = super().__getstate__().items()
         named = {in_files.get(name, name): value for name, value in state}
         return {**named, "_skbnp_version": _VERSION}
 
     def __setstate__(self, state):
+        """Restore and check a pickled state."""
         name = type(self).__name__
         if not isinstance(state, dict):
             kind = type(state).__name__
@@ -221,7 +223,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         self.__dict__.update(vars(loaded))  # all at once, or nothing
 
     def _loaded(self, plain: dict[str, Any]) -> Self:
-        """Return another estimator, of a state that has been checked."""
+        """Return an estimator of a state that has been checked."""
         name, loaded = type(self).__name__, object.__new__(type(self))
         missing = set(self._get_param_names()) - plain.keys()
         if missing:
@@ -239,11 +241,11 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         return loaded
 
     def _check_saved(self) -> None:
-        """Refuse a learned state that compiled code must not read."""
+        """Raise if a saved state is unfit for compiled code."""
 
 
 def _declared(kind: type) -> list[str]:
-    """Fitted attributes that a class says it has, but for what is computed."""
+    """Names of the fitted attributes that a class declares, computed ones left out."""
     names = {name for base in kind.__mro__ for name in get_annotations(base)}
     return sorted(
         name
@@ -253,7 +255,7 @@ def _declared(kind: type) -> list[str]:
 
 
 class TopicModelMixin(ComponentModelMixin, TransformerMixin):
-    """Documents, scores and tags of models of counts."""
+    """Base of all models of counts: checks of documents, `transform`, `score`, tags."""
 
     n_jobs: int | None
     sparse_output: bool
@@ -261,6 +263,7 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
     _rounds_counts = False
 
     def __sklearn_tags__(self):
+        """Return tags of scikit-learn: sparse, non-negative input."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
@@ -269,7 +272,7 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
 
     @abstractmethod
     def _predictor(self) -> Predictor:
-        """Return what predicts tokens; refuses an estimator that is not fitted."""
+        """Return the predictor of tokens; raise if the estimator is not fitted."""
 
     def _read_counts(
         self,
@@ -282,12 +285,14 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
     ) -> sp.csr_array:
         """Check documents to learn from, as `check_documents`; keep those with tokens.
 
-        Each stands as often as its weight says. Warns of documents that say little of
-        topics, and of what is no count, in `fit` and in the first call of a stream.
+        Documents are repeated by their weights. Warns in `fit`, and in the first call
+        of a stream, of documents with little information on topics and of values other
+        than counts.
         """
         given: list[sp.csr_array] = []  # before samplers round them
 
         def keep(counts: sp.csr_array) -> sp.csr_array:
+            """Repeat documents by their weights, and drop empty ones."""
             if sample_weight is not None:
                 counts = counts[check_copies(sample_weight, counts)]
             given.append(counts)
@@ -307,11 +312,11 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
         return drop_empty(counts)
 
     def _extended(self, X: MatrixLike) -> Vocabulary | None:
-        """Return the vocabulary that a chunk of a stream extends, if it does."""
+        """Return the vocabulary that a chunk of a stream extends, or None."""
         return vocabulary_of(self, X) if self.__sklearn_is_fitted__() else None
 
     def _warn_of(self, survey: CountSurvey, words: np.ndarray, *, in_fit: bool) -> None:
-        """Warn of documents to learn from; chunks of a stream may be few."""
+        """Warn of documents to learn from; a chunk of a stream may be small."""
         if in_fit:
             warn_if_few_documents(survey, self._n_enough_docs)
         warn_of_values(survey, are_rounded=self._rounds_counts)
@@ -331,8 +336,8 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
         ) -> tuple[Any, np.ndarray, np.ndarray]:
             """Infer expected counts of topics in documents, (n_docs, K).
 
-            Returns them, the prior of proportions, (K,), and columns in the order of
-            users.
+            Returns these, the prior of proportions, (K,), and the columns in user
+            order.
             """
             ...
 
@@ -441,22 +446,22 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
 
 
 class ComponentEditsMixin(ABC):
-    """Edits of a fitted topic model by `component_ids_`."""
+    """Base of flat topic models: merges and drops of fitted topics by their ids."""
 
     component_ids_: np.ndarray
     n_components_: int
 
     @abstractmethod
     def _merge(self, target: int, sources: list[int]) -> None:
-        """Let a topic take over what others hold."""
+        """Merge topics `sources` into `target`, in place."""
 
     @abstractmethod
     def _drop(self, ids: list[int]) -> None:
-        """Forget topics."""
+        """Remove topics, in place."""
 
     @abstractmethod
     def _publish_edits(self) -> None:
-        """Let the fitted attributes follow an edit."""
+        """Update the fitted attributes after an edit."""
 
     def merge_components(self, ids: ArrayLike) -> Self:
         """Merge topics of a fitted model into the first of them.
@@ -518,6 +523,7 @@ class ComponentEditsMixin(ABC):
         return self
 
     def _check_ids(self, ids, at_least: int) -> list[int]:
+        """Return at least `at_least` distinct ids of present topics, or raise."""
         check_is_fitted(self)
         names = np.asarray(ids)
         if names.ndim != 1 or names.dtype.kind not in "iu" or len(names) < at_least:
@@ -532,7 +538,7 @@ class ComponentEditsMixin(ABC):
 
 
 class FitTasks:
-    """What callbacks of scikit-learn get: the call of a method and its passes.
+    """Tasks of callbacks of scikit-learn in a call: the call itself and its passes.
 
     Parameters
     ----------
@@ -557,6 +563,7 @@ class FitTasks:
         n_tasks: int,
         method: str = "fit",
     ):
+        """Begin the callback task of a call of `method`."""
         self._heard = {"estimator": estimator, "X": X, "y": y}
         self.attributes = attributes
         self._root = estimator._init_callback_context(method, max_subtasks=n_tasks)
@@ -564,7 +571,7 @@ class FitTasks:
 
     @contextmanager
     def start(self) -> Iterator[None]:
-        """Begin and end the task in which a start is found, before the first pass."""
+        """Task of the search for a start, before the first pass."""
         task = self._root.subcontext("start", max_subtasks=None)
         task.call_on_fit_task_begin(**self._heard)
         yield
@@ -576,11 +583,11 @@ class FitTasks:
         self._pass.call_on_fit_task_begin(**self._heard)
 
     def end_pass(self) -> bool:
-        """End it; whether a callback stops the fit."""
+        """End the task of a pass; return whether a callback stops the fit."""
         return self.end(self._pass)
 
     def end(self, task: Any = None) -> bool:
-        """End a task, by default the call; whether a callback stops the fit."""
+        """End a task, by default the call; return whether a callback stops the fit."""
         return (task or self._root).call_on_fit_task_end(
             **self._heard,
             reconstruction_attributes=lambda: copy.deepcopy(self.attributes()),
@@ -588,9 +595,9 @@ class FitTasks:
 
 
 def tell_numbers(estimator: BaseEstimator, names: np.ndarray) -> None:
-    """Let callbacks that record ids of topics call them as they are called from now on.
+    """Tell callbacks that record ids of topics the new ids.
 
-    `names` are the new numbers of the ids given so far.
+    `names` are the new ids of the ids given so far.
     """
     for callback in getattr(estimator, "_skl_callbacks", ()):
         if hasattr(callback, "rename_components"):
@@ -598,22 +605,22 @@ def tell_numbers(estimator: BaseEstimator, names: np.ndarray) -> None:
 
 
 def features_of(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Return the fitted attributes of a vocabulary."""
+    """Return the fitted attributes that a vocabulary determines."""
     names = vocabulary.names
     return {"feature_names_in_": names, "n_features_in_": len(names)}
 
 
 def spoken(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Drop keywords that are None."""
+    """Return the keywords that are not None."""
     return {name: value for name, value in keywords.items() if value is not None}
 
 
 def are_in_use(tokens: np.ndarray) -> np.ndarray:
-    """Return which topics have at least max(1, 1e-4 of all) expected tokens."""
+    """Whether topics have at least max(1, 1e-4 of all) expected tokens, (K,)."""
     return tokens >= max(1.0, 1e-4 * tokens.sum())
 
 
 def drop_empty(counts: sp.csr_array) -> sp.csr_array:
-    """Leave out documents without tokens."""
+    """Return the documents that have tokens."""
     used = np.diff(counts.indptr) > 0
     return counts if used.all() else counts[used]

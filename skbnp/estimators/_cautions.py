@@ -28,9 +28,9 @@ SHORT = 50.0
 
 
 def warn_if_few_documents(survey: CountSurvey, n_enough: int) -> None:
-    """Warn of a fit to documents that say little about topics, or of their number.
+    """Warn of a fit to too few documents to learn topics, or their number.
 
-    `n_enough` different documents tell the number; of 0 it is not learned.
+    `n_enough` distinct documents suffice for the number; 0 if it is not learned.
     """
     if survey.n_docs < 2:
         what = "no token" if survey.n_docs == 0 else "one document with tokens"
@@ -47,7 +47,10 @@ def warn_if_few_documents(survey: CountSurvey, n_enough: int) -> None:
 
 
 def warn_if_many_topics(n_topics: int, n_docs: float) -> None:
-    """Warn of more topics than half the documents; of few ones `fit` warns before."""
+    """Warn of more topics than half the documents.
+
+    `fit` warns before of few documents.
+    """
     if n_docs >= ENOUGH_DOCS and n_topics > MOST_SHARE * n_docs:
         warn_caller(
             f"X has few documents for its vocabulary: {n_topics} topics were learned "
@@ -59,7 +62,7 @@ def warn_if_many_topics(n_topics: int, n_docs: float) -> None:
 
 
 def warn_if_unsure(numbers: tuple[int, int] | None, n_docs: float) -> None:
-    """Warn of documents under which very different numbers of topics predict alike."""
+    """Warn of documents by which very different numbers of topics predict alike."""
     low, high = numbers or (1, 1)
     if n_docs >= ENOUGH_DOCS and high > MOST_SPREAD * low:
         warn_caller(
@@ -72,9 +75,9 @@ def warn_if_unsure(numbers: tuple[int, int] | None, n_docs: float) -> None:
 
 
 def warn_of_values(survey: CountSurvey, *, are_rounded: bool) -> None:
-    """Warn of values that are no counts, and change what topics are.
+    """Warn of values other than counts, which change the topics.
 
-    Of small weights that are rounded, rounding itself warns.
+    If they are rounded, the rounding warns of small weights itself.
     """
     mean = survey.n_tokens / max(survey.n_stored, 1)
     length = survey.n_tokens / max(survey.n_docs, 1)
@@ -104,7 +107,7 @@ def warn_of_values(survey: CountSurvey, *, are_rounded: bool) -> None:
 def warn_of_columns(
     survey: CountSurvey, words: NDArray[np.float64], names: Sequence[str] | None
 ) -> None:
-    """Warn of columns that are no words: numbers of rows, totals, nearly all tokens.
+    """Warn of columns that are not words: row numbers, totals, nearly all tokens.
 
     Parameters
     ----------

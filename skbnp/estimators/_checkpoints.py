@@ -1,4 +1,4 @@
-"""Fits that are written to files while they go on, and go on from files."""
+"""Checkpoint files of unfinished fits, and resuming from them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -41,17 +41,7 @@ SIDE_BY_SIDE = (
 
 @dataclass(frozen=True)
 class Saved:
-    """What a file holds.
-
-    Attributes
-    ----------
-    estimator : estimator instance
-        Fitted, as it was when the file was written.
-    account : dict or None
-        What the fit needs to go on; None if it had ended.
-    every : int
-        Passes between two files.
-    """
+    """Content of a checkpoint file: state of the estimator, and of the learner."""
 
     estimator: Any
     account: Account | None
@@ -59,29 +49,13 @@ class Saved:
 
 
 class FitRecord:
-    """Files of one call of `fit`; there are none unless a callback asks for them.
-
-    Parameters
-    ----------
-    estimator : estimator instance
-        The one that is fitted, which may have callbacks with a `FitFile`.
-    rows : object
-        What learning reads, as `rows_digest` or its own `digest` names it.
-    goes_on : bool
-        Whether the fit begins from what the estimator has learned before.
-
-    Attributes
-    ----------
-    account : dict or None
-        What an earlier call has left to go on from.
-    estimator : estimator instance or None
-        As that call has left it.
-    """
+    """Checkpoint files of one call of `fit`; none unless a callback has a file."""
 
     account: Account | None = None
     estimator: Any = None
 
     def __init__(self, estimator: BaseEstimator, rows: object, goes_on: bool):
+        """Read the unfinished fit of the files, if any."""
         self._fitted, self._label = estimator, dict[str, str]()
         self._files = files_of(estimator)
         if not self._files:
@@ -99,7 +73,7 @@ class FitRecord:
                 break
 
     def _unfinished(self, file: FitFile) -> Saved | None:
-        """Return what a fit has left that is to go on; refuses that of another fit."""
+        """Return the unfinished fit in a file; raise if it is of another fit."""
         saved = file.read(
             lambda content: saved_in(content, type(self._fitted)),
             lambda label: self._check(label, file),
@@ -114,6 +88,7 @@ class FitRecord:
         return saved if has_account else None
 
     def _check(self, label: Mapping[str, str], file: FitFile) -> None:
+        """Raise unless the label of a file is that of this fit."""
         if "rows of X" not in label:  # the fit has ended
             return
         other = self._differing(label, file)
@@ -126,13 +101,13 @@ class FitRecord:
             )
 
     def _differing(self, label: Mapping[str, str], file: FitFile) -> list[str]:
-        """Names of what differs between this fit and that of a label."""
+        """Names of parameters or data that differ between this fit and a label."""
         free = {"start"} if file.is_loaded else set()
         names = sorted((label.keys() | self._label.keys()) - free)
         return [name for name in names if label.get(name) != self._label.get(name)]
 
     def _refuse_other(self, file: FitFile) -> None:
-        """Raise if another fit has written the file since this one began."""
+        """Raise if another fit has written the file since this fit began."""
         is_first = file not in self._stamps
         if not is_first and self._stamps[file] in (None, stamp_of(file.path)):
             return
@@ -150,10 +125,10 @@ class FitRecord:
         attributes: Callable[[], dict[str, Any]],
         account: Callable[[], dict[str, Any]],
     ) -> None:
-        """Write the files whose turn it is after a number of passes.
+        """Write the files that are due after `n_passes` passes.
 
-        `attributes` are those of an estimator that is fitted so far, `account` what
-        the fit needs to go on.
+        `attributes` are those of the estimator fitted so far, `account` the state of
+        the learner.
         """
         due = [file for file in self._files if n_passes % file.every == 0]
         if not due:
@@ -174,14 +149,14 @@ class FitRecord:
 
 
 def files_of(estimator: BaseEstimator) -> list[FitFile]:
-    """Return the files that callbacks of an estimator ask for."""
+    """Return the checkpoint files of the callbacks of an estimator."""
     callbacks = getattr(estimator, "_skl_callbacks", ())
     result = [getattr(callback, "file", None) for callback in callbacks]
     return [file for file in result if isinstance(file, FitFile)]
 
 
 def save_chunk(estimator: BaseEstimator, n_calls: int) -> None:
-    """Write an estimator after a chunk of a stream, where a callback asks for it."""
+    """Write an estimator after a chunk of a stream, if a callback has a file."""
     for file in files_of(estimator):
         file = file.of(_parameters_of(estimator))
         if n_calls % file.every == 0:
@@ -195,7 +170,7 @@ def content_of(
     account: Account | None,
     every: int,
 ) -> Any:
-    """Return what a file holds of an estimator in some state, as plain data."""
+    """Return the content of a checkpoint file as plain data."""
     result = object.__new__(type(estimator))
     vars(result).update(
         {n: value for n, value in state.items() if not n.startswith(OF_CALLBACKS)}
@@ -204,7 +179,7 @@ def content_of(
 
 
 def saved_in(content: Any, kind: type[BaseEstimator]) -> Saved:
-    """Put together what a file holds of an estimator of a class; checks it."""
+    """Return the checked content of a checkpoint file of a class."""
     result = from_plain(content)
     estimator = object.__new__(kind)
     estimator.__setstate__(result["estimator"])
@@ -215,13 +190,13 @@ def saved_in(content: Any, kind: type[BaseEstimator]) -> Saved:
 
 
 def _begun_from(estimator: Any) -> str:
-    """Name what an estimator has learned."""
+    """Digest of what an estimator has learned before a fit."""
     trace = {n: v for n, v in estimator.history_.items() if n != "seconds"}
     return digest_of([repr(trace), repr(estimator.lineage_)])
 
 
 def _refuse(estimator: BaseEstimator) -> None:
-    """Raise unless parameters are data, and a fit can go on from a file."""
+    """Raise unless parameters are data, and the fit can be resumed from a file."""
     instead = getattr(estimator, "_instead_of_checkpoint", None)
     if instead is not None:
         name = type(estimator).__name__
@@ -242,7 +217,7 @@ def kind_label(estimator: BaseEstimator) -> dict[str, str]:
 
 
 def _parameters_of(estimator: BaseEstimator) -> dict[str, str]:
-    """Return texts of the parameters that must be the same where a fit goes on."""
+    """Return texts of the parameters that must be equal to resume."""
     return {
         f"parameter {name}": text_of(value)
         for name, value in estimator.get_params(deep=False).items()
@@ -251,7 +226,7 @@ def _parameters_of(estimator: BaseEstimator) -> dict[str, str]:
 
 
 def _label_of(estimator: BaseEstimator, rows: Any, start: str) -> dict[str, str]:
-    """What must be the same where a fit goes on."""
+    """Return what must be equal to resume a fit: class, parameters, data, start."""
     names = getattr(estimator, "feature_names_in_", np.zeros(0))
     parameters = _parameters_of(estimator)
     digest = rows.digest if hasattr(rows, "digest") else rows_digest(rows)

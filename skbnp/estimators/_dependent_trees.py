@@ -1,4 +1,4 @@
-"""Trees of topics that grow and drift over epochs, by variational inference."""
+"""Estimator of dependent trees over epochs, by variational inference."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -93,7 +93,7 @@ class _Rows:
 
     @property
     def digest(self) -> str:
-        """Name of the rows, and of their epochs."""
+        """Digest of rows and labels of epochs."""
         labels = [f"{label!r} {rows_digest(rows)}" for label, rows in self.epochs]
         return digest_of([rows_digest(self.X), rows_digest(self.seen.words), *labels])
 
@@ -303,19 +303,21 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     def _read(
         self, X, *, reset: bool, method: str, epochs=None, sample_weight=None
     ) -> Any:
+        """Check rows and labels; return rows on the unit sphere by epoch."""
         given = X, epochs, sample_weight
         rows, groups = self._read_epochs(*given, reset=reset, method=method)
         seen = self._seen_with(np.unique(rows.indices), reset=reset)
         return _Rows(seen.compact(rows), groups, seen)
 
     def _seen_with(self, columns: np.ndarray, *, reset: bool) -> SeenWords:
-        """Return columns that were seen before, and others behind them; one or more."""
+        """Return the columns seen before, then new ones; at least one."""
         nothing = SeenWords(np.empty(0, np.intp), self.n_features_in_)
         before = nothing if reset else self._seen_columns()
         seen = before.with_words(columns.astype(np.intp))
         return seen if len(seen) else seen.with_words(np.zeros(1, np.intp))
 
     def _describe(self, rows) -> str:
+        """Return the number of rows, features and epochs as a text."""
         n_epochs = len(rows.epochs)
         epochs = "1 epoch" if n_epochs == 1 else f"{n_epochs} epochs"
         return f"{rows.shape[0]} rows of {rows.shape[1]} features in {epochs}"
@@ -332,7 +334,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         )
 
     def _start(self, model, rows, seed_entropy, n_rows) -> EpochPosterior:
-        """Clusters of the first epoch, below a root."""
+        """Return a posterior of clusters of the first epoch below a root."""
         label, X = next(iter(rows))
         state, stats = self._first_tree(model, X, seed_entropy)
         ids = state.tree.ids
@@ -350,7 +352,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         )
 
     def _first_tree(self, model, X, seed_entropy) -> tuple[EpochState, EpochStats]:
-        """Clusters below a root, from which rows then choose their nodes."""
+        """Return clusters below a root, after rows have chosen nodes one by one."""
         rng, limit = stream(seed_entropy, Purpose.START), self._limit()
         rows = self._rows_at_hand(X, rng)
         labels = spherical_kmeans(rows, self._n_clusters(X.shape[0]), rng)
@@ -365,19 +367,21 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         return result.state, result.stats
 
     def _rows_at_hand(self, X, rng) -> sp.csr_array:
-        """Return rows that choose their nodes one by one."""
+        """Return the rows that choose their nodes one by one."""
         return X
 
     def _n_clusters(self, n_rows: int) -> int:
         return int(min(n_clusters_for(n_rows), max(self._limit() - 1, 1)))
 
     def _moves(self) -> EpochMoves | None:
+        """Return the moves of the tree, or None."""
         moves = self.structure_moves
         if isinstance(moves, EpochMoves):
             return moves
         return EpochMoves() if moves else None
 
     def _resumed(self, model, *, in_fit: bool) -> EpochPosterior:
+        """Return the posterior of the last call with present parameters."""
         posterior = self._posterior
         if model.learns_past_weight:
             known = posterior.model.priors.past_weight
@@ -392,7 +396,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         )
 
     def _make_learner(self, posterior, around, goes_on, others=None):
-        """Learn rows of the open epoch; `others` of its rows are gone."""
+        """Return the learner of the open epoch; `others` are its earlier rows."""
         (shards, run), moves = around, self._moves()
         if others is None:
             others = EpochStats.zero(len(posterior.ids), posterior.state.width)
@@ -407,11 +411,11 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         )
 
     def _local_step(self, posterior, shards, n_rounds) -> RowLocalStep:
-        """Have rows visited that are by columns of the state."""
+        """Return the local step of rows in the columns of the state."""
         return RowLocalStep(shards, n_rounds)
 
     def _shards(self, X, executor) -> Shards:
-        """Cut the rows of an epoch into parts, each followed by an update."""
+        """Cut the rows of an epoch into shards, each followed by an update."""
         n_rows, n_columns = X.shape
         if self.batch_size is None:
             n_parts = min(max(n_rows // self.n_features_in_, 1), MOST_PARTS)
@@ -424,7 +428,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         return LocalShards(blocks, n_columns, executor.map, is_lasting=is_lasting)
 
     def _rounds(self, shards) -> ShardSchedule:
-        """All parts, then one update after each."""
+        """Return the schedule: all shards, then an update after each."""
         return ShardSchedule(len(shards.n_rows), 1)
 
     def _n_further_passes(self, rows) -> int:
@@ -433,6 +437,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     def _learn_all(
         self, posterior, rows, executor, monitor, tasks, goes_on, record=None
     ) -> bool:
+        """Learn all epochs; return whether the bound of the last has converged."""
         posterior.see(rows.seen)
         self._learn_epochs(posterior, rows, executor, monitor, tasks, record)
         return not posterior.unsettled
@@ -533,6 +538,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             posterior.lineage = [first]
 
     def _warn_if_not_converged(self, monitor) -> None:
+        """Warn if the bound of the newest epoch has not converged."""
         unsettled = self._posterior.unsettled
         if self.tol > 0 and unsettled:
             which = ", ".join(map(str, unsettled[:5]))
@@ -566,6 +572,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     }
 
     def _check_saved(self) -> None:
+        """Raise if the saved epochs are unfit for compiled code."""
         posterior, n_features = self._posterior, self.n_features_in_
         check_kinds(self, _posterior=EpochPosterior)
         super()._check_saved()
@@ -655,10 +662,12 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 def _saver(
     number: int, learner: EpochLearner, monitor: Monitor, tasks: FitTasks, record: Any
 ) -> Callable[[bool, bool], None]:
-    """Return what writes the fit, which learns epoch `number`, after a pass."""
+    """Return the function that writes the fit after a pass of epoch `number`."""
     moves = learner.moves
 
     def save(has_ended: bool, has_converged: bool) -> None:
+        """Write the fit, with what the learner has learned so far."""
+
         def account() -> dict[str, Any]:
             return {
                 "number": number,

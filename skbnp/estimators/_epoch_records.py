@@ -1,4 +1,4 @@
-"""What is read of one epoch of a tree: its record, its directions, its saved state."""
+"""Records of epochs of dependent trees for users, and checks of their saved states."""
 
 from dataclasses import dataclass
 
@@ -17,25 +17,7 @@ SHOWN = 1e-4
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EpochRecord:
-    """What was learned of an epoch, to be read.
-
-    Attributes
-    ----------
-    tree : TreeView
-        The tree at the end of the epoch.
-    components : csr_array of shape (n_nodes, n_features)
-        Mean directions, rows of `tree`; entries below 1e-4 are left out.
-    component_ids : ndarray of int of shape (n_nodes,)
-        Names of the nodes: a topic keeps its name over the epochs.
-    masses : ndarray of shape (n_nodes,)
-        Expected rows at each node itself.
-    n_samples : int
-        Rows of the epoch that have a direction.
-    first_step : int
-        Updates before the epoch: the `step` of its records in `lineage_` is not lower.
-    n_records : int
-        Records of `lineage_` up to the end of the epoch: these lead to `component_ids`.
-    """
+    """What was learned of one epoch: tree, directions, weights."""
 
     tree: TreeView
     components: sp.csr_array
@@ -55,7 +37,7 @@ def directions_of(state: EpochState) -> np.ndarray:
 
 
 def view_of(state: EpochState) -> TreeView:
-    """Show a tree, with the share of rows at each node or below."""
+    """Return the tree for users, with the share of rows at or below each node."""
     tree, total = state.tree, float(state.masses.sum())
     through = tree.accumulate(state.masses)
     weight = through / through[0] if total > 0.0 else np.eye(1, len(tree))[0]
@@ -64,9 +46,9 @@ def view_of(state: EpochState) -> TreeView:
 
 
 def check_state(state: EpochState, n_features: int, n_seen: int) -> int:
-    """Refuse an epoch that compiled code must not read; return its columns.
+    """Raise if a saved epoch is unfit for compiled code; return its columns.
 
-    Those are at most `n_seen`.
+    These are at most `n_seen`.
     """
     state.tree.check()
     n, unseen = len(state.tree), state.n_unseen

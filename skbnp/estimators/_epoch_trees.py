@@ -1,4 +1,4 @@
-"""Trees over epochs: rows, and what is read of trees, however they were learned."""
+"""Base of dependent trees over epochs: checks of rows, attributes, evaluation."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -47,7 +47,10 @@ __all__ = ["EpochTreeMixin"]
 
 
 class EpochTreeMixin(TransformerMixin, ABC):
-    """Concentrations and evaluation, which writes nothing and draws nothing."""
+    """Base of estimators of dependent trees.
+
+    Evaluation writes nothing, draws nothing.
+    """
 
     n_jobs: int | None
     sparse_output: bool
@@ -91,6 +94,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         def _forget_features(self) -> None: ...
 
     def __sklearn_tags__(self):
+        """Return tags of scikit-learn: sparse rows of any sign."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -227,7 +231,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         return fitted.transform(X, epochs=epochs)
 
     def _given_priors(self) -> TreePriors:
-        """Return the values before anything is learned."""
+        """Return the priors before anything is learned."""
         return TreePriors(
             float(self.child_concentration),
             float(self.stop_concentration),
@@ -236,7 +240,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         )
 
     def _given(self, state: Any) -> Any:
-        """Set the concentrations of a state that are not learned."""
+        """Set the concentrations of a state that are given, not learned."""
         for name, value in (
             ("concentration", self.vmf_concentration),
             ("prior_concentration", self.prior_concentration),
@@ -247,11 +251,11 @@ class EpochTreeMixin(TransformerMixin, ABC):
 
     @abstractmethod
     def _n_clusters(self, n_rows: int) -> int:
-        """Clusters that a first epoch of `n_rows` rows starts from."""
+        """Number of clusters from which a first epoch of `n_rows` rows starts."""
 
     @abstractmethod
     def _seen_columns(self) -> SeenWords:
-        """Columns of the newest epoch; those before have the first of them."""
+        """Columns of the newest epoch; earlier epochs have the first of them."""
 
     @abstractmethod
     def _known_epochs(self) -> list[ClosedEpoch]:
@@ -275,7 +279,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
     def _read_epochs(
         self, X, epochs, sample_weight, *, reset: bool, method: str
     ) -> tuple[sp.csr_array, list[tuple[Label, np.ndarray]]]:
-        """Return rows on the unit sphere, and those with a direction by epoch."""
+        """Return rows on the unit sphere, and non-zero rows by epoch."""
         forget = reset and not hasattr(self, "n_features_in_")
         rows, _ = check_directions(self, X, reset=reset, method=method)
         try:
@@ -291,7 +295,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         return rows, groups
 
     def _warn_of_few_rows(self, n_rows: int) -> None:
-        """Warn of a fit to fewer than two rows that have a direction."""
+        """Warn of a fit to fewer than two non-zero rows."""
         if n_rows < 2:
             what = "no row" if n_rows == 0 else "one row"
             warn_caller(f"X has {what} with a direction: this fit has learned nothing.")
@@ -312,10 +316,10 @@ class EpochTreeMixin(TransformerMixin, ABC):
     def _rows_of_epochs(
         self, rows: sp.csr_array, epochs: Any, *, is_first: bool
     ) -> list[tuple[Label, np.ndarray]]:
-        """Numbers of the rows that have a direction by epoch, in order.
+        """Numbers of the non-zero rows by epoch, in order.
 
-        Unless these are the first, none may be older than the open epoch, which is that
-        of all rows where `epochs` is None.
+        Except in the first call, no label may be before the open epoch, which is that
+        of all rows if `epochs` is None.
         """
         known = [] if is_first else self._labels
         used = np.diff(rows.indptr) > 0
@@ -333,7 +337,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         groups: list[tuple[Label, np.ndarray]],
         sample_weight: ArrayLike | None,
     ) -> tuple[sp.csr_array, list[tuple[Label, np.ndarray]]]:
-        """Rows as often as their weights say, and their numbers by epoch."""
+        """Return rows repeated by their weights, and their numbers by epoch."""
         if sample_weight is None:
             return rows, groups
         copies = check_copies(sample_weight, rows)
@@ -357,7 +361,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
 
     @property
     def _n_enough_docs(self) -> int:
-        """As of trees of topics; those of all epochs together."""
+        """Number of rows of all epochs that suffice, as for trees of topics."""
         return ENOUGH_DOCS // 5
 
     @property
@@ -550,9 +554,9 @@ class EpochTreeMixin(TransformerMixin, ABC):
         return float(weights @ gains / total) if total > 0.0 else 0.0
 
     def _warn_of_narrow_nodes(self, X: Any) -> None:
-        """Warn where equal or short rows have made the concentration that is learned.
+        """Warn if equal or short rows determine the learned concentration.
 
-        `X` is None where rows are elsewhere.
+        `X` is None if rows are elsewhere.
         """
         if self.vmf_concentration != "auto":
             return
@@ -561,7 +565,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         warn_of_narrow_nodes(rows, n_features, n_nodes, self.vmf_concentration_)
 
     def _rows(self, X, method: str) -> tuple[sp.csr_array, np.dtype]:
-        """Put rows on the unit sphere, by columns of the newest epoch."""
+        """Normalise rows, in the columns of the newest epoch."""
         check_is_fitted(self)
         rows, dtype = check_directions(self, X, reset=False, method=method)
         return self._seen_columns().compact(rows), dtype
@@ -569,7 +573,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
     def _visited(
         self, rows: sp.csr_array, epochs: Any
     ) -> Iterator[tuple[np.ndarray, Memo, np.ndarray]]:
-        """Rows by epoch, where they are, and their nodes as rows of `tree_`."""
+        """Yield row numbers by epoch, their memo, and its nodes as rows of `tree_`."""
         priors, known = self._tree_priors(), self._known_epochs()
         newest = known[-1].state.tree
         with Executor(self.n_jobs) as executor, one_blas_thread():

@@ -1,4 +1,4 @@
-"""Estimators as parameters of others, in files of arrays and JSON."""
+"""Registry of estimators that are parameters of others, for files."""
 
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ def _state_of(estimator: Any) -> dict[str, Any]:
 
 
 def _made(kind: type, state: dict) -> Any:
+    """Restore an estimator of a class from its state."""
     estimator: Any = object.__new__(kind)
     estimator.__setstate__(state)
     return estimator

@@ -1,4 +1,4 @@
-"""Trees of topics that grow and drift over epochs, by Gibbs sampling."""
+"""Estimator of dependent trees over epochs, by Gibbs sampling."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
@@ -51,7 +51,7 @@ __all__ = ["GibbsDependentTrees"]
 
 @dataclass(frozen=True, slots=True)
 class _EpochCorpus:
-    """Rows that have a direction, epoch by epoch; the first has some, if any has."""
+    """Non-zero rows, epoch by epoch; the first epoch has some, if any has."""
 
     epochs: list[EpochRows]
     seen: SeenWords  # columns of the rows here
@@ -61,7 +61,7 @@ class _EpochCorpus:
 
     @property
     def digest(self) -> bytes:
-        """Name of the rows and their epochs."""
+        """Digest of rows and labels of epochs."""
         content = hashlib.blake2b(digest_size=16)
         content.update(self.seen.n_vocabulary.to_bytes(8, "little"))
         if not self.seen.is_whole:
@@ -290,6 +290,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     def _read(
         self, X, *, reset: bool, method: str, epochs=None, sample_weight=None
     ) -> _EpochCorpus:
+        """Check rows and labels; return rows on the unit sphere by epoch."""
         given = X, epochs, sample_weight
         rows, groups = self._read_epochs(*given, reset=reset, method=method)
         rows, seen = self._compact(rows, reset=reset)
@@ -301,9 +302,9 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     def _compact(
         self, rows: sp.csr_array, *, reset: bool
     ) -> tuple[sp.csr_array, SeenWords]:
-        """Return rows by columns that are seen, if first ones are in fewer than half.
+        """Return rows in the columns seen, if first rows have fewer than half.
 
-        Where most columns are seen, draws in the space of the others save nothing.
+        If most columns are seen, drawing in the space of the others saves nothing.
         """
         nothing = SeenWords(np.empty(0, np.intp), rows.shape[1])
         before = nothing if reset else self._seen_columns()
@@ -315,13 +316,14 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         return seen.compact(rows), seen
 
     def _describe(self, data) -> str:
+        """Return the number of rows, features and epochs as a text."""
         n_epochs = len(data.epochs)
         epochs = "1 epoch" if n_epochs == 1 else f"{n_epochs} epochs"
         n_features = data.seen.n_vocabulary
         return f"nodes of {len(data)} rows of {n_features} features in {epochs}"
 
     def _check_consistency(self, goes_on: bool) -> None:
-        """No parameter depends on another."""
+        """Check nothing: no parameter depends on another."""
 
     def _n_sweeps(self, data, *, goes_on: bool) -> int:
         return self.max_iter * (1 if goes_on else len(data.epochs))
@@ -343,6 +345,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     def _make_chain(
         self, data, seed_entropy, start, number, *, burn_in=None, before=None
     ):
+        """Return a chain over the rows of all epochs."""
         epochs = data.epochs
         if start is None:  # the first chunk
             (start,) = islice(self._starts(data, seed_entropy, False), 1)
@@ -355,7 +358,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         )
 
     def _start(self, goes_on: bool) -> TreeChainState | None:
-        """Where the newest epoch ended, all rows gone; None where none has begun."""
+        """Return the state of the newest epoch without rows; None for none."""
         if not goes_on:
             return None
         chain = self._best().chain
@@ -365,7 +368,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     def _starts(
         self, data: _EpochCorpus, seed_entropy: int, goes_on: bool
     ) -> Iterator[TreeStart]:
-        """Yield clusters below a root, or nodes of the present tree."""
+        """Yield starts of chains: clusters below a root, or nodes of the last fit."""
         rows = data.epochs[0].rows
         if goes_on:
             state = self._best().epoch.state.with_columns(rows.X.shape[1])
@@ -399,7 +402,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         return min(self.n_components or n_clusters_for(n_rows), n_rows)
 
     def _shown(self, kept, chains) -> list[Any]:
-        """Samples of the newest epoch."""
+        """Kept samples of the newest epoch."""
         newest = chains[0].trace()["epoch"]
         return [sample for sample in kept if sample.label == newest]
 
@@ -420,6 +423,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     # -- loading ----------------------------------------------------------------------
 
     def _check_saved(self) -> None:
+        """Raise if saved samples are unfit for compiled code."""
         check_needed(vars(self), ("_seen",))
         check_seen_words(self._seen, self.n_features_in_)
         super()._check_saved()
@@ -431,6 +435,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         return (*super()._saved_chains(), *self._last)
 
     def _check_chain(self, state: TreeChainState) -> None:
+        """Raise if the state of a saved chain is unfit for compiled code."""
         for epoch in state.closed:
             check_state(epoch.state, self.n_features_in_, len(self._seen))
         state.tree.check()
@@ -468,6 +473,7 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         return self._seen
 
     def _known_epochs(self) -> list[ClosedEpoch]:
+        """All epochs of the best sample, the newest last."""
         best = self._best()
         for state in self._last:
             if state.number == best.chain:

@@ -1,4 +1,4 @@
-"""The HDP topic model by Gibbs sampling of the Chinese restaurant franchise."""
+"""Estimator of the HDP by Gibbs sampling of the Chinese restaurant franchise."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -321,6 +321,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def _make_chain(
         self, data, seed_entropy, start, number, *, burn_in=None, before=None
     ):
+        """Return a chain of the franchise over documents."""
         may_repeat = self.burstiness == "auto"
         if (
             isinstance(start, FranchiseState)
@@ -352,6 +353,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         )
 
     def _check_vocabulary(self, n_features: int, names, *, in_fit: bool) -> None:
+        """Check known topics against the vocabulary."""
         super()._check_vocabulary(n_features, names, in_fit=in_fit)
         may_come = not in_fit and names is not None
         known = resolve(
@@ -365,7 +367,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             self._whole(known.known(np.zeros(n_features)))
 
     def _known_before(self, data: TokenCorpus, start) -> FranchiseSample | None:
-        """Return tokens that stand for the prior of known topics."""
+        """Return tokens that stand for the prior of known topics, or None."""
         known = self._note_known(data)
         if known is None:
             return None
@@ -373,9 +375,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return FranchiseSample.of_prior(counts, known.columns, start.concentrations)
 
     def _note_known(self, data: TokenCorpus) -> TopicPriors | None:
-        """Note which topics are known, where nothing is learned yet; columns are ids.
+        """Record the known topics before anything is learned; columns are ids.
 
-        Returns these, or those that were known when the fit began.
+        Returns these, or those known when the fit began.
         """
         if not self.__sklearn_is_fitted__():
             names = getattr(self, "feature_names_in_", None)
@@ -390,7 +392,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def _whole(
         self, known: TopicPriors, shape: tuple[int, int] | None = None
     ) -> sp.csr_array:
-        """Whole tokens for the boosts of known topics, (G, V)."""
+        """Boosts of known topics as whole tokens, (G, V)."""
         shape = shape or (len(known.columns), len(known.words))
         values = known.boosts
         if known.is_fixed.any():
@@ -409,6 +411,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return sp.csr_array(parts, shape)
 
     def _widened(self, sample, data, vocabulary):
+        """Return a sample with new columns, and the fitted attributes for these."""
         n_before = sample.topic_word_counts.shape[1]
         sample, features = super()._widened(sample, data, vocabulary)
         known = getattr(self, "_known", None)
@@ -433,7 +436,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return sample, features | {"_known": known}
 
     def _start(self, goes_on: bool) -> FranchiseStart:
-        """Where tokens are seated one by one."""
+        """Return a start without tables: tokens are seated one by one."""
         words = NONE
         if not goes_on:
             return FranchiseStart(
@@ -461,7 +464,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def _starts(
         self, data: TokenCorpus, seed_entropy: int, goes_on: bool
     ) -> Iterator[FranchiseStart]:
-        """Yield where each chain starts on new documents."""
+        """Yield the start of each chain on new documents."""
         topics: FixedTopics | FranchiseSample | None = None
         known = self._note_known(data)
         start, tokens, counts = self._start(goes_on), data.tokens, data.counts
@@ -501,14 +504,15 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def _shown(
         self, kept: list[FranchiseSample], chains: list[FranchiseChain]
     ) -> list[FranchiseSample]:
-        """Kept samples whose documents repeat words if they now do.
+        """Kept samples with burstiness, or without, as the chains have it now.
 
-        Log joints of others do not compare.
+        Log joints of others are not comparable.
         """
         may_repeat = chains[0].state.concentrations.has_repeats
         return [sample for sample in kept if sample.has_repeats == may_repeat]
 
     def _numbered(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Return fitted attributes with topics renumbered by weight."""
         samples, chains = attributes["samples_"], attributes["_chains"]
         best, known = best_of(samples), getattr(self, "_known", None)
         n_named = max(state.next_id for state in chains)
@@ -570,7 +574,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return self._with_given(prior, ids)
 
     def _with_given(self, topics: np.ndarray, ids: NDArray[np.intp]) -> np.ndarray:
-        """Let frozen topics be just those given."""
+        """Set the rows of frozen topics to their given words, (n_components_, V)."""
         known = getattr(self, "_known", None)
         if known is not None:
             for place in np.flatnonzero(known.is_fixed).tolist():
@@ -579,6 +583,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return topics
 
     def _publish(self, attributes: dict[str, Any]) -> None:
+        """Set fitted attributes, in place, with the names of known topics."""
         super()._publish(attributes)
         if "_known" in attributes:  # of more words than before
             best = self._best()
@@ -586,6 +591,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             self.topic_word_prior_ = prior
 
     def _warn_of_components(self) -> None:
+        """Warn if priors of seed words outweigh the documents of their topics."""
         known = getattr(self, "_known", None)
         if known is not None and not known.is_whole:
             shape = len(known.columns), self.n_features_in_
@@ -595,7 +601,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             warn_of_heavy(self.topic_word_prior, boosts, self._topic_tokens[rows])
 
     def _names_of_known(self, best: FranchiseSample) -> dict[str, Any]:
-        """Return the names that seed words have given to topics."""
+        """Return the fitted attribute of names from seed words."""
         known = getattr(self, "_known", None)
         names = names_of(self.topic_word_prior)
         if known is None or not names:
@@ -605,6 +611,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return {"topic_names_": given | getattr(self, "topic_names_", {})}
 
     def _check_saved(self) -> None:
+        """Raise if saved samples are unfit for compiled code."""
         super()._check_saved()
         known = getattr(self, "_known", None)
         if known is not None:
@@ -612,6 +619,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             check_known_topics(known, most, self.n_features_in_, known.eta)
 
     def _check_sample(self, sample: FranchiseSample) -> None:
+        """Raise if one saved sample is unfit for compiled code."""
         n = len(sample.table_counts)
         shape = (n, self.n_features_in_)
         check_counts("topic_word_counts", sample.topic_word_counts, shape)
@@ -631,6 +639,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     # -- editing ----------------------------------------------------------------------
 
     def _merge(self, target: int, sources: list[int]) -> None:
+        """Merge topics `sources` into `target` in the best sample, in place."""
         best = self._best()
         self._refuse_frozen([target, *sources])
         ids = best.component_ids.tolist()
@@ -646,6 +655,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             ]
 
     def _refuse_frozen(self, ids: list[int]) -> None:
+        """Raise if frozen topics are among the ids of an edit."""
         known = getattr(self, "_known", None)
         if known is not None:
             fixed = sorted(set(known.columns[known.is_fixed].tolist()) & set(ids))
@@ -655,6 +665,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 )
 
     def _drop(self, ids: list[int]) -> None:
+        """Remove topics from the best sample, in place."""
         best = self._best()
         onto = np.arange(len(best.component_ids))
         onto[np.isin(best.component_ids, ids)] = -1
@@ -667,7 +678,10 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def _keep_topics(
         self, sample: FranchiseSample, onto: NDArray[np.intp], ids: list[int]
     ) -> None:
-        """Add up topics, or leave them out (-1); no other sample stays."""
+        """Re-index the best sample: topics are added up, or removed (-1).
+
+        All other samples are dropped.
+        """
         rows = np.flatnonzero(onto >= 0)
         places = np.flatnonzero(np.isin(sample.component_ids, ids))
         at = np.searchsorted(places, onto[rows])
@@ -690,6 +704,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             self._known = known.among(ids)
 
     def _publish_edits(self) -> None:
+        """Update the fitted attributes after an edit."""
         best = self._best()
         n_components = len(best.component_ids)
         for entry in reversed(range(len(self.history_["chain"]))):
@@ -724,9 +739,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     @property
     def _topic_tokens(self) -> np.ndarray:
-        """Tokens of each topic, (n_components_,), priors left out.
+        """Tokens of each topic, (n_components_,), without priors.
 
-        Where documents repeat words, first uses alone.
+        If documents repeat words, first uses alone.
         """
         best, known = self._best(), getattr(self, "_known", None)
         tokens = best.n_tokens.astype(np.int64)
@@ -742,6 +757,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return FranchisePredictor(self.samples_, repeats=True)
 
     def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Infer expected counts of topics in documents by the best sample."""
         best = self._best()
         with Executor(self.n_jobs) as executor:
             result = self._predictor().infer_counts(best, counts, executor)
@@ -750,7 +766,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
         """Expected uses of topics in documents, (n_docs, n_components_), and of words.
 
-        Where documents repeat words, first uses alone count.
+        If documents repeat words, first uses alone.
         """
         best = self._best()
         with Executor(self.n_jobs) as executor:
@@ -760,9 +776,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def _sample_uses(
         self, counts: sp.csr_array, n_samples: int
     ) -> Iterator[tuple[sp.csr_array, None, sp.csr_array]]:
-        """Yield the words of topics in kept samples, and uses of topics in documents.
+        """Yield words of topics in kept samples, and uses of topics in documents.
 
-        At most so many samples, evenly spaced.
+        At most `n_samples` samples, evenly spaced.
         """
         with Executor(self.n_jobs) as executor:
             predictor = self._predictor()
@@ -777,7 +793,7 @@ def _known_first(
     known: TopicPriors,
     names: NDArray[np.intp],
 ) -> tuple[TableAssignments, NDArray[np.intp]]:
-    """Let known dishes be the first, whether served or not; `names` are of all."""
+    """Renumber dishes so that known ones come first; `names` are ids of all."""
     place = {name: number for number, name in enumerate(known.columns.tolist())}
     rank = np.array([place.get(name, -1) for name in names.tolist()], dtype=np.intp)
     first = np.flatnonzero(rank >= 0)
@@ -790,7 +806,7 @@ def _known_first(
 
 
 def _check_repeats(state: FranchiseSample | Concentrations) -> None:
-    """Raise unless discount and concentration are in range, or those of no repeats."""
+    """Raise unless discount and concentration are in range, or both of no repeats."""
     if (state.word_discount, state.word_concentration) != NONE:
         least, most = DISCOUNTS
         check_number("word_discount", state.word_discount, least=least, most=most)

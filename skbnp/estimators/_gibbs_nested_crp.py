@@ -1,4 +1,4 @@
-"""The nested CRP topic model by collapsed Gibbs sampling."""
+"""Estimator of the nested CRP by collapsed Gibbs sampling."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -254,6 +254,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     _sample_class, _chain_class = NestedSample, NestedState
 
     def _check_consistency(self, goes_on: bool) -> None:
+        """Check priors of levels, and the depth of a warm start."""
         self._priors()
         self._level_priors()
         if goes_on:
@@ -270,6 +271,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         )
 
     def _check_init(self, n_features: int) -> None:
+        """Check the model to start from."""
         if self.init is None or isinstance(self.init, str):
             return
         check_tree(self.init, n_features, self.max_depth)
@@ -287,7 +289,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         )
 
     def _start(self, goes_on: bool) -> NestedStart:
-        """Where documents take a path one after the other."""
+        """Return a start without paths: documents take paths one by one."""
         if not goes_on:
             return NestedStart(priors=self._level_priors(), is_sought=self.init is None)
         return NestedStart(
@@ -301,7 +303,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     def _starts(
         self, data: TokenCorpus, seed_entropy: int, goes_on: bool
     ) -> Iterator[NestedStart]:
-        """Yield where each chain starts on new documents."""
+        """Yield the start of each chain on new documents."""
         start = self._start(goes_on)
         if goes_on:
             node, rows = _walk_by(self, data.counts, self.max_depth)
@@ -331,6 +333,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         }
 
     def _check_sample(self, sample: NestedSample) -> None:
+        """Raise if a saved sample is unfit for compiled code."""
         n, n_levels = len(sample.depth), check_level_priors(sample.priors)
         check_array("component_ids", sample.component_ids, (n,), kind="i")
         check_array("depth", sample.depth, (n,), kind="i")
@@ -345,6 +348,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         check_level_priors(state.priors)
 
     def _warn_if_chains_disagree(self) -> None:
+        """Warn if chains put documents on different paths, or all on one."""
         super()._warn_if_chains_disagree()
         agreement = self.chain_agreement_
         if len(agreement) and (low := float(agreement.min())) < LEAST_AGREEMENT:
@@ -392,6 +396,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         return best.topic_word_counts.toarray() + eta[:, None]
 
     def _predictor(self) -> PathPredictor:
+        """Return the predictor by kept samples."""
         check_is_fitted(self)
         best = self._best()
         others = [sample for sample in self.samples_ if sample is not best]
@@ -403,7 +408,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     ) -> Iterator[tuple[sp.csr_array, NDArray[np.intp], NDArray[np.float64]]]:
         """Yield words and depths of nodes in kept samples, and uses of nodes.
 
-        At most so many samples, evenly spaced.
+        At most `n_samples` samples, evenly spaced.
         """
         global_stats = np.asarray(counts.sum(axis=1)).reshape(-1, 1)
         with Executor(self.n_jobs) as executor:
@@ -418,10 +423,10 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 def _walk_by(
     model: Any, counts: sp.csr_array, n_levels: int
 ) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-    """Nodes on the most probable path of each document, as in `Paths`.
+    """Nodes on the most probable path of each document under a model, as in `Paths`.
 
-    Documents whose path leaves the tree have none. Also the rows of these nodes in the
-    tree, level by level.
+    Documents whose path leaves the tree have none. Returns also the rows of these nodes
+    in the tree, level by level.
     """
     if counts.shape[0] == 0:  # no token anywhere
         return np.full((0, n_levels), -1, np.int32), np.zeros(1, np.intp)

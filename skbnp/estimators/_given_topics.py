@@ -1,8 +1,8 @@
-"""What fitted models give to others to start from, whatever class they are of.
+"""Topics of a fitted model of any class, as the start of another fit.
 
 That is topics and their weights: `topic_word_distr_` and `topic_weights_` of this
 package, nodes of trees included, or `components_` of any model of counts. `HDP`,
-`StickBreakingHDP` and `GibbsHDP` take them; trees of topics take paths, see `_trees`.
+`StickBreakingHDP` and `GibbsHDP` start from them; for starts of trees see `_trees`.
 """
 
 from typing import Any, NamedTuple
@@ -20,14 +20,14 @@ Array = NDArray[np.float64]
 
 
 class GivenTopics(NamedTuple):
-    """Topics of a fitted model."""
+    """Topics of a fitted model, and their shares."""
 
     distr: Array  # (K, V)
     weights: Array  # (K,) which lack of one what topics not represented have
     doc_concentration: float | None  # alpha, where the model has one
 
     def tokens(self, words: NDArray[np.intp], n_tokens: float) -> Array:
-        """Share tokens of a corpus out among topics and some words, (n_words, K)."""
+        """Distribute tokens of a corpus over topics and some words, (n_words, K)."""
         held = np.ascontiguousarray(self.distr[:, words].T)
         total = np.maximum(held.sum(axis=0), 1e-300)
         shares = self.weights / max(self.weights.sum(), 1e-300)
@@ -36,7 +36,7 @@ class GivenTopics(NamedTuple):
 
 
 def given_topics(init: Any, n_features: int) -> GivenTopics:
-    """Read the topics of a fitted model; refuses one that has none of so many columns.
+    """Return the topics of a fitted model, with `n_features` columns.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def given_topics(init: Any, n_features: int) -> GivenTopics:
 
 
 def n_given(init: Any) -> int:
-    """Return how many topics a fitted model has."""
+    """Return the number of topics of a fitted model."""
     check_is_fitted(init)
     return len(getattr(fitted_model(init), "components_", ()))
 

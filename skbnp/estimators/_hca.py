@@ -1,4 +1,4 @@
-"""Hierarchical component analysis by variational inference."""
+"""Estimator of hierarchical component analysis, by variational inference."""
 
 from dataclasses import fields, replace
 from numbers import Integral, Real
@@ -296,6 +296,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         self.warm_start = warm_start
 
     def __sklearn_tags__(self):
+        """Return tags of scikit-learn: dense rows."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
@@ -405,6 +406,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return self
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> np.ndarray:
+        """Check rows, repeated by weights; raise if any is far from the fit's."""
         copies = None if sample_weight is None else check_copies(sample_weight, X)
         rows = check_rows(self, X, reset=reset, method=method)
         rows = rows if copies is None else rows[copies]
@@ -423,7 +425,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return f"{rows.shape[0]} rows of {rows.shape[1]} features"
 
     def _moves(self) -> TreeMoves | None:
-        """Moves that are wanted; refuses those of topics."""
+        """Return the moves of the tree; raise for those of topic trees."""
         moves = self.structure_moves
         if not isinstance(moves, TreeMoves):
             return DEFAULT_MOVES if moves else None
@@ -440,7 +442,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return np.inf if self.max_components is None else self.max_components
 
     def _make_model(self) -> Model:
-        """Return the model without the priors that starting rows set."""
+        """Return the model, before its priors are set by starting rows."""
         self._moves()
         is_auto = self.loading_variance == "auto"
         return Model(
@@ -452,7 +454,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         )
 
     def _start(self, model, rows, seed_entropy, n_rows) -> Posterior:
-        """One path of principal directions."""
+        """Return a posterior of one path of principal directions."""
         frame = Frame.of_rows(rows)
         row, left = frame.heaviest(rows)
         if left < NOTHING_LEFT and len(rows) > 2 and frame.scale:
@@ -475,6 +477,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         )
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
+        """Return the posterior of the last call with present parameters."""
         learned = self._posterior.model
         if self.max_depth != learned.n_levels:
             raise ValueError(
@@ -494,6 +497,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return super()._around(posterior, rows, executor)
 
     def _make_learner(self, posterior, around, goes_on):
+        """Return the learner of `fit`, with its moves."""
         (rows, local_step), moves = around, self._moves()
         edits = NO_MOVES if moves is None else ComponentEdits(moves, self.tol)
         if goes_on:
@@ -503,7 +507,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return Learner(posterior, corpus, schedule, local_step, RowCache(), edits)
 
     def _warn_of_cost(self, n_rows: int, n_features: int) -> None:
-        """Name the parameter, or the step before, that saves minutes."""
+        """Warn of long fits, and name the parameter, or step before, that helps."""
         n_directions = min(n_rows, n_features)
         if self.max_depth > max(DEFAULT_DEPTH, n_directions + 1):
             warn_caller(
@@ -520,6 +524,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             )
 
     def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
+        """Learn a chunk of a stream by online updates, then try moves."""
         if posterior.model.frame.scale == 0.0:  # nothing is known of it yet
             _put_in_frame(posterior, rows)
         moves = self._moves()
@@ -538,6 +543,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     def _learn_all(
         self, posterior, rows, executor, monitor, tasks, goes_on, record
     ) -> bool:
+        """Make the passes of `fit`; return whether the bound has converged."""
         converged = super()._learn_all(
             posterior, rows, executor, monitor, tasks, goes_on, record
         )
@@ -545,7 +551,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return converged
 
     def _warn_of_one_cloud(self, posterior, rows, executor) -> None:
-        """Warn of leaves that are parts of one cloud, not groups."""
+        """Warn if leaves are parts of one Gaussian cloud, not groups."""
         tree, masses = posterior.state.tree, posterior.global_stats.stub_masses
         n_leaves = np.count_nonzero(masses[tree.leaves] >= 1.0)
         if n_leaves < 2:
@@ -563,10 +569,11 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
 
     @property
     def _is_bare(self) -> bool:
-        """Whether the tree is a single path although there was room for more."""
+        """Whether the tree is a single path although it could have had branches."""
         return is_bare_path(self) and self._limit() > self.max_depth
 
     def _monitor(self, model, history, tol: float = 0.0) -> Monitor:
+        """Return a monitor whose tolerance is relative to white noise."""
         monitor = super()._monitor(model, history, tol)
         monitor.size = white_noise(1.0, self.n_features_in_)
         return monitor
@@ -575,6 +582,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return "left no two passes to compare between which the tree stayed."
 
     def _warn_if_not_converged(self, monitor) -> None:
+        """Warn if the bound has not converged, or if the tree is one path."""
         super()._warn_if_not_converged(monitor)
         if not self._is_bare:
             return
@@ -593,6 +601,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         )
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+        """Return the fitted attributes of a posterior."""
         model, state = posterior.model, posterior.state
         tree, through = (
             state.tree,
@@ -625,6 +634,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     _saved_most = LARGE_SQUARE
 
     def _check_saved(self) -> None:
+        """Raise if the saved posterior is unfit for use."""
         super()._check_saved()
         posterior = self._posterior
         model, state, global_stats = (
@@ -900,7 +910,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return per_token(model.objective(state, fresh), fresh.n_rows)
 
     def _visited(self, X, method: str) -> tuple[np.ndarray, Memo, Paths]:
-        """Rows, their statistics and the messages to them."""
+        """Run the local step of rows; return rows, memo and paths."""
         check_is_fitted(self)
         rows = self._read(X, reset=False, method=method)
         model, state = self._posterior.model, self._posterior.state
@@ -914,7 +924,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
 
 
 def _put_in_frame(posterior: Posterior, rows: np.ndarray) -> None:
-    """Let priors be relative to the variance of some rows."""
+    """Set the frame of the model in place by the variance of rows."""
     old = posterior.model
     model, state, global_stats = old.in_frame(
         replace(old.frame, scale=old.frame.spread(rows)),
@@ -929,7 +939,7 @@ def _put_in_frame(posterior: Posterior, rows: np.ndarray) -> None:
 
 
 def _signs(loadings: np.ndarray) -> np.ndarray:
-    """Signs that make the largest entries positive."""
+    """Signs that make the largest entries of loadings positive."""
     largest = np.abs(loadings).argmax(axis=1)
     return np.where(loadings[np.arange(len(loadings)), largest] < 0.0, -1.0, 1.0)
 

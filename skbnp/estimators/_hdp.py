@@ -1,4 +1,4 @@
-"""The direct-assignment HDP topic model."""
+"""Estimator of the HDP, direct assignment or collapsed, by variational inference."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -351,6 +351,7 @@ class HDP(VariationalTopicModel):
         return self._is_collapsed and self.burstiness == "auto"
 
     def _make_model(self) -> HDPModel:
+        """Return the model of the variational family, with present parameters."""
         moves = self._moves()
         if self._is_collapsed and moves is not None and moves.criterion == "bound":
             raise ValueError(
@@ -370,12 +371,13 @@ class HDP(VariationalTopicModel):
         return CollapsedStep if self._is_collapsed else DocumentStep
 
     def _infer_counts(self, posterior, counts, executor):
-        """Infer them as `score` does, or in the mean-field family by its own step."""
+        """Infer expected counts as `score` does; mean-field fits by their own step."""
         if not self._is_collapsed:
             return super()._infer_counts(posterior, counts, executor)
         return fold_in_posterior(posterior, counts, executor)
 
     def _expected_uses(self, counts):
+        """Expected uses of topics in documents, and of words."""
         result, uses = super()._expected_uses(counts)
         if self._is_collapsed and self._posterior.state.burstiness is not None:
             with Executor(self.n_jobs) as executor:
@@ -383,7 +385,7 @@ class HDP(VariationalTopicModel):
         return result, uses
 
     def _start(self, model, counts, seed_entropy, n_docs):
-        """Start from documents that do not judge trials: no topic starts from one."""
+        """Return the start from documents that are not held out."""
         corpus = self._corpus(counts, seed_entropy)
         seen = SeenWords.of(corpus.word_counts())
         held_out = (
@@ -393,7 +395,7 @@ class HDP(VariationalTopicModel):
         return self._start_from(train, seen, model, seed_entropy, n_docs)
 
     def _start_stream(self, model, counts, seed_entropy, n_docs):
-        """Start from documents that will not be held out."""
+        """Return the start from documents of a stream that are not held out."""
         seen = SeenWords.of(Corpus(counts).word_counts())
         if self._reservoir_moves() is not None:
             reservoir = Reservoir.empty(counts.shape[1], n_seen=0)
@@ -403,9 +405,9 @@ class HDP(VariationalTopicModel):
         return self._start_from(corpus, seen, model, seed_entropy, n_docs)
 
     def _start_topics(self, corpus, words, n_components, rng):
-        """Mixtures of a document each, and of the corpus with noise, (n_words, K).
+        """Start topics: mixtures of a document and the noisy corpus, (n_words, K).
 
-        Collapsed learning needs no noise in words that neither holds.
+        The collapsed family needs no noise in words that neither has.
         """
         whole = corpus.word_counts()
         if not (self._is_collapsed and self.init == "docs" and whole.sum() > 0.0):
@@ -414,11 +416,13 @@ class HDP(VariationalTopicModel):
         return blur(drawn, DOC_SHARE, whole[words], rng)
 
     def _mix_with_corpus(self, documents, whole, rng):
+        """Mix the words of documents with the corpus."""
         if not self._is_collapsed or whole.sum() <= 0.0:
             return super()._mix_with_corpus(documents, whole, rng)
         return blur(documents, DOC_SHARE, whole, rng)
 
     def _resumed(self, model, *, in_fit):
+        """Return the posterior of the last call with present parameters."""
         if type(model) is not type(self._posterior.model):
             raise ValueError(
                 f"variational_family={self.variational_family!r}, but the fit to go on "
@@ -438,6 +442,7 @@ class HDP(VariationalTopicModel):
         return posterior
 
     def _widened(self, posterior, rows, vocabulary):
+        """Return the posterior with new columns, records of a stream included."""
         posterior = super()._widened(posterior, rows, vocabulary)
         if posterior.reservoir is not None:
             reservoir = posterior.reservoir.widened(len(vocabulary.names))
@@ -450,6 +455,7 @@ class HDP(VariationalTopicModel):
         return posterior
 
     def _publish_edits(self):
+        """Update the fitted attributes after an edit; end the trials."""
         self._posterior.move_records = MoveRecords()  # it is about other topics
         self._posterior.trials = None
         if self._posterior.outliers is not None:  # topics stay as they were edited
@@ -463,6 +469,7 @@ class HDP(VariationalTopicModel):
     }
 
     def _check_saved(self):
+        """Raise if the saved posterior is unfit for compiled code."""
         check_kinds(self, _posterior=HDPPosterior)
         super()._check_saved()
         posterior = self._posterior
@@ -485,6 +492,7 @@ class HDP(VariationalTopicModel):
             check_sparse("missed", missed, shape, kind="f")
 
     def _check_prediction(self, state: HDPState) -> None:
+        """Raise if saved parameters of prediction are out of range."""
         most = 2.0 * max(HIGHEST_CONCENTRATION, state.doc_concentration)
         result = state.prediction_concentration
         check_number("prediction_concentration_", result, least=0.0, most=most)
@@ -497,6 +505,7 @@ class HDP(VariationalTopicModel):
             check_number("word_concentration_", concentration, least=0.5, most=most)
 
     def _check_reservoir(self, reservoir: Reservoir) -> None:
+        """Raise if the saved reservoir is unfit for use."""
         keys, last = reservoir.keys, (reservoir.last_key, reservoir.last_held_key)
         if not (
             isinstance(keys, np.ndarray)
@@ -514,6 +523,7 @@ class HDP(VariationalTopicModel):
         check_number("mean_score", reservoir.mean_score, least=-LARGE, most=0.0)
 
     def _check_outliers(self, outliers: Outliers) -> None:
+        """Raise if saved outliers and proposals are unfit for use."""
         counts, proposal = outliers.counts, outliers.proposal
         shape = len(counts.indptr) - 1, self.n_features_in_
         check_sparse("surprises", counts, shape, kind="f")
@@ -527,9 +537,9 @@ class HDP(VariationalTopicModel):
             check_array("shares", proposal.shares, (n,))
 
     def _least_samples(self, posterior, counts) -> float:
-        """As many as hold the tokens of the topics' prior.
+        """Number of documents whose tokens equal those of the topics' prior.
 
-        Of fewer, most topics would have next to nothing but their prior, and end.
+        With fewer, most topics would have hardly more than their prior, and end.
         """
         if not self._is_collapsed or counts.shape[0] == 0:
             return 0.0
@@ -539,6 +549,7 @@ class HDP(VariationalTopicModel):
         return prior / max(n_tokens, 1e-300)
 
     def _why_not_converged(self) -> str:
+        """Return why a fit ends without two bounds to compare."""
         if self._is_collapsed:
             return "leaves no two passes to compare."
         return super()._why_not_converged()
@@ -568,6 +579,7 @@ class HDP(VariationalTopicModel):
         return self._held_out_moves() is not None and not posterior.trials_ended
 
     def _warn_if_not_converged(self, monitor) -> None:
+        """Warn of trials cut short, of uncertain numbers, or of no convergence."""
         if self._has_time_for_trials and self._posterior.trials_ended:
             warn_if_many_topics(self.n_components_, self._posterior.n_seen)
             if self._posterior.is_cross_fitted:
@@ -591,7 +603,7 @@ class HDP(VariationalTopicModel):
         return n_given(self.init) if self._is_given else self.n_components
 
     def _start_state(self, n_docs: float, shares) -> HDPState:
-        """Topics of equal weight, or of those of a model."""
+        """Return the state of equal topic weights, or of those of a given model."""
         if shares is None:
             weights = np.full(self.n_components + 1, 1.0 / (self.n_components + 1))
         else:
@@ -606,6 +618,7 @@ class HDP(VariationalTopicModel):
         )
 
     def _limit(self) -> float:
+        """Return the largest number of topics."""
         n_started = self._n_started()
         if self.max_components is None:
             return max(MOST_TOPICS, n_started)
@@ -620,16 +633,18 @@ class HDP(VariationalTopicModel):
         return self.max_components
 
     def _moves(self) -> SplitMerge | None:
+        """Return the settings of moves, or None."""
         if self.split_merge is True:
             return SplitMerge()
         return self.split_merge or None
 
     def _held_out_moves(self) -> SplitMerge | None:
-        """Return the moves if held-out documents judge them."""
+        """Return the settings of moves if held-out documents judge them, or None."""
         moves = self._moves()
         return moves if moves is not None and moves.criterion == "held_out" else None
 
     def _batch_size(self, counts) -> int:
+        """Return the size of minibatches, in documents."""
         if not isinstance(self.batch_size, str):
             return self.batch_size
         return self._batch_size_of(counts.sum(), counts.shape[0])
@@ -645,6 +660,7 @@ class HDP(VariationalTopicModel):
         return self._around_corpus(posterior, corpus, executor)
 
     def _around_corpus(self, posterior, corpus, executor):
+        """Return what a learner has of rows and threads: corpus and local step."""
         local_step, held_out = self._local_step(executor), None
         if self._held_out_moves() is not None:
             held_out = self._hold_out(corpus, posterior.seed_entropy)
@@ -658,7 +674,7 @@ class HDP(VariationalTopicModel):
         )
 
     def _make_learner(self, posterior, around, goes_on):
-        """Trials of other numbers of topics where they are due, and what follows."""
+        """Return the learner of `fit`, with trials if these are due."""
         corpus, local_step, held_out, _, finish, *_ = around
         moves = self._held_out_moves()
         if moves is not None and not posterior.trials_ended:
@@ -691,22 +707,22 @@ class HDP(VariationalTopicModel):
         return learner
 
     def _hold_out(self, corpus, seed_entropy):
-        """Hold documents out that judge trials; None if there are too few.
+        """Hold out the documents that judge trials; None if there are too few.
 
-        The same ones in a fit that goes on: after an interrupt during trials nothing
-        has learned from them.
+        They are the same in a fit that continues: after an interrupt during trials
+        nothing has been learned from them.
         """
         return hold_out(corpus.X, stream(seed_entropy, Purpose.SPLIT_TOKENS, 0))
 
     def _splits(self, corpus, posterior):
-        """Return what each split holds out where documents are few, or []."""
+        """Return the held-out documents of each split if documents are few, or []."""
         if not has_few_tokens(corpus.X):
             return []
         rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, 1)
         return hold_out_each(corpus.X, rng)
 
     def _final_learner(self, corpus, local_step, held_out, posterior, last):
-        """Return what learns from everything after trials; `last` learned before."""
+        """Return the learner of all documents after trials; `last` learned before."""
         documents = last.cache.documents
         if hasattr(documents, "spread"):
             documents = documents.spread(held_out.rows, corpus.n_docs)
@@ -718,16 +734,17 @@ class HDP(VariationalTopicModel):
 
     @property
     def _warm_up(self) -> int:
-        """First passes with mean weights."""
+        """Number of first passes with mean weights."""
         return 0 if self._is_collapsed else self.warm_up
 
     def _documents(self, corpus, goes_on) -> DocumentCache:
-        """What documents are remembered by in running averages."""
+        """Return the cache of documents' local parameters in running averages."""
         if self._is_collapsed:  # the document step takes out what totals hold of them
             return DocumentWeights(corpus.n_docs, float(goes_on))
         return NOTHING
 
     def _round_moves(self) -> Moves:
+        """Return the moves between rounds."""
         moves = self._moves()
         if moves is None:
             return NO_MOVES
@@ -739,7 +756,7 @@ class HDP(VariationalTopicModel):
     def _learner(
         self, posterior, corpus, local_step, warm_up, documents, n_forgetting=np.inf
     ):
-        """Return the learner of all documents."""
+        """Return the learner of a corpus, with its schedule and cache."""
         moves: Any = self._moves()
         cache: Any = self._cache(warm_up, documents)
         by_bound = moves is not None and moves.criterion == "bound"
@@ -760,7 +777,7 @@ class HDP(VariationalTopicModel):
         )
 
     def _cache(self, warm_up, documents):
-        """Return what a fit remembers of parts."""
+        """Return the statistics cache of a fit."""
         if self.learning_method == "online":
             return RunningAverage(documents)
         if self._is_collapsed:
@@ -768,7 +785,7 @@ class HDP(VariationalTopicModel):
         return MeanFieldCache(max(warm_up, 1))
 
     def _trial_learner(self, posterior, held_out, local_step, goes_on) -> Learner:
-        """Learn from the documents that are not held out."""
+        """Return the learner of the documents that are not held out."""
         return Learner(
             posterior,
             held_out.train,
@@ -780,10 +797,11 @@ class HDP(VariationalTopicModel):
         )
 
     def _rounds(self, posterior, corpus, **changes) -> OnlineSchedule:
-        """Return when the documents of a fit are visited online."""
+        """Return the schedule of online passes of a fit."""
         return self._schedule(posterior, corpus.X, **changes)
 
     def _fit_schedule(self, posterior, corpus, n_forgetting) -> Schedule:
+        """Return the schedule of a fit: online, or all documents at once."""
         if self.learning_method == "batch":
             return BatchSchedule(corpus.n_docs)
         if self.learning_method == "memoized":
@@ -797,7 +815,7 @@ class HDP(VariationalTopicModel):
 
     @property
     def _learned_by_trials(self) -> dict[str, Any]:
-        """What held-out documents choose of the priors, see `HeldOutTrials`."""
+        """Settings of what trials learn of the priors, see `HeldOutTrials`."""
         return {
             "folds_words": self._is_collapsed and self.learn_priors == "auto",
             "prior_limit": base_prior(self.topic_word_prior),
@@ -806,18 +824,19 @@ class HDP(VariationalTopicModel):
 
     @property
     def _has_time_for_trials(self) -> bool:
-        """Whether a fit has trials that held-out documents judge."""
+        """Whether a fit has enough passes for trials judged by held-out documents."""
         moves = self._held_out_moves()
         if moves is None:
             return False
         return self.max_iter >= 2 * moves.trial_passes + self._final_passes
 
     def _reservoir_moves(self) -> SplitMerge | None:
-        """Return the moves of a stream if documents that are kept judge them."""
+        """Return the settings of moves of a stream with a reservoir, or None."""
         moves = self._held_out_moves()
         return None if moves is None or moves.reservoir_tokens == 0 else moves
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
+        """Learn a chunk of a stream part by part, with trials when they are due."""
         posterior.trials_ended = True  # a stream keeps its topics in later fits
         moves = self._reservoir_moves()
         if moves is None:
@@ -862,7 +881,7 @@ class HDP(VariationalTopicModel):
             begin = end
 
     def _score_new(self, posterior, some, executor, monitor, moves) -> bool:
-        """Score documents before they are learned from; few topics may be born.
+        """Score documents before they are learned from; late topics may be born.
 
         Returns whether topics were proposed.
         """
@@ -881,16 +900,17 @@ class HDP(VariationalTopicModel):
 
     @staticmethod
     def _next_part(reservoir: Reservoir, n_left: int, batch_size: int) -> int:
-        """Documents to learn from until other numbers of topics may be tried."""
+        """Number of documents to learn from until trials may be due."""
         size = max(batch_size, int(PART_SHARE * len(reservoir.keys)))
         return -(-n_left // -(-n_left // size))  # parts of equal size
 
     def _try_numbers(
         self, posterior, n_visits, in_passes, learned, executor, monitor, moves
     ) -> None:
-        """Go on with trials, or begin some if a stream has grown enough.
+        """Continue trials, or begin some if the stream has grown enough.
 
-        A call spends about `n_visits` on them. An interrupt ends them: they begin anew.
+        A call spends about `n_visits` local steps of documents on them. An interrupt
+        ends trials: they begin again.
         """
         reservoir, paused = posterior.reservoir, posterior.trials
         posterior.trials = None
@@ -947,6 +967,7 @@ class HDP(VariationalTopicModel):
         posterior.trials = ongoing.paused()
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+        """Return the fitted attributes of a posterior."""
         result = super()._fitted_attributes(posterior, history, n_iter, converged)
         burstiness = posterior.state.burstiness or NO_BURSTINESS
         state = posterior.state.for_prediction

@@ -1,4 +1,4 @@
-"""Known topics: seed words, priors, and topics that stay fixed."""
+"""Known topics as users give them: seed words, priors, and fixed topics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -89,6 +89,7 @@ class KnownTopics:
     prior: float = DEFAULT_PRIOR
 
     def __post_init__(self) -> None:
+        """Check the settings."""
         _check_number("weight", self.weight, 0.0)
         _check_number("prior", self.prior, SMALLEST)
         if not isinstance(self.frozen, (bool, np.bool_)):
@@ -109,6 +110,7 @@ register(
 
 
 def _check_number(name: str, value: object, least: float) -> None:
+    """Raise unless a setting is a number of at least `least`."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise ValueError(f"{name} must be a number, got {value!r}.")
     if not least <= float(value) <= LARGEST or float(value) == 0.0:
@@ -130,7 +132,7 @@ def base_prior(prior: Any) -> float:
 
 
 def names_of(prior: Any) -> list[str]:
-    """Names of known topics, in their order; none where they have none."""
+    """Names of known topics, in their order; [] if they have none."""
     known = _as_known(prior)
     if known is None or not isinstance(known.topics, Mapping):
         return []
@@ -140,7 +142,7 @@ def names_of(prior: Any) -> list[str]:
 def seed_columns(
     prior: Any, names: Sequence | NDArray | None, columns: range
 ) -> tuple[list[list[int]], list[list[Any]]]:
-    """Columns of the seed words of each topic among some, and missing words."""
+    """Columns of the seed words of each topic within a range, and missing words."""
     known = _as_known(prior)
     assert known is not None
     result: list[list[int]] = []
@@ -201,7 +203,7 @@ TopicPriorLike = ArrayLike | Mapping[str, Sequence[Any]] | KnownTopics
 
 @dataclass(frozen=True)
 class Resolved:
-    """Known topics in terms of columns, before any document."""
+    """Known topics by columns of the vocabulary, before any document."""
 
     words: NDArray[np.intp]
     values: Array  # (n, G) boosts in units of tokens of words, or Dirichlet parameters
@@ -221,7 +223,7 @@ class Resolved:
         return self.values[here] * np.maximum(self.weight * counts, 1.0)[:, None]
 
     def known(self, counts: Array) -> known_topics.TopicPriors:
-        """Return what totals hold, for tokens of each word in the corpus, (V,)."""
+        """Return the priors of the table of counts, for tokens of each word, (V,)."""
         values = self.values
         if not self.is_whole:
             values = self.boosts(self.words, counts[self.words])
@@ -237,11 +239,11 @@ class Resolved:
         )
 
     def document(self, corpus: Any, words: NDArray[np.intp]) -> Array:
-        """Counts of some words in what each known topic starts from, (n_words, G).
+        """Counts of some words in the start of each known topic, (n_words, G).
 
-        As others do from a document: a topic of seed words from those of the documents
-        where these are densest, and from these words, half of each; others as a
-        document of the mean length.
+        As other topics start from a document: a topic of seed words half from the
+        documents in which these are densest and half from these words; others as a
+        document of mean length.
         """
         n_docs, counts = max(corpus.n_docs, 1), corpus.word_counts()
         if self.is_whole:
@@ -313,6 +315,7 @@ def resolve(
 
 
 def _check_size(n_known: int, n_components: int | None) -> None:
+    """Raise if there are more known topics than components."""
     if n_known == 0:
         raise ValueError("topic_word_prior must have a topic, got none.")
     if n_components is not None and n_known > n_components:
@@ -328,6 +331,7 @@ def _refuse_missing(
     missing: list[list[Any]],
     may_come: bool,
 ) -> None:
+    """Raise if a topic lacks all its seed words; warn of missing ones."""
     topics: Mapping[str, Sequence] = known.topics  # type: ignore[assignment]
     for name, columns, terms in zip(topics, result, missing, strict=True):
         if not columns and not may_come:
@@ -347,12 +351,12 @@ def _refuse_missing(
 
 
 def warn_of_heavy(prior: Any, boosts: Array, tokens: Array) -> None:
-    """Warn if priors of seed words outweigh what documents give their topics: twice.
+    """Warn if priors of seed words outweigh the documents of their topics.
 
     Parameters
     ----------
     prior : mapping, array-like or KnownTopics
-        What `topic_word_prior` is; arrays are as strong as they are meant to be.
+        The value of `topic_word_prior`; the strength of arrays is taken as intended.
     boosts, tokens : (n_known,)
         Tokens of the priors, and of documents.
     """

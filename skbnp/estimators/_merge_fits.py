@@ -126,6 +126,7 @@ def merge_fits(
 
 
 def _check_kinds(estimators: Sequence[Any]) -> None:
+    """Raise unless all fits are of one class and comparable."""
     if len(estimators) < 2:
         raise ValueError(f"estimators must be two or more, got {len(estimators)}.")
     kinds = {type(estimator) for estimator in estimators}
@@ -155,7 +156,7 @@ def _check_kinds(estimators: Sequence[Any]) -> None:
 def _joint_vocabulary(
     estimators: Sequence[Any],
 ) -> tuple[dict[str, Any], list[Ints]]:
-    """Return attributes of all features, and the columns of those of each fit."""
+    """Fitted attributes of all features, and the columns of each fit in these."""
     names: list[Any] = [getattr(e, "feature_names_in_", None) for e in estimators]
     sizes = [e.n_features_in_ for e in estimators]
     if all(name is None for name in names):
@@ -181,7 +182,7 @@ def _joint_vocabulary(
 
 
 def _aligned(topics: Array, others: Array, min_similarity: float) -> Ints:
-    """Return which of some topics (V, K) each of others is, or a number from K on."""
+    """The position in `topics` (V, K) of each of `others`, or a number from K on."""
     rows, columns = matched(cosines(topics.T, others.T), min_similarity)
     at = np.full(others.shape[1], -1)
     at[columns] = rows
@@ -197,7 +198,7 @@ def _geometric(values: Sequence[float], tokens: Array) -> float:
 def _merge_posteriors(
     merged: HDP, estimators: Sequence[HDP], columns: list[Ints], least: float
 ) -> tuple[dict[str, Any], list[dict[int, int]]]:
-    """Add totals of topics that are the same; weights follow."""
+    """Add the totals of topics that match, and merge their weights."""
     n_words = 1 + max(int(words.max()) for words in columns)
     posteriors = [e._posterior for e in estimators]
     tokens = np.array([max(p.global_stats.n_tokens, 1e-300) for p in posteriors])
@@ -276,13 +277,13 @@ def _merge_posteriors(
 
 
 def _joint_prediction(posteriors: Sequence[Any], tokens: Array) -> float:
-    """Mean of what documents are predicted by; 0.0 unless all fits have learned it."""
+    """Mean of the concentrations of prediction; 0.0 unless all fits have one."""
     result = [p.state.prediction_concentration for p in posteriors]
     return _geometric(result, tokens) if min(result) > 0.0 else 0.0
 
 
 def _joint_burstiness(posteriors: Sequence[Any], tokens: Array) -> Burstiness | None:
-    """Mean of what documents repeat; None unless those of all fits do."""
+    """Mean of the burstiness of fits; None unless all have one."""
     result = [p.state.burstiness for p in posteriors]
     if any(burstiness is None for burstiness in result):
         return None

@@ -1,9 +1,9 @@
-"""When a learned concentration says more of single rows than of topics, and why.
+"""Warnings of learned concentrations that describe single rows, not topics.
 
-A von Mises-Fisher density has no bound: rows that are equal let the concentration grow
-without limit, and nodes of one row each. Rows of few features stand on a lattice: nodes
-of rows that share nearly all of these predict best, and are many. Neither can be seen
-from the bound, which rises.
+A von Mises-Fisher density is unbounded: equal rows let the concentration grow without
+limit, and nodes of one row each. Rows of few features lie on a lattice: nodes of rows
+that share nearly all of these predict best, and are many. Neither can be seen from the
+bound, which rises.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ LARGEST = 1e8
 
 
 def share_of_copies(rows: sp.csr_array) -> float:
-    """Share of the rows of length one that are copies of others."""
+    """Share of the rows of length one that are copies of other rows."""
     n_rows, n_features = rows.shape
     rng = np.random.default_rng(0)
     places = rows @ rng.standard_normal((n_features, 2))
@@ -38,7 +38,7 @@ def share_of_copies(rows: sp.csr_array) -> float:
 def warn_of_narrow_nodes(
     rows: sp.csr_array | None, n_features: int, n_nodes: int, concentration: float
 ) -> None:
-    """Warn where a concentration that was learned follows from equal or short rows.
+    """Warn if a learned concentration is due to equal or short rows.
 
     `rows` have length one, or zero; None if they are elsewhere.
     """

@@ -1,4 +1,4 @@
-"""The nested CRP topic model by variational inference."""
+"""Estimator of the nested CRP, by variational inference."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -297,6 +297,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return PathLocalStep(self._local_stop(), executor, self.local_family)
 
     def _moves(self) -> TreeMoves | None:
+        """Return the moves of the tree, or None."""
         if isinstance(self.structure_moves, TreeMoves):
             return self.structure_moves
         return TreeMoves() if self.structure_moves else None
@@ -319,12 +320,14 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return np.inf if self.max_components is None else self.max_components
 
     def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
+        """Return a posterior of a root, before a start is chosen."""
         root = TopicTree(Tree(), np.zeros((1, 0)), np.zeros(1))
         nothing = SeenWords(np.empty(0, np.intp), counts.shape[1])
         model = _with_seen(model, nothing)
         return start_posterior(model, root, seed_entropy, self._limit())
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
+        """Return the posterior of the last call with present parameters."""
         self._check_depth(self._posterior.model.priors.n_levels)
         learned = self._posterior.model.priors
         model = _with_seen(model, learned.seen)
@@ -344,6 +347,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return replace(self._posterior, model=model, max_components=self._limit())
 
     def _widened(self, posterior, rows, vocabulary):
+        """Return the posterior with a vocabulary of new words."""
         seen = posterior.model.priors.seen
         seen = replace(seen, n_vocabulary=len(vocabulary.names))
         return replace(posterior, model=_with_seen(posterior.model, seen))
@@ -352,9 +356,11 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return "left no two passes to compare between which the tree stayed."
 
     def _accepter(self, goes_on):
+        """Return the check of counts against parameters and the model to start from."""
         begun = goes_on and self._posterior.n_steps > 0
 
         def accept(counts: sp.csr_array) -> sp.csr_array:
+            """Check the model to start from; return the counts."""
             if not begun and not isinstance(self.init, str):
                 check_tree(self.init, counts.shape[1], self.max_depth)
                 if not hasattr(self.init, "samples_"):
@@ -368,7 +374,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _begin(
         self, posterior, counts, local_step, monitor, *, keep_best: bool
     ) -> None:
-        """Choose a start."""
+        """Choose the start of a posterior, in place, by some documents."""
         init = self.init
         if not isinstance(init, str):
             best = max(init.samples_, key=lambda sample: sample.log_joint)
@@ -391,6 +397,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         )
 
     def _warn_if_not_converged(self, monitor) -> None:
+        """Warn if the bound has not converged, or if all documents take one path."""
         super()._warn_if_not_converged(monitor)
         stats, room = self._posterior.global_stats, self._limit() > self.max_depth
         n_docs = stats.stub_masses.sum()
@@ -408,6 +415,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return super()._around(posterior, _compact(posterior, counts), executor)
 
     def _make_learner(self, posterior, around, goes_on):
+        """Return the learner of `fit`: batch or online, with moves."""
         (counts, local_step), moves = around, self._moves()
         if self.learning_method == "online":
             schedule = self._schedule(posterior, counts)
@@ -422,11 +430,13 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return Learner(posterior, corpus, parts, local_step, cache, edits)
 
     def _online_learner(self, kind, posterior, counts, schedule, local_step):
+        """Return a learner by running averages."""
         moves, corpus = self._moves(), Corpus(counts)
         edits = NO_MOVES if moves is None else OnlineTreeEdits(moves)
         return kind(posterior, corpus, schedule, local_step, RunningAverage(), edits)
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
+        """Learn a chunk of a stream by online updates, then try moves."""
         local_step = self._local_step(executor)
         if posterior.n_steps == 0:
             self._begin(posterior, counts, local_step, monitor, keep_best=False)
@@ -437,6 +447,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         ).one_pass(monitor)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+        """Return the fitted attributes of a posterior."""
         topics, priors = posterior.state, posterior.model.priors
         tree = topics.tree
         eta, tokens = priors.topic_prior, posterior.global_stats.word_counts.sum(axis=1)
@@ -465,6 +476,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     _saved_parts = {"model": NestedModel, "state": TopicTree, "global_stats": PathStats}
 
     def _check_saved(self) -> None:
+        """Raise if the saved posterior is unfit for compiled code."""
         super()._check_saved()
         posterior = self._posterior
         topics, global_stats = posterior.state, posterior.global_stats
@@ -512,6 +524,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return int(are_in_use(tokens).sum())
 
     def _predictor(self) -> PathPredictor:
+        """Return the predictor by the means of the posterior."""
         check_is_fitted(self)
         priors = self._posterior.model.priors
         tree = path_globals(self._posterior.state, priors, is_mean=True)
@@ -556,7 +569,7 @@ def _with_seen(model: NestedModel, seen: SeenWords | None) -> NestedModel:
 
 
 def _learn_words(posterior: Posterior, words: np.ndarray) -> SeenWords:
-    """Give topics columns for some words too; return all that have one."""
+    """Add columns for new words to the topics, in place; return all words seen."""
     model, tree = posterior.model, posterior.state.tree
     seen = model.priors.seen.with_words(np.unique(words).astype(np.intp))
     if seen is not model.priors.seen:
@@ -568,7 +581,7 @@ def _learn_words(posterior: Posterior, words: np.ndarray) -> SeenWords:
 
 
 def _compact(posterior: Posterior, counts: sp.csr_array) -> sp.csr_array:
-    """Counts by columns of the topics, which have one for each word of them."""
+    """Counts in the columns of the topics, which have one for each word of them."""
     return _learn_words(posterior, counts.indices).compact(counts)
 
 

@@ -1,4 +1,4 @@
-"""The nested HDP topic model: documents mix over a whole tree."""
+"""Estimator of the nested HDP, whose documents mix nodes of a whole tree."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -328,9 +328,11 @@ class NestedHDP(CountModel):
         return np.inf if self.max_components is None else self.max_components
 
     def _accepter(self, goes_on):
+        """Return the check of counts against the model to start from."""
         begun = goes_on and self._has_started()
 
         def accept(counts: sp.csr_array) -> sp.csr_array:
+            """Check the model to start from; return the counts."""
             if not begun and not isinstance(self.init, str):
                 _check_flat(self.init, counts.shape[1])
             return counts
@@ -338,7 +340,7 @@ class NestedHDP(CountModel):
         return accept
 
     def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
-        """A root without words: the tree is found by `_find_start`."""
+        """Return a posterior of a root without words; `_find_start` finds the tree."""
         nothing = SeenWords(np.empty(0, np.intp), counts.shape[1])
         eta = self.topic_word_prior
         state = MixedTree(
@@ -362,6 +364,7 @@ class NestedHDP(CountModel):
         return len(self._posterior.global_stats.topic_words.seen) > 0
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
+        """Return the posterior of the last call with present parameters."""
         depth = self._posterior.state.tree.max_depth
         if depth >= self.max_depth:
             raise ValueError(
@@ -377,6 +380,7 @@ class NestedHDP(CountModel):
         return len(posterior.global_stats.topic_words.seen) == 0
 
     def _find_start(self, posterior, counts, executor, monitor) -> None:
+        """Set the globals in place to a tree of the topics of a flat fit."""
         if counts.shape[0] == 0:
             return
         flat = self._flat_posterior(counts, posterior, executor, monitor)
@@ -403,7 +407,7 @@ class NestedHDP(CountModel):
             posterior.step_origin = -int(n_batches ** (1.0 / self.learning_decay))
 
     def _flat_posterior(self, counts, posterior, executor, monitor):
-        """Learn topics without a tree, or return those of a fit that is given."""
+        """Learn topics of a flat HDP, or return those of the given fit."""
         if not isinstance(self.init, str):
             return self.init._posterior
         limit = posterior.max_components
@@ -429,11 +433,13 @@ class NestedHDP(CountModel):
         return DocumentLocalStep(self._local_stop(), executor, step)
 
     def _batch_size(self, counts) -> int:
+        """Return the size of minibatches, in documents."""
         if not isinstance(self.batch_size, str):
             return self.batch_size
         return HDP._batch_size_of(counts.sum(), counts.shape[0])
 
     def _make_learner(self, posterior, around, goes_on):
+        """Return the learner of `fit`: running averages over documents."""
         counts, local_step = around
         weights = DocumentWeights(counts.shape[0], 1.0)  # the start counts each once
         is_online = self.learning_method == "online"
@@ -451,6 +457,7 @@ class NestedHDP(CountModel):
         )
 
     def _fit_schedule(self, posterior, counts) -> Schedule:
+        """Return the schedule of a fit: online, or all documents at once."""
         if self.learning_method == "batch":
             return BatchSchedule(counts.shape[0])
         schedule: OnlineSchedule = self._schedule(posterior, counts)
@@ -461,6 +468,7 @@ class NestedHDP(CountModel):
     def _learn_all(
         self, posterior, rows, executor, monitor, tasks, goes_on, record
     ) -> bool:
+        """Make the passes of `fit`, then prune and learn burstiness."""
         result = super()._learn_all(
             posterior, rows, executor, monitor, tasks, goes_on, record
         )
@@ -469,7 +477,7 @@ class NestedHDP(CountModel):
         return result
 
     def _learn_burstiness(self, posterior, counts, executor) -> None:
-        """Learn how documents repeat words, of which predictions know."""
+        """Learn the burstiness of documents, for prediction alone."""
         burstiness = None
         if self.burstiness == "auto" and counts.shape[0] > 0:
             predictor = NestedPredictor(posterior, self._local_stop())
@@ -477,6 +485,7 @@ class NestedHDP(CountModel):
         posterior.state = replace(posterior.state, burstiness=burstiness)
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
+        """Learn a chunk of a stream by online updates."""
         if self._needs_start(posterior):
             self._find_start(posterior, counts, executor, monitor)
         StreamLearner(
@@ -496,6 +505,7 @@ class NestedHDP(CountModel):
         return 0 if not isinstance(self.init, str) else super()._n_enough_docs
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+        """Return the fitted attributes of a posterior."""
         state, tokens = posterior.state, posterior.global_stats.topic_words.total
         tokens = np.maximum(tokens, 0.0)
         weights = tokens / max(tokens.sum(), 1e-300)
@@ -530,6 +540,7 @@ class NestedHDP(CountModel):
     }
 
     def _check_saved(self) -> None:
+        """Raise if the saved posterior is unfit for compiled code."""
         super()._check_saved()
         posterior = self._posterior
         state, global_stats = posterior.state, posterior.global_stats
@@ -652,7 +663,7 @@ class NestedHDP(CountModel):
 
 
 def _prune(posterior: Posterior) -> None:
-    """End leaves that at most one document needs."""
+    """Merge leaves that at most one document needs into their parents, in place."""
     state, stats, pairs = prune(
         posterior.model, posterior.state, posterior.global_stats
     )
@@ -665,7 +676,7 @@ def _prune(posterior: Posterior) -> None:
 
 
 def _check_flat(init: Any, n_features: int) -> None:
-    """Refuse a model to start from that is no fitted HDP of these columns."""
+    """Raise unless a model to start from is a fitted HDP of these columns."""
     check_is_fitted(init)
     flat = getattr(init, "_posterior", None)
     if not isinstance(init, HDP) and not isinstance(getattr(init, "estimator", 0), HDP):

@@ -1,4 +1,4 @@
-"""What all samplers share: chains, kept samples, going on, chunks."""
+"""Base of estimators by Gibbs sampling: chains, kept samples, warm starts, chunks."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -68,11 +68,7 @@ MOST_R_HAT = 1.1
 class Sampler(
     CallbackSupportMixin, ComponentModelMixin, TransformerMixin, BaseEstimator, ABC
 ):
-    """Learning by chains from data of any kind.
-
-    A model says what it reads, which chains there are and where they start. `fit` and
-    `partial_fit` are its own, as of variational estimators.
-    """
+    """Base of samplers from data of any kind."""
 
     _parameter_constraints: dict = {
         **COMMON,
@@ -108,35 +104,35 @@ class Sampler(
 
     @abstractmethod
     def _read(self, X, *, reset: bool, method: str) -> Any:
-        """Check rows and return those that teach; `reset` tells a first call.
+        """Check rows and return those to learn from; `reset` in a first call.
 
-        Their `len` says how much they say, and chains go on where `digest` is the same.
+        Their `len` is the amount of data, and chains continue if `digest` is equal.
         """
 
     @abstractmethod
     def _describe(self, data) -> str:
-        """Say how much data there is."""
+        """Return the amount of data as a text."""
 
     @abstractmethod
     def _check_consistency(self, goes_on: bool) -> None:
-        """Refuse parameters that `_parameter_constraints` cannot."""
+        """Raise for parameters that contradict each other."""
 
     @abstractmethod
     def _start(self, goes_on: bool) -> ChainStart | ChainState | None:
-        """Where a chain starts on data of which nothing is known; None asks these."""
+        """Return the start of a chain on new data; None if `_starts` is needed."""
 
     @abstractmethod
     def _starts(self, data, seed_entropy: int, goes_on: bool) -> Iterable[ChainStart]:
-        """Where each chain starts on new data."""
+        """Yield the start of each chain on new data."""
 
     def _extended(self, X) -> Vocabulary | None:
-        """Return the vocabulary that a chunk of a stream extends, if it does."""
+        """Return the vocabulary that a chunk of a stream extends, or None."""
         return None
 
     def _widened(
         self, sample: Any, data: Any, vocabulary: Vocabulary
     ) -> tuple[Any, dict[str, Any]]:
-        """Return a sample of more features, and fitted attributes that say so."""
+        """Return a sample with new columns, and the fitted attributes for these."""
         raise TypeError(f"The features of {type(self).__name__} are fixed.")
 
     @abstractmethod
@@ -150,32 +146,35 @@ class Sampler(
         burn_in: int | None = None,
         before: Any = None,
     ) -> Any:
-        """Make a chain; without `burn_in`, for a chunk after others."""
+        """Return a chain; without `burn_in`, for a chunk after others."""
 
     @abstractmethod
     def _attributes_of(self, best: Any) -> dict[str, Any]:
-        """Fitted attributes of the sample with the highest log joint."""
+        """Return the fitted attributes of the sample with the highest log joint."""
 
     @abstractmethod
     def _check_sample(self, sample: Any) -> None:
-        """Refuse a sample that compiled code must not read."""
+        """Raise if a saved sample is unfit for compiled code."""
 
     @abstractmethod
     def _check_chain(self, state: Any) -> None:
-        """Refuse priors of a chain; its seats are checked with their documents."""
+        """Raise if priors of a saved chain are out of range.
+
+        The seats are checked with their documents.
+        """
 
     def _seen_before(self) -> int | None:
-        """Rows that chunks are added to; None if that is not known."""
+        """Rows of earlier chunks; None if unknown."""
         return None
 
     def _account(self, n_before: int | None, data, *, adds: bool) -> dict[str, Any]:
-        """Fitted attributes that say how much has been seen."""
+        """Return the fitted attributes of the numbers of rows seen."""
         return {}
 
     # -- learning ---------------------------------------------------------------------
 
     def _fit(self, X, y, **more):
-        """Sample given all data; `more` is what `_read` is given besides."""
+        """Sample given all data; `more` are further arguments of `_read`."""
         executor, burn_in = Executor(self.n_jobs), self._burn_in()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
@@ -220,6 +219,7 @@ class Sampler(
             }
 
         def begin(starts: Iterable[ChainStart | ChainState]) -> None:
+            """Make the chains from their starts."""
             for number, start in enumerate(starts):
                 monitor.remind(f"starts chain {number}")
                 chain = self._make_chain(
@@ -228,6 +228,7 @@ class Sampler(
                 chains.append(chain)
 
         def keep() -> None:
+            """Keep samples of the chains if they are due."""
             for chain in chains:
                 n_after = chain.state.step - chain.state.begin - burn_in
                 if n_after > 0 and n_after % self.thin == 0:
@@ -238,6 +239,7 @@ class Sampler(
             n_sweeps = account["n_sweeps"]
 
         def end_sweep() -> bool:
+            """End the pass of callbacks, and write the fit; return whether to stop."""
             has_ended = tasks.end_pass()
             if not has_ended:
                 record.save(
@@ -279,7 +281,7 @@ class Sampler(
         return self
 
     def _partial_fit(self, X, y, **more):
-        """Sample a chunk, given what is kept of those before."""
+        """Sample a chunk, given the counts of earlier ones."""
         self._validate_params()  # scikit-learn does so before the first chunk alone
         executor, _ = Executor(self.n_jobs), self._burn_in()
         goes_on = self.__sklearn_is_fitted__()
@@ -338,10 +340,10 @@ class Sampler(
         return self
 
     def _warn_of_components(self) -> None:
-        """Warn of components that are not to be trusted."""
+        """Warn of uncertain components after a fit."""
 
     def _warn_if_chains_disagree(self) -> None:
-        """Warn where the last sweeps are no draws from one posterior."""
+        """Warn if the last sweeps are not draws from one posterior, by R-hat."""
         r_hats = {}
         for name, what in COMPARED.items():
             traces = has_mixed(self, name)
@@ -363,14 +365,15 @@ class Sampler(
         )
 
     def _n_sweeps(self, data, *, goes_on: bool) -> int:
-        """Sweeps of a fit; chains that go on are where others end."""
+        """Number of sweeps of a fit, fewer for chains that continue."""
         return self.max_iter
 
     def _still_kept(self, before: int) -> list[Any]:
-        """Samples that a continued fit keeps, after some sweep."""
+        """Samples that a continued fit keeps, after sweep `before`."""
         return [sample for sample in self._kept if sample.step > before]
 
     def _burn_in(self) -> int:
+        """Return the number of sweeps before the first kept sample."""
         if self.burn_in is None:
             return self.max_iter // 2
         if self.burn_in >= self.max_iter:
@@ -387,6 +390,7 @@ class Sampler(
             )
 
     def _fitted_attributes(self, chains, kept, history, before, seed_entropy):
+        """Return the fitted attributes of chains and kept samples."""
         samples = self._shown(list(kept), chains)
         samples = samples or [chain.sample() for chain in chains]
         best = best_of(samples)
@@ -403,14 +407,15 @@ class Sampler(
         }
 
     def _numbered(self, attributes: dict[str, Any]) -> dict[str, Any]:
-        """Give topics their numbers for life, where a fit that began anew ends."""
+        """Return fitted attributes with final ids of topics, after a new fit."""
         return attributes
 
     def _shown(self, kept: list[Any], chains: list[Any]) -> list[Any]:
-        """Kept samples that speak of the present."""
+        """Kept samples that are comparable with the present state."""
         return kept
 
     def _check_saved(self) -> None:
+        """Raise if saved samples and chains are unfit for compiled code."""
         check_needed(
             vars(self), ("_chains", "_data", "_seed_entropy", "_kept", "_next_id")
         )
@@ -433,7 +438,7 @@ class Sampler(
             self._check_chain(state)
 
     def _saved_chains(self) -> tuple[Any, ...]:
-        """Return chains that can go on."""
+        """Return the saved states of chains that can continue."""
         return self._chains or ()
 
     # -- what samples tell ------------------------------------------------------------
@@ -457,7 +462,7 @@ class Sampler(
 
 @dataclass(frozen=True, slots=True)
 class TokenCorpus:
-    """Documents that have tokens, as counts and token by token."""
+    """Non-empty documents, as counts and as lists of tokens."""
 
     counts: sp.csr_array
     tokens: Tokens
@@ -467,7 +472,7 @@ class TokenCorpus:
 
     @property
     def digest(self) -> bytes:
-        """Name of the corpus."""
+        """Digest of the corpus."""
         content = hashlib.blake2b(self.tokens.words.tobytes(), digest_size=16)
         content.update(self.tokens.begin.tobytes())
         content.update(self.tokens.n_words.to_bytes(8, "little"))
@@ -475,21 +480,22 @@ class TokenCorpus:
 
 
 class TopicSampler(TopicModelMixin, Sampler):
-    """Learning of models of whole counts."""
+    """Base of samplers of topic models of whole counts."""
 
     _rounds_counts = True
     _parameter_constraints: dict = {**Sampler._parameter_constraints, **SHARED}
 
     @abstractmethod
     def _check_init(self, n_features: int) -> None:
-        """Refuse a model to start from."""
+        """Raise if the model to start from does not fit."""
 
     def _check_vocabulary(self, n_features: int, names, *, in_fit: bool) -> None:
-        """Refuse parameters that do not go with a new vocabulary."""
+        """Raise for parameters that do not fit a new vocabulary."""
         if in_fit:
             self._check_init(n_features)
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> TokenCorpus:
+        """Check counts, round them to whole tokens; return a token corpus."""
         in_fit = method == "fit"
         init = getattr(self, "init", None)
         if reset and in_fit and init is not None and not isinstance(init, str):
@@ -498,6 +504,7 @@ class TopicSampler(TopicModelMixin, Sampler):
         n_before = 0 if reset or in_fit else int(self._best().n_tokens.sum())
 
         def accept(counts: sp.csr_array) -> sp.csr_array:
+            """Round counts, and check their number."""
             if reset:
                 names = feature_names_of(X)
                 self._check_vocabulary(counts.shape[1], names, in_fit=in_fit)
@@ -512,6 +519,7 @@ class TopicSampler(TopicModelMixin, Sampler):
         return getattr(self, "_n_seen", None)
 
     def _account(self, n_before: int | None, data, *, adds: bool) -> dict[str, Any]:
+        """Return the fitted attributes of the numbers of documents seen."""
         if n_before is None:
             return {}
         n_docs = data.counts.shape[0]
@@ -528,6 +536,7 @@ class TopicSampler(TopicModelMixin, Sampler):
     def _widened(
         self, sample: Any, data: TokenCorpus, vocabulary: Vocabulary
     ) -> tuple[Any, dict[str, Any]]:
+        """Return a sample with new columns, and the fitted attributes for these."""
         held, n_words = sample.topic_word_counts, data.counts.shape[1]
         parts = held.data, held.indices, held.indptr
         counts = sp.csr_array(parts, (held.shape[0], n_words))
@@ -632,7 +641,10 @@ def best_of(samples: list[Any]) -> Any:
 
 
 def _shares(history: dict[str, list], before: float, n_chains: int) -> dict[int, float]:
-    """Share of sweeps after one, or of the last ones, by number of topics."""
+    """Share of sweeps after sweep `before` by number of topics.
+
+    Of the last sweeps, if there are none after it.
+    """
     sweeps = zip(history["n_components"], history["step"], strict=True)
     result = [k for k, step in sweeps if step > before]
     result = result or history["n_components"][-n_chains:] or [1]

@@ -1,4 +1,4 @@
-"""Checks of what comes out of a file, before compiled code trusts it.
+"""Checks of the states of saved estimators, before compiled code reads them.
 
 Learning keeps shapes, types and ranges; a file may be damaged. So they are checked
 once, when the state of an estimator is set.
@@ -118,14 +118,14 @@ FITTED: dict[str, Any] = {
 
 
 def check_needed(attributes: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise unless fitted attributes are there."""
+    """Raise unless fitted attributes exist."""
     for name in names:
         if name not in attributes:
             raise ValueError(f"The saved estimator is damaged: it has no {name}.")
 
 
 def check_fitted(attributes: Mapping[str, Any]) -> None:
-    """Raise unless fitted attributes are there, and of their types."""
+    """Raise unless fitted attributes exist and have their types."""
     for name, hint in FITTED.items():
         if name in attributes and not fits(attributes[name], hint):
             raise _damaged(name, f"is of a wrong type, {_kind(attributes[name])}")
@@ -153,7 +153,7 @@ def check_fitted(attributes: Mapping[str, Any]) -> None:
 
 
 def check_history(history: dict[str, list], names: Iterable[str]) -> None:
-    """Raise unless the trace has these columns, of numbers, all of a length."""
+    """Raise unless the trace has these columns, of numbers, all of one length."""
     if history.keys() != set(names) or len({len(one) for one in history.values()}) > 1:
         raise _damaged("history_", "has other columns than a fit writes")
     for name, values in history.items():
@@ -169,7 +169,7 @@ def check_history(history: dict[str, list], names: Iterable[str]) -> None:
 
 
 def check_kinds(owner: object, **kinds: type | tuple[type, ...]) -> None:
-    """Raise unless attributes are of their classes."""
+    """Raise unless attributes have their classes."""
     for name, kind in kinds.items():
         if not isinstance(value := getattr(owner, name), kind):
             raise _damaged(name, f"is of a wrong type, {_kind(value)}")
@@ -178,9 +178,9 @@ def check_kinds(owner: object, **kinds: type | tuple[type, ...]) -> None:
 def check_posterior(
     posterior: Posterior, most: float, **kinds: type | tuple[type, ...]
 ) -> None:
-    """Raise unless parts of a posterior are of their classes, and numbers in range.
+    """Raise unless parts of a posterior have their classes, and numbers are in range.
 
-    `most` is the largest of the model and of totals.
+    `most` is the largest number in the model and in totals.
     """
     check_kinds(posterior, **kinds)
     check_number("seed_entropy", posterior.seed_entropy, least=0, most=MOST_ENTROPY)
@@ -197,7 +197,7 @@ def check_posterior(
 
 
 def check_numbers(owner: Any, most: float = LARGE) -> None:
-    """Raise unless the numbers among the fields of an object are in a range."""
+    """Raise unless the numbers among the fields of an object are in range."""
     for item in fields(owner):
         value = getattr(owner, item.name)
         numbers = value if isinstance(value, tuple) else (value,)
@@ -215,7 +215,7 @@ def check_array(
     least: float = 0,
     most: float | None = None,
 ) -> None:
-    """Raise unless an array has a shape and numbers in a range.
+    """Raise unless an array has a given shape and numbers in range.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def check_array(
 
 
 def check_doc_counts(counts: Any, tree: Tree) -> None:
-    """Raise unless documents through nodes are those through their children, or more.
+    """Raise unless each node has at least the documents of its children together.
 
     So none of a level has more than the root, and sums of a level are counts.
     """
@@ -250,14 +250,14 @@ def check_doc_counts(counts: Any, tree: Tree) -> None:
 
 
 def check_counts(name: str, counts: Any, shape: tuple[int, int]) -> None:
-    """Raise unless a sparse array of whole counts has a shape and is in order."""
+    """Raise unless a sparse array of whole counts has a shape and canonical order."""
     check_sparse(name, counts, shape, kind="i")
     if counts.data.dtype != np.int32 or counts.data.sum(dtype=np.int64) > MOST:
         raise _damaged(name, "holds something else than counts of a corpus")
 
 
 def check_sparse(name: str, counts: Any, shape: tuple[int, int], *, kind: str) -> None:
-    """Raise unless a sparse array of numbers >= 0 has a shape and is in order.
+    """Raise unless a sparse array of numbers >= 0 has a shape and canonical order.
 
     `kind` is that of `check_array`.
     """
@@ -280,7 +280,7 @@ def check_sparse(name: str, counts: Any, shape: tuple[int, int], *, kind: str) -
 
 
 def check_signed(name: str, values: Any, shape: tuple[int, int]) -> None:
-    """Raise unless a sparse array of doubles of any sign is of a shape."""
+    """Raise unless a sparse array of doubles of any sign has a given shape."""
     if not (isinstance(values, sp.csr_array) and isinstance(values.data, np.ndarray)):
         raise _damaged(name, f"is no csr_array of shape {shape}")
     magnitudes = copy(values)
@@ -290,7 +290,7 @@ def check_signed(name: str, values: Any, shape: tuple[int, int]) -> None:
 
 
 def check_seen_words(seen: Any, n_features: int) -> int:
-    """Raise unless rows of a table are named by different words; return how many."""
+    """Raise unless the rows of a table are distinct words; return their number."""
     words: Any = getattr(seen, "words", None)
     check_array("seen words", words, (np.size(words),), kind="i")
     if words.dtype != np.intp or seen.n_vocabulary != n_features:
@@ -302,7 +302,7 @@ def check_seen_words(seen: Any, n_features: int) -> int:
 
 
 def check_known_topics(known: Any, n_topics: int, n_features: int, eta: float) -> None:
-    """Raise unless what is known of topics goes with a table of theirs."""
+    """Raise unless known topics fit a table of `n_topics` and `n_features`."""
     check_kinds_of(known, TopicPriors, "known topics")
     words, columns = known.words, known.columns
     check_array("known topics", columns, (np.size(columns),), kind="i")
@@ -320,25 +320,25 @@ def check_known_topics(known: Any, n_topics: int, n_features: int, eta: float) -
 
 
 def check_kinds_of(value: object, kind: type, name: str) -> None:
-    """Raise unless a value is of its class."""
+    """Raise unless a value has its class."""
     if not isinstance(value, kind):
         raise _damaged(name, f"is of a wrong type, {_kind(value)}")
 
 
 def check_number(name: str, value: Any, *, least: float, most: float) -> None:
-    """Raise unless a number is in a range."""
+    """Raise unless a number is in range."""
     if not (isinstance(value, Real) and least <= float(value) <= most):
         raise _damaged(name, f"is {value!r}, not in [{least:g}, {most:g}]")
 
 
 def check_concentrations(state: Any, names: Iterable[str]) -> None:
-    """Raise unless concentrations and priors are numbers that one may take a log of."""
+    """Raise unless concentrations and priors are positive, finite numbers."""
     for name in names:
         check_number(name, getattr(state, name), least=1e-300, most=1e100)
 
 
 def check_level_priors(priors: Any) -> int:
-    """Raise unless priors of a topic tree are one per level; return how many."""
+    """Raise unless priors of a topic tree are one per level; return the depth."""
     n_levels = len(priors.level_prior)
     check_number("max_depth", n_levels, least=1, most=MAX_LEVELS)
     check_concentrations(priors, ("concentration",))

@@ -1,4 +1,4 @@
-"""The HDP topic model with sticks in the corpus and in each document."""
+"""Estimator of the HDP with sticks in corpus and documents, variational inference."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -259,9 +259,9 @@ class StickBreakingHDP(VariationalTopicModel):
         return StickHDP(self.max_doc_components, **self._learned())
 
     def _start_state(self, n_docs: float, shares) -> StickState:
-        """Topics of nearly equal weight: as many tables for each, falling slightly.
+        """Return the state of nearly equal topic weights, slowly decreasing.
 
-        Or with the shares of topics that are given.
+        Or with the shares of given topics.
         """
         n_components = self.max_components
         if shares is None:
@@ -277,6 +277,7 @@ class StickBreakingHDP(VariationalTopicModel):
         )
 
     def _limit(self) -> float:
+        """Return the number of topics, the truncation."""
         n_topics = n_given(self.init) if self._is_given else 0
         if n_topics > self.max_components:
             raise ValueError(
@@ -286,7 +287,7 @@ class StickBreakingHDP(VariationalTopicModel):
         return super()._limit()
 
     def _filled(self, topics, weights, corpus, seen, rng):
-        """Add topics from documents up to `max_components`, behind given ones."""
+        """Append topics of documents to given ones, up to `max_components`."""
         n_more = self.max_components - len(weights)
         shares = weights / max(weights.sum(), 1e-300)
         if n_more == 0:
@@ -299,11 +300,13 @@ class StickBreakingHDP(VariationalTopicModel):
         return topics, np.concatenate([(1.0 - SHARE_OF_OTHERS) * shares, others])
 
     def _resumed(self, model, *, in_fit):
+        """Return the posterior of the last call with present parameters."""
         if not in_fit:  # a warm start says so itself
             self._check_size("in partial_fit")
         return super()._resumed(model, in_fit=in_fit)
 
     def _make_learner(self, posterior, around, goes_on):
+        """Return the learner of `fit`: online or batch."""
         counts, local_step = around
         is_batch, n_docs = self.learning_method == "batch", counts.shape[0]
         return Learner(
@@ -316,6 +319,7 @@ class StickBreakingHDP(VariationalTopicModel):
         )
 
     def _warn_if_not_converged(self, monitor) -> None:
+        """Warn if the bound has not converged, or topics are mostly their start."""
         super()._warn_if_not_converged(monitor)
         if self.learning_method != "online" or self.tol == 0:
             return
@@ -335,6 +339,7 @@ class StickBreakingHDP(VariationalTopicModel):
     _saved_parts = {"model": StickHDP, "state": StickState, "global_stats": StickStats}
 
     def _check_saved(self):
+        """Raise if the saved posterior is unfit for compiled code."""
         super()._check_saved()
         state, n_tables = self._posterior.state, self._posterior.model.n_tables
         check_number("n_tables", n_tables, least=1, most=MOST_TABLES)

@@ -1,4 +1,4 @@
-"""Topic models whose documents walk down a tree: what they say about documents."""
+"""Base of the nested CRP estimators: paths, levels and nodes of documents."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -30,13 +30,13 @@ MOST_LEVELS = 50
 
 
 def is_bare_path(estimator: Any) -> bool:
-    """Whether a fitted tree has no branch although moves could have grown some."""
+    """Whether a fitted tree is one path although moves could have added branches."""
     could_branch = estimator.max_depth > 1 and bool(estimator.structure_moves)
     return could_branch and len(estimator.tree_.leaves) == 1
 
 
 class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
-    """Nodes, paths and levels of documents."""
+    """Base of estimators whose documents take a path of a tree: evaluation."""
 
     max_depth: int
     child_concentration: float
@@ -50,15 +50,15 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
 
     @property
     def _n_enough_docs(self) -> int:
-        """Fewer than for topics: all documents judge nodes, not some held-out ones."""
+        """Number of distinct documents that suffice: all judge, none is held out."""
         return ENOUGH_DOCS // 5
 
     @abstractmethod
     def _predictor(self) -> PathPredictor:
-        """Return what predicts tokens, the sample that is shown first."""
+        """Return the predictor of tokens, the first sample being the one shown."""
 
     def _level_priors(self) -> LevelPriors:
-        """Priors as parameters say them; refuses those that are not one per level."""
+        """Return the priors given by parameters; raise unless one per level."""
         level, topic = (
             check_per_level(name, getattr(self, name), self.max_depth)
             for name in ("level_prior", "topic_word_prior")
@@ -66,7 +66,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         return LevelPriors(float(self.child_concentration), level, topic)
 
     def _check_depth(self, n_levels: int) -> None:
-        """Refuse to go on with a tree of another depth."""
+        """Raise if a warm start has a tree of another depth."""
         if self.max_depth != n_levels:
             raise ValueError(
                 f"max_depth={self.max_depth}, but the tree that goes on has {n_levels} "
@@ -74,7 +74,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
             )
 
     def _warn_of_one_path(self, n_docs: float, n_tokens: float) -> None:
-        """Say that all documents take one path, and what may make branches."""
+        """Warn that all documents take one path, and name what may help."""
         length = n_tokens / max(n_docs, 1e-300)
         prior = float(np.sum(self.level_prior_))
         eta = float(np.mean(self.topic_word_prior_))
@@ -119,7 +119,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         return sp.csr_array(distr) if self.sparse_output else distr
 
     def _node_tokens(self, counts: sp.csr_array) -> tuple[np.ndarray, ...]:
-        """Stored counts, nodes, expected tokens, shares in `transform` of entries."""
+        """Stored counts, nodes, expected tokens, and shares in `transform`, aligned."""
         docs, tree, _ = self._infer(counts, "transform")
         at, nodes, tokens, parts = docs.word_tokens(counts, tree.stub_nodes)
         at, k = self._predictor().order(counts)[at], self.n_components_
@@ -206,7 +206,10 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         return distr.astype(dtype, copy=False)
 
     def _infer(self, X, method: str) -> tuple[DocPaths, PathGlobals, np.dtype]:
-        """Infer paths and levels under the tree that is shown; return it, too."""
+        """Infer paths and levels under the tree shown.
+
+        Return that and the dtype too.
+        """
         counts, dtype = self._check_counts(X, method)
         predictor = self._predictor()
         tree = predictor.samples[0]
@@ -215,7 +218,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
 
 
 def check_tree(init: Any, n_features: int, n_levels: int) -> None:
-    """Refuse a model to start from that is no fitted topic tree of this kind."""
+    """Raise unless a model to start from is a fitted topic tree that fits."""
     check_is_fitted(init)
     if not isinstance(getattr(init, "tree_", None), TreeView):
         raise ValueError("init must be a fitted topic tree; it has no such tree_.")

@@ -1,4 +1,4 @@
-"""Variational estimators, and topic models: how they learn, and what they answer."""
+"""Base of variational estimators and topic models: `fit`, `partial_fit`, evaluation."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -96,12 +96,7 @@ STREAM_WARM_UP = 10_000
 class VariationalEstimator(
     CallbackSupportMixin, ComponentModelMixin, TransformerMixin, BaseEstimator, ABC
 ):
-    """Learning of a variational posterior from rows of any kind.
-
-    A model says what rows it reads, what its globals are, how they start and which
-    passes learn them. `fit` and `partial_fit` are its own, for their documentation and
-    further arguments; they call `_fit` and `_partial_fit`.
-    """
+    """Base of estimators that learn a variational posterior from rows of any kind."""
 
     _parameter_constraints: dict = {
         **COMMON,
@@ -117,21 +112,21 @@ class VariationalEstimator(
 
     @abstractmethod
     def _read(self, X, *, reset: bool, method: str) -> Any:
-        """Check rows and return those that teach; `reset` tells a first call.
+        """Check rows and return those to learn from; `reset` in a first call.
 
-        Keywords are what `fit` and `partial_fit` are given besides.
+        Keywords are the further arguments of `fit` and `partial_fit`.
         """
 
     @abstractmethod
     def _describe(self, rows) -> str:
-        """Say how many rows there are, and of what size."""
+        """Return the number and size of rows as a text."""
 
     @abstractmethod
     def _make_model(self) -> Any:
-        """Return the model with the parameters in force."""
+        """Return the model with present parameters."""
 
     def _limit(self) -> float:
-        """Components at most; refuses one that no fit can begin with."""
+        """Largest number of components; raise if no fit can begin with it."""
         return np.inf
 
     @abstractmethod
@@ -144,50 +139,53 @@ class VariationalEstimator(
 
     @abstractmethod
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
-        """Return the posterior to go on from."""
+        """Return the posterior of the last call, to continue from."""
 
     def _has_started(self) -> bool:
-        """Whether what was learned so far is anything to go on from."""
+        """Whether there is a learned posterior to continue from."""
         return True
 
     def _extended(self, X) -> Vocabulary | None:
-        """Return the vocabulary that a chunk of a stream extends, if it does."""
+        """Return the vocabulary that a chunk of a stream extends, or None."""
         return None
 
     def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
-        """Return a posterior of more features; what it is made of stays as it is."""
+        """Return a posterior with new columns; the present one is not changed."""
         raise TypeError(f"The features of {type(self).__name__} are fixed.")
 
     def _needs_start(self, posterior) -> bool:
-        """Whether a start is to be found that takes a while."""
+        """Whether `_find_start` is to be called."""
         return False
 
     def _find_start(self, posterior, rows, executor, monitor) -> None:
-        """Find it; an interrupt leaves the best so far."""
+        """Set the globals in place to a start that takes time to find.
+
+        An interrupt leaves the best so far.
+        """
 
     def _around(self, posterior, rows, executor) -> tuple[Any, ...]:
-        """Return what a learner has of rows and threads: no file holds these.
+        """Return what a learner has of rows and threads, which files do not contain.
 
-        They follow from rows and from a posterior at any moment of the fit.
+        It is a function of rows and of a posterior at any moment of the fit.
         """
         return rows, self._local_step(executor)
 
     @abstractmethod
     def _make_learner(self, posterior, around, goes_on) -> Any:
-        """Return what makes the passes of `fit`, from what is `_around` it."""
+        """Return the learner of the passes of `fit`; `around` is that of `_around`."""
 
     def _n_further_passes(self, rows) -> int:
-        """Passes of `fit` beyond `max_iter`, at most."""
+        """Largest number of passes of `fit` beyond `max_iter`."""
         return 0
 
     def _n_chunk_passes(self, rows) -> int:
-        """Passes of `partial_fit`, at most."""
+        """Largest number of passes of `partial_fit`."""
         return 1
 
     def _learn_all(
         self, posterior, rows, executor, monitor, tasks, goes_on, record
     ) -> bool:
-        """Make the passes of `fit`; whether the bound has converged."""
+        """Make the passes of `fit`; return whether the bound has converged."""
         around = self._around(posterior, rows, executor)
         account, outside = record.account, (posterior, *around)
         if account is None:
@@ -200,6 +198,8 @@ class VariationalEstimator(
             monitor.report(f"goes on after pass {monitor.n_passes}")
 
         def save(has_ended: bool, has_converged: bool) -> None:
+            """Write the fit after a pass."""
+
             def account() -> dict[str, Any]:
                 return {
                     "posterior": posterior,
@@ -222,7 +222,7 @@ class VariationalEstimator(
         )
 
     def _record(self, rows, goes_on: bool) -> Any:
-        """Return where the fit is written while it goes on, if anywhere."""
+        """Return the checkpoint files of the fit."""
         return FitRecord(self, rows, goes_on)
 
     @abstractmethod
@@ -231,12 +231,12 @@ class VariationalEstimator(
 
     @abstractmethod
     def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
-        """Return what users read."""
+        """Return the fitted attributes of a posterior."""
 
     # -- learning ---------------------------------------------------------------------
 
     def _fit(self, X, y, **given):
-        """Learn from all rows; `given` is for `_read`."""
+        """Learn from all rows; `given` are further arguments of `_read`."""
         model, executor = self._make_model(), Executor(self.n_jobs)
         self._limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
@@ -291,7 +291,7 @@ class VariationalEstimator(
         return self
 
     def _partial_fit(self, X, y, **given):
-        """Learn from a chunk of a stream; `given` is for `_read`."""
+        """Learn from a chunk of a stream; `given` are further arguments of `_read`."""
         self._validate_params()  # scikit-learn does so before the first chunk alone
         model, executor = self._make_model(), Executor(self.n_jobs)
         self._limit()
@@ -333,7 +333,7 @@ class VariationalEstimator(
         return self
 
     def _monitor(self, model, history, tol: float = 0.0) -> Monitor:
-        """Return what extends a trace, and speaks of it in the words of the model."""
+        """Return a monitor that extends a trace, with the words of the model."""
         return Monitor(
             history,
             tol=tol,
@@ -344,7 +344,7 @@ class VariationalEstimator(
         )
 
     def _schedule(self, posterior, rows, **changes) -> OnlineSchedule:
-        """Minibatches of some rows, from the present step on."""
+        """Return minibatches of rows, with step sizes from the present step on."""
         settings = {
             "seed_entropy": posterior.seed_entropy,
             "total_samples": rows.shape[0],
@@ -359,7 +359,7 @@ class VariationalEstimator(
         )
 
     def _stream_schedule(self, posterior, rows, **changes) -> OnlineSchedule:
-        """Minibatches of a chunk, in the order of its rows."""
+        """Return minibatches of a chunk, in the order of its rows."""
         return self._schedule(
             posterior,
             rows,
@@ -370,21 +370,22 @@ class VariationalEstimator(
         )
 
     def _batch_size(self, rows) -> int:
-        """Rows of a minibatch at most."""
+        """Largest number of rows of a minibatch."""
         return self.batch_size
 
     def _has_trials_left(self, posterior) -> bool:
-        """Whether a fit that has settled may still change the number of components."""
+        """Whether a converged fit may still change the number of components."""
         return False
 
     def _number_topics(self, posterior) -> None:
-        """Give topics their numbers for life, where a fit that began anew ends."""
+        """Give topics their final ids at the end of a new fit, in place."""
 
     def _why_not_converged(self) -> str:
-        """Say why a fit may end without two bounds to compare."""
+        """Return why a fit may end without two bounds to compare."""
         return "leaves no two passes to compare."
 
     def _warn_if_not_converged(self, monitor: Monitor) -> None:
+        """Warn if the objective has not converged."""
         exhausted = not self.converged_ and self.n_iter_ == self.max_iter
         if self.learning_method != "batch" or self.tol == 0 or not exhausted:
             return
@@ -401,7 +402,7 @@ class VariationalEstimator(
         warn_caller(reason, ConvergenceWarning)
 
     def _warn_of_components(self) -> None:
-        """Warn of components that are not to be trusted."""
+        """Warn of uncertain components after a fit."""
 
     # -- loading ----------------------------------------------------------------------
 
@@ -426,7 +427,7 @@ class VariationalEstimator(
         return int(self._posterior.n_seen)
 
     def _last(self, criterion: str) -> float:
-        """Return the latest value of what the fit was followed by."""
+        """Return the latest value of the monitored quantity."""
         check_is_fitted(self)
         if self._posterior.model.criterion != criterion:
             raise AttributeError(
@@ -440,20 +441,21 @@ class VariationalEstimator(
 
 
 class MinibatchEstimator(VariationalEstimator):
-    """Learning of streams by one pass over each chunk."""
+    """Base of estimators that learn a chunk of a stream by minibatches."""
 
     @abstractmethod
     def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
-        """Make one online update per minibatch of a chunk, in the order of its rows."""
+        """Make an online update for each minibatch of a chunk, in row order."""
 
     def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
+        """Learn a chunk in one pass of callbacks."""
         tasks.begin_pass()
         self._learn_chunk(posterior, rows, executor, monitor)
         tasks.end_pass()
 
 
 class CountModel(TopicModelMixin, MinibatchEstimator):
-    """Learning of models of counts, of documents that have tokens."""
+    """Base of variational models of counts: `fit` and `partial_fit` of documents."""
 
     _parameter_constraints: dict = {
         **VariationalEstimator._parameter_constraints,
@@ -463,11 +465,11 @@ class CountModel(TopicModelMixin, MinibatchEstimator):
     }
 
     def _accepter(self, goes_on: bool) -> Callable[[sp.csr_array], sp.csr_array]:
-        """Return what refuses valid counts that do not go with the parameters."""
+        """Return the check of counts against the parameters."""
         return lambda counts: counts
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> sp.csr_array:
-        """Check counts; with `reset` set the number and names of features."""
+        """Check counts; `reset` sets the number and names of features."""
         accept = self._accepter(goes_on=not reset)
         return self._read_counts(
             X, reset=reset, method=method, accept=accept, sample_weight=sample_weight
@@ -554,7 +556,7 @@ class CountModel(TopicModelMixin, MinibatchEstimator):
 
 
 class VariationalModel(CountModel):
-    """Models of counts that have a bound of the evidence."""
+    """Base of models of counts that have an evidence lower bound."""
 
     @abstractmethod
     def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
@@ -585,7 +587,7 @@ class VariationalModel(CountModel):
 
 
 class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
-    """Learning, editing and evaluation of HDPs."""
+    """Base of the variational estimators of HDPs: learning, edits and evaluation."""
 
     _parameter_constraints: dict = {
         **VariationalModel._parameter_constraints,
@@ -601,9 +603,9 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     @abstractmethod
     def _start_state(self, n_docs: float, shares: np.ndarray | None) -> Any:
-        """Small globals before the first update, for a corpus of `n_docs` documents.
+        """Return the state before the first update, for a corpus of `n_docs` documents.
 
-        `shares` of the corpus are those of topics, (K,); None: about equal ones.
+        `shares` are those of topics in the corpus, (K,); None: about equal ones.
         """
 
     def _round_moves(self) -> Moves:
@@ -614,7 +616,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return DocumentLocalStep(self._local_stop(), executor, self._learning_step())
 
     def _learning_step(self) -> Any:
-        """Return the document step that learns."""
+        """Return the local step of learning."""
         return self._evaluation_step
 
     #: The document step of evaluation.
@@ -631,11 +633,11 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return not isinstance(self.init, str)
 
     def _n_started(self) -> int:
-        """Topics at the start."""
+        """Number of topics at the start."""
         return getattr(self, self._size_name)
 
     def _learned(self) -> dict[str, Any]:
-        """What is learned of the priors, and under which priors of their own."""
+        """Settings of the priors that are learned."""
         return {
             "learn_concentrations": self.learn_priors is not False,
             "learn_topic_prior": self.learn_priors is True,
@@ -648,6 +650,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         }
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> sp.csr_array:
+        """Check counts, and resolve known topics in the vocabulary."""
         if reset and self._is_given:
             check_is_fitted(self.init)
             check_names(self.init, X)
@@ -655,6 +658,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         may_come = method == "partial_fit" and names is not None
 
         def accept(counts: sp.csr_array) -> sp.csr_array:
+            """Check the known topics and the model to start from; return the counts."""
             if reset and self._is_given:
                 given_topics(self.init, counts.shape[1])
             if reset:
@@ -666,20 +670,22 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         )
 
     def _known_topics(self, n_features, names, *, may_come) -> Resolved | None:
-        """Return the topics that are known before a fit."""
+        """Return the topics that are known before a fit, or None."""
         n_components = getattr(self, self._size_name)
         prior = self.topic_word_prior
         return resolve(prior, n_features, names, n_components, may_come=may_come)
 
     def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
+        """Return the posterior before the first update, from all documents."""
         corpus = self._corpus(counts, seed_entropy)
         seen = SeenWords.of(corpus.word_counts())
         return self._start_from(corpus, seen, model, seed_entropy, n_docs)
 
     def _start_from(self, corpus, seen, model, seed_entropy, n_docs) -> Posterior:
-        """Globals before the first update: topics of equal size, for `n_docs`.
+        """Return the posterior before the first update: topics of equal size.
 
-        Topics hold some of the words that are `seen`, no others.
+        Topics have counts of the words `seen` alone; `n_docs` is the size of the
+        corpus.
         """
         n_components = self._n_started()
         rng, shares = stream(seed_entropy, Purpose.START), None
@@ -722,15 +728,15 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         )
 
     def _filled(self, topics, weights, corpus, seen, rng):
-        """Return given topics, and others if fits need more, with their shares."""
+        """Return given topics and their shares, with further ones if needed."""
         return topics, weights
 
     def _corpus(self, rows, seed_entropy: int) -> Any:
-        """Return the rows that teach as what learns reads them, see `Corpus`."""
+        """Return the rows to learn from as a `Corpus`."""
         return Corpus(rows)
 
     def _start_topics(self, corpus, words, n_components: int, rng) -> np.ndarray:
-        """Topics of noise, or of a document each with noise, (n_words, K)."""
+        """Return topics of noise, or of a document each with noise, (n_words, K)."""
         topics = gamma_noise((len(words), n_components), rng)
         if self.init != "random" and corpus.n_docs > 0:
             topics *= 0.1
@@ -738,19 +744,21 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return topics
 
     def _mix_with_corpus(self, documents, whole, rng) -> np.ndarray:
-        """Return where topics of documents start, (n_words, n)."""
+        """Return start topics of documents, (n_words, n)."""
         return 0.1 * gamma_noise(documents.shape, rng) + documents
 
     def _has_started(self) -> bool:
         return len(self._posterior.global_stats.topic_words.seen) > 0
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
+        """Return the posterior of the last call with present parameters."""
         if in_fit:
             self._check_size("with warm_start=True")
         limit = self._limit()
         return replace(self._posterior, model=model, max_components=limit)
 
     def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
+        """Return a posterior with new columns and boosts of new seed words."""
         words, global_stats = (
             posterior.global_stats.topic_words.copy(),
             posterior.global_stats,
@@ -766,7 +774,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return replace(posterior, global_stats=replace(global_stats, topic_words=words))
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
-        """One online update per minibatch of a chunk, in the order of its rows."""
+        """Make an online update for each minibatch of a chunk, in row order."""
         schedule = self._stream_schedule(
             posterior, counts, least_samples=self._least_samples(posterior, counts)
         )
@@ -781,7 +789,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         ).one_pass(monitor)
 
     def _least_samples(self, posterior, counts) -> float:
-        """Return the documents that a stream stands for, at least."""
+        """Least number of documents that a stream stands for."""
         return 0.0
 
     def _why_not_converged(self) -> str:
@@ -791,7 +799,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         )
 
     def _stream_warm_up(self, posterior: Posterior) -> float:
-        """Documents of a stream that are first visited with mean weights."""
+        """Number of first documents of a stream with mean weights."""
         if self.warm_up == 0 or posterior.is_warm:
             return 0.0
         if self.total_samples is None:
@@ -799,6 +807,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return self.warm_up * self.total_samples
 
     def _number_topics(self, posterior) -> None:
+        """Renumber topics by weight at the end of a new fit, in place."""
         n_fixed = 0  # topics that users know by their number keep it
         if self._is_given:
             n_fixed = n_given(self.init)
@@ -829,7 +838,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         }
 
     def _names_of_known(self, posterior) -> dict[str, Any]:
-        """Return the names that seed words have given to topics."""
+        """Return the fitted attribute of names from seed words."""
         living = set(posterior.ids.tolist())
         names = {
             topic: name
@@ -842,6 +851,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return {"topic_names_": names | getattr(self, "topic_names_", {})}
 
     def _warn_of_components(self) -> None:
+        """Warn if priors of seed words outweigh the documents of their topics."""
         words = self._posterior.global_stats.topic_words
         if isinstance(words, KnownWordTopics) and not words.known.is_whole:
             known = words.known
@@ -849,7 +859,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             warn_of_heavy(self.topic_word_prior, boosts, tokens)
 
     def _check_size(self, where: str) -> None:
-        """Refuse another number of components than the fit began with."""
+        """Raise if the number of components is not that of the fit so far."""
         n_started = len(self.lineage_[0].children)
         asked = self._n_started()
         if asked != n_started:
@@ -861,6 +871,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     # -- editing ----------------------------------------------------------------------
 
     def _merge(self, target: int, sources: list[int]) -> None:
+        """Merge topics `sources` into `target`, in place."""
         columns, words = (
             self._posterior.columns,
             self._posterior.global_stats.topic_words,
@@ -875,6 +886,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         apply(Remove(ids), self._posterior)
 
     def _publish_edits(self) -> None:
+        """Update the fitted attributes after an edit."""
         model = self._posterior.model
         if self.history_[model.criterion]:
             if model.has_bound:  # what else a fit was followed by is of that fit
@@ -887,6 +899,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     # -- loading ----------------------------------------------------------------------
 
     def _check_saved(self) -> None:
+        """Raise if the saved posterior is unfit for compiled code."""
         super()._check_saved()
         posterior = self._posterior
         state, global_stats = posterior.state, posterior.global_stats
@@ -941,9 +954,9 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     @property
     def _topic_tokens(self) -> np.ndarray:
-        """Expected tokens of each topic, (n_components_,), priors left out.
+        """Expected tokens of each topic, (n_components_,), without priors.
 
-        Where documents repeat words, first uses alone.
+        If documents repeat words, first uses alone.
         """
         posterior = self._posterior
         return posterior.global_stats.topic_words.tokens[posterior.rows]
@@ -960,6 +973,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return self._posterior.state
 
     def _predictor(self) -> MixturePredictor:
+        """Return the predictor by mean topics."""
         check_is_fitted(self)
         prior = doc_prior_of(
             self._prediction_state.doc_concentration, self.topic_weights_
@@ -970,6 +984,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return MixturePredictor.of_mean_topics(topics, rows, prior, burstiness)
 
     def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Infer expected counts of topics, with prior and columns in user order."""
         with Executor(self.n_jobs) as executor:
             result = self._infer_counts(self._posterior, counts, executor)
         return result, self._prediction_state.doc_prior, self._posterior.rows
@@ -977,7 +992,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
         """Expected uses of topics in documents, (n_docs, n_components_), and of words.
 
-        A word is used as often as it stands there, but where documents repeat words.
+        Uses of words are their counts, or with burstiness first uses.
         """
         result, _, columns = self._doc_topics(counts)
         return result[:, columns], counts.data
@@ -989,6 +1004,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return expected_counts(step, batch, executor)
 
     def _elbo_terms(self, X) -> dict[str, float]:
+        """Terms of the bound of documents, nats per token."""
         counts, _ = self._check_counts(X, "elbo")
         with Executor(self.n_jobs) as executor:
             stop, posterior = self._local_stop(), self._posterior
@@ -1011,7 +1027,7 @@ def _prior_of(posterior: Posterior) -> float | np.ndarray:
 def drawn_documents(corpus: Corpus, words, n_drawn: int, rng) -> np.ndarray:
     """Counts of some words in random documents, (n_words, n_drawn).
 
-    Different documents if there are enough.
+    Distinct documents, if there are enough.
     """
     chosen = rng.choice(corpus.n_docs, n_drawn, replace=corpus.n_docs < n_drawn)
     rows, places = np.unique(chosen, return_inverse=True)

@@ -1,4 +1,4 @@
-"""What to do after a fit."""
+"""Advice in a summary: what to do after a fit."""
 
 import textwrap
 from typing import Any
@@ -17,7 +17,7 @@ FEW_TOPICS, FEW_DOCUMENTS = 10, 1000
 
 
 def next_steps(estimator: Any, X: Any, n_active: int) -> list[str]:
-    """List what helps most to trust a fit, and to read it: three sentences at most."""
+    """List at most three sentences on what helps most to trust and to read a fit."""
     model = fitted_model(estimator)
     noun, is_flat = noun_of(model), not hasattr(model, "tree_")
     steps = []
@@ -65,7 +65,7 @@ def next_steps(estimator: Any, X: Any, n_active: int) -> list[str]:
 
 
 def _of_chains(model, noun):
-    """Say what chains lack."""
+    """Return advice on chains that have not mixed, or are too few."""
     for name in ("n_components", "log_joint"):
         traces = has_mixed(model, name)
         if traces is None:
@@ -83,7 +83,7 @@ def _of_chains(model, noun):
 
 
 def wrapped_steps(steps: list[str]) -> list[str]:
-    """Write steps as a list, in lines of a page."""
+    """Return sentences as a list, in lines of a page."""
     lines = []
     for step in steps:
         lines += textwrap.wrap(step, WIDTH, initial_indent="- ", subsequent_indent="  ")

@@ -1,4 +1,4 @@
-"""Which topics of two fits are the same, which were split, and which are alone."""
+"""Alignment of two fits: topics that are the same, were split, or have no match."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ SIMILARITY = Interval(Real, -1, 1, closed="both")
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """Topics of two fits, a and b, side by side; topics are rows of `components_`.
+    """Topics of two fits, a and b, matched; topics are rows of `components_`.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def align_components(
 
 
 def _on(model, columns, n_features):
-    """Read weights, topics on a common vocabulary, and rows in use."""
+    """Return weights, topics on a common vocabulary, and rows in use."""
     weights, values = topics(model)
     phi = np.zeros((len(values), n_features))
     phi[:, columns] = values
@@ -210,7 +210,7 @@ def _on(model, columns, n_features):
 
 
 def _parts(whole, other, weights, pairs, left, similarity, used, least):
-    """Name topics of `whole` that are several of `other`, the matched one first."""
+    """Topics of `whole` that are several topics of `other`, the matched one first."""
     partner = dict(pairs.tolist())
     near: dict[int, list[int]] = {}
     for j in left.tolist():

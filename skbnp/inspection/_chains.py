@@ -1,8 +1,8 @@
-"""What a sampler's chains tell: the sample that is shown."""
+"""Samples of a sampler for figures and summaries: the one that is shown."""
 
 
 def best_sample(model):
-    """Find the kept sample that a sampler's attributes speak of, or None."""
+    """Return the kept sample that a sampler's attributes are of, or None."""
     samples = getattr(model, "samples_", None)
     return max(samples, key=lambda sample: sample.log_joint) if samples else None
 

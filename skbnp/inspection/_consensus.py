@@ -1,4 +1,4 @@
-"""Topics on which many fits, or many samples of chains, agree."""
+"""Consensus of fits or of samples of chains: topics on which most agree."""
 
 from collections.abc import Sequence
 from numbers import Real
@@ -39,7 +39,7 @@ ROUNDS = 10
 
 
 class Consensus(GivenTopics):
-    """Topics on which fits agree; what reads topics of a model reads these.
+    """Topics on which fits agree, which functions of `inspection` read as a model's.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def consensus_of(
 
 
 def _warn_of_others(result: Consensus) -> None:
-    """Warn if much of the documents is of topics that do not recur."""
+    """Warn if many tokens are of topics that do not recur."""
     others = 1.0 - result.doc_topic_distr_.sum(axis=1).mean()
     if result.n_components_ and others > MOST_OTHERS:
         warn_caller(
@@ -329,7 +329,7 @@ def _warn_of_others(result: Consensus) -> None:
 
 
 def duplicates(draw: Draw, least: float) -> Ints:
-    """Number the topics of a draw; those that are one have one number."""
+    """Number the topics of a draw, copies with the same number."""
     values = draw.distr() * draw.weights[:, None]
     groups = [[k] for k in range(len(values))]
     similarity = cosines(values, values)
@@ -351,7 +351,7 @@ def duplicates(draw: Draw, least: float) -> Ints:
 def matched_draws(
     draws: list[Draw], min_similarity: float, merge_similarity: float
 ) -> tuple[list[Draw], Ints]:
-    """Match the topics of draws; add up those whose means are one topic."""
+    """Match the topics of draws; topics whose means are one are added up."""
 
     def sizes(draws: list[Draw]) -> list[int]:
         return [len(draw.weights) for draw in draws]
@@ -417,18 +417,18 @@ def match_all(topics: Sequence[Array], least: float) -> Ints:
 
 
 def present(draws, of):
-    """Pairs of the draws that have a topic, and its row there."""
+    """Draws that have a topic, and its row in each."""
     return [(draw, row) for draw, row in zip(draws, of, strict=True) if row >= 0]
 
 
 def _ends(values, confidence):
-    """Ends of an equal-tailed interval of draws, of unbiased coverage."""
+    """Ends of an equal-tailed interval of draws, with unbiased coverage."""
     tail = (1.0 - confidence) / 2.0
     return np.quantile(values, [tail, 1.0 - tail], axis=0, method="weibull")
 
 
 def _summarised(draws, places, confidence, n_draws, rng) -> Consensus:
-    """Compute means and intervals of topics."""
+    """Return means and intervals of topics over draws."""
     n_features, each = draws[0].values.shape[1], -(-n_draws // len(draws))
     means = np.zeros((places.shape[1], n_features))
     ends = np.zeros((2, *means.shape))
@@ -455,7 +455,7 @@ def _summarised(draws, places, confidence, n_draws, rng) -> Consensus:
 def _add_documents(
     result, models, X, columns, draws, owners, places, confidence, n_draws, seed_entropy
 ) -> None:
-    """Draw the shares of documents, block by block."""
+    """Add shares of documents to a consensus in place, drawn block by block."""
     for draw, owner in zip(draws, owners, strict=True):
         if draw.prior is None:
             name = type(fitted_model(models[owner])).__name__

@@ -1,7 +1,7 @@
-"""Topics that are copies of one: near copies, and one topic in two shapes.
+"""Copies among the topics of a fit: near copies, and one topic in two parts.
 
-A fit to few documents may give a topic twice, each part with the accidents of its own
-documents. Their cosine is below that of near copies, but the documents are more
+A fit to few documents may give a topic twice, each part with words of its own documents
+by chance. Their cosine is below that of near copies, but the documents are more
 probable if all these tokens have one topic.
 """
 
@@ -63,7 +63,7 @@ def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
 
 
 def _joined(of: Ints, is_one: NDArray[np.bool_], pairs: Ints, gains: Array) -> Ints:
-    """Join groups best pair first, if each pair of their topics may be one."""
+    """Join groups of topics, the best pair first, if all their pairs may be one."""
     may_join = is_one.copy()
     may_join[tuple(pairs[gains > 0.0].T)] = True
     may_join |= may_join.T
@@ -90,7 +90,7 @@ def evidence_of_one(
     uses: Array,
     pairs: Ints,
 ) -> Array:
-    """By how much evidence is larger if two topics are one, in nats.
+    """Gain of the evidence if two topics are one, in nats, for each pair.
 
     Of each pair, the change of
 
@@ -161,9 +161,9 @@ def evidence_of_one(
 def expected_growth(
     prior: float, mean: Array, variance: Array, log_none: Array
 ) -> Array:
-    """Return E[lnG(prior + N) - lnG(prior)] of sums of indicators, to the second order.
+    """E[lnG(prior + N) - lnG(prior)] of sums N of indicators, to the second order.
 
-    Of their mean, their variance, and the log probability that all are 0.
+    By their mean, their variance, and the log probability that all are 0.
     """
     some = np.maximum(-np.expm1(log_none), 1e-300)  # probability that N > 0
     given = mean / some
@@ -173,7 +173,7 @@ def expected_growth(
 
 
 def members_of(onto: sp.csr_array, weights: Array) -> list[Ints]:
-    """Return the topics that count as one, the heaviest first."""
+    """Return the topics of each group of copies, the heaviest first."""
     order = np.argsort(-weights, kind="stable")
     of = onto.indices[order]
     return [order[of == k] for k in range(onto.shape[1])]

@@ -1,4 +1,4 @@
-"""Figures of a fit, drawn with matplotlib where it is installed."""
+"""Figure of the course of a fit, and helpers of all figures by matplotlib."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,6 +21,7 @@ LONGEST_NAME = 18
 
 
 def _pyplot():
+    """Import matplotlib's pyplot, or raise ImportError with advice."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -31,7 +32,7 @@ def _pyplot():
 
 
 def shortened(name):
-    """Cut a name to the room that a title or a label has."""
+    """Shorten a name to the room of a title or a label."""
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
@@ -254,14 +255,14 @@ class HistoryDisplay:
         return self
 
     def _by_chain(self):
-        """Records of each chain."""
+        """Rows of the history of each chain."""
         if self.chain is None or len(self.chain) == 0:
             return [np.arange(len(self.step))]
         chain = np.asarray(self.chain)
         return [np.flatnonzero(chain == k) for k in np.unique(chain)]
 
     def _last_of_steps(self, rows):
-        """Leave out records of a step that others of the same step follow.
+        """Return the last of the rows of each step.
 
         A tree is recorded before and after its moves.
         """
@@ -269,7 +270,7 @@ class HistoryDisplay:
         return rows[np.append(step[1:] != step[:-1], True)[: len(rows)]]
 
     def _make_twin(self):
-        """Make axes for the number of topics, behind those of the bound."""
+        """Return axes for the number of topics, behind those of the bound."""
         twin = self.ax_.twinx()
         twin.yaxis.label.set_color(VERMILION)
         twin.spines[["top", "left"]].set_visible(False)
@@ -278,7 +279,7 @@ class HistoryDisplay:
         return twin
 
     def _draw_n_components(self, ax, at, chains, colors, **style):
-        """Draw a line for each chain, the first in front."""
+        """Draw the number of topics: a line for each chain, the first in front."""
         from matplotlib.ticker import MaxNLocator
 
         n_components = np.asarray(self.n_components)
@@ -290,14 +291,14 @@ class HistoryDisplay:
 
 
 def round_ticks(axis):
-    """Put ticks at round whole numbers."""
+    """Set ticks at round whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
 
 
 def shades(color, n):
-    """Mix a colour with white: n of them, itself first, the palest last."""
+    """Return `n` mixtures of a colour with white, itself first, the palest last."""
     from matplotlib.colors import to_rgb
 
     color = np.array(to_rgb(color))

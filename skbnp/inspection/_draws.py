@@ -1,4 +1,4 @@
-"""Draws of topics, and of the shares that they have in documents."""
+"""Draws of topics from fits or samples, and of their shares in documents."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class Draw:
         return self.values / np.where(total > 0.0, total, 1.0)
 
     def drawn(self, rng: np.random.Generator) -> Array:
-        """Draw topics, rows normalised."""
+        """Draw topics from their posterior, rows normalised."""
         if not self.is_random:
             return self.values
         drawn = rng.standard_gamma(self.values)
@@ -87,6 +87,7 @@ def draws_of(
 
 
 def _spread(values: Array, columns: NDArray[np.intp], n_features: int) -> Array:
+    """Return the rows of topics on a common vocabulary of `n_features`."""
     spread = np.zeros((len(values), n_features))
     spread[:, columns] = values
     return spread
@@ -95,7 +96,7 @@ def _spread(values: Array, columns: NDArray[np.intp], n_features: int) -> Array:
 def draw_of_sample(
     sample: Any, columns: NDArray[np.intp] | None = None, n_features: int = 0
 ) -> Draw:
-    """Counts of a sample plus its prior over words; topics without tokens are none."""
+    """Return the topics of a sample: counts plus prior, without empty topics."""
     counts = sample.topic_word_counts
     tokens = np.asarray(counts.sum(axis=1)).ravel()
     used = np.flatnonzero(tokens > 0)
@@ -112,18 +113,10 @@ def draw_of_sample(
 
 
 class DocumentDraws:
-    """Draws of the shares of topics in documents, topics held fixed.
-
-    Gibbs sampling: tokens of a word choose topics by theta_jk phi_kw, and theta_j is
-    Dirichlet given these.
-
-    Parameters
-    ----------
-    counts : csr_array of shape (n_docs, n_features)
-        Counts; they are rounded.
-    """
+    """Gibbs draws of the shares of fixed topics in documents."""
 
     def __init__(self, counts: sp.csr_array):
+        """Store the counts of documents."""
         n_docs, n = counts.shape[0], counts.nnz
         self.words = counts.indices
         self.n_tokens = np.rint(counts.data).astype(np.int64)
@@ -133,7 +126,7 @@ class DocumentDraws:
         )
 
     def mode(self, topics: Array, prior: Array) -> Array:
-        """Find where draws start, by some steps of expectation maximisation."""
+        """Return start shares by some steps of expectation maximisation."""
         theta = np.tile(prior / prior.sum(), (self.sums.shape[0], 1))
         for _ in range(UPDATES):
             masses = self._masses(theta, topics)
@@ -150,7 +143,7 @@ class DocumentDraws:
         n_draws: int,
         rng: np.random.Generator,
     ) -> Iterator[Array]:
-        """Yield draws, (n_docs, n_topics), after some that are left out."""
+        """Yield draws of shares, (n_docs, n_topics), after some that are dropped."""
         for step in range(LEFT_OUT + n_draws):
             drawn = rng.multinomial(self.n_tokens, self._masses(theta, topics))
             theta = normalised_rows(
@@ -160,12 +153,12 @@ class DocumentDraws:
                 yield theta
 
     def _masses(self, theta: Array, topics: Array) -> Array:
-        """Probabilities of topics for each word of each document."""
+        """Unnormalised probabilities of topics for each word of each document."""
         masses = theta[self.rows]
         masses *= topics.T[self.words]
         return normalised_rows(masses, np.ones(len(topics)))
 
 
 def blocks(n_docs: int) -> Sequence[slice]:
-    """Cut documents into blocks."""
+    """Slices of documents of bounded size."""
     return [slice(i, min(i + DOCS, n_docs)) for i in range(0, n_docs, DOCS)]

@@ -1,4 +1,4 @@
-"""Topics of epochs in a few lines: small ones count as those above them."""
+"""Topics over epochs reduced to a few lines: small topics join their ancestors."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ __all__ = ["EpochLines", "contrasted_terms"]
 
 
 class EpochLines:
-    """Lines of a figure of epochs, their shares of rows, and their terms."""
+    """Lines of a figure of epochs, with their shares of rows and their terms."""
 
     epochs: dict[Any, Any]
     terms: dict[int, list[list[str]]]
@@ -30,7 +30,7 @@ class EpochLines:
         return {node: np.array(row) for node, row in result.items()}
 
     def _lines(self):
-        """Return one tree of all topics, each where it stood last."""
+        """Return one tree of all topics of all epochs, each at its last place."""
         parent: dict[int, int] = {}
         order: dict[int, None] = {}
         for record in reversed(self.epochs.values()):
@@ -46,7 +46,7 @@ class EpochLines:
         return Tree.from_parents(parents, ids)
 
     def _folded(self, n_lines, min_share):
-        """Let small topics count as those above them: tree, shares, line of each."""
+        """Add small topics to their ancestors; return tree, shares, line of each."""
         tree, shares = self._lines(), self._shares()
         total = {node: np.nan_to_num(row) for node, row in shares.items()}
         there = {node: np.isfinite(row) for node, row in shares.items()}
@@ -65,7 +65,7 @@ class EpochLines:
         return tree, rows, owner
 
     def _terms_of_lines(self, tree, shares, owner):
-        """Terms by which lines differ from the one above and its others, by line."""
+        """Terms by which each line differs from its parent and siblings."""
         nodes, records = tree.ids.tolist(), list(self.epochs.values())
         peaks, result = [int(np.nanargmax(row)) for row in shares], []
         for node, at in zip(nodes, peaks, strict=True):
@@ -99,7 +99,7 @@ class EpochLines:
 
 
 def _mean_direction(record, rows):
-    """Mean of the directions of some topics, by the rows at each."""
+    """Mean of the directions of some topics, weighted by their rows."""
     masses = record.masses * rows
     if not masses.sum() > 0.0:
         masses = rows.astype(np.float64)
@@ -110,7 +110,7 @@ def _mean_direction(record, rows):
 def contrasted_terms(record, names, n_terms):
     """Terms by which each topic differs most from its parent and its siblings.
 
-    The root, and topics with no such terms, have their largest ones.
+    For the root, and topics without such terms, the terms of largest entries.
     """
     directions, parent = record.components, record.tree.parent
     result = terms_of(directions, names, n_terms)

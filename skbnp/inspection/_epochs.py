@@ -1,4 +1,4 @@
-"""The figure of topics over epochs."""
+"""Figure of topics of dependent trees over epochs."""
 
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Self, cast
@@ -208,7 +208,7 @@ class EpochTreeDisplay(EpochLines):
 
     @classmethod
     def _read(cls, estimator, feature_names, n_terms):
-        """Read epochs and terms, and draw nothing."""
+        """Read epochs and terms of a model, without drawing."""
         epochs = fitted(estimator, "epochs_")
         first = next(iter(epochs.values()))
         names = column_names(estimator, first.components.shape[1], feature_names)
@@ -295,7 +295,7 @@ class EpochTreeDisplay(EpochLines):
         return self
 
     def _texts(self, tree, shares, terms, ax=None, font=FONT):
-        """Write what stands beside lines: as many terms as there is room for."""
+        """Return the text beside each line: as many terms as fit."""
         result, labels = [], list(self.epochs)
         for node, depth, row, words in zip(
             tree.ids.tolist(), tree.depth.tolist(), shares, terms, strict=True
@@ -316,7 +316,7 @@ class EpochTreeDisplay(EpochLines):
         return result
 
     def _draw_key(self, ax, shares, unit, font):
-        """Say what discs, colours and rings are."""
+        """Draw the legend of discs, colours and rings."""
         from matplotlib.lines import Line2D
 
         def disc(label, area, color=BLUE, edge=BLUE):
@@ -461,7 +461,7 @@ class EpochTreeDisplay(EpochLines):
         return ax
 
     def _write_terms(self, ax, line, node, areas, n_terms):
-        """Write the terms that lead where they are others than before."""
+        """Write the leading terms of a topic at epochs at which they change."""
         before = None
         there = np.flatnonzero(np.isfinite(areas)).tolist()
         for epoch, words in zip(there, self.terms[node], strict=True):
@@ -479,7 +479,7 @@ class EpochTreeDisplay(EpochLines):
             before = words[:n_terms]
 
     def _draw_line(self, ax, line, row, unit):
-        """Draw the discs of a topic."""
+        """Draw the discs of one topic over epochs."""
         there = np.flatnonzero(np.isfinite(row))
         span = np.arange(there[0], there[-1] + 1)  # with gaps where it was not there
         heights = np.where(np.isfinite(row[span]), float(line), np.nan)

@@ -1,4 +1,4 @@
-"""Fits in the containers of other packages: AnnData and ArviZ."""
+"""Export of fits to containers of other packages: AnnData and ArviZ."""
 
 from typing import Any
 
@@ -175,7 +175,7 @@ def to_arviz(estimator: BaseEstimator) -> Any:
 
 
 def chain_arrays(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what was drawn and how in sweeps of chains, (n_chains, n_draws, ...)."""
+    """Return draws and statistics of sweeps of chains, (n_chains, n_draws, ...)."""
     fitted(estimator, "samples_")
     model = fitted_model(estimator)
     traces = {name: has_mixed(model, name) for name in model.history_}

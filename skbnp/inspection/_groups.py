@@ -1,4 +1,4 @@
-"""Topics in groups: an outline of a fit that has too many to read."""
+"""Groups of topics by the evidence of documents: the outline of a flat fit."""
 
 import textwrap
 from collections.abc import Iterator
@@ -159,7 +159,7 @@ class TopicGroups:
 
     @property
     def _is_one(self) -> bool:
-        """Whether there is nothing to head: one group, for want of evidence."""
+        """Whether there is one group only, for want of evidence of more."""
         return self.n_groups == 1 and bool(self.message)
 
 
@@ -316,13 +316,13 @@ def topic_groups(
 
 
 def is_array(estimator: Any) -> bool:
-    """Whether topics are given as they are."""
+    """Whether topics are given as an array."""
     is_model = hasattr(estimator, "components_") or hasattr(estimator, "get_params")
     return not is_model
 
 
 def _components(estimator: Any, model: Any) -> Array:
-    """Read topics, (K, V)."""
+    """Return topics as an array, (K, V)."""
     if model is None:
         components = check_array(estimator, accept_sparse="csr", input_name="estimator")
     elif hasattr(model, "tree_"):
@@ -341,6 +341,7 @@ def _components(estimator: Any, model: Any) -> Array:
 
 
 def _names(estimator, model, n_features, feature_names):
+    """Return the names of columns, from the model or as given."""
     if model is not None:
         return column_names(estimator, n_features, feature_names)
     names = [f"column {j}" for j in range(n_features)]
@@ -354,7 +355,7 @@ def _names(estimator, model, n_features, feature_names):
 
 
 def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, str]:
-    """Find expected tokens of topics, in documents or in terms."""
+    """Return expected tokens of topics in documents, or in terms without these."""
     n = len(components)
     if doc_topic is not None:
         given = check_counts(doc_topic, name="doc_topic", whom="topic_groups")
@@ -406,7 +407,7 @@ def counts_of(model, rows) -> Array:
 
 
 def _folded_in(components, X) -> sp.csr_array:
-    """Expected tokens of topics that are an array, with a prior of one token in all."""
+    """Expected tokens of given topics in documents, with a prior of one token."""
     counts, n = check_counts(X, whom="topic_groups"), len(components)
     if counts.shape[1] != components.shape[1]:
         raise ValueError(
@@ -420,7 +421,7 @@ def _folded_in(components, X) -> sp.csr_array:
 
 
 def _without_traces(counts: sp.csr_array) -> sp.csr_array:
-    """Leave out what is less than half a token, in rows that have any."""
+    """Remove counts below half a token, in rows that have larger ones."""
     counts = sp.csr_array(counts, dtype=np.float64, copy=True)
     counts.sum_duplicates()
     rows = rows_of(counts.indptr)
@@ -432,6 +433,7 @@ def _without_traces(counts: sp.csr_array) -> sp.csr_array:
 
 
 def _message(result: Grouping, n_rows, unit, n_groups, n_unused) -> str:
+    """Return the text on how groups were found, and how clear they are."""
     noun = f"{n_rows:,} {unit}" + ("" if n_rows == 1 else "s")
     parts = []
     if not result.is_worth_it:
@@ -454,7 +456,7 @@ def _message(result: Grouping, n_rows, unit, n_groups, n_unused) -> str:
 
 
 def _ordered(labels, weights) -> NDArray[np.intp]:
-    """Number groups by weight, heaviest first, ties in order of their first topics."""
+    """Number groups by weight, heaviest first, ties by their first topics."""
     labels = np.unique(labels, return_inverse=True)[1]
     n = labels.max() + 1
     first = np.full(n, len(labels))
@@ -466,7 +468,7 @@ def _ordered(labels, weights) -> NDArray[np.intp]:
 
 
 def _relevant(means: Array, weights: Array, names, n: int) -> list[list[str]]:
-    """Name the terms of groups by their relevance, most relevant first."""
+    """Terms of each group by relevance, most relevant first."""
     total = weights.sum()
     overall = (weights / total if total > 0.0 else np.ones_like(weights)) @ means
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -480,7 +482,7 @@ def _relevant(means: Array, weights: Array, names, n: int) -> list[list[str]]:
 
 
 def _with_unused(tree: Array, used: NDArray[np.intp], n: int) -> Array:
-    """Name leaves by rows of `components_`, and let topics without tokens join last."""
+    """Extend a linkage to rows of `components_`; topics without tokens join last."""
     m = len(used)
     names = np.concatenate([used, n + np.arange(max(m - 1, 0))])
     tree = tree.copy()

@@ -1,4 +1,4 @@
-"""The outline of a flat fit as a figure."""
+"""Figure of groups of topics: the outline of a flat fit, and how groups merge."""
 
 import textwrap
 from typing import TYPE_CHECKING, NamedTuple, Self, cast
@@ -162,7 +162,7 @@ class TopicGroupsDisplay:
         return self
 
     def _lines(self, n_lines):
-        """List what stands below each other: text, color, topic."""
+        """List the lines of the outline: text, color, topic."""
         groups, sections = self.groups, fold(self.groups, n_lines)
         lines_of_message = (
             textwrap.wrap(groups.message, WIDTH) if groups.message else []
@@ -189,6 +189,7 @@ class TopicGroupsDisplay:
         return lines
 
     def _draw(self, lines, size):
+        """Draw the lines of the outline, and the tree of merges."""
         ax = self.ax_
         width = extent(ax)[0]
         left = min(SHARE * width, WIDEST * size)
@@ -212,7 +213,7 @@ class TopicGroupsDisplay:
         self._draw_merges(places, left / width, size)
 
     def _text(self, line, room, size):
-        """Join as many terms as there is room for."""
+        """Return as many terms as fit into a width."""
         ends = [line.start]
         for i, term in enumerate(line.terms):
             ends.append(ends[-1] + (", " if i else ": ") + term)
@@ -221,9 +222,9 @@ class TopicGroupsDisplay:
         return fits[-1] if fits else ends[0]
 
     def _merges(self, groups):
-        """Return merges of some groups, (one, other, height), and their order.
+        """Return merges of shown groups, (one, other, height), and their order.
 
-        What merges are lists of groups, the heavier first.
+        The members of a merge are lists of groups, the heavier first.
         """
         ends = {k: [g] for k, g in enumerate(self.groups.labels.tolist())}
         n, merges = len(ends), []
@@ -241,7 +242,7 @@ class TopicGroupsDisplay:
         return merges, ends[n + len(self.groups.linkage) - 1] if n > 1 else list(groups)
 
     def _draw_merges(self, places, share, size):
-        """Draw the tree of the groups that are shown, its root on the left."""
+        """Draw the tree of merges of shown groups, its root on the left."""
         ax, style = self.ax_, {"lw": 1.2 * size / FONT, "solid_joinstyle": "miter"}
         merges, _ = self._merges(list(places))
         top = max((height for *_, height in merges), default=0.0)

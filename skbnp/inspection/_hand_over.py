@@ -1,4 +1,4 @@
-"""Fitted topics for other packages."""
+"""Export of fitted topics to pyLDAvis and scikit-learn's LDA."""
 
 from typing import Any
 
@@ -101,7 +101,7 @@ def to_pyldavis(
 
 
 def _words_of(estimator):
-    """Return the model, whose components must be topics of words."""
+    """Return the model; raise unless its components are topics of words."""
     fitted(estimator, "components_")
     model = fitted_model(estimator)
     if are_directions(model):
@@ -113,7 +113,7 @@ def _words_of(estimator):
 
 
 def _whole(values):
-    """Return integers, if all values are whole."""
+    """Return values as integers, if all are whole."""
     is_whole = (values == np.rint(values)).all()
     return values.astype(np.int64) if is_whole else values
 

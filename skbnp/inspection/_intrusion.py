@@ -1,4 +1,4 @@
-"""Sets of terms by which people judge topics."""
+"""Word-intrusion tests: sets of terms by which people judge topics."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Lanes of components: from when to when each was alive, and what came of it."""
+"""Lanes of the figure of lineage: from when to when each topic lived, in order."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass
 class Lane:
-    """The life of one component id."""
+    """Life of one component id: begin, end, parents and successors."""
 
     id: int
     begin: int
@@ -40,7 +40,7 @@ class Lane:
 
 
 def lanes_of(lineage):
-    """Read the life of every id from the log, whatever its kinds of edits."""
+    """Return the life of every id by the log of births, splits, merges and ends."""
     lanes = {}
     for number, (step, kind, parents, children) in enumerate(lineage):
         for name in children:
@@ -61,7 +61,7 @@ def lanes_of(lineage):
 
 
 def ancestors(lineage, ids):
-    """Return the ids with all that they came from."""
+    """Return the ids and all from which they came."""
     result = set(ids)
     for entry in reversed(lineage):
         if result.intersection(entry.children):
@@ -70,7 +70,7 @@ def ancestors(lineage, ids):
 
 
 def descendants(lineage, ids):
-    """Return the ids with all that came of them."""
+    """Return the ids and all that came from them."""
     result = set(ids)
     for entry in lineage:
         if result.intersection(entry.parents):
@@ -81,9 +81,9 @@ def descendants(lineage, ids):
 def arranged(lanes):
     """Order lanes so that few connectors cross.
 
-    A child stands below what it was split from, the later the nearer: the connectors
-    pass where the later ones do not live yet. What was merged and is nobody's child
-    stands above its target, the earlier the nearer.
+    A child is below the lane that it was split from, later ones nearer: the connectors
+    pass before the later ones begin. A lane that was merged and is no child is above
+    its target, earlier ones nearer.
     """
     parent = {}
     for name, lane in lanes.items():
@@ -98,6 +98,7 @@ def arranged(lanes):
                 parent[name] = target
 
     def around(name):
+        """List the lanes above a lane, itself, and those below it."""
         own = [lanes[other] for other in lanes if parent[other] == name]
         above = [lane for lane in own if name not in lane.origin]
         below = [lane for lane in own if name in lane.origin]
@@ -112,10 +113,10 @@ def arranged(lanes):
 
 
 def connectors(lanes, row, last_step, shift):
-    """Place where lanes begin and end, `shift` apart where one step has several.
+    """Positions of the ends of lanes, `shift` apart if a step has several.
 
-    `row` has the row of each id that is drawn. Returns where lanes begin, end and
-    come back, and the kind, step, first and last row of each connector.
+    `row` maps drawn ids to rows. Returns where lanes begin, end and are revived, and
+    the kind, step, first and last row of each connector.
     """
     begins = {lane.id: lane.begin for lane in lanes}
     ends = {lane.id: last_step if lane.end is None else lane.end for lane in lanes}
@@ -159,7 +160,7 @@ def connectors(lanes, row, last_step, shift):
 
 
 def history_of(estimator):
-    """Read the log, the step of the topics that are shown, and their chain."""
+    """Return the log of topics, the step of those shown, and their chain."""
     model, lineage = fitted_model(estimator), fitted(estimator, "lineage_")
     best = best_sample(model)
     if best is None:
@@ -169,7 +170,7 @@ def history_of(estimator):
 
 
 def recorded(monitor, names, n_terms, chain):
-    """Read a monitor: for each id of a chain, steps and terms."""
+    """Return steps and terms of each id of a chain, as a monitor recorded them."""
     records: dict[int, list] = {}
     history = monitor.history_
     columns = ("step", "chain", "component_ids", "terms")
@@ -181,7 +182,7 @@ def recorded(monitor, names, n_terms, chain):
 
 
 def check_ids(ids, lineage):
-    """Check ids that a user asks for."""
+    """Raise unless ids given by a user are in the log."""
     known = {name for entry in lineage for name in entry.children}
     asked = np.asarray(ids)
     if asked.ndim != 1 or asked.dtype.kind not in "iu" or len(asked) == 0:
@@ -197,7 +198,7 @@ def extent(ax):
 
 
 def widths(ax, texts, size):
-    """Widths of texts in points, and 0."""
+    """Widths of texts in points."""
     probe = ax.figure.text(0, 0, "", size=size, parse_math=False)
     result = [0.0]
     for text in texts:

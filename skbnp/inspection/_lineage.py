@@ -1,4 +1,4 @@
-"""The genealogy of topics as a figure."""
+"""Figure of the lineage of topics: births, splits, merges and ends."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -255,9 +255,9 @@ class LineageDisplay:
         return display.plot(ax)
 
     def _choose(self, heaviest, n_components):
-        """Choose whose families to draw, the heaviest first, as long as there is room.
+        """Choose the families to draw, the heaviest first, as many as fit.
 
-        Those who are as they began are drawn where there are no others.
+        Topics without edits are drawn if there are no others.
         """
         lanes = lanes_of(self.lineage)
         least = BRIEF * (self.last_step - self.lineage[0].step)
@@ -322,7 +322,7 @@ class LineageDisplay:
         return self
 
     def _named(self, name):
-        """Begin what stands at the end of a lane with the name of its topic."""
+        """Begin the text at the end of a lane with the name of its topic."""
         given = self.names.get(name)
         return "" if given is None else f"{shortened(given)}: "
 
@@ -331,7 +331,7 @@ class LineageDisplay:
 
     @property
     def _lane_height(self):
-        """Height of a lane in sizes of the type."""
+        """Height of a lane in units of the font size."""
         if self.terms is None:
             return LANE + LEADING
         lists = [terms for record in self.terms.values() for _, terms in record]
@@ -339,7 +339,7 @@ class LineageDisplay:
         return LANE + LEADING * (max(map(len, lists), default=1) + 1)
 
     def _size_figure(self, ax, n_lanes, texts):
-        """Make a figure of ours as large as its lanes and its terms."""
+        """Set the size of a new figure by its lanes and terms."""
         text = (max(widths(ax, texts, FONT)) + 2 * PAD * FONT) / 72
         time = TIME if self.terms is None else max(TIME, LISTS * text)
         width = max(WIDTH, SIDE + time + text + MARGIN)
@@ -350,13 +350,14 @@ class LineageDisplay:
         ax.set_position([SIDE / width, FOOT / height, inside, lanes / height])
 
     def _fitting_size(self, ax, n_lanes, texts):
-        """Choose the size of the type for given axes."""
+        """Return the font size that fits given axes."""
         ax.figure.draw_without_rendering()  # a layout may move the axes
         width, height = extent(ax)
         text = max(widths(ax, texts, FONT)) / FONT + 2 * PAD
         return min(FONT, height / n_lanes / self._lane_height, MOST * width / text)
 
     def _scale_axes(self, lanes, texts, size):
+        """Set the limits of axes so that texts at both ends fit."""
         from matplotlib.ticker import MaxNLocator
 
         ax, begin = self.ax_, min(lane.begin for lane in lanes)
@@ -383,12 +384,13 @@ class LineageDisplay:
         ax.spines["bottom"].set(color=GREY, bounds=(begin, end))
 
     def _called(self, lane):
-        """Return the number by which a lane is called; ended nodes have no row."""
+        """Return the number of a lane in texts; ended nodes have no row."""
         if self.rows is None:
             return str(lane.id)
         return str(self.rows.get(lane.id, ""))
 
     def _draw_lanes(self, lanes, row, size):
+        """Draw lanes and connectors."""
         from matplotlib.lines import Line2D
 
         ax = self.ax_
@@ -450,7 +452,7 @@ class LineageDisplay:
             )
 
     def _line_width(self, lane, size):
-        """Points of a line: in proportion to the weight of a living topic."""
+        """Width of a line in points, proportional to the weight of a living topic."""
         if lane.end is not None or not self.weights:
             return THIN if self.weights else 2.0
         top = max(self.weights.values())
@@ -458,7 +460,7 @@ class LineageDisplay:
         return max(THICK * share * min(size / FONT, 1.0), THIN)
 
     def _write(self, text, step, y, size, *, final):
-        """Write beside the end of a lane, line under line; or below the lane."""
+        """Write a text beside the end of a lane, in lines, or below the lane."""
         dx, dy = (PAD, 0.0) if final else (0.0, -BELOW)
         for number, line in enumerate(text.split("\n")):
             self.ax_.annotate(
@@ -475,7 +477,7 @@ class LineageDisplay:
             )
 
     def _write_terms(self, lanes, row, final, size):
-        """Write what lanes were about below them, where it has changed and fits."""
+        """Write terms of lanes below them, where they change and fit."""
         ax = self.ax_
         scale = extent(ax)[0] / np.diff(ax.get_xlim()).item()  # points per step
         for lane in lanes:

@@ -1,4 +1,4 @@
-"""Topics by name, and as a frame."""
+"""Names of topics that users give, and a table of topics."""
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
@@ -98,6 +98,7 @@ def set_topic_names(
 
 
 def _by_number(names, numbers) -> dict[int, str]:
+    """Return names by topic number, from a mapping or a sequence."""
     if names is None:
         return {}
     if isinstance(names, Mapping):
@@ -115,7 +116,7 @@ def _by_number(names, numbers) -> dict[int, str]:
 
 
 def _check_unique(model, known, ids, numbers) -> None:
-    """Refuse names that two columns would have, now or after topics are born."""
+    """Raise if two columns would have one name, now or after births."""
     prefix = type(model).__name__.lower()
     taken: dict[str, Any] = {}
     for name, text in known.items():

@@ -1,4 +1,4 @@
-"""Groups of topics in a few lines."""
+"""Text of the outline of groups of topics, in a few lines."""
 
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ Groups = Any
 
 
 class Section(NamedTuple):
-    """A group, or all topics that are groups by themselves, in an outline."""
+    """A group in an outline, or all topics that are groups by themselves."""
 
     group: int  # -1: topics by themselves
     shown: NDArray[np.intp]  # rows, heaviest first
@@ -23,7 +23,7 @@ class Section(NamedTuple):
 
 
 def fold(groups: Groups, n_lines: int) -> list[Section]:
-    """Choose the content of an outline of `n_lines` lines."""
+    """Choose the sections of an outline of `n_lines` lines."""
     sizes = np.bincount(groups.labels[groups.labels >= 0], minlength=groups.n_groups)
     several = np.flatnonzero(sizes > 1)
     rows = {int(g): groups.members(int(g)) for g in several}
@@ -62,7 +62,7 @@ def fold(groups: Groups, n_lines: int) -> list[Section]:
 
 
 def heading(groups: Groups, section: Section) -> str:
-    """Name a section of an outline."""
+    """Return the heading of a section of an outline."""
     rows = np.concatenate([section.shown, section.hidden])
     weight = f"{100 * groups.topic_weights[rows].sum():.1f} %"
     if section.group < 0:
@@ -71,20 +71,20 @@ def heading(groups: Groups, section: Section) -> str:
 
 
 def title(groups: Groups, group: int, weight: float | None = None) -> str:
-    """Name a group in a line: its number, weight and terms."""
+    """Return a group as a line: its number, weight and terms."""
     weight = groups.weights[group] if weight is None else weight
     start = f"group {group}, {100 * weight:.1f} %"
     return f"{start}: {', '.join(groups.terms[group])}"
 
 
 def rest_of(groups: Groups, rows: NDArray[np.intp]) -> str:
-    """Count topics that are not shown."""
+    """Return the text on the number of topics not shown."""
     weight = 100 * groups.topic_weights[rows].sum()
     return f"and {len(rows):,} lighter, {weight:.1f} %"
 
 
 def left_out(groups: Groups, sections: list[Section]) -> str:
-    """Count groups that are not shown."""
+    """Return the text on the number of groups not shown."""
     shown = [k for section in sections for k in (*section.shown, *section.hidden)]
     rest = np.setdiff1d(np.flatnonzero(groups.labels >= 0), shown)
     n = len(np.unique(groups.labels[rest]))
@@ -94,7 +94,7 @@ def left_out(groups: Groups, sections: list[Section]) -> str:
 
 
 def shortened(start: str, terms: list[str] | None = None) -> str:
-    """Join as many terms as a line has room for."""
+    """Join as many terms as fit into a line."""
     if terms is None:
         start, _, rest = start.partition(": ")
         if not rest:

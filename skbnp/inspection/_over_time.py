@@ -1,4 +1,4 @@
-"""Topics over time, as frames."""
+"""Tables of topics over time: shares by epoch, and topics that begin late."""
 
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ __all__ = ["emerging_topics", "parent_ids", "terms_of", "topics_over_time"]
 
 
 def _pandas():
+    """Import pandas, or raise ImportError with advice."""
     try:
         import pandas as pd
     except ImportError as error:
@@ -42,13 +43,13 @@ def _pandas():
 
 
 def parent_ids(record):
-    """Name the parent of each node; that of the root is -1."""
+    """Return the id of the parent of each node; -1 for the root."""
     ids = record.component_ids
     return np.where(record.tree.parent >= 0, ids[record.tree.parent], -1)
 
 
 def terms_of(directions, names, n_terms):
-    """Terms of the largest entries of each direction; none of entries that are zero."""
+    """Terms of the largest entries of each direction, none with entry zero."""
     result = []
     for row in range(directions.shape[0]):
         part = directions[[row]]
@@ -59,7 +60,7 @@ def terms_of(directions, names, n_terms):
 
 
 def _is_native(estimator):
-    """Whether a model has learned epochs itself."""
+    """Whether a model itself has learned epochs."""
     return hasattr(fitted_model(estimator), "epochs_")
 
 
@@ -144,7 +145,7 @@ def topics_over_time(
 
 
 def _epochs_of_trees(estimator, feature_names, n_terms):
-    """Make a frame of what dependent trees have learned."""
+    """Return a frame of the shares of nodes of dependent trees by epoch."""
     if not _is_native(estimator):
         name = type(fitted_model(estimator)).__name__
         raise TypeError(
@@ -188,7 +189,7 @@ def _epochs_of_trees(estimator, feature_names, n_terms):
 
 
 def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
-    """Make a frame of the shares in rows; also returns their labels and tokens."""
+    """Return a frame of shares in rows by epoch; also their labels and tokens."""
     if epochs is None:
         raise ValueError(
             "epochs must have the label of time of each row of X, got None. Names of "
@@ -234,8 +235,8 @@ def _begin(n_tokens, squares, n_documents):
     """Whether topics begin in an epoch, (n_epochs, n_topics).
 
     There the share first reaches half of its peak, it was a tenth of that before, and
-    by chance documents of the topic would not all be of this epoch, but some of those
-    before. They are as many as would have equal parts of its tokens with this sum of
+    by chance documents of the topic would not all be of this epoch, but some of earlier
+    ones. The number of documents is that of equal parts of its tokens with this sum of
     squares.
     """
     totals = n_tokens.sum(axis=1, keepdims=True)
@@ -354,7 +355,7 @@ def emerging_topics(
 
 
 def _ranked(frame, epochs):
-    """Sort topics by epochs and then by shares."""
+    """Sort the rows of a frame by epochs, then by shares."""
     order = {label: place for place, label in enumerate(epochs)}
     places = frame["epoch"].map(order)
     ranked = np.lexsort((frame["topic"], -frame["share"], places))
@@ -362,7 +363,7 @@ def _ranked(frame, epochs):
 
 
 def _beginnings(estimator, X, epochs, feature_names, n_terms, n_documents, min_samples):
-    """Make a frame of the topics that begin after the first epoch of rows."""
+    """Return a frame of the topics that begin after the first epoch of rows."""
     frame, labels, tokens = _epochs_of_rows(
         estimator, X, epochs, feature_names, n_terms
     )

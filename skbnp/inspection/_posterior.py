@@ -1,4 +1,4 @@
-"""Figures of what a sampler drew: how many topics, and how tokens fall to them."""
+"""Figures of a sampler's posterior: number of topics, and shares of tokens by sweep."""
 
 from numbers import Integral
 from typing import TYPE_CHECKING, Self
@@ -37,50 +37,7 @@ ROOM, LINE = 0.02, 1.15
 
 
 class ComponentsPosteriorDisplay:
-    """The posterior of the number of topics, as bars.
-
-    Best made with :meth:`from_estimator`. Each number of topics has a bar; a range of
-    more than 30 is cut into bins of 2, 5, 10, 20, 50, ... numbers, from one multiple
-    to the next, and the bar stands over the numbers of its bin. Bars are made up of
-    the shares of the chains, the first at the bottom: where they disagree, each holds
-    bars of its own, and the posterior that they add up to is none.
-
-    Parameters
-    ----------
-    n_components : array-like of int of shape (n_values,)
-        Numbers of topics.
-    shares : array-like of float of shape (n_values,) or (n_chains, n_values)
-        Their shares of all sweeps; of several chains, a row each.
-    r_hat : float, default=None
-        R-hat of the chains, to be told beside them.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
-    bars_ : list of matplotlib BarContainer
-        The bars of each chain.
-
-    See Also
-    --------
-    TopicTraceDisplay : How the tokens fall to the topics, sweep by sweep.
-    HistoryDisplay : The number of topics in every sweep, burn-in included.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from skbnp import GibbsHDP
-    >>> from skbnp.datasets import make_bars
-    >>> from skbnp.inspection import ComponentsPosteriorDisplay
-    >>> X = make_bars(100, random_state=0).data
-    >>> hdp = GibbsHDP(max_iter=20, random_state=0).fit(X)
-    >>> display = ComponentsPosteriorDisplay.from_estimator(hdp)
-    >>> list(display.n_components) == list(hdp.n_components_posterior_)
-    True
-    >>> plt.show()
-    """
+    """Bar chart of the posterior of the number of topics."""
 
     ax_: "Axes"
     figure_: "Figure"
@@ -170,7 +127,7 @@ class ComponentsPosteriorDisplay:
 
 
 def binned(numbers, shares):
-    """Add up shares of whole numbers in bins: first numbers, common width, shares."""
+    """Sum shares of whole numbers in bins; return first numbers, width, sums."""
     numbers, shares = np.asarray(numbers, dtype=int), np.asarray(shares, dtype=float)
     width = bin_width(numbers.min(), numbers.max())
     bins = numbers // width
@@ -179,7 +136,7 @@ def binned(numbers, shares):
 
 
 def bin_width(low, high):
-    """Choose how many whole numbers share a bar."""
+    """Return the number of whole numbers that share a bar."""
     width, factors = 1, (2, 2.5, 2)  # 1, 2, 5, 10, 20, 50, ...
     if high - low < MOST_BARS:
         return width
@@ -368,7 +325,7 @@ class TopicTraceDisplay:
         return self
 
     def _number_topics(self, limits):
-        """Write what a topic is called beside its share, where there is room."""
+        """Write the number of a topic beside its share, if it fits."""
         below, height = np.append(0.0, limits[:-1]), extent(self.ax_)[1]
         room = max(ROOM, LINE * FONT / max(height, 1.0))
         ranks = [f"{rank}" if rank > 1 else "1, the largest" for rank in range(1, 1000)]
@@ -387,7 +344,7 @@ class TopicTraceDisplay:
                 )
 
     def _name_rest(self, limit):
-        """Say what is above the last line, where there is room."""
+        """Name the area above the last line, if the name fits."""
         if limit < 0.9:
             self.ax_.text(
                 0.99,
@@ -401,7 +358,7 @@ class TopicTraceDisplay:
 
 
 def _labels(estimator, sample, feature_names, n_terms):
-    """Call topics of a sample by number and terms, largest first; else None."""
+    """Return topics of a sample by number and terms, largest first; else None."""
     counts = getattr(sample, "topic_word_counts", None)
     ids = getattr(sample, "component_ids", None)
     if counts is None or ids is None or len(ids) != counts.shape[0]:
@@ -423,7 +380,7 @@ def shares_of(sample):
 
 
 def cumulative(shares, n_components):
-    """Add up shares, (n_samples, n_lines); where there are no more topics, 1."""
+    """Cumulative shares, (n_samples, n_lines); 1 after the last topic."""
     n_lines = min(n_components, max(map(len, shares)))
     limits = np.ones((len(shares), n_lines))
     for row, values in zip(limits, shares, strict=True):

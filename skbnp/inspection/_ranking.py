@@ -1,4 +1,4 @@
-"""The order in which topics are of use to read."""
+"""Ranking of topics for readers: by share times distinctiveness."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -29,20 +29,7 @@ COMMON = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """What each topic is worth to a reader.
-
-    Parameters
-    ----------
-    shares : ndarray of shape (n_components,)
-        Share of the tokens.
-    order : ndarray of int of shape (n_components,)
-        Rows of topics: those first that tell most of the words of documents; those that
-        stand in most documents last.
-    is_common : ndarray of bool of shape (n_components,)
-        Which topics stand in more than half of the documents.
-    examples : ndarray of int of shape (n_components,)
-        Row of the document that is best to show; -1 where there is none.
-    """
+    """Share, presence and value of each topic for a reader."""
 
     shares: Array
     order: NDArray[np.intp]
@@ -51,11 +38,11 @@ class Ranking:
 
 
 def rank_topics(estimator: Any, X: Any = None, epochs: Any = None) -> Ranking:
-    """Rank topics by what tells them apart.
+    """Rank topics by share times distinctiveness.
 
-    With documents shares of tokens, the number of documents in which a topic stands,
-    and an example are of these; else as far as the fit tells. A topic is worth its
-    share times its distinctiveness, in nats: its part of the mutual information of
+    With documents, shares of tokens, the number of documents with a topic, and an
+    example are those of the documents; else those of the fit. The value of a topic is
+    its share times its distinctiveness, in nats: its part of the mutual information of
     topics and words.
     """
     model = fitted_model(estimator)
@@ -78,14 +65,14 @@ def rank_topics(estimator: Any, X: Any = None, epochs: Any = None) -> Ranking:
 
 
 def distinctiveness(shares: Array, distr: Array) -> Array:
-    """Return the divergence of each topic from the mean of all, nats."""
+    """Divergence of each topic from the mean of all topics, in nats."""
     return np.maximum(rel_entr(distr, shares @ distr).sum(axis=1), 0.0)
 
 
 def _expected_presence(model: Any, shares: Array) -> Array:
-    """Return the share of documents of mean length that have a token of each topic.
+    """Expected share of documents of mean length with a token of each topic.
 
-    Under the Dirichlet prior of documents; zeros where a model has none.
+    Under the Dirichlet prior of documents; zeros if a model has none.
     """
     n_docs = getattr(model, "n_samples_seen_", 0)
     tokens = getattr(model, "_topic_tokens", None)
@@ -100,7 +87,7 @@ def _expected_presence(model: Any, shares: Array) -> Array:
 
 
 def _measured(estimator, X, epochs, shares):
-    """Return shares, presence and examples in documents that are given."""
+    """Return shares, presence and examples in given documents."""
     model, rows = fitted_model(estimator), model_rows(estimator, X)
     distr = doc_shares(model, rows, epochs)
     counts, totals = scaled_counts(model, rows, distr)

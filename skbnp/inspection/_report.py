@@ -1,4 +1,4 @@
-"""A fit as a page of HTML."""
+"""Report of a fit as a page of HTML."""
 
 import inspect
 import os
@@ -175,9 +175,10 @@ def report(
 
 
 class _Account:
-    """What a page tells of a fit."""
+    """Contents of the report of a fit, section by section."""
 
     def __init__(self, estimator, X, feature_names, n_components, epochs):
+        """Compute what all sections read."""
         self.estimator, self.X, self.epochs = estimator, X, epochs
         self.feature_names = feature_names
         self.model, self.noun = (
@@ -222,7 +223,7 @@ class _Account:
         return table({}, rows, "facts")
 
     def warnings(self) -> list[str]:
-        """Return what tells that a fit is not to be trusted as it is."""
+        """Return sentences on why the fit is not to be trusted as it is."""
         result = []
         if getattr(self.model, "converged_", True) is False:
             result.append("The fit has not converged: increase max_iter.")
@@ -236,6 +237,7 @@ class _Account:
         return [f'<p class="warning">{escape(text)}</p>' for text in result]
 
     def themes(self) -> list[str]:
+        """Return the section of groups of topics."""
         parts = []
         X = None if self.epochs is not None else self.X
         sections = sections_of(self.estimator, X, self.names, self.ranking, self.shown)
@@ -258,6 +260,7 @@ class _Account:
         return f"{self.called[k] or self.numbers[k]} {terms}"
 
     def cards(self, n_terms, n_documents, shown_as, texts) -> str:
+        """Return the section of topics with terms and documents."""
         best: Any = None
         own: Any = None
         if self.has_shares:
@@ -288,6 +291,7 @@ class _Account:
         return f'<div class="cards">{"".join(cards)}</div>'
 
     def _relevant(self, n_terms):
+        """Terms of each topic by relevance."""
         if unit_of(self.model) == "row":
             return None
         names = self.feature_names
@@ -297,6 +301,7 @@ class _Account:
         return f'<p class="soft">share {100 * self.weights[k]:.1f} %</p>'
 
     def _terms(self, k, n_terms) -> str:
+        """Return the terms of topic k as HTML."""
         values = self.distr[k]
         columns = leading(values, n_terms)
         most = np.abs(values[columns]).max(initial=0.0)
@@ -310,6 +315,7 @@ class _Account:
         return f'<div class="terms">{lines}</div>'
 
     def _document(self, k, row, share, shown_as, texts) -> str:
+        """Return a document of topic k, with its share, as HTML."""
         head = f"{self.row} {row}, {share:.0%}"
         if shown_as is None:
             return f"<blockquote><cite>{head}</cite></blockquote>"
@@ -325,6 +331,7 @@ class _Account:
         return f"<blockquote><cite>{head}</cite>{escape(text)}</blockquote>"
 
     def uncertainty(self) -> list[str]:
+        """Return the section of intervals of shares."""
         parts = []
         posterior = getattr(self.model, "n_components_posterior_", None)
         if posterior:
@@ -363,6 +370,7 @@ class _Account:
         return [*parts, table(heads, rows)]
 
     def methods(self, n_rows) -> str:
+        """Return the paragraph for a methods section."""
         model = self.model
         kind, reference = _described(model)
         name, columns = type(model).__name__, len(self.names)
@@ -404,6 +412,7 @@ class _Account:
         return scored.split(", ", 1)[-1].split(";")[0]
 
     def settings(self) -> list[str]:
+        """Return the table of parameters, with changed ones in bold."""
         parameters = inspect.signature(type(self.model)).parameters
         defaults = {name: one.default for name, one in parameters.items()}
         rows = []
@@ -426,7 +435,7 @@ class _Account:
 
 
 def _described(model) -> tuple[str, str]:
-    """Return what a model is and its paper, as its docstring has them."""
+    """Return the name of a model and its paper, by its docstring."""
     text = inspect.getdoc(type(model)) or type(model).__name__
     kind = text.splitlines()[0].rstrip(".")
     kind = kind[:1].lower() + kind[1:] if not kind[:2].isupper() else kind
@@ -436,7 +445,7 @@ def _described(model) -> tuple[str, str]:
 
 
 def _changed(model) -> str:
-    """Return the parameters that differ from the defaults, seed and threads apart."""
+    """Return the parameters that differ from defaults, seed and threads apart."""
     text = " ".join(model.__repr__(N_CHAR_MAX=10_000).split())
     inside = text[text.index("(") + 1 : text.rindex(")")].rstrip(",")
     kept = re.sub(r"(^|, )(random_state|n_jobs|verbose)=[^,]*", "", inside)
@@ -452,6 +461,7 @@ def _shortened(text: str, length: int) -> str:
 
 
 def _version() -> str:
+    """Return the version of this package."""
     try:
         return version("skbnp")
     except PackageNotFoundError:  # used from a source tree that is not installed

@@ -1,4 +1,4 @@
-"""Pieces of a page of HTML, everything in it escaped."""
+"""Elements of the HTML page of a report, with all text escaped."""
 
 from collections.abc import Iterable
 from html import escape
@@ -63,7 +63,7 @@ b code { font-weight: 700; }
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """Return a page that needs nothing but itself."""
+    """Return a whole page that needs no other file."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -74,7 +74,7 @@ def page(title: str, parts: Iterable[str]) -> str:
 
 
 def section(name: str, title: str, *parts: str) -> str:
-    """Return a section with a heading that links lead to."""
+    """Return a section with a heading that links can name."""
     return (
         f'<section id="{name}">\n<h2>{escape(title)}</h2>\n'
         + "\n".join(parts)
@@ -89,7 +89,7 @@ def cell(value: object, *, is_number: bool = False) -> str:
 
 
 def table(heads: dict[str, bool], rows: Iterable[str], kind: str = "") -> str:
-    """Return a table; heads say of each column whether it has numbers."""
+    """Return a table; `heads` map titles to whether columns have numbers."""
     titles = "".join(
         f"<th{' class=' + chr(34) + 'number' + chr(34) if is_number else ''}>"
         f"{escape(head)}</th>"
@@ -102,7 +102,7 @@ def table(heads: dict[str, bool], rows: Iterable[str], kind: str = "") -> str:
 
 
 def bar(share: float, low: float, high: float, most: float) -> str:
-    """Return a bar of a share with its interval, `most` as wide as there is room."""
+    """Return a bar of a share with its interval; `most` has the full width."""
     scale = 100.0 / most if most > 0.0 else 0.0
     left, width = low * scale, max(high - low, 0.0) * scale
     return (

@@ -339,7 +339,7 @@ def topic_shares(
 
 
 def _groups(by: Any, n_documents: int) -> tuple[NDArray, NDArray[np.intp]]:
-    """Return the labels in order, and the number of that of each document."""
+    """Return the distinct labels in order, and the index of each document's label."""
     labels = np.asarray(by)
     if labels.ndim != 1 or len(labels) != n_documents:
         raise ValueError(
@@ -381,7 +381,7 @@ def _numbers(groups: NDArray) -> Array | None:
 
 
 def _coarse(groups: NDArray, codes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return groups of documents that have a mean of their own, `GROUPS` at most."""
+    """Return at most `GROUPS` groups of documents with separate means."""
     if len(groups) <= GROUPS:
         return codes
     if _numbers(groups) is None:
@@ -391,7 +391,7 @@ def _coarse(groups: NDArray, codes: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _drawn(values, lengths, n_draws, rng, function) -> Array:
-    """Apply a function to shares of documents with random weights, (n_draws, K)."""
+    """Apply a function to shares of randomly weighted documents, (n_draws, K)."""
     draws = np.empty((n_draws, values[0].shape[1]))
     per_part = max(WEIGHTS // max(len(lengths), 1), 1)
     for number, shares in enumerate(values):
@@ -408,7 +408,7 @@ def _means(weights: Array, shares: Array) -> Array:
 
 
 def _slopes(weights: Array, shares: Array, x: Array) -> Array:
-    """Slopes of weighted least squares of shares on a number."""
+    """Slopes of weighted least squares of shares on numbers x."""
     centre = (weights @ x) / weights.sum(axis=1)
     offsets = x - centre[:, None]
     weighted = weights * offsets
@@ -417,7 +417,7 @@ def _slopes(weights: Array, shares: Array, x: Array) -> Array:
 
 
 def _summary_of(estimate, draws, limits, n_documents, n_fitted=1):
-    """Return the estimate, its standard error and limits, wider with few documents.
+    """Return the estimate, its standard error and limits, wider if documents are few.
 
     Draws with exponential weights have the variance (n - p) / (n + 1) times too small,
     p numbers fitted; limits are wider by the ratio of quantiles of Student's t with

@@ -1,4 +1,4 @@
-"""Shares of topics in groups of documents, drawn."""
+"""Figure of shares of topics in groups of documents or over time."""
 
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -207,7 +207,7 @@ class TopicSharesDisplay:
         return self
 
     def _draw_key(self, is_made):
-        """Name the topics: beside the axes, or in axes that are given, above lines."""
+        """Name the topics: beside the axes, or above lines in given axes."""
         ax = self.ax_
         if is_made:
             ax.legend(
@@ -223,7 +223,7 @@ class TopicSharesDisplay:
         ax.set_ylim(top=ax.get_ylim()[1] / (1.0 - min(height, HIGHEST)))
 
     def _columns(self, topics, n_components):
-        """Choose topics: those given, or those whose shares differ most, by weight."""
+        """Choose topics: given ones, or those whose shares differ most, by weight."""
         shares = self.shares
         if topics is not None:
             wanted = np.atleast_1d(topics).tolist()
@@ -242,6 +242,7 @@ class TopicSharesDisplay:
         return chosen[np.argsort(-np.nanmean(means, axis=0)[chosen], kind="stable")]
 
     def _name(self, k):
+        """Return number, name and terms of topic k."""
         shares = self.shares
         terms = " ".join(shares.terms[k][:3])
         name = shares.names[k] or f"{self.noun} {shares.topics[k]}"
@@ -249,7 +250,7 @@ class TopicSharesDisplay:
 
 
 def _spans(by):
-    """Put many dates into months or years: labels, and what a label spans."""
+    """Group many dates by month or year: labels, and the span of a label."""
     dates = np.asarray(by)
     if dates.dtype == object and all(hasattr(one, "toordinal") for one in dates):
         dates = dates.astype("datetime64[us]")

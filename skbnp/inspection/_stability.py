@@ -1,4 +1,4 @@
-"""How much a fit depends on its seed and its documents."""
+"""Stability of a fit: agreement of fits of other seeds and samples of documents."""
 
 from dataclasses import dataclass
 from numbers import Integral
@@ -162,7 +162,7 @@ def stability(
 
 
 def _sampled(X, resampling, seed):
-    """Draw documents."""
+    """Draw a sample of documents."""
     if resampling is None:
         return X
     if resampling == "bootstrap":
@@ -178,6 +178,7 @@ def _indexable(X):
 
 
 def _agreement(fits, min_similarity) -> Array:
+    """Agreement of each pair of fits, (n_fits, n_fits)."""
     weights = []
     for fit in fits:
         of = weights_of(fit, fitted(fit, "components_")) * in_use(fit)

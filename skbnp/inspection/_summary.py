@@ -1,4 +1,4 @@
-"""A fit in words."""
+"""Summary of a fit as plain text."""
 
 import textwrap
 from collections.abc import Iterable
@@ -208,7 +208,7 @@ def summary(
 
 
 def _texts_of(X, documents):
-    """Return rows, and what to show of them: texts, titles or nothing."""
+    """Return rows, and what to show of them: texts, titles or None."""
     if X is None or hasattr(X, "shape"):
         texts = None
     else:
@@ -224,7 +224,7 @@ def _texts_of(X, documents):
 
 
 def _example(row, texts):
-    """Line of a document in which there is much of a topic."""
+    """Return a line with a document that has much of a topic."""
     if texts is None:
         return f"{' ' * 16}document {row}"
     text = " ".join(texts[row].split())
@@ -232,7 +232,7 @@ def _example(row, texts):
 
 
 def _cut(text, n_letters):
-    """Cut a text between words."""
+    """Shorten a text between words."""
     if len(text) <= n_letters:
         return text
     kept = text[: n_letters - 1]
@@ -240,7 +240,7 @@ def _cut(text, n_letters):
 
 
 def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
-    """Collect the facts of a fit, in the order of an account."""
+    """Return the facts of a fit by title, in the order of a summary."""
     model = fitted_model(estimator)
     n_active = int(getattr(model, "n_active_components_", n_components))
     unit = unit_of(model)
@@ -257,9 +257,9 @@ def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
 
 
 def sections_of(estimator, X, names, ranking, shown):
-    """Put the topics that are shown into groups, if documents tell of some.
+    """Return groups of the topics shown, if documents give evidence of any.
 
-    Topics of most documents stand last.
+    Topics of most documents come last.
     """
     order = ranking.order[np.isin(ranking.order, shown)]
     common = order[ranking.is_common[order]]
@@ -286,9 +286,9 @@ def sections_of(estimator, X, names, ranking, shown):
 
 
 def _groups_of(estimator, X, names, is_common):
-    """Group topics by some documents; None where these are evidence of no groups.
+    """Group topics by some documents; None if there is no evidence of groups.
 
-    Topics of most documents belong to no group more than to others.
+    Topics of most documents are in no group.
     """
     model = fitted_model(estimator)
     is_flat = not hasattr(model, "tree_") and _has_shares(model)
@@ -306,7 +306,7 @@ def _groups_of(estimator, X, names, is_common):
 
 
 def wrapped(text):
-    """Break lines that scikit-learn leaves too long: of a parameter with settings."""
+    """Break lines that scikit-learn leaves too long: parameters with settings."""
     lines = []
     for line in text.splitlines():
         indent = " " * (len(line) - len(line.lstrip()) + 4)
@@ -315,7 +315,7 @@ def wrapped(text):
 
 
 def _topic(number, share, terms, name=None):
-    """Lines of one topic; long lists go on under the first term."""
+    """Return the lines of one topic; long lists continue below the first term."""
     # A term of several words stays together.
     glued = ", ".join(term.replace(" ", "\xa0") for term in terms)
     if name is not None:

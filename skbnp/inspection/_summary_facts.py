@@ -1,4 +1,4 @@
-"""Sentences of a summary: what a model has seen, how it was learned, how sure it is."""
+"""Sentences of a summary: data seen, course of the fit, uncertainty, score."""
 
 import math
 from numbers import Real
@@ -76,7 +76,7 @@ def counted(number, noun, plural="s"):
 
 
 def seen_of(model, unit):
-    """Describe documents too few to judge the number of topics."""
+    """Return a sentence if documents are too few for the number of topics."""
     n_seen = getattr(model, "n_samples_seen_", None)
     if n_seen is None or n_seen >= getattr(model, "_n_enough_docs", 0):
         return {}
@@ -85,7 +85,7 @@ def seen_of(model, unit):
 
 
 def components_of(model, n_active, n_components):
-    """Describe the number of topics; of a sampler, in all draws and in one."""
+    """Return the number of topics; of a sampler, of all draws and of the shown."""
     has_idle, noun = n_active != n_components, noun_of(model)
     posterior = getattr(model, "n_components_posterior_", None)
     if not posterior:
@@ -105,7 +105,7 @@ def components_of(model, n_active, n_components):
 
 
 def _large(model, noun):
-    """Count the topics of kept samples that are more than a few tokens."""
+    """Count the topics of kept samples with more than a few tokens."""
     kept = getattr(model, "samples_", [])
     samples = [s for s in kept if hasattr(s, "topic_word_counts")]
     if not samples or hasattr(model, "tree_"):
@@ -118,7 +118,7 @@ def _large(model, noun):
 
 
 def certainty_of(model, n_components):
-    """List other numbers of topics that predict as well."""
+    """Return the other numbers of topics that predict as well."""
     low, high = getattr(model, "n_components_range_", None) or (0, 0)
     facts = {}
     if n_components == low == 1:
@@ -129,7 +129,7 @@ def certainty_of(model, n_components):
 
 
 def quantiles(posterior, levels):
-    """Smallest values that hold these shares of a posterior {value: share}."""
+    """Smallest values with these cumulative shares of a posterior {value: share}."""
     values = np.array(sorted(posterior))
     masses = np.cumsum([posterior[value] for value in values])
     # Sums of shares are off by some roundings.
@@ -138,7 +138,7 @@ def quantiles(posterior, levels):
 
 
 def course_of(model, unit):
-    """Describe the fit: passes, seconds, moves, bound."""
+    """Return the course of a fit: passes, seconds, moves, bound."""
     history, facts, parts = getattr(model, "history_", {}), {}, []
     if hasattr(model, "n_iter_"):
         parts.append(counted(model.n_iter_, "pass", "es"))
@@ -164,7 +164,7 @@ def course_of(model, unit):
 
 
 def chains_of(model, unit):
-    """Describe sampling: sweeps, seconds, moves, log joint, mixing."""
+    """Return the course of sampling: sweeps, seconds, moves, log joint, mixing."""
     history, samples = model.history_, getattr(model, "samples_", [])
     chains = np.array(history["chain"])
     numbers = np.unique(chains).tolist()
@@ -195,7 +195,7 @@ def chains_of(model, unit):
 
 
 def _mixing(model):
-    """Describe agreement within and between chains."""
+    """Return the agreement within and between chains."""
     r_hats, sizes = [], []
     numbers = f"{noun_of(model)}s"
     for name, what in (("n_components", numbers), ("log_joint", "log joint")):
@@ -217,7 +217,7 @@ def _mixing(model):
 
 
 def repeats_of(model):
-    """Describe the share of tokens that repeat words of their document."""
+    """Return the share of tokens that repeat words of their document."""
     if getattr(model, "burstiness", False) is False:
         return {}
     n = repeated(SAMPLE_LENGTH, model.word_discount_, model.word_concentration_)
@@ -228,7 +228,7 @@ def repeats_of(model):
 
 
 def repeated(n_tokens, discount, concentration):
-    """Tokens of a restaurant that are not the first of their table, expected."""
+    """Expected tokens of a Pitman-Yor process that are not first at their table."""
     d, c = max(discount, 1e-9), concentration
     if math.isinf(c):
         return 0.0
@@ -238,7 +238,7 @@ def repeated(n_tokens, discount, concentration):
 
 
 def settings_of(model):
-    """Collect concentrations and priors in force, learned or given."""
+    """Return concentrations and priors, learned or given."""
     values = {
         name[:-1]: getattr(model, name, None)
         for name in dir(model)
@@ -250,6 +250,7 @@ def settings_of(model):
 
 
 def score_of(estimator, X, unit):
+    """Return the held-out score of documents, and its gain over word frequencies."""
     model, X = fitted_model(estimator), model_rows(estimator, X)
     if unit == "row":
         return {"score": f"{in_memory(model.score(X)):.4f} nats per row of X"}
@@ -273,7 +274,7 @@ def score_of(estimator, X, unit):
 
 
 def _gain(model, X, counts):
-    """Compare what topics predict with what the frequencies of words do."""
+    """Compare the prediction by topics with that by word frequencies."""
     _observed, held_out = split_tokens(counts)
     n_tokens = held_out.sum()
     if not (n_tokens and hasattr(model, "components_")):

@@ -1,4 +1,4 @@
-"""What topics are made of: their terms, their documents, their weights."""
+"""Terms, documents and weights of topics."""
 
 from numbers import Integral, Real
 from typing import Any, Literal, overload
@@ -155,7 +155,7 @@ def top_terms(
 def telling_terms(estimator, names, n) -> list[list[str]]:
     """Return the most relevant terms of each topic, the best first.
 
-    Of directions the largest entries.
+    For directions those of the largest entries.
     """
     if are_directions(fitted_model(estimator)):
         return top_terms(estimator, names, n)
@@ -163,7 +163,7 @@ def telling_terms(estimator, names, n) -> list[list[str]]:
 
 
 def telling_columns(estimator, n):
-    """Choose the columns of these terms, a list of arrays."""
+    """Return the columns of the most relevant terms, a list of arrays."""
     return [
         row[np.isfinite(values[row])]
         for values in _relevance(estimator, RELEVANCE)
@@ -301,7 +301,10 @@ def tokens_of_topics(model, X, shares):
 
 
 def scaled_counts(model, X, shares):
-    """Share the tokens of documents out to topics, (n_docs, K), and count them."""
+    """Divide the tokens of documents by topics, (n_docs, K).
+
+    Return their numbers too.
+    """
     counts, totals = doc_counts(model, X, shares)
     sums = counts.sum(axis=1)
     scale = np.divide(totals, sums, out=np.zeros_like(sums), where=sums > 0.0)
@@ -315,7 +318,7 @@ def without_negligible(tokens, totals):
 
 
 def doc_shares(model, X, epochs=None):
-    """Shares of topics in rows, by `transform`; of a factorisation, of what it adds."""
+    """Shares of topics in rows by `transform`; normalised for factorisations."""
     given = {} if epochs is None else {"epochs": epochs}
     transform = fitted(model, "transform")
     shares = in_memory(transform(X, **given)).astype(np.float64, copy=False)
@@ -329,10 +332,10 @@ def doc_shares(model, X, epochs=None):
 
 
 def doc_counts(model, X, shares):
-    """Take the prior out of shares (n_docs, K): expected counts, and tokens (n_docs,).
+    """Subtract the prior from shares (n_docs, K): expected counts, tokens (n_docs,).
 
-    Where a model learns burstiness, words that a document repeats count less: as many
-    as make the share of a topic without tokens its prior.
+    If a model learns burstiness, words that a document repeats count less: so many that
+    the share of a topic without tokens is its prior.
     """
     totals = in_memory(getattr(model, "_row_totals", row_totals)(X))
     if are_directions(model):
@@ -351,14 +354,14 @@ def doc_counts(model, X, shares):
 
 
 def doc_prior(model, n_components):
-    """Dirichlet parameters of the topics of a document; zeros where there are none."""
+    """Dirichlet parameters of the topics of a document; zeros if there are none."""
     if hasattr(model, "doc_concentration_"):
         return concentration_of(model) * model.topic_weights_
     return np.full(n_components, getattr(model, "doc_topic_prior_", 0.0))
 
 
 def _ranked(values, tokens, shares, n):
-    """Rank the documents that have tokens of a topic, and add their shares."""
+    """Rank the documents that have tokens of a topic; return also their shares."""
     n = min(n, len(shares))
     documents = np.full((shares.shape[1], n), -1)
     result = np.full(documents.shape, np.nan)
@@ -371,16 +374,16 @@ def _ranked(values, tokens, shares, n):
 
 
 def terms_of(values, names, n):
-    """Name the largest entries of a topic, or of a direction, which may have signs."""
+    """Terms of the largest entries of a topic, or of a direction with signs."""
     return signed(values, leading(values, n), names)
 
 
 def leading(values, n):
-    """Choose the columns of the largest entries by magnitude, without zeros."""
+    """Columns of the largest entries by magnitude, without zeros."""
     best = largest(np.abs(values), n)
     return best[values[best] != 0.0]
 
 
 def signed(values, columns, names):
-    """Name columns, with a minus where values are negative."""
+    """Names of columns, with a minus sign for negative values."""
     return [f"-{names[j]}" if values[j] < 0.0 else str(names[j]) for j in columns]

@@ -1,4 +1,4 @@
-"""The heaviest topics as panels of bars."""
+"""Figure of the heaviest topics: a panel of bars of terms for each."""
 
 from typing import TYPE_CHECKING, Self
 
@@ -234,6 +234,7 @@ class TopicTermsDisplay:
         return self
 
     def _draw_bars(self, **kwargs):
+        """Draw the bars of terms in all panels."""
         from matplotlib.ticker import MaxNLocator
 
         marks = self.totals or [None] * len(self.terms)
@@ -263,7 +264,7 @@ class TopicTermsDisplay:
             panel.tick_params(axis="x", labelcolor=GREY)
 
     def _choose_grid(self, room_width, room_height):
-        """Choose columns, relative size of type and height, all in inches."""
+        """Choose columns, font scale and height for a room in inches."""
         label = max(
             text.get_window_extent().width / self.figure_.dpi
             for panel in self.axes_
@@ -272,6 +273,7 @@ class TopicTermsDisplay:
         n, n_lines = len(self.axes_), max(map(len, self.terms))
 
         def fit(n_columns):
+            """Font scale and height with a number of columns."""
             width = n_columns * (label + PAD + BARS + GAP) - GAP
             n_rows = -(-n // n_columns)
             height = (
@@ -285,7 +287,7 @@ class TopicTermsDisplay:
         return n_columns, scale, height
 
     def _arrange(self, n_columns, scale):
-        """Put the panels where their labels have room, whatever the figure's size."""
+        """Place the panels so that labels fit, whatever the figure's size."""
         from mpl_toolkits.axes_grid1.axes_divider import AxesDivider
         from mpl_toolkits.axes_grid1.axes_size import Fixed, MaxWidth, Scaled
 
@@ -342,12 +344,12 @@ class TopicTermsDisplay:
 
     @property
     def _head(self):
-        """Lines of a title and of what stands below it."""
+        """Number of lines of a title and of the text below it."""
         return TITLE + BELOW * (self.relations is not None)
 
 
 def entry_of(model):
-    """Name what components consist of."""
+    """Return the name of the entries of components."""
     if not are_directions(model):
         return SHARE
     is_unit = hasattr(model, "vmf_concentration_")
@@ -355,7 +357,7 @@ def entry_of(model):
 
 
 def _relations(distr, ranking: Ranking, rows, numbers, noun) -> list[str]:
-    """Say which other topic each is most like, those of most documents left out."""
+    """Return the most similar other topic of each, common topics left out."""
     result = []
     for k in rows:
         overlap = np.minimum(distr[k], distr).sum(axis=1)

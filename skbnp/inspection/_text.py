@@ -1,4 +1,4 @@
-"""A text whose words have the colours of their topics."""
+"""Text with words coloured by their topics, for notebooks."""
 
 import re
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ PLAIN_WORDS = r"(?u)\b\w+\b"
 
 @dataclass(frozen=True, eq=False)
 class TopicText:
-    """The words of a text, each with its topic; notebooks show them in colours.
+    """A text with the topic of each word; notebooks show words in colours.
 
     Best made with :meth:`from_estimator`.
 
@@ -238,19 +238,20 @@ class TopicText:
 
 
 def _background(colour: tuple[int, int, int], probability: float) -> str:
+    """Return the CSS background of a colour for a probability."""
     opacity = PALE + (OPAQUE - PALE) * probability
     red, green, blue = colour
     return f"background:rgba({red},{green},{blue},{opacity:.2f});border-radius:2px"
 
 
 def _is_plain(estimator: Any) -> bool:
-    """Whether a model takes rows of counts itself."""
+    """Whether a model takes rows of counts, not texts."""
     pipeline = unwrap(estimator)
     return not hasattr(pipeline, "steps") or len(pipeline.steps) == 1
 
 
 def _vectorizer(estimator: Any) -> Any:
-    """Return the step of a Pipeline that makes words of texts."""
+    """Return the step of a Pipeline that converts texts to counts."""
     for _, step in getattr(unwrap(estimator), "steps", []):
         if hasattr(step, "build_analyzer"):
             return step
@@ -258,7 +259,7 @@ def _vectorizer(estimator: Any) -> Any:
 
 
 def _pattern(vectorizer: Any) -> str:
-    """Return the pattern of words; what a tokenizer makes of each is asked later."""
+    """Return the pattern of words; the tokenizer is applied to each later."""
     pattern = getattr(vectorizer, "token_pattern", None)
     is_own = getattr(vectorizer, "tokenizer", None) is not None
     is_words = getattr(vectorizer, "analyzer", "word") == "word"

@@ -1,4 +1,4 @@
-"""Topics of the words of a document."""
+"""Topics of the tokens of documents, by document and word."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -131,6 +131,7 @@ class TokenTopics:
         )
 
     def _sums(self, values: Array) -> Array:
+        """Sum values of entries by document and topic, (n_docs, n_components)."""
         n_docs, _, n_topics = self.shape
         at = self.documents * n_topics + self.topics
         sums: Array = np.bincount(at, values, n_docs * n_topics).astype(np.float64)
@@ -138,7 +139,7 @@ class TokenTopics:
 
 
 def row_of(numbers: Ints, topic: int) -> int:
-    """Return the position of a topic among `numbers`; refuses any other number."""
+    """Return the position of a topic among `numbers`; raise for other numbers."""
     row = np.flatnonzero(numbers == topic)
     if len(row) == 0:
         some = ", ".join(map(str, numbers[:5].tolist()))
@@ -242,7 +243,7 @@ def token_topics(
 
 
 def _fitted_tokens(model, topics, counts, shares):
-    """Share words out by topics, (n_topics, n_features), and by shares of documents.
+    """Fit shares of words to topics, (n_topics, n_features), and shares of documents.
 
     Returns stored counts, topics, uses of words and shares of entries.
     """
@@ -274,7 +275,7 @@ def _fitted_tokens(model, topics, counts, shares):
 
 
 def _fit_block(topics, counts, weights, wanted, docs):
-    """Share the words of some documents out, as the wanted uses of topics say."""
+    """Fit the shares of words of some documents to the wanted uses of topics."""
     rows = slice(counts.indptr[docs.start], counts.indptr[docs.stop])
     columns = slice(wanted.indptr[docs.start], wanted.indptr[docs.stop])
     doc = rows_of(counts.indptr)[rows]

@@ -1,4 +1,4 @@
-"""A tree of topics as a figure."""
+"""Figure of a tree of topics."""
 
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -49,7 +49,7 @@ DRAWN = {
 
 
 class TopicTreeDisplay:
-    """A tree of topics: what each node is about, and how much it weighs.
+    """Figure of a tree of topics: terms and weight of each node.
 
     Best made with :meth:`from_estimator`. The root is on the left. The area of a node
     is its weight, dots of the least size apart; beside it stand its number and its
@@ -226,6 +226,7 @@ class TopicTreeDisplay:
         called = [shortened(name or str(number)) for name, number in pairs]
 
         def planned(n_lines, size=FONT):
+            """Return the layout with terms in `n_lines` lines."""
             texts = [
                 _text_of(chain, called, terms, n_lines) + (f" ({n} more)" if n else "")
                 for chain, n in zip(rows, n_hidden, strict=True)
@@ -257,13 +258,14 @@ class TopicTreeDisplay:
         return min(plans, key=lambda plan: max(1.0, *(plan.extent / room)))
 
     def _size_figure(self, inside):
-        """Make a figure of ours as large as its tree, in inches."""
+        """Set the size of a new figure by its tree, in inches."""
         whole = inside + 2 * MARGIN
         self.figure_ = cast("Figure", self.ax_.figure)
         self.figure_.set_size_inches(whole)
         self.ax_.set_position((*(MARGIN / whole), *(inside / whole)))
 
     def _draw(self, plan, parent, depth):
+        """Draw nodes, edges and texts by the layout."""
         from matplotlib.collections import PathCollection
         from matplotlib.path import Path
 
@@ -358,7 +360,7 @@ class TopicTreeDisplay:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where everything stands, in points."""
+    """Positions and sizes of all elements of the figure, in points."""
 
     texts: list[str]  # (n_drawn,)
     n_lines: int
@@ -383,14 +385,14 @@ class Plan:
 
 
 def broken(terms, n_lines):
-    """Join terms in so many lines, or fewer."""
+    """Join terms in at most `n_lines` lines."""
     each = max(-(-len(terms) // n_lines), 1)
     lines = [terms[first : first + each] for first in range(0, len(terms), each)]
     return ",\n".join(", ".join(line) for line in lines)
 
 
 def _depths(parent):
-    """Depth of each node, given parents that stand before."""
+    """Depth of each node, given parents, which come first."""
     depth = np.zeros(len(parent), dtype=int)
     for node in range(1, len(parent)):
         depth[node] = depth[parent[node]] + 1
@@ -398,7 +400,7 @@ def _depths(parent):
 
 
 def _text_of(chain, called, terms, n_lines):
-    """Write rows and terms of a node, and of those that are one with it."""
+    """Return numbers and terms of a node, and of those folded into it."""
     chain = named([i for i in chain if terms[i]] or chain[:1])
     each = [-(-len(terms[i]) // len(chain)) for i in chain]
     lines = max(n_lines // len(chain), 1)

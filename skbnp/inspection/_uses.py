@@ -1,4 +1,4 @@
-"""Tokens of topics in documents: what shares by group are made of."""
+"""Expected tokens of topics in documents, from which shares by group are computed."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -44,7 +44,7 @@ class Uses(NamedTuple):
 def uses_of(
     estimator: Any, model: Any, rows: Any, epochs: Any, parts: NDArray[np.intp]
 ) -> Uses:
-    """Infer the tokens of topics in documents, whose means by part are their prior."""
+    """Infer tokens of topics in documents, with group means as their prior."""
     is_here = not hasattr(model, "_row_totals")
     if is_here and hasattr(model, "_sample_uses") and len(model.samples_) > 1:
         counts = check_counts(rows, whom="topic_shares")
@@ -80,7 +80,7 @@ def transformed(model: Any, rows: Any, **given: Any) -> Array:
 def _sample_uses(
     model: Any, counts: sp.csr_array, parts: NDArray[np.intp]
 ) -> list[sp.csr_array]:
-    """Put the topics of samples to the most similar one of the best sample."""
+    """Re-index topics of samples to the most similar ones of the best sample."""
     components, result = model.components_, []
     topics = unit(components - components.min(axis=1, keepdims=True))
     for values, depth, uses in _uses_by_sample(model, counts, parts):
@@ -114,7 +114,7 @@ def _uses_by_sample(
 def _by_group(
     distr: Array, prior: Array, counts: sp.csr_array, parts: NDArray[np.intp]
 ) -> Array:
-    """Infer expected tokens of topics, documents drawn towards means of their group."""
+    """Infer tokens of topics, with documents shrunk towards means of their group."""
     prior = np.maximum(prior, SMALLEST_PRIOR)
     uses = np.zeros((counts.shape[0], len(distr)))
     with Executor(None) as executor:
@@ -135,7 +135,7 @@ def _by_group(
 
 
 def shares_of_tokens(uses: sp.csr_array | Array) -> tuple[Array, Array]:
-    """Return shares of topics in documents, and their tokens."""
+    """Return shares of topics in documents, and their numbers of tokens."""
     uses = np.asarray(in_memory(uses), dtype=np.float64)
     totals = uses.sum(axis=1)
     return uses / np.maximum(totals, 1e-300)[:, None], totals

@@ -1,4 +1,4 @@
-"""Survey of the counts of a corpus before learning: do they look like word counts?"""
+"""Survey of the counts of a corpus before learning: whether they are word counts."""
 
 from collections.abc import Callable
 from typing import NamedTuple

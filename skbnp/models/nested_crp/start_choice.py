@@ -124,7 +124,7 @@ def _begin_with(posterior: Posterior, topics: TopicTree, scale: float) -> None:
 
 
 def _go_on_with(posterior: Posterior, run: Run, scale: float) -> None:
-    """Replace globals, ids and lineage in place by an unfinished start, with its steps."""
+    """Replace globals, ids, lineage and steps in place by an unfinished start."""
     global_stats = run.global_stats.times(scale)
     with commit():
         posterior.global_stats, posterior.n_steps = global_stats, run.n_steps
