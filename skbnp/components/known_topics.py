@@ -38,7 +38,11 @@ SMALLEST_SHARE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class TopicPriors:
-    """Boosts and fixed words of the known topics, and their columns."""
+    """Boosts and fixed words of the known topics, and their columns.
+
+    Boosts of some words are given; or, if `is_whole`, the whole prior eta + b_k of all
+    words, which does not change with eta.
+    """
 
     columns: Ints  # (G,) of the table
     words: Ints  # (n,) of the vocabulary, increasing: those that have boosts
@@ -114,7 +118,16 @@ class TopicPriors:
 
 
 class KnownWordTopics(WordTopics):
-    """Table of topic counts, in which known topics have the boosts of their words."""
+    """Table of topic counts, in which known topics have the boosts of their words.
+
+    Parameters
+    ----------
+    values : (n_rows, n_topics)
+        Counts to start from, without boosts.
+    seen : SeenWords
+        Words of the rows; those of boosts are added.
+    known : TopicPriors
+    """
 
     known: TopicPriors
 

@@ -72,7 +72,10 @@ class _Tables(NamedTuple):
 
 
 class Groups:
-    """Groups of topics at given concentrations, which merge and exchange topics."""
+    """Groups of topics at given concentrations, which merge and exchange topics.
+
+    The value of a group is its part of F. The last place is for a topic that moves.
+    """
 
     def __init__(
         self, counts: TopicCounts, outer: float, inner: float, labels: NDArray

@@ -27,7 +27,16 @@ PER_FIT = (
 
 
 class Checkpoints:
-    """Checkpoint files of one fit in a folder."""
+    """Checkpoint files of one fit in a folder.
+
+    Parameters
+    ----------
+    folder : path-like
+        Made if it does not exist. ``{fit}`` in it stands for a digest of `origin`.
+    origin : dict
+        What must be equal to resume from a checkpoint: names of parameters and data, with
+        texts of their values.
+    """
 
     def __init__(self, folder: str | os.PathLike, origin: Mapping[str, str]):
         """Make the folder of this fit's checkpoints."""

@@ -40,7 +40,10 @@ TEXTS = (
 
 @dataclass(frozen=True, slots=True)
 class NpzFile:
-    """Rows in a file of `scipy.sparse.save_npz`, read where they are needed."""
+    """Rows in a file of `scipy.sparse.save_npz`, read where they are needed.
+
+    Labels of their epochs may be in the same file, as an array `epochs`.
+    """
 
     path: str
 

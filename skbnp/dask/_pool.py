@@ -59,7 +59,14 @@ class Pool(Protocol):
 
 
 class ClientPool:
-    """Workers of a Dask cluster, reached by a client."""
+    """Workers of a Dask cluster, reached by a client.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    fit : str
+        Name of the fit, the key of its site on each worker.
+    """
 
     def __init__(self, client: Any, fit: str):
         self.client, self.fit = client, fit

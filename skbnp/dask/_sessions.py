@@ -42,7 +42,14 @@ class Session(Protocol):
 
 
 class LocalSession:
-    """Rows of a fit in this process, in the same shards as on workers."""
+    """Rows of a fit in this process, in the same shards as on workers.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+    read : callable
+        Returns rows by label, given rows and labels of a block.
+    """
 
     def __init__(self, blocks: Sequence[Block], read: Reader):
         """Read all blocks in this process."""
@@ -67,7 +74,17 @@ class LocalSession:
 
 
 class WorkerSession:
-    """Rows of a fit on the workers of a cluster."""
+    """Rows of a fit on the workers of a cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    blocks : sequence of Block
+    read : callable
+        Returns rows by label, given rows and labels of a block, on a worker.
+    timeout : float
+        Seconds of silence after which a worker is lost.
+    """
 
     def __init__(
         self, client: Client, blocks: Sequence[Block], read: Reader, timeout: float

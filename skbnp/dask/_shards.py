@@ -41,7 +41,16 @@ class WorkersLostError(RuntimeError):
 
 
 class Roster:
-    """Workers that have sent a heartbeat within the last seconds."""
+    """Workers that have sent a heartbeat within the last seconds.
+
+    Parameters
+    ----------
+    pool : Pool
+    timeout : float
+        Seconds of silence after which a worker is lost, and seconds without any worker
+        after which an error is raised.
+    clock, sleep : callable
+    """
 
     def __init__(
         self,
@@ -115,7 +124,16 @@ class Roster:
 
 
 class WorkerShards:
-    """Blocks of rows on workers, divided by label when they are read."""
+    """Blocks of rows on workers, divided by label when they are read.
+
+    Parameters
+    ----------
+    pool : Pool
+    blocks : sequence of Block
+    read : callable
+        Returns rows by label, given rows and labels of a block, on a worker.
+    roster : Roster
+    """
 
     def __init__(
         self, pool: Pool, blocks: Sequence[Block], read: Reader, roster: Roster
@@ -353,7 +371,13 @@ class WorkerShards:
 
 
 class DaskShards:
-    """Shards of one label on workers, for learning."""
+    """Shards of one label on workers, for learning.
+
+    Parameters
+    ----------
+    workers : WorkerShards
+    label : object
+    """
 
     is_lasting = False
 

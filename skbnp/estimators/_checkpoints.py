@@ -41,7 +41,17 @@ SIDE_BY_SIDE = (
 
 @dataclass(frozen=True)
 class Saved:
-    """Content of a checkpoint file: state of the estimator, and of the learner."""
+    """Content of a checkpoint file: state of the estimator, and of the learner.
+
+    Attributes
+    ----------
+    estimator : estimator instance
+        Fitted, as it was when the file was written.
+    account : dict or None
+        State of the learner; None if the fit had ended.
+    every : int
+        Passes between two files.
+    """
 
     estimator: Any
     account: Account | None
@@ -49,7 +59,24 @@ class Saved:
 
 
 class FitRecord:
-    """Checkpoint files of one call of `fit`; none unless a callback has a file."""
+    """Checkpoint files of one call of `fit`; none unless a callback has a file.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The fitted one, which may have callbacks with a `FitFile`.
+    rows : object
+        What learning reads, as `rows_digest` or its own `digest` names it.
+    goes_on : bool
+        Whether the fit begins from what the estimator has learned before.
+
+    Attributes
+    ----------
+    account : dict or None
+        State of the learner that an earlier call has left.
+    estimator : estimator instance or None
+        The estimator that the call has left.
+    """
 
     account: Account | None = None
     estimator: Any = None

@@ -17,7 +17,25 @@ SHOWN = 1e-4
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EpochRecord:
-    """What was learned of one epoch: tree, directions, weights."""
+    """What was learned of one epoch: tree, directions, weights.
+
+    Attributes
+    ----------
+    tree : TreeView
+        The tree at the end of the epoch.
+    components : csr_array of shape (n_nodes, n_features)
+        Mean directions, rows of `tree`; entries below 1e-4 are left out.
+    component_ids : ndarray of int of shape (n_nodes,)
+        Ids of the nodes: a topic keeps its id over the epochs.
+    masses : ndarray of shape (n_nodes,)
+        Expected rows at each node itself.
+    n_samples : int
+        Non-zero rows of the epoch.
+    first_step : int
+        Updates before the epoch: the `step` of its records in `lineage_` is not lower.
+    n_records : int
+        Records of `lineage_` up to the end of the epoch: these lead to `component_ids`.
+    """
 
     tree: TreeView
     components: sp.csr_array

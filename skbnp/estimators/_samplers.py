@@ -68,7 +68,11 @@ MOST_R_HAT = 1.1
 class Sampler(
     CallbackSupportMixin, ComponentModelMixin, TransformerMixin, BaseEstimator, ABC
 ):
-    """Base of samplers from data of any kind."""
+    """Base of samplers from data of any kind.
+
+    Subclasses define what is read, the chains and their starts, and have their own
+    `fit` and `partial_fit`, as variational estimators.
+    """
 
     _parameter_constraints: dict = {
         **COMMON,

@@ -96,7 +96,12 @@ STREAM_WARM_UP = 10_000
 class VariationalEstimator(
     CallbackSupportMixin, ComponentModelMixin, TransformerMixin, BaseEstimator, ABC
 ):
-    """Base of estimators that learn a variational posterior from rows of any kind."""
+    """Base of estimators that learn a variational posterior from rows of any kind.
+
+    Subclasses define the rows that are read, the globals, their start and the learner.
+    They have their own `fit` and `partial_fit`, for documentation and further
+    arguments, which call `_fit` and `_partial_fit`.
+    """
 
     _parameter_constraints: dict = {
         **COMMON,

@@ -84,7 +84,12 @@ State = TypeVar("State", bound=ChainState)
 
 
 class GibbsChain(ABC, Generic[State]):
-    """Base of chains that sweep over documents in order, then stage a new state."""
+    """Base of chains that sweep over documents in order, then stage a new state.
+
+    Streams are named by the number of the chain and of the sweep, and a sweep depends
+    on nothing but the state before: a chain continues with the same bits from a copy
+    of its state.
+    """
 
     seed_entropy: int  # of the fit
     pieces: list[tuple[int, int]]  # ranges of documents
@@ -179,7 +184,15 @@ def rename(
 
 
 class ChainMonitor(Reporter):
-    """Record of sweeps in the history of a fit, one entry for each chain."""
+    """Record of sweeps in the history of a fit, one entry for each chain.
+
+    Parameters
+    ----------
+    history : dict of lists
+        Trace to extend.
+    verbose : int
+        Sweeps between messages; 0 for none.
+    """
 
     def __init__(self, history: dict[str, list], *, verbose: int = 0):
         """Record in a history; show messages if `verbose`."""

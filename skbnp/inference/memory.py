@@ -104,7 +104,19 @@ class RunningAverage(StatisticsCache):
 
 @dataclass(eq=False, repr=False)
 class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
-    """Base of memoized caches: new statistics of a part replace its old ones."""
+    """Base of memoized caches: new statistics of a part replace its old ones.
+
+    Passes before any statistics are cached are those of online learning.
+
+    Parameters
+    ----------
+    n_forgetful : int
+        Passes that begin without cached statistics, at least one.
+    n_passes : int
+        Passes made.
+    memos : list
+        One of each part, with its statistics `stats`; replaced, never changed in place.
+    """
 
     n_forgetful: int = 1
     n_passes: int = 0

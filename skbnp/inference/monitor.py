@@ -36,7 +36,13 @@ def new_history(criterion: str = "elbo") -> History:
 
 
 class Reporter:
-    """Messages of a fit, shown if it is verbose."""
+    """Messages of a fit, shown if it is verbose.
+
+    Parameters
+    ----------
+    verbose : int
+        Passes between messages; 0 for none.
+    """
 
     verbose: int
     _last_message: float  # seconds
@@ -62,7 +68,24 @@ SILENT = Reporter()
 
 
 class Monitor(Reporter):
-    """Record of updates in the history of a fit, and test of convergence."""
+    """Record of updates in the history of a fit, and test of convergence.
+
+    Parameters
+    ----------
+    history : dict of lists
+        Trace to extend.
+    tol : float
+        Relative change of the bound between passes that ends the fit; so does a change
+        smaller than the attribute `least_change`.
+    verbose : int
+        Passes between messages; 0 for none.
+    criterion : str
+        Column of the trace for the bound, or for the quantity monitored instead.
+    parts_name, unit : str
+        Name of components in messages, and the unit of data that the bound is divided by.
+    size : float or None
+        Unit of changes of the bound, its absolute value by default.
+    """
 
     history: History
     criterion: str

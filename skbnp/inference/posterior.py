@@ -16,7 +16,11 @@ __all__ = ["Lineage", "Model", "Posterior", "per_token", "renamed"]
 
 
 class Lineage(NamedTuple):
-    """An entry of the log of births, splits, merges and ends, as users read it."""
+    """An entry of the log of births, splits, merges and ends, as users read it.
+
+    Parents of an entry exist before it, children after it; a component that has ended
+    exists again after a "revive" alone.
+    """
 
     step: int  # updates made before
     # "init", "birth", "split", "merge", "prune", "reattach", "exchange" or "revive"
@@ -37,7 +41,11 @@ def renamed(lineage: Sequence[Lineage], names: NDArray[np.intp]) -> list[Lineage
 
 
 class Model(Protocol[StateT, StatsT]):
-    """Protocol of a variational model: hyperparameters and updates of the globals."""
+    """Protocol of a variational model: hyperparameters and updates of the globals.
+
+    A state has the small globals; totals are the additive statistics that the globals
+    were learned from, components' counts included. Totals may change in place.
+    """
 
     criterion: ClassVar[str]  # monitored value of a fit
     has_bound: ClassVar[bool]  # whether that is a bound of the evidence

@@ -43,7 +43,15 @@ SumT = TypeVar("SumT", bound=Additive)
 
 
 class Broadcast:
-    """What tasks read: sent once to each process, then known by its name."""
+    """What tasks read: sent once to each process, then known by its name.
+
+    Parameters
+    ----------
+    content : object
+        Never changed.
+    name : str or None
+        Unique name; made if None.
+    """
 
     content: Any
     name: str

@@ -175,7 +175,12 @@ def follow(
 
 
 class EditMoves(Moves, Generic[ContextT, ProposalT]):
-    """Base of moves of trees after passes, each judged by itself."""
+    """Base of moves of trees after passes, each judged by itself.
+
+    Parameters
+    ----------
+    moves : TreeMoves
+    """
 
     moves: TreeMoves
     rejections: Rejections

@@ -113,7 +113,16 @@ def draw_of_sample(
 
 
 class DocumentDraws:
-    """Gibbs draws of the shares of fixed topics in documents."""
+    """Gibbs draws of the shares of fixed topics in documents.
+
+    Gibbs sampling: tokens of a word choose topics by theta_jk phi_kw, and theta_j is
+    Dirichlet given these.
+
+    Parameters
+    ----------
+    counts : csr_array of shape (n_docs, n_features)
+        Counts; they are rounded.
+    """
 
     def __init__(self, counts: sp.csr_array):
         """Store the counts of documents."""

@@ -37,7 +37,50 @@ ROOM, LINE = 0.02, 1.15
 
 
 class ComponentsPosteriorDisplay:
-    """Bar chart of the posterior of the number of topics."""
+    """Bar chart of the posterior of the number of topics.
+
+    Best made with :meth:`from_estimator`. Each number of topics has a bar; a range of
+    more than 30 is cut into bins of 2, 5, 10, 20, 50, ... numbers, from one multiple to
+    the next, and the bar covers the numbers of its bin. Bars are stacks of the shares
+    of the chains, the first at the bottom: if chains disagree, their bars are at
+    different numbers, and the sum is not a posterior.
+
+    Parameters
+    ----------
+    n_components : array-like of int of shape (n_values,)
+        Numbers of topics.
+    shares : array-like of float of shape (n_values,) or (n_chains, n_values)
+        Their shares of all sweeps; of several chains, a row each.
+    r_hat : float, default=None
+        R-hat of the chains, for the legend.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+    bars_ : list of matplotlib BarContainer
+        The bars of each chain.
+
+    See Also
+    --------
+    TopicTraceDisplay : How the tokens fall to the topics, sweep by sweep.
+    HistoryDisplay : The number of topics in every sweep, burn-in included.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from skbnp import GibbsHDP
+    >>> from skbnp.datasets import make_bars
+    >>> from skbnp.inspection import ComponentsPosteriorDisplay
+    >>> X = make_bars(100, random_state=0).data
+    >>> hdp = GibbsHDP(max_iter=20, random_state=0).fit(X)
+    >>> display = ComponentsPosteriorDisplay.from_estimator(hdp)
+    >>> list(display.n_components) == list(hdp.n_components_posterior_)
+    True
+    >>> plt.show()
+    """
 
     ax_: "Axes"
     figure_: "Figure"

@@ -52,7 +52,13 @@ MANY = 64
 
 @dataclass(frozen=True)
 class Archive:
-    """A file that was read as a whole: its label, and its content, not decoded yet."""
+    """A file that was read as a whole: its label, and its content, not decoded yet.
+
+    Attributes
+    ----------
+    label : dict of str to str
+        Class, version and data that the content depends on.
+    """
 
     path: Path
     label: Mapping[str, str]

@@ -59,7 +59,10 @@ class TreeStart(ChainStart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeChainState(ChainState):
-    """State of a chain between two sweeps; arrays as in `SlicedTree`."""
+    """State of a chain between two sweeps; arrays as in `SlicedTree`.
+
+    `begin` is the number of sweeps before the open epoch.
+    """
 
     number_of_epoch: int
     tree: Tree

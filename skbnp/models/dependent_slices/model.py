@@ -92,7 +92,11 @@ class Rows:
 
 @dataclass(slots=True)
 class SlicedTree:
-    """Nodes of rows and directions of nodes; arrays go by position in the tree."""
+    """Nodes of rows and directions of nodes; arrays go by position in the tree.
+
+    Every new node, which the epoch before did not have, has a row at it or below,
+    except the root. Old siblings come before new ones.
+    """
 
     rows: Rows
     priors: TreePriors
@@ -272,7 +276,11 @@ def blocks_of(nodes: NDArray, width: int, n_entries: int = ENTRIES) -> list[NDAr
 
 @dataclass(frozen=True, slots=True)
 class PastPull:
-    """Factors of a direction theta by the pasts m_c of its children, as tangents."""
+    """Factors of a direction theta by the pasts m_c of its children, as tangents.
+
+    Factors C_V(rho_c), rho_c^2 = kappa0^2 (k1^2 + k2^2 + 2 k1 k2 theta'm_c), and the
+    tangents of their logarithms in theta'm_c, at the mean of theta without them.
+    """
 
     past: Array  # (n_children, width) m_c
     scale: tuple[float, float]  # rho_c^2 = the first + the second theta'm_c

@@ -74,7 +74,16 @@ class RowResult:
 
 
 class RowLocalStep:
-    """Local step of rows on their shards, with what was broadcast last."""
+    """Local step of rows on their shards, with what was broadcast last.
+
+    Parameters
+    ----------
+    shards : Shards
+    n_rounds : int
+        Largest number of rounds between two local steps of a shard.
+    seen : SeenWords or None
+        Columns of the state, if rows of the shards have others too.
+    """
 
     def __init__(self, shards: Shards, n_rounds: int, seen: SeenWords | None = None):
         self.shards, self.n_rounds, self.seen = shards, n_rounds, seen
@@ -120,7 +129,19 @@ class LastBroadcast:
 
 
 class EpochCache(StatisticsCache):
-    """Cache of an epoch: totals contain each row once, as of its last local step."""
+    """Cache of an epoch: totals contain each row once, as of its last local step.
+
+    The first pass updates all rows under the globals of the start.
+
+    Parameters
+    ----------
+    shards : Shards
+        Rows of the epoch.
+    others : EpochStats
+        Statistics of rows of the epoch from earlier calls, by the present tree.
+    run : callable
+        Maps over work that needs no rows, in order.
+    """
 
     def __init__(self, shards: Shards, others: EpochStats, run: Run = map):
         self.shards, self.others, self.run = shards, others, run

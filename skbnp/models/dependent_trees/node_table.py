@@ -29,7 +29,11 @@ N_KEPT = 256
 
 @dataclass(frozen=True, slots=True)
 class Naturals:
-    """Natural parameters of nodes as lengths along their means; columns go by id."""
+    """Natural parameters of nodes as lengths along their means; columns go by id.
+
+    If a node has children, a row moves its mean less: only a share of the natural
+    parameter by priors and rows counts.
+    """
 
     lengths: Array  # (n_nodes,) |n|, the share aside
     mean_lengths: Array  # (n_nodes,) |E|
@@ -170,7 +174,11 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Bounds of the rise of scores from table to table; the newest is table `step`."""
+    """Bounds of the rise of scores from table to table; the newest is table `step`.
+
+    Sums by node start with the first table that has it, or has it again. Those of the
+    latest `N_KEPT` tables are kept.
+    """
 
     step: int = -1
     sums: tuple[tuple[NDArray[np.intp], Array], ...] = ()  # ids, rises; newest last

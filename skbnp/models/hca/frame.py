@@ -20,7 +20,11 @@ FARTHEST = 1e70
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Shift and unit of rows, with the number of rows that they are estimated from."""
+    """Shift and unit of rows, with the number of rows that they are estimated from.
+
+    One unit for all columns keeps directions and angles. With |t|^2 - 2 t'mu + |mu|^2
+    all digits would be lost if columns have large offsets: hence the shift.
+    """
 
     shift: Array  # (n_features,)
     scale: float  # root mean square of entries about the shift; 0: all were equal

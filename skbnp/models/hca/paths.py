@@ -20,7 +20,14 @@ __all__ = ["Paths", "mean_paths", "paths"]
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """What rows read of each stub: under the posterior, or at its means."""
+    """What rows read of each stub: under the posterior, or at its means.
+
+    With r = t - mu a row scores, for stub k of the loadings M,
+
+        constants_k - precision / 2 |r|^2 + h' C h / 2,   h = c + precision M' r,
+
+    and its coordinates have mean C h and covariance C = R' R; c are the centres.
+    """
 
     loadings: Array  # (n_nodes, n_features)
     mean: Array  # (n_features,)

@@ -30,7 +30,10 @@ SUPPORT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Factors of the responsibilities of documents; zero off the support."""
+    """Factors of the responsibilities of documents; zero off the support.
+
+    r_jwk = weights_jk b_wk / norms_jw, b_wk the weights of words.
+    """
 
     limits: NDArray[np.int32]  # (n_docs + 1,) of their supports
     topics: NDArray[np.int32]  # (n_used,)

@@ -39,7 +39,11 @@ N_REFRESHES = 3
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """Cached statistics of one batch, and the expected counts of its documents."""
+    """Cached statistics of one batch, and the expected counts of its documents.
+
+    Exact zeros are not stored: memory is proportional to the pairs in use. A memo is
+    replaced, never changed, so that a copy of a list of memos is a copy of the state.
+    """
 
     stats: HDPStats[WordRows]
     doc_topic: sp.csr_array  # (n_docs, K) N
@@ -142,7 +146,10 @@ def resummed(parts: Iterable[WordStats], global_stats: WordTopics) -> WordTopics
 
 
 class MeanFieldCache(Remembered[Collected, Memo]):
-    """Cache of the mean-field HDP: the exact bound of a corpus needs these counts."""
+    """Cache of the mean-field HDP: the exact bound of a corpus needs these counts.
+
+    The bound never falls. One part makes this the classic batch algorithm.
+    """
 
     def copy(self) -> "MeanFieldCache":
         """Return an independent copy."""
@@ -178,7 +185,11 @@ class MeanFieldCache(Remembered[Collected, Memo]):
 
 
 class DocumentWeights(DocumentCache):
-    """Effective count of each document in the totals; all decay by one lazy scale."""
+    """Effective count of each document in the totals; all decay by one lazy scale.
+
+    An update with step rho by a minibatch that stands for `scale` times its documents
+    multiplies all weights by 1 - rho and adds rho * scale to those of the minibatch.
+    """
 
     _values: NDArray[np.float64]
     _scale: float

@@ -106,7 +106,11 @@ TopicStatsT = TypeVar("TopicStatsT", bound=TopicStats)
 
 @dataclass(slots=True)
 class HDPStats(TopicStats[WordsT]):
-    """Additive statistics of the mean-field HDP, of some documents or of a corpus."""
+    """Additive statistics of the mean-field HDP, of some documents or of a corpus.
+
+    The tangents stand for the documents' part of the bound: with x0 and alpha0 the
+    tangent points, t = x0 + N, sums over the documents j with N_jk > 0.
+    """
 
     entropy: Array  # (K,) of the responsibilities, nats
     n_docs_using: Array  # (K,) documents with N_jk > 0

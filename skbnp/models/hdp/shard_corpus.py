@@ -120,7 +120,11 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class ShardCorpus:
-    """Documents by shard, all or all except held-out ones; replaces a `Corpus`."""
+    """Documents by shard, all or all except held-out ones; replaces a `Corpus`.
+
+    Documents are numbered as if all shards were stacked, without the documents left
+    out.
+    """
 
     shards: Shards
     cut: Cut
@@ -287,7 +291,11 @@ class ShardCorpus:
 
 
 class BlockDocumentWeights(DocumentCache):
-    """Effective counts of the documents of each block in the totals."""
+    """Effective counts of the documents of each block in the totals.
+
+    Documents of a block are updated together, so that their weights are equal, except
+    those of documents that were held out at first.
+    """
 
     _times: DocumentWeights
     _times_of_newcomers: DocumentWeights

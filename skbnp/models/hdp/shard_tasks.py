@@ -173,7 +173,11 @@ class WholeWords:
 
 @dataclass(frozen=True, slots=True)
 class ChangedWords:
-    """Broadcast: changes of the words of topics by an update and by ends of topics."""
+    """Broadcast: changes of the words of topics by an update and by ends of topics.
+
+    Much smaller than the words of topics if rounds are small: only the pairs of words
+    and topics that documents of a round use.
+    """
 
     base: str  # the world in which they were known
     rows: WordRows

@@ -59,7 +59,10 @@ def is_large(n_call: int) -> bool:
 
 @dataclass(eq=False, repr=False)
 class StreamTrials(HeldOutTrials):
-    """Trials on the documents kept of a stream, judged by held-out ones."""
+    """Trials on the documents kept of a stream, judged by held-out ones.
+
+    The learner is that of a copy of the stream's posterior.
+    """
 
     # Documents that the stream has learned meanwhile.
     missed: list[sp.csr_array] = field(default_factory=list)
@@ -241,7 +244,11 @@ class OngoingTrials:
 
 
 class PausedTrials:
-    """Trials between calls: their state when a pass began, and steps made since."""
+    """Trials between calls: their state when a pass began, and steps made since.
+
+    If the trials are in memory, the next call continues them; a copy, or trials read
+    from a file, take the same steps again.
+    """
 
     trials: StreamTrials
     n_steps: int

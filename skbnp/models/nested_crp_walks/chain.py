@@ -38,7 +38,12 @@ TOGETHER_EVERY = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedStart(ChainStart):
-    """Paths that a chain starts from, with the lineage until then."""
+    """Paths that a chain starts from, with the lineage until then.
+
+    Documents start on the best tree of a search (`start_walks`), or tokens at random
+    levels; then documents without a path take one, one after another, given those
+    before.
+    """
 
     priors: LevelPriors
     is_sought: bool = False  # whether a tree is looked for; not after a chunk

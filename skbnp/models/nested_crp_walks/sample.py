@@ -18,7 +18,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class NestedSample:
-    """Tree and counts of a state; arrays go by position in the tree."""
+    """Tree and counts of a state; arrays go by position in the tree.
+
+    Siblings are sorted by decreasing documents.
+    """
 
     component_ids: NDArray[np.intp]  # (n_nodes,) names, depth first
     depth: NDArray[np.intp]  # (n_nodes,)

@@ -180,7 +180,16 @@ def level_sizes(above: list[int], n: int, n_levels: int, n_leaves: int) -> list[
 
 
 class Forest:
-    """Trees over the same leaves, whose nodes are cut from Ward's tree of these."""
+    """Trees over the same leaves, whose nodes are cut from Ward's tree of these.
+
+    Leaves are compared by the square roots of word frequencies.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    labels : ndarray of int of shape (n_docs,)
+        Leaf of each document, numbered without gaps.
+    """
 
     def __init__(self, tokens: Tokens, labels: NDArray[np.intp]):
         """Count the words of the leaves, and cluster the leaves."""

@@ -32,7 +32,15 @@ Array = NDArray[np.float64]
 
 
 class Attachments:
-    """Proposals of other parents for random new nodes, one after another."""
+    """Proposals of other parents for random new nodes, one after another.
+
+    Parameters
+    ----------
+    state : SlicedTree
+        Its directions are drawn in place.
+    n_proposals : int
+    rng : Generator
+    """
 
     def __init__(self, state: SlicedTree, n_proposals: int, rng: np.random.Generator):
         """Choose the nodes, and compute their natural parameters."""

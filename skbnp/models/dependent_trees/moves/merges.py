@@ -195,7 +195,11 @@ def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> floa
 
 @dataclass(frozen=True, slots=True)
 class EntropyLosses:
-    """Entropy that rows lose by merging two of their nodes, additive over rows."""
+    """Entropy that rows lose by merging two of their nodes, additive over rows.
+
+    For each row in the cache it is (a + b) log(a + b) - a log a - b log b; for others
+    the bound of `merge_gain` is used.
+    """
 
     pairs: NDArray[np.int64]  # (n_pairs, 2) ids, the smaller first, in order
     values: NDArray[np.float64]  # (n_pairs,)

@@ -89,7 +89,11 @@ class Record(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Birth(Record):
-    """A new child of the target, after its siblings, with rows from other nodes."""
+    """A new child of the target, after its siblings, with rows from other nodes.
+
+    The former statistics of each row that it takes are subtracted in the same update,
+    so that rows are never counted twice.
+    """
 
     kind: ClassVar[str] = "birth"
     target: int
@@ -216,7 +220,11 @@ class Reverse(Record):
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Record):
-    """Nodes exchange names, pasts and shares of past rows; rows stay."""
+    """Nodes exchange names, pasts and shares of past rows; rows stay.
+
+    One of the names may be that of a node that has ended, and is revived; then one of
+    the nodes that began since ends.
+    """
 
     nodes: tuple[int, ...]
     names: tuple[int, ...]  # that they have then

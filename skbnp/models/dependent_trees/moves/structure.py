@@ -72,7 +72,12 @@ BIRTH_SHARE = 0.1
 
 
 class TreeEdits(CompoundMoves):
-    """Moves of dependent trees after each pass, in the order of their kinds."""
+    """Moves of dependent trees after each pass, in the order of their kinds.
+
+    Parameters
+    ----------
+    moves : EpochMoves
+    """
 
     def __init__(self, moves: EpochMoves):
         """Start with all moves due, and without rejections."""

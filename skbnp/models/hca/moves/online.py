@@ -69,7 +69,24 @@ def _most_rows(X: NDArray[Any]) -> int:
 
 
 class StreamEdits(CountingMoves):
-    """Moves of a stream, judged by its latest rows and the statistics of others."""
+    """Moves of a stream, judged by its latest rows and the statistics of others.
+
+    A row counts at most once, however many it stands for in the totals: else the first
+    rows of a long stream would make a tree of their noise.
+
+    Parameters
+    ----------
+    moves : TreeMoves
+    tol : float
+        See `ComponentEdits`.
+    recent : RecentRows
+        Rows of the chunks before.
+
+    Attributes
+    ----------
+    recent : RecentRows
+        Rows for the next chunk.
+    """
 
     def __init__(self, moves: TreeMoves, tol: float, recent: RecentRows):
         self.moves, self.tol, self.recent = moves, tol, recent

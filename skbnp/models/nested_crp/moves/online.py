@@ -39,7 +39,12 @@ OnlineTreeLearner = Learner[Posterior, Corpus, PathLocalStep, RunningAverage]
 
 
 class OnlineTreeEdits(CountingMoves):
-    """Moves of a nested CRP after passes 1, 2, 4, .. of a stream, or after a chunk."""
+    """Moves of a nested CRP after passes 1, 2, 4, .. of a stream, or after a chunk.
+
+    Parameters
+    ----------
+    moves : TreeMoves
+    """
 
     moves: TreeMoves
 

@@ -50,7 +50,14 @@ TIDY_MASS, TIDY_COST = 0.5, 1.0
 
 
 class TreeEdits(EditMoves[Context, Proposal]):
-    """Moves of a nested CRP after each pass, judged by the collapsed bound."""
+    """Moves of a nested CRP after each pass, judged by the collapsed bound.
+
+    Parameters
+    ----------
+    moves : TreeMoves
+    ends_idle : bool
+        Whether to remove leaves with hardly a document, after passes without other moves.
+    """
 
     ends_idle: bool
 
