@@ -34,8 +34,8 @@ class Checkpoints:
     folder : path-like
         Made if it does not exist. ``{fit}`` in it stands for a digest of `origin`.
     origin : dict
-        What must be equal to resume from a checkpoint: names of parameters and data, with
-        texts of their values.
+        What must be equal to resume from a checkpoint: names of parameters and data,
+        with texts of their values.
     """
 
     def __init__(self, folder: str | os.PathLike, origin: Mapping[str, str]):

@@ -82,7 +82,7 @@ class Monitor(Reporter):
     criterion : str
         Column of the trace for the bound, or for the quantity monitored instead.
     parts_name, unit : str
-        Name of components in messages, and the unit of data that the bound is divided by.
+        Name of components in messages, and the unit that the bound is divided by.
     size : float or None
         Unit of changes of the bound, its absolute value by default.
     """

@@ -36,8 +36,8 @@ class Ranking:
     shares : ndarray of shape (n_components,)
         Share of the tokens.
     order : ndarray of int of shape (n_components,)
-        Rows of topics, the most informative on words of documents first; topics that occur
-        in most documents last.
+        Rows of topics, the most informative on words of documents first; topics that
+        occur in most documents last.
     is_common : ndarray of bool of shape (n_components,)
         Whether topics occur in more than half of the documents.
     examples : ndarray of int of shape (n_components,)

@@ -47,15 +47,15 @@ SPARE = 32
 class Phase:
     """A phase: rows move between nodes, directions of one parity integrated out.
 
-    *Candidates* are the nodes of the tree, by position, and after them children that rows
-    may open.
+    *Candidates* are the nodes of the tree, by position, and after them children that
+    rows may open.
 
     Parameters
     ----------
     state : SlicedTree
     parity : {0, 1}
-        Parity of the depth of nodes whose directions are integrated out, if no child has
-        a past.
+        Parity of the depth of nodes whose directions are integrated out, if no child
+        has a past.
     streams : callable
         Returns a generator for each name, some integers.
     memory : ndarray of shape (n_rows, width), optional

@@ -56,7 +56,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
     ----------
     moves : TreeMoves
     ends_idle : bool
-        Whether to remove leaves with hardly a document, after passes without other moves.
+        Whether leaves with hardly a document are removed after passes without moves.
     """
 
     ends_idle: bool
