@@ -1,4 +1,4 @@
-"""Rows that go to nodes one by one, see `assignments.py` of dependent trees.
+"""Rows of dependent trees that choose nodes one by one, see `assignments.py`.
 
 Vectors stand on the words of the rows; of natural parameters the squares of all words
 are known besides. What a row says of the nodes that it leaves is taken out of these,
@@ -61,7 +61,7 @@ cdef struct Choice:
 
 
 cdef void follow(Nodes* t, Py_ssize_t node) noexcept nogil:
-    """Let the mean of a node follow its natural parameter."""
+    """Update the mean of a node by its natural parameter."""
     cdef double share = t.shares[node]
     cdef double square = share * share * t.squares[node] + t.spreads[node]
     t.slopes[node] = share * bessel_slope(&t.sphere, square)
@@ -71,7 +71,7 @@ cdef void add_row(
     Nodes* t, Py_ssize_t node, const int32_t* words, const float* values,
     Py_ssize_t n, double square, double part,
 ) noexcept nogil:
-    """Add so many times a row to the natural parameter of a node."""
+    """Add a multiple of a row to the natural parameter of a node."""
     cdef Py_ssize_t i
     cdef double along = 0.0
     cdef double* value
@@ -84,7 +84,7 @@ cdef void add_row(
 
 
 cdef void leave_out(Nodes* t, Py_ssize_t own, double factor) noexcept nogil:
-    """Find what a row adds to the means of its node and of those above."""
+    """Compute the part of a row in the means of its node and of the nodes above."""
     cdef Py_ssize_t node = own
     cdef double part = t.strength
     while node >= 0:
@@ -97,7 +97,7 @@ cdef void leave_out(Nodes* t, Py_ssize_t own, double factor) noexcept nogil:
 cdef inline double score_of(
     const Nodes* t, Py_ssize_t node, Py_ssize_t own, double square
 ) noexcept nogil:
-    """Score of a row at a node without what it says there, its weight left out."""
+    """Score of a row at a node without its own part, node weights left out."""
     cdef double part = t.strength if node == own else 0.0
     if t.parent[node] >= 0:
         part += t.pull * t.left_out[t.parent[node]]
@@ -111,7 +111,7 @@ cdef inline double score_of(
 cdef inline double product_below(
     const Nodes* t, Py_ssize_t node, double square
 ) noexcept nogil:
-    """E'x of a node without what the row says there."""
+    """E'x of a node without the row's own part."""
     return t.slopes[node] * t.along[node] - t.left_out[node] * square
 
 
@@ -170,7 +170,7 @@ cdef Choice best_node(
 
 
 cdef Py_ssize_t open_node(Nodes* t, Py_ssize_t above) noexcept nogil:
-    """Put a new node below another one."""
+    """Add a new node below another one."""
     cdef Py_ssize_t node = t.n_nodes
     t.n_nodes += 1
     t.parent[node], t.n_children[above] = above, t.n_children[above] + 1
@@ -193,7 +193,7 @@ cdef void fill_prior(
 
 
 cdef void close_node(Nodes* t, Py_ssize_t node) noexcept nogil:
-    """Let no row come to a node any more."""
+    """Close a node to further rows."""
     t.log_weights[node] = t.log_weights_below[node] = -INFINITY
     t.n_children[t.parent[node]] -= 1
 
@@ -202,7 +202,7 @@ cdef Py_ssize_t assign_row(
     Nodes* t, Py_ssize_t own, const int32_t* words, const float* values, Py_ssize_t n,
     Py_ssize_t n_words, Py_ssize_t* done,
 ) except -2 nogil:
-    """Let a row choose its node, and what follows of it follow."""
+    """Move a row to its best node, and update the means concerned."""
     cdef Py_ssize_t m = t.n_nodes, node, i
     cdef double square = 0.0, score = -INFINITY, rest
     cdef bint is_alone = False
@@ -267,7 +267,7 @@ def assign_rows(
     double order, Py_ssize_t n_steps,
     const double[:, :, ::1] terms,
 ):
-    """Let rows of length one choose nodes given those of others; return how many.
+    """Move rows of length one to their best nodes; return the number of moves.
 
     Of nodes that are there, the best by log E pi + h(|n + beta x|) - h(|n|), or a new
     child of one; what the row itself says in n is left out. There are `capacity` at the

@@ -1,4 +1,4 @@
-"""What a bound gains where nodes of a dependent tree go below others.
+"""Gain of the bound by moving nodes of a dependent tree below others.
 
 The terms of a node and its children, with the direction of the node at its best below
 the one parent and the other, and those of the sticks: E below is the mean of a
@@ -74,7 +74,7 @@ def attachment_gains(
     double order, Py_ssize_t n_steps,
     const double[:, :, ::1] terms,
 ):
-    """What the bound gains if a node goes behind the children of a parent, by pair.
+    """Gain of the bound if a node becomes the last child of a parent, by pair.
 
     Time O(n_words) for each pair, for each child of its node with a past, and once for
     other children; and O(n_nodes).
@@ -112,7 +112,7 @@ def attachment_gains(
 cdef void fill_direction(
     const Epoch* e, const Sphere* s, Py_ssize_t node, Direction* d
 ) noexcept nogil:
-    """Collect what all but its parent say in the direction of a node."""
+    """Sum the natural parameter of a node from all except its parent."""
     cdef Py_ssize_t n = e.n_words, first = e.limits[node], i
     cdef const double* mu
     d.node = node
@@ -180,7 +180,7 @@ cdef double evidence_of(
 
 
 cdef void fill_sticks(Sticks* s) noexcept nogil:
-    """Sum rows over the tree as it is, and find the evidence of its sticks."""
+    """Sum rows over the present tree, and compute the evidence of its sticks."""
     cdef Py_ssize_t n = s.n_nodes, k, i, up
     for k in range(2):
         for i in range(n):
@@ -195,7 +195,7 @@ cdef void fill_sticks(Sticks* s) noexcept nogil:
 
 
 cdef double stick_gain(Sticks* s, Py_ssize_t node, Py_ssize_t parent) noexcept nogil:
-    """What the evidence of sticks gains if a node goes behind the children of another.
+    """Gain of the evidence of sticks if a node becomes the last child of another.
 
     Those above the old parent lose its rows, those above the new one have them; so do
     their earlier siblings among the rows behind them.

@@ -1,4 +1,4 @@
-"""New nodes for some of the rows of another, see `moves/births.py` of dependent trees.
+"""Births of nodes from rows of others, see `moves/births.py` of dependent trees.
 
 Nodes go by position in the tree with the new one. Vectors stand on the words of the
 rows and on two more dimensions: what else there is of the two that they begin from, the
@@ -164,7 +164,7 @@ cdef void put_coordinates(
     Py_ssize_t n_features, const int32_t* column, Py_ssize_t n_words,
     const double* natural, const double* mean, double* first, double* second,
 ) noexcept nogil:
-    """Put two vectors on some words and a basis of what is left of them."""
+    """Project two vectors on some words and a basis of their remainders."""
     cdef double square = 0.0, along = 0.0, rest = 0.0, scale, left
     cdef Py_ssize_t i
     for i in range(n_features):
@@ -247,7 +247,7 @@ cdef int draw_seeds(
 
 
 cdef bint is_repeated(const Py_ssize_t* seeds, Py_ssize_t i) noexcept nogil:
-    """Whether a seed is one of those before it."""
+    """Whether a seed is equal to an earlier one."""
     cdef Py_ssize_t k
     for k in range(i):
         if seeds[k] == seeds[i]:
@@ -265,7 +265,7 @@ cdef int is_behind(const void* one, const void* other) noexcept nogil:
 
 
 cdef void sort_rows(Trial* t, Py_ssize_t seed) noexcept nogil:
-    """Sort rows by how near they are to one of them."""
+    """Sort rows by their cosine to one of them."""
     cdef Py_ssize_t row
     memset(t.rows, 0, (t.n_words + 2) * sizeof(double))
     add_row(t, seed, 1.0, t.rows)
@@ -279,7 +279,7 @@ cdef void sort_rows(Trial* t, Py_ssize_t seed) noexcept nogil:
 
 
 cdef double update_new(Trial* t) noexcept nogil:
-    """Let the mean of the new node follow its rows, given that of the target.
+    """Update the mean of the new node by its rows, given that of the target.
 
     `rows` is what it has of the rows, `own` becomes the natural parameter; its mean is
     so many times as long.
@@ -291,7 +291,7 @@ cdef double update_new(Trial* t) noexcept nogil:
 
 
 cdef void update_directions(Trial* t) noexcept nogil:
-    """Let the mean of the new node follow its rows, then that of the target.
+    """Update the mean of the new node by its rows, then that of the target.
 
     About: what children say in the length of this stays a share.
     """
@@ -310,7 +310,7 @@ cdef void update_directions(Trial* t) noexcept nogil:
 
 
 cdef void weigh_nodes(Trial* t) noexcept nogil:
-    """Find E log pi, had the new node taken its parts of the rows."""
+    """Compute E log pi with the new node having its shares of the rows."""
     cdef Py_ssize_t n = t.n_nodes, row, at, i
     memcpy(t.given, t.masses, n * sizeof(double))
     for row in range(t.n_rows):
@@ -325,7 +325,7 @@ cdef void weigh_nodes(Trial* t) noexcept nogil:
 
 
 cdef double take_rows(Trial* t) except? -1 nogil:
-    """Score the new node and the others, and let it take its parts; return their sum.
+    """Score the new node and the others; set its shares of rows, return their sum.
 
     Parts that rows have in the two nodes that follow are left out of these.
     """
@@ -431,7 +431,7 @@ cdef void choose(Trial* t) noexcept nogil:
 
 
 cdef double log_betas(Trial* t, const double* masses) noexcept nogil:
-    """Sum log B of all sticks after so many rows; the root's child stick is not there.
+    """Sum log B of all sticks given the rows of nodes; the root has no child stick.
 
     A node without rows that is the last of its siblings adds the same, whatever they
     have.
@@ -506,7 +506,7 @@ cdef double gain_of_choice(Trial* t) noexcept nogil:
 cdef void measure_target(
     Trial* t, Py_ssize_t n_features, const double* means
 ) noexcept nogil:
-    """Find what the bound has of the target, its children, and the sticks."""
+    """Compute the terms of the bound of the target, its children, and the sticks."""
     cdef Py_ssize_t n = t.n_words + 2, node, row, at
     cdef double length = length_of(n, t.mean_before)
     cdef double along = dot(n, t.natural, t.mean_before) / max(length, LEAST)
@@ -533,7 +533,7 @@ cdef void measure_target(
 cdef double gain_of_seed(
     Trial* t, Py_ssize_t seed, Py_ssize_t n_first, Py_ssize_t n_rounds
 ) except? -1 nogil:
-    """Begin with the rows nearest to one, and let the new node take what it can.
+    """Start the new node with the rows nearest to a seed, and update its shares.
 
     Return what the bound gains, minus infinity if the node has less than a row.
     """
@@ -582,7 +582,7 @@ def find_birth(
     double order, Py_ssize_t n_steps,
     const double[:, :, ::1] terms,
 ):
-    """Let a new node take rows near one that is far from its parent, for each seed.
+    """Fit a new node to rows near each seed, a row far from the parent; keep the best.
 
     Return what the bound gains by the best of the seeds, and put the assignments then;
     minus infinity if the node has less than a row by each. Time O(n_features + nnz) for

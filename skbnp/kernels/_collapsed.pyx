@@ -1,4 +1,4 @@
-"""The collapsed document step of a topic model with a Dirichlet prior over topics.
+"""The collapsed local step (CVB0) of documents with a Dirichlet prior over topics.
 
 Tables of word weights b_wk are as in _hdp_local, with b_wk = phi_wk / unit_w,
 phi_wk = (eta + S_wk) / (V eta + S_k) the mean topics. Passes over words are in
@@ -174,7 +174,7 @@ cdef struct Space "skbnp_space":
 
 
 cdef float _lane(double value) noexcept nogil:
-    """Bring a factor into the range of single precision."""
+    """Clip a factor to the range of single precision."""
     return <float>fmin(fmax(value, 1e-30), 1e30)
 
 
@@ -193,7 +193,7 @@ cdef Py_ssize_t _work(Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
 
 
 cdef bint _divide(Space* s, Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
-    """Make room for n words, and divide it; whether there is."""
+    """Allocate and divide memory for n words; return whether that succeeded."""
     cdef Py_ssize_t most = padded(n_used), work = _work(n, n_used)
     cdef void* more
     if work > s.room:
@@ -244,7 +244,7 @@ cdef inline int fill_tile(
     const Topics* m, const Document* d, Space* s, const int32_t* topics,
     Py_ssize_t n_used,
 ) except -1 nogil:
-    """Word weights of the topics in use; those behind the last word are not counted."""
+    """Word weights of the topics in use; lanes after the last word are padding."""
     cdef const float* rows[CHUNK]
     cdef float* tile = s.tile
     cdef Py_ssize_t i = 0, j, a
@@ -406,7 +406,7 @@ cdef Py_ssize_t _iterate_fixed "skbnp_iterate_fixed"(
     const Topics* m, const Document* d, Space* s, const float* doc_topic,
     int32_t* topics, Py_ssize_t n_used,
 ) except -1 nogil:
-    """Tokens of topics that are held fixed, to zero order; how many stay in use.
+    """Tokens of fixed topics, to zero order; return the number still in use.
 
     After every second iteration, but the last, tokens are extrapolated.
     """
@@ -461,7 +461,7 @@ cdef inline Py_ssize_t keep_shares(
     const Topics* m, const Document* d, const Space* s, const int32_t* topics,
     Py_ssize_t n_used, int32_t* lengths, int32_t* places, double* sums, double* tokens,
 ) except -1 nogil:
-    """Put n_w r_wk, word by word, where r_wk is not tiny; they sum to n_w."""
+    """Write n_w r_wk, word by word, unless r_wk is tiny; they sum to n_w."""
     cdef Py_ssize_t put = 0, begin, i, a
     cdef const float* shares
     cdef double total
@@ -544,7 +544,7 @@ cdef Py_ssize_t _finish "skbnp_finish"(
 cdef inline void open_restaurant(
     const Topics* m, Document* d, float* doc_topic
 ) noexcept nogil:
-    """Begin with one table of each word, or less where it has less than a token."""
+    """Start with one table of each word, or fewer if it has less than a token."""
     cdef Py_ssize_t i, k
     for i in range(d.n):
         if d.exact[i] > 1.0:
@@ -595,7 +595,7 @@ cdef void _open(
 cdef void _set_own(
     const Topics* m, Document* d, const double* tops, double held
 ) noexcept nogil:
-    """What totals hold of a document, and what is left at the least."""
+    """Effective counts of a document in the totals, and the least counts left."""
     cdef double unit
     cdef Py_ssize_t i
     for i in range(d.n):
@@ -626,7 +626,7 @@ cdef int _infer(
     float* doc_topic, float* work, int32_t* chosen, int32_t* lengths, double* tokens,
     Py_ssize_t* word_ends, Py_ssize_t* n_used, double* found, double* base,
 ) except -1 nogil:
-    """Put the sums of a document; whether there was memory."""
+    """Write the sums of a document; return whether memory sufficed."""
     cdef Py_ssize_t i, k, used = _choose_topics(m, d, doc_topic, work, chosen)
     if not (_divide(s, d.n, used) and reserve(sums, d.n * used)):
         return False

@@ -311,7 +311,7 @@ cdef inline Py_ssize_t put_lengths(
     const double* lengths, const Py_ssize_t* children,
     Py_ssize_t begin, Py_ssize_t end, Py_ssize_t but, double* found,
 ) noexcept nogil:
-    """Put the lengths of some children, all but one, side by side; return how many."""
+    """Copy the lengths of children, except one; return their number."""
     cdef Py_ssize_t at, n_found = 0
     for at in range(begin, end):
         if children[at] != but:
@@ -377,7 +377,7 @@ cdef double past_slope(const Epoch* e, const Sphere* s, double square) noexcept 
 cdef void fill_natural(
     const Epoch* e, const Sphere* s, Py_ssize_t row, double* natural
 ) noexcept nogil:
-    """What priors, rows and children say in the direction of a node."""
+    """Natural parameter of a node by priors, rows and children."""
     cdef Py_ssize_t n = e.n_words, at, child
     cdef const double* past
     cdef const double* own = e.means + row * n
@@ -438,7 +438,7 @@ def natural_parameter(
     double order, Py_ssize_t n_steps,
     const double[:, :, ::1] terms,
 ):
-    """What priors, rows and children say in the direction of a node, see `Epoch`."""
+    """Natural parameter of a node by priors, rows and children, see `Epoch`."""
     cdef Sphere sphere = make_sphere(order, n_steps, terms)
     cdef Epoch epoch = make_epoch(
         means, previous, past, above, centroid, parent, children, limits, indptr, words,
@@ -495,7 +495,7 @@ cdef double update_direction(
     const Epoch* e, const Sphere* s, Py_ssize_t row,
     double* natural, double* below, double* squares,
 ) noexcept nogil:
-    """Put the mean of a node at its maximum; return eta with A_V(eta) = |E|."""
+    """Set the mean of a node to its maximum; return eta with A_V(eta) = |E|."""
     cdef Py_ssize_t n = e.n_words, first = e.limits[row], at
     cdef Py_ssize_t n_below = e.limits[row + 1] - first
     cdef double square, spread, length, found, dimension = dimension_of(s)

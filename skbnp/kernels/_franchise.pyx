@@ -92,7 +92,7 @@ cdef struct Seat:
 
 
 cdef inline void note_doc_dish(Franchise* f, Document* d, int32_t k) noexcept nogil:
-    """Take note of a new number of tokens of a dish in the document."""
+    """Update the rates after a change of the tokens of a dish in the document."""
     cdef double before = f.doc_rate[k]
     f.doc_rate[k] = <float>f.doc_tokens[k] * f.inverse[k]
     d.rate_sum += <double>f.doc_rate[k] - before
@@ -346,7 +346,7 @@ cdef inline void weigh_entries(
 cdef inline void weigh(
     Franchise* f, const Document* d, int32_t word, Masses* m
 ) noexcept nogil:
-    """Masses of the places for a token that stands.
+    """Masses of the tables and dishes for a token without a table.
 
     n_jk (n_kw + eta) / (n_k + V eta) for the tables of a dish together,
     alpha / (m + gamma) [sum_k m_k f_k(w) + gamma / V] for a new one.
@@ -368,7 +368,7 @@ cdef inline bint seat_token(
     Franchise* f, Document* d, int64_t i, const Masses* m, const Seat* seat,
     bitgen_t* rng,
 ) noexcept nogil:
-    """Draw the table of a token that stands; whether it is another than before."""
+    """Draw the table of a token without one; return whether it has changed."""
     cdef int32_t word = d.words[i], k = -1, t = -1
     cdef int64_t entry = -1
     cdef double x = uniform(rng) * m.total
@@ -496,7 +496,7 @@ cdef inline void draw_repeats(
 
 
 cdef inline void sweep_words(Franchise* f, Document* d, bitgen_t* rng) noexcept nogil:
-    """Draw the tables of openers, and who opens and who repeats."""
+    """Draw the tables of tokens that open one, and which tokens repeat others."""
     cdef const int32_t* size = f.word_size + (d.words - f.words)
     cdef int64_t first = 0, stop, i
     while first < d.n_tokens:
@@ -532,7 +532,7 @@ cdef inline void sweep_tokens(
 
 
 cdef inline void group_tokens(Franchise* f, Py_ssize_t doc) noexcept nogil:
-    """Number the tables of a document anew, and list its tokens by table."""
+    """Renumber the tables of a document, and list its tokens by table."""
     cdef int64_t begin = f.begin[doc], i
     cdef int32_t* table = f.table + begin
     cdef int32_t* size = f.size + begin
@@ -716,7 +716,7 @@ cdef inline Block block_of(
 cdef inline Block part_of(
     Franchise* f, Py_ssize_t doc, int32_t t, int n_tokens
 ) noexcept nogil:
-    """So many tokens of a table that has more, at equal distances."""
+    """Evenly spaced tokens of a table that has more of them."""
     cdef const int32_t* words = f.words + f.begin[doc]
     cdef const int32_t* order = f.order + f.start[t]
     cdef int64_t size = f.size[f.begin[doc] + t], i, first, stop

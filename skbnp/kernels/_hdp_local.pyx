@@ -1,4 +1,4 @@
-"""The document step of a topic model with a Dirichlet prior over topics.
+"""The mean-field local step of documents with a Dirichlet prior over topics.
 
 Tables of word weights b_wk are (n_words, stride) floats; stride is a multiple of 8,
 columns from K on are zero. Arrays by topic have `stride` entries too, with priors of
@@ -309,7 +309,7 @@ cdef Py_ssize_t _infer_better(
     const Topics* m, const Document* d, float* start, float* other, float* work,
     Support* s,
 ) except -1 nogil:
-    """Iterate from what is remembered and from a cold start, and keep the better."""
+    """Iterate from remembered counts and from a cold start; keep the better."""
     cdef double best = -INFINITY, bound
     cdef size_t size = m.stride * sizeof(float)
     cdef int cold

@@ -1,4 +1,4 @@
-"""Looks for interrupts in the middle of long work."""
+"""Checks for interrupts (Ctrl-C) inside long loops of kernels."""
 
 import threading
 
@@ -8,7 +8,7 @@ _thread = threading.local()
 
 
 def end_with(event):
-    """Let the work of this thread raise InterruptedError once the event is set.
+    """Make loops of this thread raise InterruptedError once the event is set.
 
     Signals arrive in the main thread alone, where they raise by themselves.
     """

@@ -1,4 +1,4 @@
-"""What merging two topics of a topic model would change in its documents."""
+"""Gains and losses of documents of the HDP if two topics merge."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def compare_merges(
     const int32_t[:, ::1] pairs,        # IN    (n_pairs, 2) topics
     double[:, ::1] sums,                # INOUT (n_pairs, 3), see below
 ):
-    """Add up, for each pair (a, b), what documents gain when its topics merge.
+    """Sum, for each pair (a, b), the gains of documents if its topics merge.
 
     The gain of a document is
 

@@ -1,4 +1,4 @@
-"""The document step of the variational nested CRP: paths, levels and topics of words.
+"""The local step of the variational nested CRP: paths of documents, levels of words.
 
 A *stub* is a node of the tree, and stands for the path to it if that is a leaf, for all
 paths that leave the tree below it otherwise. A path is n_levels rows of a table with a
@@ -93,7 +93,7 @@ cdef size_t _path_work(size_t wide, size_t n_levels):
 cdef void _open(
     Document* d, const int32_t* words, const double* counts, Py_ssize_t n, double* work
 ) noexcept nogil:
-    """The next document; `work` holds what `_path_work` says."""
+    """Open the next document; `work` has the size of `_path_work`."""
     cdef Py_ssize_t i
     d.n, d.wide, d.words = n, (n + 7) // 8 * 8, words
     d.n_tokens = 0.0
@@ -330,7 +330,7 @@ cdef double _share_path "skbnp_share_path"(
     const Document* d, const double* logs, const int32_t* path, const double* weights,
     double* tokens,
 ) noexcept nogil:
-    """Put x_u phi_ul to `tokens`, n_levels to a word.
+    """Write x_u phi_ul to `tokens`, n_levels for each word.
 
     Returns sum_l lnG(alpha_l + sum_u x_u phi_ul) - sum_u x_u sum_l phi_ul log phi_ul.
     """
@@ -405,7 +405,7 @@ cdef struct Supports:
 cdef inline bint _is_in(
     double score, double best, int32_t known, double prune, double enter
 ) noexcept nogil:
-    """Whether a stub is near enough to the best; those known before, more easily."""
+    """Whether a stub scores near the best one; stubs of the start more easily."""
     return score >= best - (prune if known >= 0 else enter)
 
 
@@ -435,7 +435,7 @@ cdef inline double _walk_stub(
     const Tree* t, const Document* d, Py_ssize_t k, double* levels, double* weights,
     Py_ssize_t max_iter,
 ) except? -1.0 nogil:
-    """Score of a stub by its own levels, after so many more iterations."""
+    """Score of a stub by its own levels, after further iterations."""
     return t.log_prior[k] + _walk(
         d, d.logs, d.shared, t.paths + k * t.n_levels, levels, weights, max_iter,
         t.tol * d.n_tokens,
@@ -591,7 +591,7 @@ cdef double _infer_all(
 
 
 cdef void _keep(const Tree* t, const Stubs* s, Supports* out) noexcept nogil:
-    """Put the support of a document."""
+    """Write the support of a document."""
     cdef Py_ssize_t k, put, row
     cdef size_t size = t.n_levels * sizeof(double)
     for k in range(t.n_stubs):
@@ -608,7 +608,7 @@ cdef Py_ssize_t _infer(
     const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] counts,
     double* work, bint factorised, Py_ssize_t done,
 ) except -1 nogil:
-    """Infer documents from `done` on; returns that before which there is no room."""
+    """Infer documents from `done` on; return the first one without room."""
     cdef Py_ssize_t doc, n, level
     for doc in range(done, indptr.shape[0] - 1):
         if out.n_put + t.n_stubs > out.room:
@@ -632,7 +632,7 @@ cdef Py_ssize_t _infer(
 
 
 def _rows(const int32_t[:, ::1] stub_nodes, Py_ssize_t n_nodes):
-    """Rows of each stub's path, with those of the levels behind the nodes."""
+    """Rows of each stub's path; rows of levels come after those of nodes."""
     cdef Py_ssize_t n_levels = stub_nodes.shape[1]
     given = np.asarray(stub_nodes)
     if given.size == 0 or given.min() < -1 or given.max() >= n_nodes:
@@ -839,7 +839,7 @@ def infer_paths(
 
 
 cdef int _point(Supports* out, object arrays) except -1:
-    """Put supports there."""
+    """Point at the arrays of supports."""
     cdef int32_t[::1] stubs = arrays[0]
     cdef double[::1] shares = arrays[1]
     cdef double[:, ::1] levels = arrays[2], weights = arrays[3]
@@ -961,7 +961,7 @@ def sum_words(
     double[::1] masses,                 # INOUT (n_stubs,) m
     double[::1] off_tokens,             # INOUT (n_levels,) O
 ):
-    """Add up what documents say about nodes, see `share_words`.
+    """Sum the statistics of documents by node, see `share_words`.
 
     Adds
 

@@ -1,4 +1,4 @@
-"""The collapsed document step on a tree of topics: the nested HDP.
+"""The collapsed local step of the nested HDP: documents mix nodes of a tree.
 
 A document walks down from the root: at an inner node it stops with a probability that
 is Beta(s, g), or goes on to a child by a Dirichlet process with base weights beta of
@@ -99,7 +99,7 @@ cdef struct Walk "skbnp_walk":
 
 
 cdef bint _divide(Walk* d, Py_ssize_t n_used) noexcept nogil:
-    """Make room for so many nodes; whether there is."""
+    """Allocate memory for the nodes in use; return whether that succeeded."""
     cdef Py_ssize_t wide = (d.n + WORDS - 1) // WORDS * WORDS
     cdef Py_ssize_t work = (2 * wide + 2 * WORDS + 7) * n_used + 4 * wide
     cdef void* more
@@ -209,7 +209,7 @@ cdef inline int open_walk(
     const Tree* m, Walk* d, const double* tokens, const int32_t* chosen,
     Py_ssize_t n_used, int32_t* place,
 ) except -1 nogil:
-    """What there is to know of the nodes in use, and of words.
+    """Read the counts and priors of the nodes in use, and of words.
 
     Words behind the last have no tokens. Responsibilities are zero, so that nothing is
     taken out in the first iteration.
@@ -279,7 +279,7 @@ cdef Py_ssize_t _keep_shares(
     const Walk* d, Py_ssize_t n_used, int32_t* lengths, int32_t* places, double* sums,
     double* tokens,
 ) noexcept nogil:
-    """Put n_w r_wu, word by word, where r_wu is not tiny; they sum to n_w."""
+    """Write n_w r_wu, word by word, unless r_wu is tiny; they sum to n_w."""
     cdef Py_ssize_t put = 0, begin, i, a
     cdef double total, share, least = fmin(SMALLEST_SHARE, 0.5 / <double>n_used)
     for a in range(n_used):

@@ -78,12 +78,12 @@ cdef inline double log_held(const Tree* s, Py_ssize_t level, int32_t n) noexcept
 
 
 cdef inline int64_t end_of(const Tree* s, Py_ssize_t level) noexcept nogil:
-    """Behind the last column of a level that has been taken."""
+    """End of the columns of a level that are in use."""
     return s.first[level] + s.n_nodes[level]
 
 
 cdef inline int32_t free_column(const Tree* s, Py_ssize_t level) noexcept nogil:
-    """A column of a level that has no documents; -1: there is none."""
+    """A column of a level without documents; -1 if there is none."""
     cdef int64_t i, end = end_of(s, level)
     for i in range(s.first[level], end):
         if s.docs[i] == 0:

@@ -1,4 +1,4 @@
-"""What held-out tokens lose where topics end or merge, all else as it is."""
+"""Losses of held-out tokens if topics of the HDP end or merge, all else fixed."""
 
 import numpy as np
 
@@ -93,7 +93,7 @@ def add_losses(
     double[::1] heard,              # INOUT (n_topics,) tokens
     double[::1] merges,             # INOUT (n_pairs,) nats
 ):
-    """Add what tokens lose if topics end or merge.
+    """Add the losses of tokens if topics end or merge.
 
     An entry has the probability shown + opens q, with q = sum_k theta_k phi_k + rest.
     Where topic k ends, q becomes

@@ -78,7 +78,7 @@ cdef int close_seating(Franchise* f, object s) except -1
 
 
 cdef inline void note_dish(Franchise* f, int32_t k) noexcept nogil:
-    """Take note of new numbers of tokens and tables of a dish."""
+    """Update the rate after a change of tokens and tables of a dish."""
     cdef double before = f.rate[k], total
     if f.dish_tables[k] > 0:
         total = <double>f.dish_tokens[k] + <double>f.n_words * f.eta
@@ -90,7 +90,7 @@ cdef inline void note_dish(Franchise* f, int32_t k) noexcept nogil:
 
 
 cdef inline void sum_rates(Franchise* f) noexcept nogil:
-    """Sum the rates, free of what rounding has left behind."""
+    """Sum the rates again, without rounding errors."""
     cdef Py_ssize_t k
     f.rate_sum = 0.0
     for k in range(f.n_served):

@@ -9,7 +9,7 @@ MEAL_PART = PART_TOKENS
 
 
 cdef class Workspace:
-    """What sweeps work with besides a seating; for places and documents so large."""
+    """Work space of sweeps, for a number of dishes and the longest document."""
 
     def __init__(self, Py_ssize_t n_places, Py_ssize_t longest):
         self.n_places, self.longest = n_places, longest
@@ -86,14 +86,14 @@ cdef int open_seating(Franchise* f, object s, Workspace work) except -1:
 
 
 cdef int close_seating(Franchise* f, object s) except -1:
-    """Give the seating its numbers back."""
+    """Write the scalar counts back to the seating."""
     s.n_served, s.n_free = f.n_served, f.n_free
     s.n_all_tables, s.rate_sum = f.n_all_tables, f.rate_sum
     return 0
 
 
 def count(seating, Workspace work):
-    """Add what tokens at tables count for to counts, and compute rates."""
+    """Add the tokens at tables to the counts of dishes, and compute rates."""
     cdef Franchise f
     open_seating(&f, seating, work)
     with nogil:
@@ -137,7 +137,7 @@ cdef void _rate(Franchise* f) noexcept nogil:
 
 
 def tidy(seating, Workspace work, const int32_t[::1] renamed):
-    """Move dishes to other places, and sort the dishes of each word by count."""
+    """Renumber dishes, and sort the dishes of each word by count."""
     cdef Franchise f
     open_seating(&f, seating, work)
     if renamed.shape[0] < f.n_served:
@@ -241,7 +241,7 @@ def one_table_per_dish(
 
 
 def count_of_counts(seating, int32_t[::1] times, int32_t[::1] large):
-    """How often each count n_kw > 0 occurs: `times[n]`; those beyond are listed.
+    """Frequency `times[n]` of each count n_kw > 0; larger counts are listed.
 
     Returns how many were put to `large`.
     """

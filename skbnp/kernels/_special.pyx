@@ -8,7 +8,7 @@ cdef extern from "src/arrays.h" nogil:
 
 
 def log(const double[::1] x, double[::1] out):
-    """Put the natural logarithm of each entry, a normal number > 0, to `out`."""
+    """Write the natural logarithm of each entry, a normal number > 0, to `out`."""
     if out.shape[0] != x.shape[0]:
         raise ValueError("x and out disagree on their length")
     if x.shape[0]:
@@ -17,7 +17,7 @@ def log(const double[::1] x, double[::1] out):
 
 
 def log_gamma(const double[::1] x, double[::1] log_gammas, double[::1] digammas):
-    """Put lnG(x) and psi(x) of each entry, a normal number > 0, to their places.
+    """Write lnG(x) and psi(x) of each entry, a normal number > 0, to the outputs.
 
     Errors are below 1e-14 times the larger of the value and 1.
     """

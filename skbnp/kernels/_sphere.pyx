@@ -68,7 +68,7 @@ cdef inline void insert(
     double score, int32_t node, Py_ssize_t n_best, int32_t* nodes, double* scores,
     double* rest,
 ) noexcept nogil:
-    """Put a node among the best, of equal ones the lower number first."""
+    """Insert a node among the best of a row, of equal ones the lower number first."""
     cdef Py_ssize_t at = n_best - 1
     if score < scores[at] or (score == scores[at] and node > nodes[at]):
         rest[0] = score if score > rest[0] else rest[0]
@@ -98,7 +98,7 @@ cdef inline double score_row(
 cdef inline void keep_best(
     const ScoreRows* s, Py_ssize_t row, Py_ssize_t t, const double* score, double most
 ) noexcept nogil:
-    """Let the nodes of a tile be among the best of a row, whose scores are given."""
+    """Insert the nodes of a tile among the best of a row, given their scores."""
     cdef double* scores = s.scores + row * s.n_best
     cdef Py_ssize_t k
     if most < scores[s.n_best - 1]:
@@ -116,7 +116,7 @@ cdef inline int score_group(
     const ScoreRows* s, Py_ssize_t first, Py_ssize_t last, Py_ssize_t n_rows,
     Py_ssize_t t,
 ) except -1 nogil:
-    """Let the nodes of a tile be among the best of some rows, `GROUP` at the most."""
+    """Insert the nodes of a tile among the best of at most `GROUP` rows."""
     cdef double[GROUP][WIDE] score
     cdef double[GROUP] most
     cdef Py_ssize_t row, n_next
@@ -176,7 +176,7 @@ cdef Py_ssize_t _score_all "skbnp_score_all"(
 cdef Py_ssize_t _score_some "skbnp_score_some"(
     const ScoreRows* s, Py_ssize_t row
 ) except -1 nogil:
-    """Score a row under the tile of its best node, and others that may count."""
+    """Score a row under the tile of its best node, and other tiles that may matter."""
     cdef Py_ssize_t t, i, first = row * s.n_best, likely = -1, n_scored = 0
     cdef double bound
     cdef double margin = NATS + ROUNDING * s.strength * (

@@ -206,7 +206,7 @@ cdef inline void put_table(
 
 
 cdef inline void take_table(const Franchise* f, Proposal* p, int64_t i) noexcept nogil:
-    """Serve none at a table of the queue."""
+    """Take the dish from a table of the queue."""
     cdef int32_t j, n
     cdef const int32_t* words = words_of(f, p, p.queue[i], &n)
     cdef int32_t* counts = p.counts_other if p.is_other[i] else p.counts_one
@@ -223,7 +223,7 @@ cdef inline void take_table(const Franchise* f, Proposal* p, int64_t i) noexcept
 cdef inline double choose_dish(
     const Franchise* f, Proposal* p, int64_t i, bint is_drawn, bitgen_t* rng
 ) noexcept nogil:
-    """Serve a dish at a table of the queue by what others have, or the one that it has.
+    """Draw the dish of a table of the queue, or keep the one that is given.
 
     Returns the log probability of the choice.
     """
@@ -242,7 +242,7 @@ cdef inline double choose_dish(
 
 
 cdef inline void launch(const Franchise* f, Proposal* p, bitgen_t* rng) noexcept nogil:
-    """Find a state to propose from: shared at random, then scanned some times.
+    """Find the launch state: tables divided at random, then scanned.
 
     It does not depend on how the tables are shared now.
     """
@@ -294,7 +294,7 @@ cdef inline void move_table(
 
 
 cdef inline void split(Franchise* f, Proposal* p) noexcept nogil:
-    """Serve a new dish at the second table and at those that went with it."""
+    """Give a new dish to the second table and to tables allocated with it."""
     cdef int64_t i
     p.other = take_place(f, -1)
     f.dish_tokens[p.other] = 0

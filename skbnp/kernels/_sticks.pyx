@@ -1,4 +1,4 @@
-"""Sticks of a tree whose nodes stand depth first: sums over rows and expected logs."""
+"""Sticks of a tree with nodes in depth-first order: Beta parameters, expected logs."""
 
 cdef extern from "src/arrays.h" nogil:
     void all_digamma(Py_ssize_t n, const double* x, double* out)
@@ -39,7 +39,7 @@ cdef void put_parameters(
     Py_ssize_t n, const Py_ssize_t* parent, const double* masses, double stop,
     double child, double* found,
 ) noexcept nogil:
-    """Put Beta parameters, see `beta_parameters`."""
+    """Write Beta parameters, see `beta_parameters`."""
     # Rows from later siblings come to where their parent's own wait to be read.
     cdef double* behind = found + n
     cdef double* through = found + 2 * n
@@ -62,7 +62,7 @@ cdef void put_log_weights(
     Py_ssize_t n, const Py_ssize_t* parent, const double* parameters, double* work,
     double* found,
 ) noexcept nogil:
-    """Put E log pi, see `expected_log_weights`."""
+    """Write E log pi, see `expected_log_weights`."""
     cdef double* both = work + 4 * n
     # Of a node: what its children so far leave, and the way to it.
     cdef double* skipped = work + 5 * n

@@ -1,4 +1,4 @@
-"""The document step of an HDP with sticks in each document.
+"""The local step of an HDP with sticks in each document.
 
 A document has T tables; table t serves topic k with probability phi_tk, and a token of
 word w sits at table t with probability zeta_wt. Log weights E_wk are (n_words, stride)
@@ -194,7 +194,7 @@ cdef void _log_sticks "skbnp_log_sticks"(
 
 
 cdef inline void update_sticks(const Model* m, Seats* s) noexcept nogil:
-    """E log pi of the tables in use, and nowhere behind them."""
+    """E log pi of the tables in use, no others."""
     cdef Py_ssize_t t
     _log_sticks(s.n_left, m.n_tables, s.tokens, 1.0, m.concentration, s.exact)
     for t in range(s.wide):
@@ -250,7 +250,7 @@ cdef inline void permute(
     float* base, Py_ssize_t n_rows, Py_ssize_t old, Py_ssize_t wide, Py_ssize_t kept,
     const int32_t* order, float* row,
 ) noexcept nogil:
-    """Put the columns of an array in order; its stride becomes `wide`."""
+    """Sort the columns of an array in place; its stride becomes `wide`."""
     cdef Py_ssize_t i, t
     for i in range(n_rows):
         for t in range(wide):
@@ -260,7 +260,7 @@ cdef inline void permute(
 
 
 cdef inline bint arrange(const Model* m, Seats* s, float least) noexcept nogil:
-    """Put tables in the order of their tokens, and drop those below `least`.
+    """Sort tables by their tokens, and drop those with fewer than `least`.
 
     That order is best unless the last stick, which takes what is left, is in use: then
     tables move only if it is better. Returns whether they have moved.
@@ -293,7 +293,7 @@ cdef inline bint arrange(const Model* m, Seats* s, float least) noexcept nogil:
 cdef inline void narrow(
     const Model* m, Seats* s, float rare, float active
 ) noexcept nogil:
-    """Go on with the topics that some table serves, or that are not rare."""
+    """Keep the topics that some table serves, or that are not rare."""
     cdef Py_ssize_t n_used = 0, wide = s.wide, a, k, t
     cdef float* least = s.before
     cdef const float* row
@@ -354,7 +354,7 @@ cdef inline void gather(const Model* m, Seats* s) noexcept nogil:
 cdef inline void start_tables(
     const Model* m, Seats* s, Py_ssize_t n_start, float rare
 ) noexcept nogil:
-    """Tables of the topics that explain the document best, or those that it had."""
+    """Start with tables of the topics that fit best, or with remembered tables."""
     cdef Py_ssize_t a, k, t
     s.wide = padded(m.n_seats)
     for t in range(s.wide):
@@ -544,7 +544,7 @@ cdef struct Kept:
 cdef bint _keep(
     Kept* kept, const Tables* best, Py_ssize_t doc, Py_ssize_t n
 ) noexcept nogil:
-    """Put the tables of a document of n words; whether there is memory."""
+    """Write the tables of a document of n words; return whether memory sufficed."""
     cdef Py_ssize_t n_used = best.n_used, n_put = best.limits[n_used], t
     cdef int32_t begin = kept.tables[doc]
     cdef Entries* served = &kept.served
@@ -789,7 +789,7 @@ def infer_tables(
 
 
 cdef int _open_starts(Starts* starts, object remembered) except -1:
-    """Point at what is remembered."""
+    """Point at the arrays of remembered tables."""
     starts.tables = NULL
     if remembered is None or len(remembered[1]) == 0:
         return 0
@@ -803,7 +803,7 @@ cdef int _open_starts(Starts* starts, object remembered) except -1:
 
 
 def _check_remembered(tables, tokens, limits, topics, phi, n_docs, n_seats, n_topics):
-    """Raise an error unless these are tables of so many documents."""
+    """Raise an error unless these are tables of the given number of documents."""
     if len(tables) != n_docs + 1 or tables[n_docs] != len(tokens):
         raise ValueError("remembered must be of the same documents")
     if len(limits) != len(tokens) + 1 or not (

@@ -1,4 +1,4 @@
-"""What merges of groups of topics gain, by the evidence of documents' counts.
+"""Gains of merges of groups of topics, by the evidence of documents' counts.
 
 The evidence is that of `skbnp.components.topic_evidence`, which says what symbols mean.
 """
@@ -93,7 +93,7 @@ def merge_gains(
     int32_t[::1] seen,                  # WORK  (n_groups,)
     double[::1] gains,                  # OUT   (n_groups,) -inf where none is compared
 ):
-    """Compare the group with each other one: what their merge gains, in nats.
+    """Gain of merging the group with each other one, in nats.
 
     With b = b_g + b_h, the tables of both at b, their offsets, and a sum over documents
     that have tokens of both, of
@@ -128,7 +128,7 @@ cdef void _compare(
     const double[::1] factors,
     double[::1] gains,
 ) noexcept nogil:
-    """Put down what merges gain in documents with tokens of one of both groups."""
+    """Write the gains of merges in documents with tokens of one of the two groups."""
     cdef Py_ssize_t group
     cdef double b
     for group in range(gains.shape[0]):
@@ -163,7 +163,7 @@ cdef void _add_shared(
     int32_t[::1] seen,
     double[::1] gains,
 ) noexcept nogil:
-    """Add what documents gain that have tokens of both."""
+    """Add the gains of documents with tokens of both groups."""
     cdef Pairs pairs
     cdef double unused, none = log_gamma(inner, &unused)
     cdef Py_ssize_t row, at, n_seen, i
@@ -195,7 +195,7 @@ cdef void _add_shared(
 cdef void _flush(
     Pairs* pairs, double inner, double none, double* gains
 ) noexcept nogil:
-    """Add what the waiting pairs gain to the places of their groups."""
+    """Add the gains of queued pairs to those of their groups."""
     _add_differences(
         pairs.one, pairs.other, pairs.base, pairs.group, pairs.n, inner, none, gains
     )

@@ -1,4 +1,4 @@
-"""Directions of a tree that are drawn: what each says to those next to it.
+"""Products and log densities of the drawn directions of dependent trees.
 
 A direction is a row of an array, `direction` tells which; m are previous directions. As
 in `models/dependent_slices/model.py`, given its parent a node has the prior of natural

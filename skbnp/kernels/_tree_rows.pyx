@@ -1,4 +1,4 @@
-"""Rows on the sphere that go from node to node, directions of nodes integrated out.
+"""Gibbs moves of rows of dependent trees between nodes, directions integrated out.
 
 A node whose direction has the natural parameter g, its rows included, gives a row x
 
@@ -83,7 +83,7 @@ cdef inline void put(
     const Rows* rows, Py_ssize_t row, double sign, double product, double size,
     Py_ssize_t at, Nodes* nodes, const Sphere* sphere, double zero,
 ) noexcept nogil:
-    """Put a row, x'g = product and |x|^2 = size, to a node, or take it away."""
+    """Add a row, x'g = product and |x|^2 = size, to a node, or subtract it."""
     cdef double b = sign * rows.strength
     cdef Py_ssize_t n = nodes.n_words
     cdef double* table = nodes.table
@@ -120,7 +120,7 @@ def fill_parameters(
     double order, Py_ssize_t n_steps,
     const double[:, :, ::1] terms,
 ):
-    """Put natural parameters of nodes in a table; those drawn have directions there.
+    """Write natural parameters of nodes to a table, or directions if these are drawn.
 
     Time O(n_words) for each of them and of their children, and O(stored values).
     """
@@ -180,7 +180,7 @@ def move_rows(
     const double[:, :, ::1] terms,
     object bit_generator,
 ):
-    """Draw the node of each row among those of its group above its slice.
+    """Draw the node of each row among nodes of its group with weight above its slice.
 
     Given the nodes of all others, directions integrated out that are not drawn. Nodes
     from `n_filled` on have the natural parameter of another one, times `pull`, until a
@@ -290,7 +290,7 @@ def allocate(
     const double[:, :, ::1] terms,
     object bit_generator,
 ):
-    """Share rows between two nodes one by one, given those shared before.
+    """Allocate rows to two nodes one by one, given the rows allocated before.
 
     With probabilities in proportion to rows so far times density. If forced, `side`
     tells where each goes. Returns the log probability of what came out.

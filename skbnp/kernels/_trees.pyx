@@ -1,4 +1,4 @@
-"""Parents of nodes that stand depth first, and sums along the tree."""
+"""Parents of nodes in depth-first order, and sums along the tree."""
 
 ctypedef fused Number:
     Py_ssize_t

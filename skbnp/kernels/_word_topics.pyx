@@ -53,7 +53,7 @@ def add_rows(
     double lowest,                  # IN    that entries may reach
     double[::1] total,              # INOUT (n_topics,) sums of values are added
 ):
-    """Add `factor` times the values to their places; entries do not fall below a limit.
+    """Add `factor` times values to entries of the table, which stay above a limit.
 
     Time O(n); no allocation.
     """
@@ -82,7 +82,7 @@ def mix_topics(
     const Py_ssize_t[::1] words,    # IN    (n,) rows of the table
     double[::1] mixed,              # OUT   (n,)
 ):
-    """Mix topics in the shares of documents: sum_k theta_jk (eta_k + S_wk) / norm_k.
+    """Mix topics by the shares of documents: sum_k theta_jk (eta_k + S_wk) / norm_k.
 
     Time O((n + n_docs) * n_topics).
     """
