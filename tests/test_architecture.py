@@ -53,8 +53,8 @@ SKLEARN_EXCEPTIONS = {("inference", "sklearn.utils.parallel")}
 PRIVATE_DOORS = {Path("utils/validation.py")}
 
 
-def python_files(root):
-    return sorted(path.relative_to(root) for path in root.rglob("*.py"))
+def python_files(root, pattern="*.py"):
+    return sorted(path.relative_to(root) for path in root.rglob(pattern))
 
 
 def part_of(path):
@@ -210,11 +210,16 @@ def test_every_part_has_a_layer():
     assert {part_of(path) for path in FILES} - {"__init__"} <= LAYERS.keys()
 
 
-def test_each_file_of_models_is_on_the_map():
+def is_on_the_map(path, text):
+    names = (path.stem, path.as_posix(), (Path("skbnp") / path).as_posix())
+    return path.stem == "__init__" or any(f"`{name}`" in text for name in names)
+
+
+def test_each_file_is_on_the_map():
     text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    for path in FILES:
-        if part_of(path) == "models" and len(path.parts) == 3:
-            assert path.stem == "__init__" or f"`{path.stem}`" in text, path
+    for path in [*FILES, *python_files(PACKAGE / "kernels", "*.pyx")]:
+        assert is_on_the_map(path, text), path
+    assert not is_on_the_map(Path("utils/nothing.py"), text)
 
 
 def test_imports_point_down():
