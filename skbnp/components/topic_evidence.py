@@ -78,7 +78,7 @@ class TopicCounts:
         )
         counts = sp.csr_array((counts.data, indices, indptr), counts.shape)
         means, some = Moments.of(counts.data)
-        global_stats = Moments.of(_row_sums(counts))
+        totals = Moments.of(_row_sums(counts))
         weights = np.asarray(counts.sum(axis=0)).ravel()
         weights, alpha = weights / weights.sum(), 1.0
         for _ in range(MAX_FLAT_ROUNDS):
@@ -86,7 +86,7 @@ class TopicCounts:
             # psi(x) is about -1/x where x is small: psi(x) = psi(x + 1) - 1 / x.
             high, low = np.split(_digamma(np.concatenate([at + means, at + 1.0])), 2)
             tables = some * (1.0 + at * (high - low))
-            growth = global_stats.some @ (psi(alpha + global_stats.means) - psi(alpha))
+            growth = totals.some @ (psi(alpha + totals.means) - psi(alpha))
             alpha = np.clip(tables.sum() / growth, LOWEST, HIGHEST)
             weights = np.bincount(counts.indices, tables, counts.shape[1])
             weights = weights / weights.sum()
@@ -168,17 +168,17 @@ class Concentration:
 
     shares: Array  # s
     tokens: Moments  # n
-    global_stats: Moments  # m
+    totals: Moments  # m
 
     @classmethod
-    def of(cls, shares: Array, tokens: Array, global_stats: Array) -> "Concentration":
+    def of(cls, shares: Array, tokens: Array, totals: Array) -> "Concentration":
         """Return the function of A for expected tokens."""
-        return cls(shares, Moments.of(tokens), Moments.of(global_stats))
+        return cls(shares, Moments.of(tokens), Moments.of(totals))
 
     def __call__(self, concentration: float) -> float:
         """Value of the function at a concentration, in nats."""
         bases, sums = concentration * self.shares, np.zeros(1)
-        rising_sums(*self.global_stats, np.array([concentration]), sums)
+        rising_sums(*self.totals, np.array([concentration]), sums)
         x = np.concatenate([bases + self.tokens.means, bases])
         log_gammas = np.empty_like(x)
         log_gamma(x, log_gammas, np.empty_like(x))

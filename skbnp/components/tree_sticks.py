@@ -74,13 +74,13 @@ def log_geometric_sum(concentration: float) -> float:
 
 def _behind(tree: Tree, values: Array) -> Array:
     """Sum of values over the later siblings of each node."""
-    global_stats = np.zeros(len(tree))
+    sums = np.zeros(len(tree))
     later = np.zeros(len(tree))  # by parent: what has been passed, from the end
     for place in range(len(tree) - 1, 0, -1):
         parent = tree.parent[place]
-        global_stats[place] = later[parent]
+        sums[place] = later[parent]
         later[parent] += values[place]
-    return global_stats
+    return sums
 
 
 def stick_parameters(

@@ -257,10 +257,10 @@ def check_counts(walks):
     used = walks.docs > 0
     assert sorted(walks.docs[used]) == sorted(again.docs[again.docs > 0])
     assert walks.log_joint() == pytest.approx(again.log_joint(), rel=1e-12)
-    assert (walks.counts.sum(axis=0) == walks.global_stats).all()
-    assert walks.global_stats[~used].sum() == 0
+    assert (walks.counts.sum(axis=0) == walks.node_tokens).all()
+    assert walks.node_tokens[~used].sum() == 0
     n_before = 0 if walks.before is None else walks.before.counts.sum()
-    assert walks.global_stats.sum() == len(walks.tokens) + n_before
+    assert walks.node_tokens.sum() == len(walks.tokens) + n_before
 
 
 def random_walks(n_docs, n_levels, gamma, seed, before=None):
@@ -299,7 +299,7 @@ def test_counts_are_those_of_paths_and_levels(gamma, n_levels, is_left, seed):
         assert (walks.n_nodes == again.n_nodes).all()
         for level, n in enumerate(walks.n_nodes):
             one, two = (np.arange(n) + w.first[level] for w in (walks, again))
-            for name in ("docs", "global_stats"):
+            for name in ("docs", "node_tokens"):
                 left, right = getattr(walks, name)[one], getattr(again, name)[two]
                 np.testing.assert_array_equal(left, right)
             np.testing.assert_array_equal(walks.counts[:, one], again.counts[:, two])

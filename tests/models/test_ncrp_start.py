@@ -115,7 +115,7 @@ def test_other_documents_follow_where_some_are_compared(seed, monkeypatch):
     tokens, rng = tokens_of(corpus.data), np.random.default_rng(seed)
     walks = start_walks(tokens, priors_of(3), LEARN, rng)
     assert walks.docs[0] == 120
-    assert walks.global_stats.sum() == len(tokens)
+    assert walks.node_tokens.sum() == len(tokens)
     assert adjusted_rand_score(corpus.target, walks.path[:, -1]) > 0.7
 
 

@@ -115,7 +115,7 @@ class SliceChain:
         """Restore a saved state, or start with rows at nodes."""
         self.epochs, self.settings, self.seed_entropy = epochs, settings, seed_entropy
         self.seen = seen
-        self._cache: list[Array] = []  # of phases, for those to come
+        self._arrays: list[Array] = []  # of phases, for those to come
         if isinstance(start, TreeChainState):
             start = replace(start, lineage=list(start.lineage))
             n_seen = epochs[0].rows.X.shape[1]
@@ -253,8 +253,8 @@ class SliceChain:
             self.sampler_state, PARITIES[number], self._streams(number), memory
         )
         if self.phase.memory is not memory:
-            kept = [one for one in self._cache if one is not memory]
-            self._cache = [*kept, self.phase.memory]
+            kept = [one for one in self._arrays if one is not memory]
+            self._arrays = [*kept, self.phase.memory]
 
     def _end_phase(self, number: int) -> None:
         """End a phase: take its tree, and begin the next phase."""
@@ -268,7 +268,7 @@ class SliceChain:
         Touching new pages for thousands of features takes longer than filling them.
         """
         used = {id(one.directions.drawn) for one in (self.state, self.sampler_state)}
-        return next((one for one in self._cache if id(one) not in used), None)
+        return next((one for one in self._arrays if id(one) not in used), None)
 
     def _streams(self, number: int) -> Callable[..., np.random.Generator]:
         place = self.state.number, self.state.step + 1, number
@@ -445,7 +445,7 @@ class SliceChain:
         if len(directions.drawn) != len(directions):
             directions = directions.in_order(run)
             self.state = replace(self.state, directions=directions)
-        self._cache = [one for one in self._cache if one is not directions.drawn]
+        self._arrays = [one for one in self._arrays if one is not directions.drawn]
         return self.state
 
     def sample(self, run: RunTasks = run_in_turn) -> TreeSample:

@@ -41,10 +41,10 @@ class LogJoint:
 
     def __init__(self, state: SlicedTree, sums: sp.csr_array):
         """Prepare the sums over subtrees of a state."""
-        self._broadcast, self._sums = state, sums
+        self._state, self._sums = state, sums
         self._parts = _subtrees(state.tree)
         self._log_prior = 0.0
-        self._found = np.zeros(len(self._parts))
+        self._log_integrals = np.zeros(len(self._parts))
         self._slopes = np.zeros((len(self._parts), state.width))
 
     def tasks(self) -> Sequence[Callable[[], object]]:
@@ -53,28 +53,28 @@ class LogJoint:
         return [self._find_log_prior, *parts]
 
     def _find_log_prior(self) -> None:
-        self._log_prior = self._broadcast.log_prior()
+        self._log_prior = self._state.log_prior()
 
     def _add_up(self, part: int) -> None:
         """Sum the terms of one group of subtrees."""
         begin, end = self._parts[part]
-        n_levels = int(self._broadcast.tree.depth[begin:end].max()) + 1
-        below = np.zeros((n_levels + 1, self._broadcast.width))
-        self._found[part] = self._integrate_out(begin, end, below)
+        n_levels = int(self._state.tree.depth[begin:end].max()) + 1
+        below = np.zeros((n_levels + 1, self._state.width))
+        self._log_integrals[part] = self._integrate_out(begin, end, below)
         self._slopes[part] = below[1]
 
     def value(self) -> float:
         """Return the log joint, nats per row, once all tasks have run."""
-        state = self._broadcast
+        state = self._state
         below = np.stack([np.zeros(state.width), self._slopes.sum(axis=0)])
-        total = self._found.sum() + self._integrate_out(0, 1, below)
+        total = self._log_integrals.sum() + self._integrate_out(0, 1, below)
         n_rows = float(state.masses.sum())
         rows = log_normaliser_gain(state.concentration**2, state.dimension)
         total += n_rows * float(rows) + self._log_prior
         return float(total) / max(n_rows, 1.0)
 
     def _integrate_out(self, begin: int, end: int, below: Array) -> float:
-        state, sums = self._broadcast, self._sums
+        state, sums = self._state, self._sums
         return integrate_out(
             begin,
             end,

@@ -256,11 +256,11 @@ def windowed(tree: Tree, past: Sequence[tuple[NDArray[np.intp], Array]]) -> Arra
 
     Nodes that are not in the tree are left out.
     """
-    global_stats = np.zeros(len(tree))
+    sums = np.zeros(len(tree))
     for ids, masses in past:
         there = np.isin(ids, tree.ids)
-        global_stats[tree.positions(ids[there])] += masses[there]
-    return global_stats
+        sums[tree.positions(ids[there])] += masses[there]
+    return sums
 
 
 def next_epoch(

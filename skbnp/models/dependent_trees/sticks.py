@@ -87,21 +87,21 @@ def beta_divergence(q: tuple[Array, Array], p: tuple[Array, Array]) -> Array:
 def behind(tree: Tree, values: Array) -> Array:
     """Sum values over the later siblings of each node."""
     order, groups = tree.siblings
-    sums, global_stats = np.cumsum(values[order]), np.zeros(len(tree))
+    sums, later = np.cumsum(values[order]), np.zeros(len(tree))
     if len(order):
         ends = np.append(groups[1:], len(order))
-        global_stats[order] = np.repeat(sums[ends - 1], ends - groups) - sums
-    return global_stats
+        later[order] = np.repeat(sums[ends - 1], ends - groups) - sums
+    return later
 
 
 def before(tree: Tree, values: Array) -> Array:
     """Sum values over the earlier siblings of each node."""
     order, groups = tree.siblings
-    own, global_stats = values[order], np.zeros(len(tree))
+    own, earlier = values[order], np.zeros(len(tree))
     before = np.cumsum(own) - own
     first = np.repeat(before[groups], np.diff(groups, append=len(order)))
-    global_stats[order] = before - first
-    return global_stats
+    earlier[order] = before - first
+    return earlier
 
 
 def _expected_logs(parameters: tuple[Array, Array]) -> tuple[Array, Array]:

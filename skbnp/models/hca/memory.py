@@ -87,10 +87,10 @@ class FramedAverage(RunningAverage):
             return
         fresh = frame.unit * math.sqrt(square / (n_rows * len(frame.shift)))
         grown = frame.grown(fresh, n_rows, posterior.n_seen)
-        posterior.model, *precisions = posterior.model.in_frame(
+        posterior.model, *state_and_stats = posterior.model.in_frame(
             grown, posterior.state, posterior.global_stats
         )
-        posterior.replace_globals(*precisions)
+        posterior.replace_globals(*state_and_stats)
 
 
 class RowCache(StatisticsCache):

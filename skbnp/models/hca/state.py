@@ -213,8 +213,8 @@ def equations(tree: Tree, stats: Stats) -> Equations:
     nodes = stub_nodes(tree, n_levels)
     nodes = np.where(nodes < 0, n + 1, nodes)  # off the tree: left out in the end
     pairs = (n + 2) * nodes[:, :, None] + nodes[:, None, :]
-    precisions = np.bincount(pairs.ravel(), stats.moments.ravel(), (n + 2) ** 2)
-    left = np.asarray(precisions, dtype=np.float64).reshape(n + 2, n + 2)[:-1, :-1]
+    moments = np.bincount(pairs.ravel(), stats.moments.ravel(), (n + 2) ** 2)
+    left = np.asarray(moments, dtype=np.float64).reshape(n + 2, n + 2)[:-1, :-1]
     means = np.bincount(nodes.ravel(), stats.coordinates.ravel(), n + 2)[:n]
     left[n, :n], left[:n, n], left[n, n] = means, means, stats.n_rows
     right = np.zeros((n + 2, len(stats.total)))

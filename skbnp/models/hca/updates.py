@@ -58,8 +58,8 @@ def _solved(left: Array, right: Array) -> Array:
 
 def update_variances(model: Priors, state: State, sums: Equations) -> State:
     """Variances of all loadings and of mu."""
-    precisions = state.precision * np.diag(sums.left)
-    variances = 1.0 / (1.0 / model.loading_variance + precisions)
+    squares = state.precision * np.diag(sums.left)
+    variances = 1.0 / (1.0 / model.loading_variance + squares)
     return replace(
         state, loading_variances=variances[:-1], mean_variance=float(variances[-1])
     )
@@ -177,10 +177,10 @@ def _decorrelation(
             below = np.append(below, n)
         factors = np.zeros(0)
         if len(below):
-            precisions = left[np.ix_(below, below)]
+            squares = left[np.ix_(below, below)]
             if has_mean:
-                precisions[-1, -1] = through[place]
-            factors = np.linalg.lstsq(precisions, left[below, place], rcond=None)[0]
+                squares[-1, -1] = through[place]
+            factors = np.linalg.lstsq(squares, left[below, place], rcond=None)[0]
         rest = left[place, place] - factors @ left[below, place]
         if rest > 1e-12 * left[place, place]:
             if place > 0:

@@ -137,12 +137,12 @@ class Seating:
         self.n_tables = np.zeros(n_docs, dtype=np.int32)
         self.concentrations = concentrations
         capacity = np.bincount(tokens.words, minlength=tokens.n_words)
-        self._global_stats_before = np.zeros(0, np.int64)
+        self._tokens_before = np.zeros(0, np.int64)
         if before is not None:
             capacity += np.diff(before.counts.tocsc().indptr)
-            self._global_stats_before = before.counts.sum(axis=1, dtype=np.int64)
+            self._tokens_before = before.counts.sum(axis=1, dtype=np.int64)
             n_tables = before.tables.sum(dtype=np.int64)
-            tokens.check_after(max(self._global_stats_before.sum(), n_tables))
+            tokens.check_after(max(self._tokens_before.sum(), n_tables))
             self._counted_before = np.unique(before.counts.data, return_counts=True)
         self.room = np.concatenate([[0], np.cumsum(capacity)]).astype(np.int64)
         self.n_entries = np.zeros(tokens.n_words, dtype=np.int32)
@@ -182,7 +182,7 @@ class Seating:
         It depends on eta and the number of tokens alone, as a proposal must not depend
         on the seating.
         """
-        most = len(self.words) + self._global_stats_before.sum() + 1.0
+        most = len(self.words) + self._tokens_before.sum() + 1.0
         nats = np.log1p(most / self.topic_word_prior) + np.log(most)
         return int(np.clip(MOST_NATS / nats, 1, MEAL_PART))
 
@@ -233,7 +233,7 @@ class Seating:
                 stored.data,
             )
             tables[:n_before] = before.tables
-            tokens[:n_before] = self._global_stats_before
+            tokens[:n_before] = self._tokens_before
         self._place(tables, tokens)
         count(self, self.workspace)
         tidy(self, self.workspace, np.arange(n_dishes, dtype=np.int32))
@@ -376,9 +376,9 @@ class Seating:
         self, eta: float, counted: tuple[NDArray, NDArray] | None = None
     ) -> float:
         """Log p(words | seating) under a topic prior, topics integrated out, nats."""
-        global_stats = self.dish_tokens[self.dish_tables > 0].astype(np.float64)
+        dish_tokens = self.dish_tokens[self.dish_tables > 0].astype(np.float64)
         evidence = _log_evidence(
-            eta, self.tokens.n_words, counted or self.count_of_counts(), global_stats
+            eta, self.tokens.n_words, counted or self.count_of_counts(), dish_tokens
         )
         if self.before is not None and self.before.is_prior:
             evidence -= self._log_evidence_before(eta)
@@ -387,7 +387,7 @@ class Seating:
     def _log_evidence_before(self, eta: float) -> float:
         """Log probability of the words from before, given their dishes, in nats."""
         return _log_evidence(
-            eta, self.tokens.n_words, self._counted_before, self._global_stats_before
+            eta, self.tokens.n_words, self._counted_before, self._tokens_before
         )
 
     def count_of_counts(self) -> tuple[Array, NDArray]:
@@ -412,12 +412,12 @@ def _filled(limits: NDArray, n: NDArray) -> NDArray[np.intp]:
 
 
 def _log_evidence(
-    eta: float, n_words: int, counted: tuple[NDArray, NDArray], global_stats: NDArray
+    eta: float, n_words: int, counted: tuple[NDArray, NDArray], dish_tokens: NDArray
 ) -> float:
     """Log p(words | dishes of tokens), from counts n_kw, their frequencies, and n_k."""
     counts, times = counted
     words = (times * log_rising(eta, counts)).sum()
-    return float(words - log_rising(n_words * eta, global_stats).sum())
+    return float(words - log_rising(n_words * eta, dish_tokens).sum())
 
 
 def log_prior_of_tables(size: Ints, lengths: NDArray, alpha: float) -> float:

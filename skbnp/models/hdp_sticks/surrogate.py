@@ -67,8 +67,8 @@ class Sticks:
         spread = (1.0 - SPREAD) * weights + SPREAD / len(weights)
         rest = np.cumsum(spread[::-1])[::-1]
         means = np.clip(logit(spread[:-1] / rest[:-1]), *MEANS)
-        global_stats = np.log(n_docs + 1.0) - np.log(expit(means) * expit(-means))
-        return cls(means, np.clip(global_stats, *TOTALS))
+        log_totals = np.log(n_docs + 1.0) - np.log(expit(means) * expit(-means))
+        return cls(means, np.clip(log_totals, *TOTALS))
 
     @property
     def parameters(self) -> tuple[Array, Array]:

@@ -154,7 +154,7 @@ class Walks:
         shift = np.where(seated, self.first[:-1], 0)
         self.path = (paths.node + shift).astype(np.int32)
         n_columns = int(self.first[-1])
-        self.docs, self.global_stats, self.is_new = np.zeros(
+        self.docs, self.node_tokens, self.is_new = np.zeros(
             (3, n_columns), dtype=np.int32
         )
         self.parent = np.full(n_columns, -1, dtype=np.int32)
@@ -173,7 +173,7 @@ class Walks:
         node = self.path[doc, self.level]
         counted = node >= 0
         np.add.at(self.counts, (self.tokens.words[counted], node[counted]), 1)
-        self.global_stats += self.counts.sum(axis=0, dtype=np.int32)
+        self.node_tokens += self.counts.sum(axis=0, dtype=np.int32)
         self.set_priors(self.priors)
 
     def set_priors(self, priors: LevelPriors) -> None:
@@ -217,9 +217,9 @@ class Walks:
         onto[-1] = -1
         onto[columns] = targets
         self.path = onto[self.path].astype(np.int32)
-        for array in (self.docs, self.global_stats, self.parent):
+        for array in (self.docs, self.node_tokens, self.parent):
             array[targets] = array[columns]
-        self.docs[columns] = self.global_stats[columns] = 0
+        self.docs[columns] = self.node_tokens[columns] = 0
         self.parent[columns] = -1
         self.parent = onto[self.parent].astype(np.int32)
         self.counts[:, targets] = self.counts[:, columns]
@@ -267,7 +267,7 @@ class Walks:
                 self.first,
                 self.n_nodes,
                 self.counts,
-                self.global_stats,
+                self.node_tokens,
                 self.docs,
                 self.parent,
                 self.is_new,
@@ -370,7 +370,7 @@ class Walks:
     def word_counts(self, level: int) -> tuple["Numbers", "Numbers"]:
         """Counts of each word at nodes of a level, and of all words at nodes."""
         part = slice(*self.first[level : level + 2])
-        return Numbers.of(self.counts[:, part]), Numbers.of(self.global_stats[part])
+        return Numbers.of(self.counts[:, part]), Numbers.of(self.node_tokens[part])
 
 
 def _limits(n_columns: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -385,10 +385,10 @@ def _log_prior_of_paths(children: NDArray, inner: NDArray, gamma: float) -> floa
 
 
 def _log_evidence(
-    eta: float, n_words: int, counts: Numbers, global_stats: Numbers
+    eta: float, n_words: int, counts: Numbers, node_tokens: Numbers
 ) -> float:
     """Log p(words | nodes of tokens), topics integrated out, nats."""
-    return counts.log_rising(eta) - global_stats.log_rising(n_words * eta)
+    return counts.log_rising(eta) - node_tokens.log_rising(n_words * eta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,12 +419,12 @@ class NestedPriors:
         if self.learn_topic_prior:
             eta = priors.topic_prior.copy()
             for level in range(priors.n_levels):
-                counts, global_stats = walks.word_counts(level)
+                counts, node_tokens = walks.word_counts(level)
                 evidence = partial(
                     _log_evidence,
                     n_words=walks.n_words,
                     counts=counts,
-                    global_stats=global_stats,
+                    node_tokens=node_tokens,
                 )
                 eta[level] = draw_by_slice(float(eta[level]), evidence, self.topic, rng)
             priors = replace(priors, topic_prior=eta)

@@ -44,7 +44,7 @@ class Attachments:
 
     def __init__(self, state: SlicedTree, n_proposals: int, rng: np.random.Generator):
         """Choose the nodes, and compute their natural parameters."""
-        self._broadcast = state
+        self._state = state
         movable = state.tree.ids[1:][~state.is_old[1:]]
         n = n_proposals if len(movable) else 0
         self._nodes: list[int] = rng.choice(movable, n).tolist() if n else []
@@ -71,7 +71,7 @@ class Attachments:
         """List blocks of directions to multiply with all natural parameters."""
         if not self._nodes:
             return []
-        directions = self._broadcast.directions
+        directions = self._state.directions
         return [
             partial(self._multiply, rows)
             for rows in blocks_of(directions.row, directions.width)
@@ -79,7 +79,7 @@ class Attachments:
 
     def _multiply(self, rows: NDArray[np.intp]) -> None:
         """Multiply the directions in some rows with all natural parameters."""
-        drawn, n = self._broadcast.directions.drawn, self._n_dense
+        drawn, n = self._state.directions.drawn, self._n_dense
         products(rows, drawn, self._naturals[:n], self._products[:n])
         sparse_products(rows, drawn, *self._sparse, self._products[n:])
 
@@ -87,21 +87,21 @@ class Attachments:
         """Accept each proposal or not, once all tasks have run; return the state."""
         for node in self._nodes:
             number = self._number[node]
-            along = self._products[number, self._broadcast.directions.row]
-            before = self._broadcast.tree.parent_of(node)
+            along = self._products[number, self._state.directions.row]
+            before = self._state.tree.parent_of(node)
             natural = self._naturals[number]
-            self._broadcast = attach(self._broadcast, node, natural, along, rng)
-            self._follow(node, {before, self._broadcast.tree.parent_of(node)})
-        return self._broadcast
+            self._state = attach(self._state, node, natural, along, rng)
+            self._follow(node, {before, self._state.tree.parent_of(node)})
+        return self._state
 
     def _follow(self, node: int, parents: set[int | None]) -> None:
         """Update natural parameters and products for a node's new direction."""
-        directions = self._broadcast.directions
-        at = self._broadcast.tree.positions(node)
+        directions = self._state.directions
+        at = self._state.tree.positions(node)
         row = directions.row[at]
         for other, number in self._number.items():
             if other in parents:
-                self._naturals[number] = natural_of(self._broadcast, other)
+                self._naturals[number] = natural_of(self._state, other)
                 along = directions @ self._naturals[number]
                 self._products[number, directions.row] = along
             else:

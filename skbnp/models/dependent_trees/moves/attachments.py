@@ -62,7 +62,7 @@ def attachment_gains(
     both places. From statistics of the node and its children alone; time O(V) for each
     pair, and O(n_nodes). The sticks must have followed the masses (`update_sticks`).
     """
-    n_nodes, proposals = len(state.tree), np.empty(len(nodes))
+    n_nodes, gains = len(state.tree), np.empty(len(nodes))
     kernels.attachment_gains(
         nodes,
         parents,
@@ -72,10 +72,10 @@ def attachment_gains(
         np.full(n_nodes, -1.0),
         np.empty((9, n_nodes)),
         np.empty((2, state.width)),
-        proposals,
+        gains,
         *known_to_kernels(state, stats, priors),
     )
-    return proposals
+    return gains
 
 
 def _evidence_of_sticks(state: EpochState, tree: Tree, priors: TreePriors) -> float:

@@ -100,10 +100,10 @@ class Judge(Moves):
     def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
         """Make moves, whatever the bound."""
         posterior = learner.posterior
-        proposals = replay(
+        changed = replay(
             posterior.state, posterior.global_stats, posterior.model.priors, records
         )
-        self._write(learner, records, *proposals)
+        self._write(learner, records, *changed)
 
     def _write(
         self,

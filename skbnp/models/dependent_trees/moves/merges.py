@@ -112,12 +112,12 @@ def propose_merges(
         judged = []
         for at in likely[units[sources[likely]] == unit].tolist():
             record = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
-            proposals, past_of = _best_merge(state, stats, priors, record)
-            lost = losses.of(record, proposals) if test == "safe" else 0.0
-            if proposals.gain > lost or (test == "lax" and proposals.gain == 0.0):
+            rise, past_of = _best_merge(state, stats, priors, record)
+            lost = losses.of(record, rise) if test == "safe" else 0.0
+            if rise.gain > lost or (test == "lax" and rise.gain == 0.0):
                 evidence = _evidence_of_end(state, stats, record)
                 proposal = MergeProposal(record, past_of, lost, evidence)
-                judged.append((proposals.gain - lost, proposal))
+                judged.append((rise.gain - lost, proposal))
         judged.sort(key=lambda one: (-one[0], one[1].merge.source, one[1].merge.target))
         return _disjoint([one for _, one in judged])
 
@@ -173,12 +173,12 @@ def _best_merge(
 ) -> tuple[MergeGain, Literal["source", "target"]]:
     """Gain of a merge, and whose past the merged node keeps."""
     both = merge.source, merge.target
-    proposals = merge_gain(state, stats, priors, *both)
+    rise = merge_gain(state, stats, priors, *both)
     if (state.past[state.tree.positions(both)] >= 0).all():
         other = merge_gain(state, stats, priors, *both, past_of="source")
-        if other.gain > proposals.gain:
+        if other.gain > rise.gain:
             return other, "source"
-    return proposals, "target"
+    return rise, "target"
 
 
 def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> float:
@@ -230,9 +230,9 @@ class EntropyLosses:
         cls, pairs: NDArray[np.int64], values: NDArray[np.float64]
     ) -> "EntropyLosses":
         """Sum values of equal pairs."""
-        kinds, at = np.unique(pairs, axis=0, return_inverse=True)
-        global_stats = np.bincount(at.ravel(), values, len(kinds))
-        return cls(kinds, global_stats.astype(np.float64, copy=False))
+        distinct, at = np.unique(pairs, axis=0, return_inverse=True)
+        sums = np.bincount(at.ravel(), values, len(distinct))
+        return cls(distinct, sums.astype(np.float64, copy=False))
 
     def of(self, merge: Merge, result: MergeGain) -> float:
         """Entropy that rows lose by a merge, or an upper bound of it."""
@@ -253,7 +253,7 @@ def _ranked(
     The best of each node by rank, of equal ones the first. Nodes with a past count as
     heavier than any without.
     """
-    proposals: list[tuple[Ints, Ints, NDArray[np.float64]]] = []
+    best_pairs: list[tuple[Ints, Ints, NDArray[np.float64]]] = []
     for sources, targets, n_targets in _iterate_pairs(tree, nodes):
         gains = np.full(len(sources), -np.inf)
         can = _can_merge(tree, sources, targets, units, heavy)
@@ -264,9 +264,9 @@ def _ranked(
             best = np.maximum.reduceat(gains, firsts)
             as_good = np.flatnonzero(gains == np.repeat(best, n_targets))
             at = as_good[np.searchsorted(as_good, firsts)][best > -np.inf]
-            proposals.append((sources[at], targets[at], gains[at]))
+            best_pairs.append((sources[at], targets[at], gains[at]))
             gains[at] = -np.inf
-    sources, targets, gains = map(np.concatenate, zip(*proposals, strict=True))
+    sources, targets, gains = map(np.concatenate, zip(*best_pairs, strict=True))
     order = np.lexsort((targets, -gains, sources))
     return sources[order], targets[order]
 

@@ -111,22 +111,22 @@ class Products:
         Targets are siblings of the sources, or their parents. Of two pasts the better
         one is kept.
         """
-        proposals = np.empty(len(sources))
+        gains = np.empty(len(sources))
         for begin in range(0, len(sources), PAIRS):
             some = slice(begin, begin + PAIRS)
-            proposals[some] = self._best(self._merges, sources[some], targets[some])
-        return proposals
+            gains[some] = self._best(self._merges, sources[some], targets[some])
+        return gains
 
     def _best(
         self, gains_of: Callable[[Ints, Ints, Ints], Array], a: Ints, b: Ints
     ) -> Array:
         """Gains by pair, with the past of a or of b, whichever is better."""
-        proposals = gains_of(a, b, a)
+        gains = gains_of(a, b, a)
         both = np.flatnonzero(self.has_past[a] & self.has_past[b])
         if len(both):
             other = gains_of(a[both], b[both], b[both])
-            proposals[both] = np.maximum(proposals[both], other)
-        return proposals
+            gains[both] = np.maximum(gains[both], other)
+        return gains
 
     def _merges(self, a: Ints, b: Ints, ended: Ints) -> Array:
         """Approximate gains by pair if the past of `ended` ends."""
@@ -145,7 +145,7 @@ class Products:
         lengths = np.sqrt(np.diagonal(self.means))
         squares = self._merged_squares(sources, targets, ended)
         naturals = np.sqrt(np.maximum(squares, 0.0))
-        proposals, (children, limits) = np.empty(len(sources)), self.tree.child_lists
+        gains, (children, limits) = np.empty(len(sources)), self.tree.child_lists
         kernels.merged_worths(
             sources,
             targets,
@@ -156,18 +156,18 @@ class Products:
             limits,
             self._pull,
             np.empty(len(lengths)),
-            proposals,
+            gains,
             dimension,
             *expansion(dimension),
         )
         losses = conjugate(lengths, self.spreads, dimension)
         below = np.bincount(parent[1:], losses[1:], len(lengths))
         along = self.scale * lengths**2
-        proposals -= along[sources] - below[sources]
-        proposals -= along[targets] - losses[targets] - below[targets]
+        gains -= along[sources] - below[sources]
+        gains -= along[targets] - losses[targets] - below[targets]
         # The term of a child is among those of its parent already.
-        proposals += np.where(parent[sources] == targets, 0.0, losses[sources])
-        return np.asarray(proposals + self._ended_priors(sources, targets, ended))
+        gains += np.where(parent[sources] == targets, 0.0, losses[sources])
+        return np.asarray(gains + self._ended_priors(sources, targets, ended))
 
     def _ended_priors(self, a: Ints, b: Ints, ended: Ints) -> Array:
         """Terms of the priors of sources, which end; also for merges into parents."""
@@ -206,11 +206,11 @@ class Products:
 
     def attachments(self, nodes: Ints, parents: Ints) -> Array:
         """Approximate gains of directions if each node goes below each parent."""
-        proposals = np.empty((len(nodes), len(parents)))
+        gains = np.empty((len(nodes), len(parents)))
         for begin in range(0, len(nodes), ROWS):
             rows = slice(begin, begin + ROWS)
-            proposals[rows] = self._attachments(nodes[rows], parents)
-        return proposals
+            gains[rows] = self._attachments(nodes[rows], parents)
+        return gains
 
     def _attachments(self, c: Ints, b: Ints) -> Array:
         """Approximate gains if nodes c go below b, by pair."""
@@ -260,27 +260,27 @@ class _Known:
 def _products_of_means(state: EpochState, known: _Known) -> Array:
     """Return products of means with each other and with what is above the root."""
     n_nodes, at, new = len(state.tree), known.at, known.new
-    proposals = np.empty((n_nodes, n_nodes + 1))
-    proposals[:, -1] = state.means @ state.above
+    products = np.empty((n_nodes, n_nodes + 1))
+    products[:, -1] = state.means @ state.above
     if known.last is not None:
         last = known.last.means
         for now, was in zip(at.tolist(), known.places.tolist(), strict=True):
-            proposals[now, at] = last[was, known.places]  # no copy of all of them
+            products[now, at] = last[was, known.places]  # no copy of all of them
     of_new = _products(state.means, state.means, new)
-    proposals[:, new], proposals[new, :-1] = of_new, of_new.T
-    return proposals
+    products[:, new], products[new, :-1] = of_new, of_new.T
+    return products
 
 
 def _products_of_previous(state: EpochState, known: _Known) -> Array | None:
     """Return products of previous directions with these; None if there are none."""
     if len(state.previous) == 0:
         return None
-    proposals = np.empty((len(state.previous), len(state.tree) + 1))
-    proposals[:, -1] = state.previous @ state.above
+    products = np.empty((len(state.previous), len(state.tree) + 1))
+    products[:, -1] = state.previous @ state.above
     if known.last is not None and known.last.of_previous is not None:
-        proposals[:, known.at] = known.last.of_previous[:, known.places]
-    proposals[:, known.new] = _products(state.previous, state.means, known.new)
-    return proposals
+        products[:, known.at] = known.last.of_previous[:, known.places]
+    products[:, known.new] = _products(state.previous, state.means, known.new)
+    return products
 
 
 def _products(directions: Array, means: Array, nodes: Ints) -> Array:

@@ -431,9 +431,9 @@ def resized(state: EpochState, tree: Tree) -> EpochState:
 
     def moved(values: Array) -> Array:
         """Re-index an array by node; new nodes have zeros."""
-        proposals = values[places]
-        proposals[is_new] = 0.0
-        return proposals
+        result = values[places]
+        result[is_new] = 0.0
+        return result
 
     return replace(
         state,

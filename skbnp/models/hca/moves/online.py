@@ -106,31 +106,31 @@ class StreamEdits(CountingMoves):
         before, mass = len(posterior.lineage), posterior.global_stats.n_rows
         rng = stream(posterior.seed_entropy, Purpose.SOME_DOCS, posterior.n_steps)
         X = X[some_rows(np.arange(len(X)), rng)]
-        precisions, others = self._n_counted / len(X), None
-        share = min(1.0, 1.0 / precisions)  # by which all count where moves are judged
+        docs_per_row, others = self._n_counted / len(X), None
+        share = min(
+            1.0, 1.0 / docs_per_row
+        )  # by which all count where moves are judged
         if self._n_counted < (1.0 - ROUNDING) * mass:
             others = posterior.global_stats.times(
                 share * (1.0 - self._n_counted / mass)
             )
         start, edits = replace(posterior), self._edits()
-        proposals = self._learn(learner, start, edits, X, share * precisions, others)
-        if others is None and not is_first and len(proposals.state.tree.leaves) > 1:
+        learned = self._learn(learner, start, edits, X, share * docs_per_row, others)
+        if others is None and not is_first and len(learned.state.tree.leaves) > 1:
             start, edits = (
-                _restarted(proposals, X, rng),
+                _restarted(learned, X, rng),
                 self._edits(groups_only=True),
             )
-            restarted = self._learn(learner, start, edits, X, share * precisions)
-            proposals = max(proposals, restarted, key=bound_of)
-        state, global_stats = proposals.state, proposals.global_stats
+            restarted = self._learn(learner, start, edits, X, share * docs_per_row)
+            learned = max(learned, restarted, key=bound_of)
+        state, global_stats = learned.state, learned.global_stats
         if share < 1.0:
             state, global_stats = coordinate_ascent(
-                proposals.model, state, global_stats.times(1.0 / share)
+                learned.model, state, global_stats.times(1.0 / share)
             )
         with commit():
             posterior.replace_globals(state, global_stats)
-            log = [
-                entry._replace(step=posterior.n_steps) for entry in proposals.lineage
-            ]
+            log = [entry._replace(step=posterior.n_steps) for entry in learned.lineage]
             posterior.lineage = posterior.lineage + log[before:]
             self.recent = self.recent.tried()
         return len(posterior.lineage) == before

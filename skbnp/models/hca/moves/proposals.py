@@ -299,8 +299,8 @@ def _evidence(state: State, routes: NDArray, moments: Array, masses: Array) -> A
     gram[:-1, :-1] = state.loadings @ state.loadings.T
     one, other = routes[..., :, None], routes[..., None, :]
     inverse = np.eye(n_levels) + state.precision * gram[one, other]
-    precisions = moments[np.arange(len(moments))[:, None, None], one, other]
-    quadratic = np.einsum("...lm,...ml->...", np.linalg.inv(inverse), precisions)
+    outer_products = moments[np.arange(len(moments))[:, None, None], one, other]
+    quadratic = np.einsum("...lm,...ml->...", np.linalg.inv(inverse), outer_products)
     log_dets = np.linalg.slogdet(inverse)[1]
     return 0.5 * state.precision**2 * quadratic - 0.5 * masses * log_dets
 

@@ -142,19 +142,19 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         best, rival = 0.0, None
         if not self.moves.split or len(context.tree.leaves) > 1:
             return None
-        precisions, cache = learner.posterior, learner.cache
+        posterior, cache = learner.posterior, learner.cache
         for size in SIZES:
             proposal = propose_groups(context, size)
             if proposal is not None and context.has_room(proposal.tree):
-                gain, proposals = self._tried(learner, proposal)
+                gain, result = self._tried(learner, proposal)
                 if gain > best:
                     best = gain
                     rival = Rival(
-                        replace(precisions),
+                        replace(posterior),
                         cache.memo,
                         cache.others,
                         proposal,
-                        proposals,
+                        result,
                     )
         return rival
 
@@ -178,14 +178,14 @@ class ComponentEdits(EditMoves[Context, Proposal]):
             monitor.remind(f"pass {learner.n_passes}: tries groups that differ by mean")
             if inner.one_pass(quiet):
                 break
-        proposals = inner.posterior
-        if not bound_of(proposals) > bound_of(posterior):
+        learned = inner.posterior
+        if not bound_of(learned) > bound_of(posterior):
             return
         n_before, step = len(rival.posterior.lineage), posterior.n_steps
-        log = [entry._replace(step=step) for entry in proposals.lineage[n_before:]]
+        log = [entry._replace(step=step) for entry in learned.lineage[n_before:]]
         with commit():
-            posterior.model = proposals.model
-            posterior.replace_globals(proposals.state, proposals.global_stats)
+            posterior.model = learned.model
+            posterior.replace_globals(learned.state, learned.global_stats)
             posterior.lineage = [*rival.posterior.lineage, *log]
             learner.cache.memo, learner.cache.others = cache.memo, cache.others
             posterior.record(monitor)
