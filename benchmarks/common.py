@@ -262,7 +262,7 @@ class TreeSamples(TopicTreeMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _predictor(self):
-        trees = [sample.reading() for sample in reversed(self.samples)]
+        trees = [sample.for_prediction() for sample in reversed(self.samples)]
         return PathPredictor(trees, LocalStop(100, 1e-3))
 
 

@@ -299,9 +299,11 @@ def group_topics(counts: TopicCounts, n_groups: int | None = None) -> Grouping:
         if n_groups is not None:
             numbers = [n_groups, min(2 * n_groups, n)]
         starts = [_start(counts, cut(tree, m), n_groups) for m in numbers]
-        ends = [_follow(counts, start, START_TOL, free=free) for start in starts]
+        ends = [
+            _regroup_in_rounds(counts, start, START_TOL, free=free) for start in starts
+        ]
         best = max(ends, key=lambda end: end.value)
-        best = _follow(counts, best, LEAST_GAIN, free=free)
+        best = _regroup_in_rounds(counts, best, LEAST_GAIN, free=free)
     m = best.n_groups
     cost = float(n * np.log(m) - gammaln(m + 1)) if 1 < m < n else 0.0
     gain = best.value - flat.value
@@ -319,7 +321,7 @@ def _start(counts: TopicCounts, labels: NDArray, n_groups: int | None) -> Eviden
     return Evidence.of(counts, groups.labels)
 
 
-def _follow(
+def _regroup_in_rounds(
     counts: TopicCounts, start: Evidence, tol: float, *, free: bool
 ) -> Evidence:
     """Move topics while each round gains at least `tol` nats per document."""

@@ -54,7 +54,7 @@ __all__ = [
     "TopicModelMixin",
     "are_in_use",
     "drop_empty",
-    "spoken",
+    "without_none",
 ]
 
 #: How names begin of what scikit-learn keeps of callbacks in an estimator.
@@ -564,23 +564,23 @@ class FitTasks:
         method: str = "fit",
     ):
         """Begin the callback task of a call of `method`."""
-        self._heard = {"estimator": estimator, "X": X, "y": y}
+        self._arguments = {"estimator": estimator, "X": X, "y": y}
         self.attributes = attributes
         self._root = estimator._init_callback_context(method, max_subtasks=n_tasks)
-        self._root.call_on_fit_task_begin(**self._heard)
+        self._root.call_on_fit_task_begin(**self._arguments)
 
     @contextmanager
     def start(self) -> Iterator[None]:
         """Task of the search for a start, before the first pass."""
         task = self._root.subcontext("start", max_subtasks=None)
-        task.call_on_fit_task_begin(**self._heard)
+        task.call_on_fit_task_begin(**self._arguments)
         yield
-        task.call_on_fit_task_end(**self._heard)
+        task.call_on_fit_task_end(**self._arguments)
 
     def begin_pass(self) -> None:
         """Begin the next pass."""
         self._pass = self._root.subcontext("pass")
-        self._pass.call_on_fit_task_begin(**self._heard)
+        self._pass.call_on_fit_task_begin(**self._arguments)
 
     def end_pass(self) -> bool:
         """End the task of a pass; return whether a callback stops the fit."""
@@ -589,12 +589,12 @@ class FitTasks:
     def end(self, task: Any = None) -> bool:
         """End a task, by default the call; return whether a callback stops the fit."""
         return (task or self._root).call_on_fit_task_end(
-            **self._heard,
+            **self._arguments,
             reconstruction_attributes=lambda: copy.deepcopy(self.attributes()),
         )
 
 
-def tell_numbers(estimator: BaseEstimator, names: np.ndarray) -> None:
+def send_new_ids(estimator: BaseEstimator, names: np.ndarray) -> None:
     """Tell callbacks that record ids of topics the new ids.
 
     `names` are the new ids of the ids given so far.
@@ -610,7 +610,7 @@ def features_of(vocabulary: Vocabulary) -> dict[str, Any]:
     return {"feature_names_in_": names, "n_features_in_": len(names)}
 
 
-def spoken(keywords: dict[str, Any]) -> dict[str, Any]:
+def without_none(keywords: dict[str, Any]) -> dict[str, Any]:
     """Return the keywords that are not None."""
     return {name: value for name, value in keywords.items() if value is not None}
 

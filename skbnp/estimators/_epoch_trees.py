@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.estimators._base import spoken
+from skbnp.estimators._base import without_none
 from skbnp.estimators._epoch_records import SHOWN, EpochRecord, directions_of, view_of
 from skbnp.estimators._narrow_nodes import warn_of_narrow_nodes
 from skbnp.inference.executor import Executor
@@ -226,7 +226,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         node_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
             As of `transform`.
         """
-        weights = spoken({"sample_weight": sample_weight})  # blocks have none
+        weights = without_none({"sample_weight": sample_weight})  # blocks have none
         fitted = self.fit(X, y, epochs=epochs, **weights)
         return fitted.transform(X, epochs=epochs)
 

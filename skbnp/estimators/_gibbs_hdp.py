@@ -14,7 +14,7 @@ from skbnp.estimators._base import (
     CONSTRAINTS,
     ComponentEditsMixin,
     are_in_use,
-    tell_numbers,
+    send_new_ids,
 )
 from skbnp.estimators._given_topics import given_topics
 from skbnp.estimators._known_topics import (
@@ -525,7 +525,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             id(sample): replace(sample, component_ids=names[sample.component_ids])
             for sample in (*samples, *attributes["_kept"])
         }
-        tell_numbers(self, names)
+        send_new_ids(self, names)
         return {
             **attributes,
             "samples_": [made[id(sample)] for sample in samples],

@@ -400,7 +400,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         check_is_fitted(self)
         best = self._best()
         others = [sample for sample in self.samples_ if sample is not best]
-        trees = [sample.reading() for sample in (best, *others)]
+        trees = [sample.for_prediction() for sample in (best, *others)]
         return PathPredictor(trees, LocalStop(100, 1e-3))
 
     def _sample_uses(
@@ -414,7 +414,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         with Executor(self.n_jobs) as executor:
             predictor = self._predictor()
             for sample in evenly_spaced(self.samples_, n_samples):
-                tree = sample.reading()
+                tree = sample.for_prediction()
                 docs = predictor.infer(tree, counts, executor)
                 uses = docs.proportions(tree.stub_nodes) * global_stats
                 yield sample.topic_word_counts, sample.depth, uses

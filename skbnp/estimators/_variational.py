@@ -26,8 +26,8 @@ from skbnp.estimators._base import (
     TopicModelMixin,
     are_in_use,
     features_of,
-    spoken,
-    tell_numbers,
+    send_new_ids,
+    without_none,
 )
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
 from skbnp.estimators._given_topics import check_names, given_topics, n_given
@@ -245,7 +245,7 @@ class VariationalEstimator(
         model, executor = self._make_model(), Executor(self.n_jobs)
         self._limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
-        rows = self._read(X, reset=not goes_on, method="fit", **spoken(given))
+        rows = self._read(X, reset=not goes_on, method="fit", **without_none(given))
         seed_entropy = draw_seed_entropy(self.random_state)
         goes_on = goes_on and self._has_started()
         record = self._record(rows, goes_on)
@@ -301,7 +301,9 @@ class VariationalEstimator(
         model, executor = self._make_model(), Executor(self.n_jobs)
         self._limit()
         goes_on = self.__sklearn_is_fitted__()
-        rows = self._read(X, reset=not goes_on, method="partial_fit", **spoken(given))
+        rows = self._read(
+            X, reset=not goes_on, method="partial_fit", **without_none(given)
+        )
         vocabulary = self._extended(X)
         if goes_on and self._has_started():
             posterior = self._resumed(model, in_fit=False)
@@ -823,7 +825,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         names = names_by_weight(posterior.ids, tokens, n_named, n_fixed)
         with commit():
             posterior.rename(names)
-            tell_numbers(self, names)
+            send_new_ids(self, names)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         state, rows = posterior.state, posterior.rows

@@ -29,7 +29,7 @@ __all__ = [
     "Kind",
     "Rejections",
     "accept",
-    "follow",
+    "run_rounds",
 ]
 
 Ids = tuple[int, ...]
@@ -136,7 +136,7 @@ class Rejections:
         return result
 
 
-def follow(
+def run_rounds(
     rounds: Iterator[tuple[float, LocalResultT]],
     bound: float,
     least: float,

@@ -35,7 +35,7 @@ from skbnp.models.dependent_trees.memory import LastBroadcast
 from skbnp.models.dependent_trees.moves import records
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.node_table import Drift, Naturals, NodeTable
-from skbnp.models.dependent_trees.shard_tasks import Edit, Sight
+from skbnp.models.dependent_trees.shard_tasks import Edit, EpochGlobals
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.hca import state as hca
 from skbnp.models.hca.frame import Frame
@@ -500,7 +500,7 @@ learned("broadcast/1", Broadcast, "content name")
 register("row-broadcast/1", LastBroadcast, "broadcast edits")
 register("row-assignments/1", Memo, "nodes weights scores rest step")
 register("row-edit/1", Edit, "records rows assignments")
-register("row-inputs/1", Sight, "table drift seen")
+register("row-inputs/1", EpochGlobals, "table drift seen")
 register("row-drift/1", Drift, "step sums")
 register(
     "row-nodes/1", NodeTable, "tree ids directions log_weights concentration naturals"

@@ -94,7 +94,7 @@ def test_a_path_leaves_what_it_has_to_the_other_level_by_level(seed):
         merged_into = reference.merged_path(parent, target, source)
         assert proposal.merged_into == merged_into
         assert proposal.by_rule
-        after = before.follow(tree, proposal.tree, proposal.merged_into)
+        after = before.reindex_to(tree, proposal.tree, proposal.merged_into)
         assert_allclose(after.stub_masses.sum(), before.stub_masses.sum())
         place = proposal.tree.positions(target)
         both = before.word_counts[tree.positions([target, source])].sum(axis=0)

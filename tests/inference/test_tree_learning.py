@@ -766,15 +766,15 @@ def test_checks_tell_an_old_memo_that_stays_in_the_sums(seed, monkeypatch):
     "name", ["stub_masses", "stub_variances", "word_counts", "word_variances"]
 )
 def test_checks_tell_what_a_move_loses(name, seed, monkeypatch):
-    follow = PathStats.follow
+    reindex_to = PathStats.reindex_to
 
     def forget(self, old, new, *merged_into):
-        stats = follow(self, old, new, *merged_into)
+        stats = reindex_to(self, old, new, *merged_into)
         if len(new) != len(old):
             getattr(stats, name)[-1] = 0.0
         return stats
 
-    monkeypatch.setattr(PathStats, "follow", forget)
+    monkeypatch.setattr(PathStats, "reindex_to", forget)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         learn_until_a_move(np.random.default_rng(seed))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skbnp.inference.trials import WAIT, Rejections, follow
+from skbnp.inference.trials import WAIT, Rejections, run_rounds
 
 #: Bound without the edit, and the rise that is asked for.
 BOUND, LEAST = -100.0, 1.0
@@ -11,7 +11,7 @@ BOUND, LEAST = -100.0, 1.0
 def rounds_made(values, n_rounds, n_at_most=None):
     """Follow a candidate whose bound has these values; how many were asked for."""
     rounds = ((value, number) for number, value in enumerate(values, start=1))
-    value, number = follow(rounds, BOUND, LEAST, n_rounds, n_at_most)
+    value, number = run_rounds(rounds, BOUND, LEAST, n_rounds, n_at_most)
     assert value == values[number - 1]
     return number
 

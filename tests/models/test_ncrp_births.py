@@ -57,8 +57,8 @@ def branched(topics, node, tokens):
     """
     old, n_levels = topics.tree, tokens.shape[1]
     new = old.add(node, depth=n_levels - 1)
-    stats = PathStats.held_by(topics, n_levels)
-    stats = stats.follow(old, new)
+    stats = PathStats.of_topics(topics, n_levels)
+    stats = stats.reindex_to(old, new)
     for fresh in range(old.next_id, new.next_id):
         place = new.positions(fresh)
         stats.word_counts[place] = tokens[:, new.depth[place]]
@@ -144,7 +144,7 @@ def test_bound_of_a_corpus_gains_the_score_at_least(case, seed):
     """
     rng = np.random.default_rng([seed, case])
     topics, x = random_topics(rng), document(rng)
-    others = PathStats.held_by(topics, 3)
+    others = PathStats.of_topics(topics, 3)
     gamma, alpha = PRIORS.concentration, PRIORS.level_prior
     result = births_of(x, topics)
     for stub, score, tokens in zip(*vars_of(result), strict=True):
@@ -153,7 +153,7 @@ def test_bound_of_a_corpus_gains_the_score_at_least(case, seed):
         phi = tokens / x[x > 0][:, None]
         entropy = -(tokens * np.where(phi > 0.0, np.log(phi), 0.0)).sum()
         entropy += log_beta(alpha + tokens.sum(axis=0)) - log_beta(alpha)
-        stats = replace(PathStats.held_by(grown, 3), entropy=entropy)
+        stats = replace(PathStats.of_topics(grown, 3), entropy=entropy)
         for level in range(TREE.depth[stub] + 1):  # new topics have their words
             stats.word_counts[nodes[level]] += spread(tokens, x)[:, level]
         stats.stub_masses[leaf] += 1.0

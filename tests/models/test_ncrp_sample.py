@@ -108,7 +108,7 @@ def test_nodes_are_those_of_the_sample_level_by_level():
 
 def test_documents_compare_words_with_mean_topics():
     _, sample = sample_of()
-    reading, words = sample.reading(), np.array([0, 3, 4])
+    reading, words = sample.for_prediction(), np.array([0, 3, 4])
     held = (
         sample.topic_word_counts.toarray()
         + sample.topic_word_prior[sample.depth][:, None]

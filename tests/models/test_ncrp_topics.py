@@ -272,7 +272,7 @@ def test_statistics_of_ended_nodes_go_to_heirs_or_leave_the_tree(seed):
     rng = np.random.default_rng(seed)
     stats, _ = local_step(random_topics(rng), PRIORS, corpus(rng))
     new = TREE.merge(5, 4).remove_upwards(6).add(0)
-    moved = stats.follow(TREE, new, {5: 4})
+    moved = stats.reindex_to(TREE, new, {5: 4})
     old, at = stats.word_counts, {node: TREE.positions(node) for node in range(7)}
     expected = {node: old[at[node]] for node in (0, 1, 3)}
     expected |= {4: old[at[4]] + old[at[5]], 7: 0.0 * old[0]}
@@ -287,7 +287,7 @@ def test_statistics_of_ended_nodes_go_to_heirs_or_leave_the_tree(seed):
     assert_allclose(moved.stub_variances.sum(), stats.stub_variances.sum())
     assert_allclose(moved.n_tokens, stats.n_tokens)
     assert moved.entropy == stats.entropy
-    assert_allclose(stats.follow(TREE, new, {5: 6, 6: 4}).n_tokens, stats.n_tokens)
+    assert_allclose(stats.reindex_to(TREE, new, {5: 6, 6: 4}).n_tokens, stats.n_tokens)
 
 
 def test_path_evidence_of_fractions_of_documents_vanishes_with_them():
@@ -350,7 +350,7 @@ def test_sorting_siblings_is_the_best_order(seed):
     rng = np.random.default_rng(seed)
     tree = Tree(np.arange(6), [0, 1, 1, 1, 1, 1])
     masses, held = rng.gamma(0.5, 5.0, size=6), np.zeros((6, 2))
-    stats = PathStats.held_by(TopicTree(tree, held, masses), 3)
+    stats = PathStats.of_topics(TopicTree(tree, held, masses), 3)
     best, _ = update_globals(tree, stats)
     assert (np.diff(best.stub_masses[1:]) <= 0.0).all()
     assert_array_equal(masses[best.tree.ids], best.stub_masses)

@@ -31,7 +31,7 @@ from skbnp.models.dependent_slices.moves.split_merge import propose_split_or_mer
 from skbnp.models.dependent_slices.phase import Phase
 from skbnp.models.dependent_slices.sample import (
     TreeSample,
-    reading_of,
+    variational_state_of,
     with_sorted_siblings,
 )
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
@@ -171,7 +171,9 @@ class SliceChain:
             return state
         nobody = replace(self.epochs[state.number_of_epoch], rows=rows.none())
         alone = SliceChain([nobody], self.settings, self.seed_entropy, state)
-        table = NodeTable.of(reading_of(alone.sampler_state), self.settings.priors)
+        table = NodeTable.of(
+            variational_state_of(alone.sampler_state), self.settings.priors
+        )
         memo, _ = update_local(table, rows.X)
         place = state.tree.positions(memo.nodes[:, 0]).astype(np.int32)
         return replace(state, place=place)
@@ -417,7 +419,7 @@ class SliceChain:
         self, sampler_state: SlicedTree, run: RunTasks = run_in_turn
     ) -> ClosedEpoch:
         """Return the present epoch as prediction reads it."""
-        state, reading = self.state, reading_of(sampler_state, run)
+        state, reading = self.state, variational_state_of(sampler_state, run)
         label = self.epochs[state.number_of_epoch].label
         n_rows, n_records = int(sampler_state.masses.sum()), len(state.lineage)
         return ClosedEpoch(label, reading, n_rows, state.begin, n_records)

@@ -17,7 +17,7 @@ from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import update_own_means
 from skbnp.utils.epochs import Label
 
-__all__ = ["TreeSample", "epoch_of", "reading_of", "with_sorted_siblings"]
+__all__ = ["TreeSample", "epoch_of", "variational_state_of", "with_sorted_siblings"]
 
 Array = NDArray[np.float64]
 
@@ -85,7 +85,9 @@ def epoch_of(
     return state, EpochStats(masses, sampler_state.sums, np.zeros(n_nodes))
 
 
-def reading_of(sampler_state: SlicedTree, run: RunTasks = run_in_turn) -> EpochState:
+def variational_state_of(
+    sampler_state: SlicedTree, run: RunTasks = run_in_turn
+) -> EpochState:
     """Return the variational posterior of directions given the nodes of rows.
 
     It is updated a few times from the directions that are drawn.

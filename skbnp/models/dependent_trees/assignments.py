@@ -161,7 +161,7 @@ def _starts(
     """Score all rows once: return the globals, and others with births if any gain."""
     first = _score_all(model, state, others, X, run)
     starts = [(first.model, first.state, first.others, first.nodes)]
-    if moves is not None and len(state.with_past):
+    if moves is not None and len(state.places_with_past):
         births = _propose_births(first, X, moves, rng, run)
         births = births[: int(max(most - len(first.state.tree), 0))]
         if births:
@@ -194,7 +194,7 @@ def _score_all(
     """
     memo, stats = update_local(NodeTable.collapsed(state, model.priors), X, run=run)
     tree = state.tree
-    result = _followed(model, state, others.plus(stats), others)
+    result = _updated(model, state, others.plus(stats), others)
     gone = np.setdiff1d(tree.ids, result[1].tree.ids).tolist()
     return _Scored(replay_memo(memo, [Remove(node) for node in gone]), *result)
 
@@ -226,7 +226,7 @@ def _choose_nodes(
         if np.array_equal(nodes, before):
             break
         others = followed(others, tree, state.tree, {})
-        model, state, stats, others = _followed(
+        model, state, stats, others = _updated(
             model, state, _sums(state.tree, others, X, nodes), others
         )
     return Assigned(model, state, stats, others, nodes)
@@ -267,7 +267,7 @@ def _with_births(scored: _Scored, births: list[Proposed]) -> _Start:
     return model, state, followed(scored.others, tree, state.tree, {}), nodes
 
 
-def _followed(
+def _updated(
     model: EpochModel, state: EpochState, stats: EpochStats, others: EpochStats
 ) -> tuple[EpochModel, EpochState, EpochStats, EpochStats]:
     """Remove empty leaves, and update globals and priors by the statistics.

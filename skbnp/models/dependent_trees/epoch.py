@@ -110,7 +110,7 @@ class EpochModel:
         in each pass that would take a hundred passes. Directions are updated from the
         root down in one turn and up again in the next, in at most `n_turns` turns.
         """
-        learns_past_weight = self.learns_past_weight and len(state.with_past) > 0
+        learns_past_weight = self.learns_past_weight and len(state.places_with_past) > 0
         if not (self.learns_prior_concentration or learns_past_weight):
             return self, state
         model, state = self._with_learned(with_own_means(state))

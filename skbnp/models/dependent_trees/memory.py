@@ -29,8 +29,8 @@ from skbnp.models.dependent_trees.moves.records import Record, followed, merged_
 from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.shard_tasks import (
     Edit,
+    EpochGlobals,
     RowSample,
-    Sight,
     collect_rows,
     sum_losses,
     sum_shard_rows,
@@ -110,11 +110,11 @@ class RowLocalStep:
         """Return what the local step reads; the same state is broadcast once."""
         state, last = posterior.state, self._last
         if last is None or last[0] is None or last[0]() is not state:
-            before: Sight | None = None if last is None else last[1].content
+            before: EpochGlobals | None = None if last is None else last[1].content
             table = NodeTable.of(state, posterior.model.priors)
             drift = Drift() if before is None else before.drift
             drift = drift.followed_by(table, None if before is None else before.table)
-            sight = Sight(table, drift.latest(self.n_rounds + 1), self.seen)
+            sight = EpochGlobals(table, drift.latest(self.n_rounds + 1), self.seen)
             broadcast = Broadcast(sight)
             self._last = last = ref(state), broadcast
         return last[1]
@@ -182,7 +182,7 @@ class EpochCache(StatisticsCache):
             for number in numbers:
                 self.last_broadcasts[number] = sent
         self._is_fresh = result.before is None
-        self._follow(state.tree, new[0].tree)
+        self._reindex_others(state.tree, new[0].tree)
         posterior.replace_globals(*new)
 
     def end_pass(self, posterior: Posterior) -> None:
@@ -205,7 +205,7 @@ class EpochCache(StatisticsCache):
         new = tree
         for record in records:
             new = record.edit(new)
-        self._follow(tree, new, merged_into_of(records))
+        self._reindex_others(tree, new, merged_into_of(records))
         edit = Edit.of(records, rows, assignments)
         if edit is not None:
             followed_by = {
@@ -231,9 +231,9 @@ class EpochCache(StatisticsCache):
 
     def global_stats(self, tree: Tree) -> EpochStats:
         """Sum the statistics of all rows."""
-        return self.others.plus(self.recalled(range(len(self.last_broadcasts)), tree))
+        return self.others.plus(self.sum_cached(range(len(self.last_broadcasts)), tree))
 
-    def recalled(self, numbers: Iterable[int], tree: Tree) -> EpochStats:
+    def sum_cached(self, numbers: Iterable[int], tree: Tree) -> EpochStats:
         """Sum the statistics of the rows of some shards, as they are cached."""
         return self._total(sum_shard_rows, numbers, tree)
 
@@ -291,7 +291,9 @@ class EpochCache(StatisticsCache):
             groups.setdefault(self.last_broadcasts[number], []).append(int(number))
         return groups
 
-    def _follow(self, old: Tree, new: Tree, merged_into: dict[int, int] | None = None):
+    def _reindex_others(
+        self, old: Tree, new: Tree, merged_into: dict[int, int] | None = None
+    ):
         self.others = followed(self.others, old, new, merged_into or {})
 
 
@@ -305,5 +307,5 @@ class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochCache]):
         numbers, before = [part.number for part in round.parts], None
         if len(numbers) < len(self.cache.shards.n_rows):
             tree = self.posterior.state.tree
-            before = self.cache.recalled(numbers, tree)
+            before = self.cache.sum_cached(numbers, tree)
         return [self.local_step.update_local(self.posterior, numbers, before)]

@@ -24,9 +24,9 @@ from skbnp.trees import Tree
 
 __all__ = [
     "Edit",
+    "EpochGlobals",
     "RowSample",
     "SeenColumns",
-    "Sight",
     "TargetRows",
     "collect_rows",
     "remembered",
@@ -41,7 +41,7 @@ Ints = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class EpochGlobals:
     """Broadcast: what the local step of rows reads."""
 
     table: NodeTable
@@ -93,7 +93,7 @@ def _visited(
     shard: Shard, broadcast: Broadcast, before: Memo | None = None
 ) -> tuple[Memo, EpochStats]:
     """Run the local step; former assignments save scores, with the same result."""
-    sight: Sight = broadcast.content
+    sight: EpochGlobals = broadcast.content
     drift = None if before is None else sight.drift.since(before.step, sight.table)
     X = _rows_of(shard, broadcast)
     memo, stats = update_local(sight.table, X, before, drift, run=shard.run)

@@ -90,7 +90,7 @@ class EpochState(NodeState):
         )
 
     @property
-    def with_past(self) -> NDArray[np.intp]:
+    def places_with_past(self) -> NDArray[np.intp]:
         """Positions of nodes that were in the epoch before."""
         return np.flatnonzero(self.past >= 0)
 
@@ -103,7 +103,7 @@ class EpochState(NodeState):
     def pasts(self) -> Array:
         """Directions in the epoch before, as `means`, zero of new nodes."""
         result = np.zeros_like(self.means)
-        result[self.with_past] = self.previous[self.past[self.with_past]]
+        result[self.places_with_past] = self.previous[self.past[self.places_with_past]]
         return result
 
     def without_past(self) -> "EpochState":

@@ -227,7 +227,7 @@ def learn_past_weight(
     If it is below, as kappa0 has fallen, it may stay, so that the bound never falls. If
     no node has a past, k2 stays. `inner` as in `learn_prior_concentration`.
     """
-    rows = state.with_past
+    rows = state.places_with_past
     if len(rows) == 0:
         return priors
     inner = inner_products(state, rows) if inner is None else inner[:, rows]

@@ -126,7 +126,7 @@ class RowCache(StatisticsCache):
         model, memo = posterior.model, result.cache
         state, stats = coordinate_ascent(model, result.state, stats)
         if self.others is not None:  # which cannot be updated with other coordinates
-            others = self.others.follow(result.state.tree, state.tree)
+            others = self.others.reindex_to(result.state.tree, state.tree)
             state, stats, flipped = convert(model, state, stats)
             self.others = others.changed(state.tree, flipped)
             memo = memo.changed(state.tree, flipped)

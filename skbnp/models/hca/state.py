@@ -59,7 +59,7 @@ class State(NodeState):
         """E tau."""
         return self.noise_shape / self.noise_rate
 
-    def follow(self, new: Tree) -> "State":
+    def reindex_to(self, new: Tree) -> "State":
         """Re-index the state to another tree; new nodes have zero loadings."""
         old = self.tree
         stays = np.isin(old.ids, new.ids)
@@ -145,7 +145,7 @@ class Stats(NodeStatistics):
             entropy=self.entropy + float(self.stub_masses @ log_dets),
         )
 
-    def follow(
+    def reindex_to(
         self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
     ) -> "Stats":
         """Re-index the statistics to the stubs of another tree.

@@ -91,8 +91,8 @@ def update_masses(state: State, stats: Stats) -> tuple[State, Stats]:
     """
     tree = state.tree
     new = tree.sort_siblings(-tree.accumulate(stats.stub_masses))
-    stats = stats.follow(tree, new)
-    return replace(state.follow(new), stub_masses=stats.stub_masses), stats
+    stats = stats.reindex_to(tree, new)
+    return replace(state.reindex_to(new), stub_masses=stats.stub_masses), stats
 
 
 def coordinate_ascent(
@@ -101,10 +101,10 @@ def coordinate_ascent(
     """Update the globals in turn, given the statistics."""
     state, stats = update_masses(state, stats)
     sums = equations(state.tree, stats)
-    return _follow(model, state, stats, sums, n_rounds), stats
+    return _update_in_turn(model, state, stats, sums, n_rounds), stats
 
 
-def _follow(
+def _update_in_turn(
     model: Priors, state: State, stats: Stats, sums: Equations, n_rounds: int = N_ROUNDS
 ) -> State:
     """Update the globals in turn, given the equations of the statistics."""
@@ -135,7 +135,7 @@ def expand(
     left = change @ sums.left @ change.T
     new = replace(sums, left=left, right=change @ sums.right)
     gain = float(sums.through @ np.log(np.diag(change)[:-1]))
-    result = _follow(model, state, stats, new)
+    result = _update_in_turn(model, state, stats, new)
     before = sum(terms_of(model, state, stats, sums).values())
     after = sum(terms_of(model, result, stats, new).values()) + gain
     return result if after > before else state
@@ -149,7 +149,7 @@ def convert(model: Priors, state: State, stats: Stats) -> tuple[State, Stats, Ar
     sums = equations(state.tree, stats)
     change = _decorrelation(state.tree, stats, sums.left, 0, frees_mean=False)
     changed = stats.changed(state.tree, change)
-    result = _follow(model, state, changed, equations(state.tree, changed))
+    result = _update_in_turn(model, state, changed, equations(state.tree, changed))
     before = sum(elbo_terms(model, state, stats).values())
     if sum(elbo_terms(model, result, changed).values()) > before:
         return result, changed, change

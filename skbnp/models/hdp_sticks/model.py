@@ -115,7 +115,7 @@ class StickState:
         placed[self.by_stick] = values
         return placed
 
-    def with_converged_sticks(self) -> "StickState":
+    def with_best_last_stick(self) -> "StickState":
         """Give the last stick to the topic of fewest tables, if the bound rises.
 
         For all other sticks the order of tables is optimal. The last stick has all
@@ -246,7 +246,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         """
         state = replace(
             state.with_last_stick(), tables=scale * stats.tables
-        ).with_converged_sticks()
+        ).with_best_last_stick()
         if not self.learn_concentrations:
             return state
         gamma, alpha = state.corpus_concentration, state.doc_concentration
@@ -270,7 +270,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
             tables=(1.0 - step) * old.tables + step * new.tables,
             last=old.with_last_stick().last,
         )
-        return blended.with_converged_sticks()
+        return blended.with_best_last_stick()
 
     def merge(
         self,

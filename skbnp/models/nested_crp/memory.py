@@ -281,7 +281,7 @@ class PathCache(StatisticsCache):
         topics, stats = posterior.model.incremental_update(
             state, posterior.global_stats, change.old, change.new
         )
-        self.follow(tree, topics.tree)
+        self.reindex_to(tree, topics.tree)
         posterior.replace_globals(topics, stats)
 
     def end_pass(self, posterior: Posterior) -> None:
@@ -299,15 +299,15 @@ class PathCache(StatisticsCache):
         if self.others is not None:
             stats = stats.plus(self.others)
         topics, stats = update_globals(tree, stats)
-        self.follow(tree, topics.tree)
+        self.reindex_to(tree, topics.tree)
         return topics, stats
 
-    def follow(
+    def reindex_to(
         self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
     ) -> None:
         """Re-index the statistics of other documents to another tree, in place."""
         if self.others is not None:
-            self.others = self.others.follow(old, new, merged_into)
+            self.others = self.others.reindex_to(old, new, merged_into)
 
 
 def some_rows(X: sp.csr_array, most: int, rng: np.random.Generator) -> sp.csr_array:

@@ -97,7 +97,7 @@ class PathStats(NodeStatistics):
         return cls(words, spread, masses, wavering, np.zeros(n_levels), 0.0)
 
     @classmethod
-    def held_by(cls, topics: TopicTree, n_levels: int) -> "PathStats":
+    def of_topics(cls, topics: TopicTree, n_levels: int) -> "PathStats":
         """Return the statistics that topics are made from, without documents' terms."""
         n_nodes, n_words = topics.word_counts.shape
         none = cls.zero(n_nodes, n_words, n_levels)
@@ -126,7 +126,7 @@ class PathStats(NodeStatistics):
         names = (*self.per_node, "off_tree_tokens")
         return replace(self, **{n: np.maximum(getattr(self, n), 0.0) for n in names})
 
-    def follow(
+    def reindex_to(
         self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
     ) -> "PathStats":
         """Re-index the statistics to another tree; new nodes have zeros.
@@ -236,7 +236,7 @@ def update_globals(tree: Tree, stats: PathStats) -> tuple[TopicTree, PathStats]:
     through = tree.accumulate(stats.stub_masses)
     new = tree.sort_siblings(-through)
     if not np.array_equal(new.ids, tree.ids):
-        stats = stats.follow(tree, new)
+        stats = stats.reindex_to(tree, new)
     return stats.globals_on(new), stats
 
 

@@ -208,7 +208,7 @@ def _join(
         stub, grown = int(tree.ids[result.stubs[best]]), tree
         n = len(x.data)
         tokens = result.tokens[best * n : (best + 1) * n]
-    stats = PathStats.held_by(topics, n_levels).follow(tree, grown)
+    stats = PathStats.of_topics(topics, n_levels).reindex_to(tree, grown)
     at = grown.positions(grown.path_to(stub))
     stats.word_counts[at[:, None], x.indices] += tokens.T
     stats.stub_masses[at[-1]] += 1.0

@@ -54,10 +54,10 @@ def start_posterior(
     model: NestedModel, topics: TopicTree, seed_entropy: int, max_nodes: float = np.inf
 ) -> Posterior:
     """Return a posterior of given topics, with at most `max_nodes` nodes."""
-    stats = PathStats.held_by(topics, model.priors.n_levels)
+    stats = PathStats.of_topics(topics, model.priors.n_levels)
     old, kept = topics.tree, _lightened(topics, max_nodes)
     tree = Tree(np.arange(len(kept)), kept.depth)
-    stats = stats.follow(old, kept)
+    stats = stats.reindex_to(old, kept)
     return Posterior(
         model,
         stats.globals_on(tree),

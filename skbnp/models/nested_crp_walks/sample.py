@@ -107,7 +107,7 @@ class NestedSample:
         is_inner = self.depth < len(self.level_prior) - 1
         return self.log_weights + np.where(is_inner, leaves, 0.0)
 
-    def reading(self) -> PathGlobals:
+    def for_prediction(self) -> PathGlobals:
         """Return what the local step of new documents reads."""
         return PathGlobals(
             word_counts=self.topic_word_counts,

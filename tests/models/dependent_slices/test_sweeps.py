@@ -755,7 +755,7 @@ def test_products_of_before_are_seen(monkeypatch):
     def forget(proposals, node, parents):
         pass
 
-    monkeypatch.setattr(attachments.Attachments, "_follow", forget)
+    monkeypatch.setattr(attachments.Attachments, "_update_products", forget)
     with pytest.raises(AssertionError):
         check_products_follow()
 

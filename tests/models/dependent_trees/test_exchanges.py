@@ -508,7 +508,7 @@ def test_none_emerges_in_quiet_epochs_as_nodes_come_back(monkeypatch):
 
 def test_ends_of_topics_that_have_rows_need_evidence():
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
-    old = state.tree.ids[state.with_past].tolist()
+    old = state.tree.ids[state.places_with_past].tolist()
     new = state.tree.ids[state.past < 0].tolist()
     assert len(old) > 1
     assert new
@@ -531,7 +531,7 @@ def test_ends_of_topics_that_have_rows_need_evidence():
 def test_without_a_past_nothing_is_proposed():
     state, _, _, _ = at_optimum(np.random.default_rng(0))
     state = state.without_past()
-    assert len(state.with_past) == 0
+    assert len(state.places_with_past) == 0
     assert propose_exchanges(*gains_of(state)) == []
 
 

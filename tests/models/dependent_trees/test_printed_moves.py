@@ -116,8 +116,8 @@ def test_topics_of_the_past_merge_like_all_others(seed):
     _, trees = planted_drift(seed, 2)
     posterior = trees._posterior
     given = posterior.state, posterior.global_stats
-    assert len(TreeEdits(EpochMoves())._staying(*given)) > 0
-    assert len(TreeEdits(PAPER)._staying(*given)) == 0
+    assert len(TreeEdits(EpochMoves())._places_to_keep(*given)) > 0
+    assert len(TreeEdits(PAPER)._places_to_keep(*given)) == 0
 
 
 def test_epochs_are_learned_with_merges_and_births_alone(seed):

@@ -81,7 +81,7 @@ def test_statistics_of_memos_equal_those_of_a_fresh_visit(state, rows):
         assert_stats_equal(sums(outdated, rows, TREE, MODEL.frame, SERIAL), stats)
     turned = TREE.sort_siblings(-np.arange(len(TREE)))
     assert_stats_equal(
-        sums(memo, rows, turned, MODEL.frame, SERIAL), stats.follow(TREE, turned)
+        sums(memo, rows, turned, MODEL.frame, SERIAL), stats.reindex_to(TREE, turned)
     )
 
 
@@ -202,7 +202,7 @@ def learn(X, n_levels=3, n_passes=15, shift=None):
     state = path_of_directions(model, X, rng)
     if n_levels > 1:
         tree = state.tree.add(0, depth=n_levels - 1)
-        state = state.follow(tree)
+        state = state.reindex_to(tree)
         state.loadings[n_levels:] = rng.normal(size=(n_levels - 1, X.shape[1]))
         state.loading_variances[n_levels:] = 0.1
     bounds = []

@@ -510,11 +510,11 @@ def test_statistics_follow_an_edit_of_the_tree(seed):
     rng = np.random.default_rng(seed)
     state, X = random_state(rng), data(rng, 30)
     _, stats = say(MODEL, state, X)
-    merged = stats.follow(TREE, TREE.merge(4, 5), {4: 5})
+    merged = stats.reindex_to(TREE, TREE.merge(4, 5), {4: 5})
     (into,), (gone, kept) = TREE.merge(4, 5).positions([5]), TREE.positions([4, 5])
     assert_allclose(merged.moments[into], stats.moments[gone] + stats.moments[kept])
     assert_allclose(merged.products[into], stats.products[gone] + stats.products[kept])
-    pruned = stats.follow(TREE, TREE.remove(6))
+    pruned = stats.reindex_to(TREE, TREE.remove(6))
     (above,), (old, leaf) = TREE.remove(6).positions([2]), TREE.positions([2, 6])
     assert_allclose(
         pruned.stub_masses[above], stats.stub_masses[old] + stats.stub_masses[leaf]

@@ -148,7 +148,7 @@ def test_a_node_at_the_prior_stays_there(settled):
     """So splits that start at the prior, as for topics, are none."""
     learner = settled
     state, model, X = learner.posterior.state, learner.posterior.model, learner.corpus.X
-    grown = state.follow(state.tree.add(0, depth=2))
+    grown = state.reindex_to(state.tree.add(0, depth=2))
     fresh = grown.tree.positions([13, 14])
     grown.loading_variances[fresh] = model.loading_variance
     learner.posterior.state = grown
@@ -165,7 +165,7 @@ def test_wrong_parents_are_found_first(settled, drawn):
     tree = learner.posterior.state.tree
     group, other = tree.children_of(0)[:2]
     leaf = int(tree.children_of(int(group))[0])
-    wrong = learner.posterior.state.follow(tree.move(leaf, int(other)))
+    wrong = learner.posterior.state.reindex_to(tree.move(leaf, int(other)))
     true_start(learner, drawn)
     learner.posterior.state = wrong
     learner.posterior.ids = wrong.tree.ids
@@ -185,7 +185,7 @@ def test_duplicates_merge(drawn):
     tree = state.tree.add(0)
     leaf = int(tree.children_of(1)[-1])
     tree = tree.move(leaf, 13)
-    twice = state.follow(tree)
+    twice = state.reindex_to(tree)
     twice.loadings[tree.positions(13)] = -state.loadings[1]
     twice.loading_variances[tree.positions(13)] = 1e-3
     learner.posterior.state, learner.posterior.ids = twice, tree.ids

@@ -91,10 +91,10 @@ class Attachments:
             before = self._state.tree.parent_of(node)
             natural = self._naturals[number]
             self._state = attach(self._state, node, natural, along, rng)
-            self._follow(node, {before, self._state.tree.parent_of(node)})
+            self._update_products(node, {before, self._state.tree.parent_of(node)})
         return self._state
 
-    def _follow(self, node: int, parents: set[int | None]) -> None:
+    def _update_products(self, node: int, parents: set[int | None]) -> None:
         """Update natural parameters and products for a node's new direction."""
         directions = self._state.directions
         at = self._state.tree.positions(node)

@@ -188,7 +188,7 @@ def propose_birth(
         state.prior_concentration * priors.parent_weight,
         priors.stop_concentration,
         priors.child_concentration,
-        rng.random(N_SEEDS if len(state.with_past) else FIRST_SEEDS),
+        rng.random(N_SEEDS if len(state.places_with_past) else FIRST_SEEDS),
         max(LEAST_ROWS, int(SHARE * n_rows)),
         moves.birth_rounds,
         places,

@@ -149,7 +149,7 @@ class CompoundMoves(Judge):
             posterior.global_stats,
             posterior.model.priors,
         )
-        if len(state.with_past) == 0:
+        if len(state.places_with_past) == 0:
             return []
         state, _ = replay(state, stats, priors, [record])
         gains = past_gains(

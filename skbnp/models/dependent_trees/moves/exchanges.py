@@ -73,7 +73,7 @@ def propose_exchanges(
     new name. `gains` are those of `past_gains`; directions lose at most `most_lost`
     nats by a cycle in which a node that has ended is revived.
     """
-    if len(state.with_past) == 0:
+    if len(state.places_with_past) == 0:
         return []
     names = _assigned(gains, state, most_lost)
     ids = np.concatenate([state.tree.ids, state.past_ids[state.ended]])
@@ -96,10 +96,10 @@ def _assigned(gains: Array, state: EpochState, worth_of_return: float) -> Ints:
     """
     n_nodes, n_ended = len(gains), gains.shape[1] - len(gains)
     gains = np.vstack([gains, np.zeros((n_ended, gains.shape[1]))])
-    new = np.setdiff1d(np.arange(1, n_nodes), state.with_past)
+    new = np.setdiff1d(np.arange(1, n_nodes), state.places_with_past)
     gains[:n_nodes, n_nodes:] += worth_of_return
     gains[0, new] = -HUGE
-    gains[n_nodes:, state.with_past] = -HUGE
+    gains[n_nodes:, state.places_with_past] = -HUGE
     gains += LEAST_GAIN * np.eye(len(gains))
     _, names = linear_sum_assignment(gains, maximize=True)
     return np.asarray(names)[:n_nodes]

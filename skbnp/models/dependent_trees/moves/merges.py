@@ -96,7 +96,7 @@ def propose_merges(
     units = merge_units(tree, parity)
     heavy = tree.accumulate(stats.masses + state.history)
     # What was there before has a name that users know.
-    old = state.with_past
+    old = state.places_with_past
     heavy[old] += 2.0 * heavy[0] + 1.0
     merges = np.ones(len(tree), dtype=bool)
     merges[stays] = False

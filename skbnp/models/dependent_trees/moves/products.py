@@ -66,7 +66,7 @@ class Products:
         means = _products_of_means(state, known)
         of_previous, past = _products_of_previous(state, known), None
         if of_previous is not None:
-            past, old = np.zeros_like(means), state.with_past
+            past, old = np.zeros_like(means), state.places_with_past
             past[old] = of_previous[state.past[old]]
         everywhere = np.arange(len(state.tree))
         rho = prior_concentrations(state, priors, everywhere)

@@ -90,7 +90,7 @@ class TreeEdits(CompoundMoves):
     def end_pass(self, learner: EpochLearner, monitor: Monitor) -> bool:
         """Try moves; return whether they gain so little that the fit may converge."""
         concentration = learner.posterior.state.concentration
-        has_past = len(learner.posterior.state.with_past) > 0
+        has_past = len(learner.posterior.state.places_with_past) > 0
         last, self._concentration = self._concentration, concentration
         if not abs(last - concentration) <= SETTLED * concentration:
             return False
@@ -220,14 +220,14 @@ class TreeEdits(CompoundMoves):
             parity,
             test,
             losses,
-            self._staying(state, stats),
+            self._places_to_keep(state, stats),
             learner.cache.run,
         )
 
     def _exchange(self, learner: EpochLearner) -> None:
         """Exchange the pasts of nodes for those that explain them best."""
         state = learner.posterior.state
-        if len(state.with_past) == 0:
+        if len(state.places_with_past) == 0:
             return
         waits, n_before = self._rejections["exchange"], len(self.records)
         proposals = [
@@ -250,7 +250,7 @@ class TreeEdits(CompoundMoves):
         the bound does not fall below its value before the moves of the pass.
         """
         state = learner.posterior.state
-        if len(state.ended) == 0 or len(state.with_past) == len(state.tree):
+        if len(state.ended) == 0 or len(state.places_with_past) == len(state.tree):
             return
         most, gains = 2.0 * LEAST_EVIDENCE, self._past_gains(learner)
         for record in propose_exchanges(state, gains, most):
@@ -266,9 +266,9 @@ class TreeEdits(CompoundMoves):
             if gain > least and bound_of(model, *new) > least_bound:
                 self._write(learner, [record], *new)
 
-    def _staying(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
+    def _places_to_keep(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
         """Positions of nodes with a past that do not merge while births may return."""
-        places = state.with_past
+        places = state.places_with_past
         if self._is_printed:
             return places[:0]
         if self._n_without_birth < SETTLED_BIRTHS:

@@ -49,7 +49,7 @@ def propose_groups(context: Context, n_groups: int) -> Proposal | None:
     for _ in sizes[1:]:
         new = new.add(parent)
     fresh = np.arange(tree.next_id, new.next_id)
-    edited = context.state.follow(new)
+    edited = context.state.reindex_to(new)
     path = new.positions(tree.path_to(parent))
     edited = _within_groups(model, edited, path, within)
     noise = 1.0 / edited.precision

@@ -56,7 +56,7 @@ class Proposal:
         """Re-index statistics from the old tree's nodes to the new tree's."""
         if self.flip_sign is not None:
             stats = stats.flip_sign(old, self.flip_sign)
-        return stats.follow(old, self.tree, self.merged_into)
+        return stats.reindex_to(old, self.tree, self.merged_into)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _propose_split(context: Context, node: int) -> Proposal | None:
     near = np.argsort(-cosines, kind="stable")[:n_near]
     new = tree.add(node, depth=n_levels - 1)
     fresh = np.arange(tree.next_id, new.next_id)
-    edited, at = state.follow(new), new.positions(fresh)
+    edited, at = state.reindex_to(new), new.positions(fresh)
     edited.loadings[at] = principal_directions(rest[near], n_new)
     mass = len(near) * len(touched) / len(rows)
     precisions = state.precision * mass
@@ -190,7 +190,9 @@ def _propose_prune(context: Context, leaf: int) -> Proposal | None:
     if len(new) == 1 and context.model.n_levels > 1:
         return None  # the last path stays
     rows = context.memo.touching(gone)
-    return Proposal("prune", tuple(gone.tolist()), (), context.state.follow(new), rows)
+    return Proposal(
+        "prune", tuple(gone.tolist()), (), context.state.reindex_to(new), rows
+    )
 
 
 def _list_siblings(context: Context) -> list[Ids]:
@@ -214,7 +216,7 @@ def _propose_merge(context: Context, target: int, source: int) -> Proposal | Non
         return None
     touched = np.concatenate([tree.subtree_of(target), tree.subtree_of(source)])
     new = tree.merge(source, target)
-    edited = state.follow(new)
+    edited = state.reindex_to(new)
     through = tree.accumulate(context.stats.stub_masses)
     one, other = tree.positions([target, source])
     mass, more = through[one], through[other]
@@ -318,17 +320,17 @@ def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | 
     gone = np.setdiff1d(tree.ids, new.ids)
     rows = context.memo.touching(np.union1d(tree.subtree_of(node), gone))
     parents = (node, parent, *gone.tolist())
-    edited = context.state.follow(new)
+    edited = context.state.reindex_to(new)
     chain = tree.subtree_of(node)
     if new.depth_of(int(chain[-1])) - new.depth_of(node) == len(chain) - 1:
-        rest = context.rest(some_rows(_settled(context, chain), context.rng))
+        rest = context.rest(some_rows(_ending_at(context, chain), context.rng))
         path = edited.loadings[new.positions(new.path_to(parent))]
         proposals = principal_directions(rest - _projected(rest, path), len(chain))
         edited.loadings[new.positions(chain)] = proposals
     return Proposal("reattach", parents, (node, parent), edited, rows, top=node)
 
 
-def _settled(context: Context, ids: NDArray) -> Rows:
+def _ending_at(context: Context, ids: NDArray) -> Rows:
     """Rows whose most probable path ends at one of some nodes."""
     memo = context.memo
     return np.flatnonzero(np.isin(memo.stubs[memo.best], ids))

@@ -18,7 +18,14 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
-from skbnp.inference.trials import LEAST_GAIN, ROUNDING, EditMoves, Kind, accept, follow
+from skbnp.inference.trials import (
+    LEAST_GAIN,
+    ROUNDING,
+    EditMoves,
+    Kind,
+    accept,
+    run_rounds,
+)
 from skbnp.models.hca.bound import white_noise
 from skbnp.models.hca.local import Memo
 from skbnp.models.hca.memory import RowCache, RowLocalStep
@@ -99,12 +106,12 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
         context = context_of(learner, rng)
         if not self.has_begun:
-            self.has_begun, self.rival = True, self._find_rival(learner, context)
+            self.has_begun, self.rival = True, self._propose_rival(learner, context)
             if self.groups_only and self.rival is None:
                 self.has_ended = True
                 return True
         if self.groups_only and self.rival is not None:
-            self._let_rival_win(learner, monitor)
+            self._learn_rival(learner, monitor)
         elif self.grows:
             self._grow(learner, context, monitor)
             self.has_grown |= len(posterior.lineage) > before
@@ -115,15 +122,15 @@ class ComponentEdits(EditMoves[Context, Proposal]):
                 if not kind.grows:
                     self.try_kind(learner, kind, context, monitor)
             if len(posterior.lineage) == before:
-                self._turn(bound_of(posterior), nats_of(posterior))
+                self._end_turn(bound_of(posterior), nats_of(posterior))
                 if self.has_ended and self.rival is not None:
-                    self._let_rival_win(learner, monitor)
+                    self._learn_rival(learner, monitor)
         if len(posterior.lineage) > before:
             with commit():
                 posterior.record(monitor)
         return False
 
-    def _turn(self, bound: float, nats: float) -> None:
+    def _end_turn(self, bound: float, nats: float) -> None:
         """Decide whether to grow again: if the bound has gained since last time."""
         gain = bound - self.best
         least = max(LEAST_GAIN, TURN * nats)
@@ -131,7 +138,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         self.grows, self.has_grown = True, False
         self.best, self.n_refused = bound, 0
 
-    def _find_rival(
+    def _propose_rival(
         self, learner: ComponentLearner, context: Context
     ) -> "Rival | None":
         """Propose groups with separate means for a single path, as many as are best.
@@ -158,7 +165,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
                     )
         return rival
 
-    def _let_rival_win(self, learner: ComponentLearner, monitor: Monitor) -> None:
+    def _learn_rival(self, learner: ComponentLearner, monitor: Monitor) -> None:
         """Learn from the groups, and adopt them if their bound is higher in the end.
 
         They learn in as many passes as the path, and grow and shrink by moves of their
@@ -211,9 +218,9 @@ class ComponentEdits(EditMoves[Context, Proposal]):
 
     def attempt(self, learner: ComponentLearner, proposal: Proposal) -> bool:
         """Run local steps of the rows of a move; accept it if the bound rises."""
-        gain, proposals = self._tried(learner, proposal)
+        gain, result = self._tried(learner, proposal)
         if gain > 0.0:
-            _keep(learner, proposal, proposals)
+            _keep(learner, proposal, result)
         return gain > 0.0
 
     def _tried(
@@ -229,8 +236,10 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         elif len(proposal.tree) < size:
             least = min(least, -AS_GOOD)
         rounds = _update_touched(learner, proposal)
-        value, proposals = follow(rounds, bound, least, n_rounds, OVERTIME * n_rounds)
-        return value - bound - least, proposals
+        value, result = run_rounds(
+            rounds, bound, least, n_rounds, OVERTIME * n_rounds
+        )
+        return value - bound - least, result
 
 
 def _keep(learner: ComponentLearner, proposal: Proposal, results: Attempted) -> None:
@@ -240,7 +249,7 @@ def _keep(learner: ComponentLearner, proposal: Proposal, results: Attempted) -> 
     assert cache.memo is not None
     joined, others = cache.memo.replaced(proposal.rows, memo), cache.others
     if others is not None:
-        others = proposal.reindexed(others, old).follow(proposal.tree, state.tree)
+        others = proposal.reindexed(others, old).reindex_to(proposal.tree, state.tree)
 
     def remember() -> None:
         cache.memo, cache.others = joined, others
@@ -265,7 +274,7 @@ def _update_touched(
     top, tree = proposal.top if cache.others is None else proposal.fresh, state.tree
     while True:
         memo, stats = learner.local_step.update_rows(model, state, X)
-        stats = stats.times(cache.scale).plus(rest.follow(tree, state.tree))
+        stats = stats.times(cache.scale).plus(rest.reindex_to(tree, state.tree))
         state, stats = coordinate_ascent(model, state, stats)
         yield model.bound(state, stats), (state, stats, memo)
         if top is not None:

@@ -120,9 +120,9 @@ def _learn(
         for stays, ends in zip(entry.parents[::2], entry.parents[1::2], strict=True)
     }
     change = corpus.sums(new, n_levels).plus(
-        old_stats.follow(old, new, merged_into), -1.0
+        old_stats.reindex_to(old, new, merged_into), -1.0
     )
-    stats = posterior.global_stats.follow(posterior.state.tree, new, merged_into)
+    stats = posterior.global_stats.reindex_to(posterior.state.tree, new, merged_into)
     stats = stats.plus(change, counts / (ahead * X.shape[0])).clipped()
     stats = stats.times(mass / stats.stub_masses.sum())
     log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
@@ -136,7 +136,7 @@ def _end_idle(posterior: Posterior) -> None:
         new = new.remove_upwards(leaf)
     if new is not tree:
         gone = tuple(np.setdiff1d(tree.ids, new.ids).tolist())
-        stats = posterior.global_stats.follow(tree, new)
+        stats = posterior.global_stats.reindex_to(tree, new)
         _adopt(posterior, new, stats, [Lineage(posterior.n_steps, "prune", gone, ())])
 
 

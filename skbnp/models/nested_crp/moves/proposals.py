@@ -74,7 +74,7 @@ class Context(trials.Context):
         self, tree: Tree, merged_into: Mapping[int, int] | None = None
     ) -> TopicTree:
         """Return the topics re-indexed to an edited tree; new nodes have zeros."""
-        return self.posterior.global_stats.follow(
+        return self.posterior.global_stats.reindex_to(
             self.tree, tree, merged_into
         ).globals_on(tree)
 

@@ -23,7 +23,7 @@ from skbnp.inference.trials import (
     Ids,
     Kind,
     accept,
-    follow,
+    run_rounds,
 )
 from skbnp.models.nested_crp.local import DocPaths
 from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
@@ -141,15 +141,15 @@ class TreeEdits(EditMoves[Context, Proposal]):
             is_safe |= len(new) == len(old) and cache.others is None
             least = -ROUNDING * abs(bound) if is_safe else LEAST_GAIN
         rounds = _update_touched(learner, proposal, X, memo)
-        value, proposals = follow(rounds, bound, least, self.moves.max_rounds)
+        value, result = run_rounds(rounds, bound, least, self.moves.max_rounds)
         if not (proposal.by_rule or value > bound + least):
             return False
-        topics, stats, memo = proposals
+        topics, stats, memo = result
         memos = corpus.put(proposal.rows, memo)
 
         def remember() -> None:
             corpus.memos = memos
-            cache.follow(old, topics.tree, proposal.merged_into)
+            cache.reindex_to(old, topics.tree, proposal.merged_into)
 
         accept(posterior, proposal, topics, stats, remember)
         return True
@@ -167,14 +167,14 @@ def _update_touched(
     n_levels = model.priors.n_levels
     old_stats = corpus.sums(old, n_levels, proposal.rows)
     rest = posterior.global_stats.plus(old_stats, -1.0).clipped()
-    rest, tree = rest.follow(old, topics.tree, proposal.merged_into), topics.tree
+    rest, tree = rest.reindex_to(old, topics.tree, proposal.merged_into), topics.tree
     # Documents that a node has lost may go anywhere, others to what the move changes.
     open_to = _below(tree, proposal.children) if proposal.children else None
     while True:
         memo = learner.local_step.update_paths(topics, model.priors, X, memo, open_to)
         open_to = _below(tree, proposal.children)
         if not np.array_equal(topics.tree.ids, tree.ids):
-            rest, tree = rest.follow(tree, topics.tree), topics.tree
+            rest, tree = rest.reindex_to(tree, topics.tree), topics.tree
         stats = corpus.sum_part(memo, X, tree, n_levels).plus(rest)
         topics, stats = update_globals(tree, stats)
         yield model.collapsed_bound(topics.tree, stats), (topics, stats, memo)
