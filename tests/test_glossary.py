@@ -44,6 +44,16 @@ FORBIDDEN = {
     "_bring_back": "_revive_nodes",
     "_deliver": "_apply_births",
     "_hand_over": "reassign_history",
+    "followed": "reindexed, updated: the operation",
+    "held_by": "of_topics",
+    "reading_of": "variational_state_of",
+    "recalled": "sum_cached",
+    "spoken": "without_none",
+    "tell_numbers": "send_new_ids",
+    "Sight": "EpochGlobals",
+    "_let_rival_win": "_learn_rival",
+    "_settled": "_ending_at",
+    "_staying": "_places_to_keep",
 }
 FIELDS = ("id", "attr", "arg", "name", "asname")
 

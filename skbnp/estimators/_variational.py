@@ -397,9 +397,9 @@ class VariationalEstimator(
         if self.learning_method != "batch" or self.tol == 0 or not exhausted:
             return
         if np.isfinite(monitor.change):
-            followed = "bound" if monitor.criterion == "elbo" else monitor.criterion
+            criterion = "bound" if monitor.criterion == "elbo" else monitor.criterion
             reason = (
-                f"The {followed} still changed by {monitor.change:.1e} (relative) in "
+                f"The {criterion} still changed by {monitor.change:.1e} (relative) in "
                 f"the last of {self.max_iter} passes, tol={self.tol:g}. Increase "
                 "max_iter or tol."
             )

@@ -54,7 +54,7 @@ class Watched(Learner):
         check_exact(self, stats)
         self.runs[-1].append(exact_bound(self, stats))
         self.judged = judged_bound(self, stats)
-        self.kept = copy.deepcopy(held_by(self))
+        self.kept = copy.deepcopy(totals_of(self))
 
     def learn_round(self, round, monitor):
         super().learn_round(round, monitor)
@@ -75,10 +75,10 @@ class WatchedEdits(TreeEdits):
     """Moves that are looked at."""
 
     def attempt(self, learner, proposal, least=None):
-        assert_same(learner.kept, held_by(learner))
+        assert_same(learner.kept, totals_of(learner))
         before = learner.judged
         if not super().attempt(learner, proposal, least):
-            assert_same(learner.kept, held_by(learner))
+            assert_same(learner.kept, totals_of(learner))
             return False
         learner.runs.append([])
         learner.block_hook()
@@ -89,7 +89,7 @@ class WatchedEdits(TreeEdits):
         return True
 
 
-def held_by(learner):
+def totals_of(learner):
     """All that a move may write."""
     posterior = learner.posterior
     held = posterior.state, posterior.global_stats, posterior.model, posterior.ids

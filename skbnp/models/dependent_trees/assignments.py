@@ -49,8 +49,8 @@ from skbnp.models.dependent_trees.moves.births import (
 )
 from skbnp.models.dependent_trees.moves.records import (
     Remove,
-    followed,
     propose_removals,
+    reindexed,
     replay,
     replay_memo,
     resized,
@@ -225,7 +225,7 @@ def _choose_nodes(
         state, nodes = _choose(model, state, stats, rows, nodes, sequence, n_new)
         if np.array_equal(nodes, before):
             break
-        others = followed(others, tree, state.tree, {})
+        others = reindexed(others, tree, state.tree, {})
         model, state, stats, others = _updated(
             model, state, _sums(state.tree, others, X, nodes), others
         )
@@ -264,7 +264,7 @@ def _with_births(scored: _Scored, births: list[Proposed]) -> _Start:
         nodes[one.rows] = one.memo.nodes[:, 0]
     records = [one.birth for one in births]
     state, _ = replay(state, scored.stats, model.priors, records)
-    return model, state, followed(scored.others, tree, state.tree, {}), nodes
+    return model, state, reindexed(scored.others, tree, state.tree, {}), nodes
 
 
 def _updated(
@@ -280,7 +280,7 @@ def _updated(
     state, stats = coordinate_ascent(model, state, stats)
     model, state = model.learn_priors(state, stats, PRIOR_TURNS)
     gone = dict.fromkeys(np.setdiff1d(tree.ids, state.tree.ids).tolist(), -1)
-    return model, state, stats, followed(others, tree, state.tree, gone)
+    return model, state, stats, reindexed(others, tree, state.tree, gone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,9 +126,9 @@ def test_rows_stay_and_names_go(seed):
         mine, other = new.tree.positions(name), TREE.positions(was)
         assert_array_equal(new.pasts[mine], state.pasts[other])
         assert new.history[mine] == state.history[other]
-    recalled = sum_rows(new.tree, replay_memo(memo, [CYCLE]), X)
-    assert_allclose(recalled.masses, kept.masses)
-    assert_allclose(recalled.sums.toarray(), kept.sums.toarray())
+    recomputed = sum_rows(new.tree, replay_memo(memo, [CYCLE]), X)
+    assert_allclose(recomputed.masses, kept.masses)
+    assert_allclose(recomputed.sums.toarray(), kept.sums.toarray())
     back, _ = replay(new, kept, PRIORS, [Exchange(CYCLE.names, CYCLE.nodes)])
     assert back.tree == TREE
     assert_array_equal(back.history, state.history)
@@ -146,8 +146,8 @@ def test_exchanges_in_a_row_name_nodes_as_one_after_the_other(seed):
     assert_array_equal(new.history, once.history)
     assert_array_equal(new.pasts, once.pasts)
     assert_allclose(new.means, once.means, atol=0.05)
-    followed, _ = replay(state, stats, PRIORS, [*records, Merge(6, 3)])
-    assert followed.tree == once.tree.merge(6, 3)
+    reindexed, _ = replay(state, stats, PRIORS, [*records, Merge(6, 3)])
+    assert reindexed.tree == once.tree.merge(6, 3)
 
 
 @pytest.mark.parametrize(
@@ -296,10 +296,10 @@ def test_rows_of_both_are_at_the_node_whose_past_is_kept(seed):
     (mine,), both = new.tree.positions([2]), TREE.positions([2, 6])
     assert_array_equal(new.pasts[mine], state.pasts[both[0]])
     assert_allclose(new.history[mine], state.history[both].sum())
-    recalled = sum_rows(new.tree, replay_memo(memo, records), X)
-    assert_allclose(recalled.masses, kept.masses)
-    assert_allclose(recalled.masses[mine], stats.masses[both].sum())
-    assert_allclose(recalled.sums.toarray(), kept.sums.toarray(), atol=1e-12)
+    recomputed = sum_rows(new.tree, replay_memo(memo, records), X)
+    assert_allclose(recomputed.masses, kept.masses)
+    assert_allclose(recomputed.masses[mine], stats.masses[both].sum())
+    assert_allclose(recomputed.sums.toarray(), kept.sums.toarray(), atol=1e-12)
 
 
 def planted_drift(seed, until):
@@ -379,9 +379,9 @@ def test_a_node_that_has_ended_comes_back_as_the_one_that_was_born_instead(seed)
     assert new.history[place] == 0.0
     assert len(new.ended) == 0
     assert_array_equal(kept.masses, stats.masses)
-    recalled = sum_rows(new.tree, replay_memo(memo, [result]), X)
-    assert_allclose(recalled.masses, kept.masses)
-    assert_allclose(recalled.sums.toarray(), kept.sums.toarray())
+    recomputed = sum_rows(new.tree, replay_memo(memo, [result]), X)
+    assert_allclose(recomputed.masses, kept.masses)
+    assert_allclose(recomputed.sums.toarray(), kept.sums.toarray())
     gain = direction_bound(new, kept, PRIORS, np.arange(7))
     assert gain > direction_bound(state, stats, PRIORS, np.arange(7)) + 1.0
 

@@ -30,9 +30,9 @@ __all__ = [
     "Remove",
     "Reverse",
     "Sort",
-    "followed",
     "merged_into_of",
     "propose_removals",
+    "reindexed",
     "replay",
     "replay_memo",
     "resized",
@@ -329,7 +329,7 @@ def replay(
         tree = record.edit(tree)
     merged_into = merged_into_of(records)
     births = [record for record in records if isinstance(record, Birth)]
-    kept = followed(stats, state.tree, tree, merged_into)
+    kept = reindexed(stats, state.tree, tree, merged_into)
     if births:
         kept = _with_births(kept, tree, births, merged_into)
     new = resized(state, tree)
@@ -376,7 +376,7 @@ def _exchanged(state: EpochState, records: Sequence[Record]) -> EpochState:
     return replace(state, tree=tree, history=history, past=past)
 
 
-def followed(
+def reindexed(
     stats: EpochStats, old: Tree, new: Tree, merged_into: dict[int, int]
 ) -> EpochStats:
     """Re-index statistics to another tree; rows of ended nodes go to their targets."""

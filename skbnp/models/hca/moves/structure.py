@@ -236,9 +236,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         elif len(proposal.tree) < size:
             least = min(least, -AS_GOOD)
         rounds = _update_touched(learner, proposal)
-        value, result = run_rounds(
-            rounds, bound, least, n_rounds, OVERTIME * n_rounds
-        )
+        value, result = run_rounds(rounds, bound, least, n_rounds, OVERTIME * n_rounds)
         return value - bound - least, result
 
 
