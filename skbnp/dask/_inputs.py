@@ -144,7 +144,7 @@ def _row_blocks(X: MatrixLike) -> Iterator[object]:
     if isinstance(X, (str, PathLike)):
         paths = sorted(glob(fspath(X)))
         if not paths:
-            raise ValueError(f"No file goes by {fspath(X)!r}. {TEXTS}")
+            raise ValueError(f"No file matches {fspath(X)!r}. {TEXTS}")
         yield from map(NpzFile, paths)
     elif isinstance(X, DaskArray):
         if X.ndim != 2:

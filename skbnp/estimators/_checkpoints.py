@@ -108,9 +108,9 @@ class FitRecord:
         has_account = saved is not None and saved.account is not None
         if file.is_loaded and not has_account:
             raise ValueError(
-                f"{str(file.path)!r} has no fit any more that has not ended, which "
-                "this estimator was loaded to go on with. Fit sklearn.base.clone(...) "
-                "of it to begin anew."
+                f"{str(file.path)!r} no longer has the unfinished fit that this "
+                "estimator was loaded from. Fit sklearn.base.clone(...) of it to begin "
+                "anew."
             )
         return saved if has_account else None
 
@@ -227,7 +227,7 @@ def _refuse(estimator: BaseEstimator) -> None:
     instead = getattr(estimator, "_instead_of_checkpoint", None)
     if instead is not None:
         name = type(estimator).__name__
-        raise TypeError(f"{name} does not go on from a Checkpoint: {instead}")
+        raise TypeError(f"{name} cannot go on from a Checkpoint: {instead}")
     for name, value in estimator.get_params(deep=False).items():
         try:
             encode(to_plain({"": value}), {})

@@ -402,9 +402,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         lost = np.flatnonzero(tokens.sum(axis=0) == 0)
         if len(lost) and known.is_whole:
             raise ValueError(
-                f"topic_word_prior[{lost[0]}] has less than a token beyond the prior "
-                f"of other topics, {known.eta:g}: GibbsHDP counts whole ones. Multiply "
-                "it by the tokens that it is worth."
+                f"topic_word_prior[{lost[0]}] exceeds the prior of other topics, "
+                f"{known.eta:g}, by less than a token, and GibbsHDP counts whole tokens. "
+                "Multiply the row by the number of tokens that it is worth."
             )
         topics, words = np.nonzero(tokens.T)
         parts = (tokens.T[topics, words], (topics, known.words[words]))
@@ -661,7 +661,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             fixed = sorted(set(known.columns[known.is_fixed].tolist()) & set(ids))
             if fixed:
                 raise ValueError(
-                    f"ids must name no frozen topic, got {fixed}: drop them."
+                    f"ids must be of topics that are not frozen, got {fixed}."
                 )
 
     def _drop(self, ids: list[int]) -> None:

@@ -137,7 +137,7 @@ class Sampler(
         self, sample: Any, data: Any, vocabulary: Vocabulary
     ) -> tuple[Any, dict[str, Any]]:
         """Return a sample with new columns, and the fitted attributes for these."""
-        raise TypeError(f"The features of {type(self).__name__} are fixed.")
+        raise TypeError(f"{type(self).__name__} cannot learn new columns of X.")
 
     @abstractmethod
     def _make_chain(
@@ -536,7 +536,7 @@ class TopicSampler(TopicModelMixin, Sampler):
         """Documents learned from; in a stream, as often as they came."""
         check_is_fitted(self)
         if not hasattr(self, "_n_seen"):
-            raise AttributeError("n_samples_seen_ is not known of an older file.")
+            raise AttributeError("n_samples_seen_ is not in files of older versions.")
         return self._n_seen
 
     def _widened(

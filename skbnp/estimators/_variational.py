@@ -156,7 +156,7 @@ class VariationalEstimator(
 
     def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
         """Return a posterior with new columns; the present one is not changed."""
-        raise TypeError(f"The features of {type(self).__name__} are fixed.")
+        raise TypeError(f"{type(self).__name__} cannot learn new columns of X.")
 
     def _needs_start(self, posterior) -> bool:
         """Whether `_find_start` is to be called."""
@@ -885,7 +885,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         )
         fixed = [n for n in [target, *sources] if words.is_fixed[columns[n]]]
         if fixed:
-            raise ValueError(f"ids must name no frozen topic, got {fixed}: drop them.")
+            raise ValueError(f"ids must be of topics that are not frozen, got {fixed}.")
         for source in sources:
             apply(Merge([(source, target)]), self._posterior)
 

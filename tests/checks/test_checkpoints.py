@@ -355,7 +355,7 @@ def test_a_file_that_is_gone_is_missed(tmp_path):
     content = path.read_bytes()
     for one in tmp_path.iterdir():
         one.unlink()
-    with pytest.raises(ValueError, match="has no fit any more that has not ended"):
+    with pytest.raises(ValueError, match="no longer has the unfinished fit"):
         loaded.fit(bars())
     path.write_bytes(content)
     assert_same(learned(clone(hdp).fit(bars())), learned(loaded.fit(bars())))

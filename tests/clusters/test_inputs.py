@@ -117,7 +117,7 @@ def test_rows_at_hand_are_one_block():
 @pytest.mark.parametrize(
     ("rows", "epochs", "message"),
     [
-        ("/nowhere/*.npz", None, "No file goes by"),
+        ("/nowhere/*.npz", None, "No file matches"),
         (da.ones(3), None, "two dimensions"),
         (da.ones((6, 2), chunks=(2, 2)), [0, 1], "each of 3 blocks"),
         (

@@ -210,7 +210,7 @@ def test_known_topics_are_saved_copied_and_edited(name):
         assert_array_equal(other.transform(X[:5]), fit.transform(X[:5]))
         other.partial_fit(X[:20])
         assert_array_equal(other.components_[:3], given)
-    with pytest.raises(ValueError, match="no frozen topic, got \\[1\\]"):
+    with pytest.raises(ValueError, match="not frozen, got \\[1\\]"):
         fit.merge_components([1, int(fit.component_ids_[-1])])
     fit.drop_components([0])
     kept = [fit.component_ids_.tolist().index(name) for name in (1, 2)]

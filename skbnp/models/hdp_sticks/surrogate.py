@@ -87,7 +87,7 @@ class Sticks:
 class Assignments:
     """Statistics of the documents' expected counts for the bound.
 
-    No empty documents.
+    Documents without tokens are left out.
     """
 
     topic: NDArray[np.intp]  # (nnz,) of each positive N_jk, in the order of sticks

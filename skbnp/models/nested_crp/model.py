@@ -178,22 +178,22 @@ class PathGlobals:
         if not has_column.all():
             known, counts = counts, np.zeros((len(eta), len(words)))
             counts[:, has_column] = known
-        global_stats = self.word_counts.sum(axis=1) + self.n_words * eta
+        sums = self.word_counts.sum(axis=1) + self.n_words * eta
         return np.ascontiguousarray(counts.T + eta), np.asarray(
-            global_stats, dtype=float
+            sums, dtype=float
         )
 
     def topics(self, words: NDArray[np.intp]) -> Array:
         """Mean probabilities of some words, (n_words, n_nodes)."""
-        counts, global_stats = self._parameters(words)
-        return counts / global_stats
+        counts, sums = self._parameters(words)
+        return counts / sums
 
     def log_topics(self, words: NDArray[np.intp]) -> Array:
         """Log topics that the local step reads, (n_words, n_nodes)."""
-        counts, global_stats = self._parameters(words)
+        counts, sums = self._parameters(words)
         if self.is_mean:
-            return np.log(counts) - np.log(global_stats)
-        return psi(counts) - psi(global_stats)
+            return np.log(counts) - np.log(sums)
+        return psi(counts) - psi(sums)
 
     @property
     def off_tree(self) -> Array:
