@@ -60,7 +60,9 @@ def read_directions(
             "know each other's order. Pass its codes, or labels in memory."
         )
     numbers = [of[used[of]] for of in checked.rows()]
-    return {kind: rows[of] for kind, of in zip(checked.kinds, numbers, strict=True)}
+    return {
+        label: rows[of] for label, of in zip(checked.distinct, numbers, strict=True)
+    }
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def labels_by_block(
     if hasattr(epochs, "__dask_graph__"):  # a series: small next to its rows
         epochs = epochs.compute()
     if not hasattr(epochs, "__len__"):
-        return check_epochs(epochs, 1).kinds * len(sizes), None
+        return check_epochs(epochs, 1).distinct * len(sizes), None
     if _are_of_blocks(epochs, sizes):
         return _of_blocks(epochs, sizes)
     n_rows = _total(sizes)
@@ -132,7 +132,7 @@ def _checked(
         if labels is None or isinstance(labels, Delayed):
             yield labels, None
         elif np.ndim(labels) == 0:
-            yield check_epochs(labels, 1).kinds[0], None
+            yield check_epochs(labels, 1).distinct[0], None
         else:
             checked = check_epochs(labels, size)
             yield checked.values(), checked.order

@@ -384,11 +384,11 @@ class DaskShards:
     def __init__(self, workers: WorkerShards, label: Label, n_features: int):
         """Take the rows of a label in the blocks of workers."""
         self.workers, self.label, self.n_features = workers, label, n_features
-        description = [
+        descriptions = [
             workers.descriptions[number] for number in range(len(workers.blocks))
         ]
-        self._blocks = [one.number for one in description if one.sizes.get(label, 0)]
-        sizes = [description[number].sizes[label] for number in self._blocks]
+        self._blocks = [one.number for one in descriptions if one.sizes.get(label, 0)]
+        sizes = [descriptions[number].sizes[label] for number in self._blocks]
         self.n_rows = np.array(sizes, dtype=np.intp)
         places = enumerate(first_rows(self.n_rows))
         self._shards = dict(zip(self._blocks, places, strict=True))

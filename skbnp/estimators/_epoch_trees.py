@@ -326,10 +326,10 @@ class EpochTreeMixin(TransformerMixin, ABC):
         if epochs is None:
             return [(known[-1] if known else 0, np.flatnonzero(used))]
         labels = check_epochs(epochs, rows.shape[0])
-        check_after(labels.kinds, labels.order, known)
+        check_after(labels.distinct, labels.order, known)
         numbers = [of[used[of]] for of in labels.rows()]
-        warn_if_few_rows(list(map(len, numbers)), labels.kinds)
-        return list(zip(labels.kinds, numbers, strict=True))
+        warn_if_few_rows(list(map(len, numbers)), labels.distinct)
+        return list(zip(labels.distinct, numbers, strict=True))
 
     def _copied(
         self,

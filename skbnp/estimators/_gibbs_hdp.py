@@ -403,8 +403,8 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         if len(lost) and known.is_whole:
             raise ValueError(
                 f"topic_word_prior[{lost[0]}] exceeds the prior of other topics, "
-                f"{known.eta:g}, by less than a token, and GibbsHDP counts whole tokens. "
-                "Multiply the row by the number of tokens that it is worth."
+                f"{known.eta:g}, by less than a token, and GibbsHDP counts whole "
+                "tokens. Multiply the row by the number of tokens that it is worth."
             )
         topics, words = np.nonzero(tokens.T)
         parts = (tokens.T[topics, words], (topics, known.words[words]))

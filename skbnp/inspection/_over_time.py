@@ -207,8 +207,8 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
     tokens = _tokens(model, shares, lengths)
     labels = check_epochs(epochs, len(tokens))
     if not _is_native(estimator):  # a fit has warned before
-        check_after(labels.kinds, labels.order)
-        warn_if_few_rows([len(of) for of in labels.rows()], labels.kinds)
+        check_after(labels.distinct, labels.order)
+        warn_if_few_rows([len(of) for of in labels.rows()], labels.distinct)
     ids = topic_numbers(estimator, len(terms))
     rows_of = labels.rows()
     n_tokens = np.array([tokens[of].sum(axis=0) for of in rows_of])
@@ -217,7 +217,7 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
     squares = np.array([(tokens[of] ** 2).sum(axis=0) for of in rows_of])
     is_new = _begin(n_tokens, squares, np.array([[len(of)] for of in rows_of]))
     parts = []
-    for place, label in enumerate(labels.kinds):
+    for place, label in enumerate(labels.distinct):
         part = {
             "epoch": [label] * len(terms),
             "topic": ids,
@@ -344,7 +344,7 @@ def emerging_topics(
     if X is not None:
         rows = sp.csr_array(model_rows(estimator, X))
         labels = check_epochs(epochs, rows.shape[0])
-        rows_of = dict(zip(labels.kinds, labels.rows(), strict=True))
+        rows_of = dict(zip(labels.distinct, labels.rows(), strict=True))
         for label in result["epoch"].unique():
             of = rows_of.get(label, np.zeros(0, dtype=np.intp))
             near = _nearest(rows[of], records[label])
@@ -368,9 +368,11 @@ def _beginnings(estimator, X, epochs, feature_names, n_terms, n_documents, min_s
         estimator, X, epochs, feature_names, n_terms
     )
     is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
-    result = _ranked(frame[is_new & (frame["epoch"] != labels.kinds[0])], labels.kinds)
+    result = _ranked(
+        frame[is_new & (frame["epoch"] != labels.distinct[0])], labels.distinct
+    )
     place = {topic: at for at, topic in enumerate(frame["topic"][: tokens.shape[1]])}
-    rows_of = dict(zip(labels.kinds, labels.rows(), strict=True))
+    rows_of = dict(zip(labels.distinct, labels.rows(), strict=True))
     documents = []
     for label, topic in zip(result["epoch"], result["topic"], strict=True):
         own = tokens[rows_of[label], place[topic]]

@@ -59,27 +59,27 @@ class EpochLabels:
 
     Attributes
     ----------
-    kinds : list of labels
-        Distinct ones, in order.
+    distinct : list of labels
+        Distinct labels, in order.
     codes : ndarray of int of shape (n_rows,)
-        Place in `kinds` of the label of each row.
+        Place in `distinct` of the label of each row.
     order : tuple of labels or None
         Order of more labels, those of an ordered Categorical; None where the values
         of labels order them.
     """
 
-    kinds: list[Label]
+    distinct: list[Label]
     codes: NDArray[np.intp]
     order: Order = None
 
     def values(self) -> NDArray:
         """Return the label of each row."""
-        return np.asarray(self.kinds)[self.codes]
+        return np.asarray(self.distinct)[self.codes]
 
     def rows(self) -> list[NDArray[np.intp]]:
         """Return the numbers of the rows of each label."""
         turns = np.argsort(self.codes, kind="stable")
-        ends = np.cumsum(np.bincount(self.codes, minlength=len(self.kinds)))
+        ends = np.cumsum(np.bincount(self.codes, minlength=len(self.distinct)))
         return np.split(turns, ends[:-1])
 
 
@@ -401,7 +401,7 @@ def fitted_places(labels: EpochLabels, known: Sequence[Label]) -> list[int]:
     own = {label: place for place, label in enumerate(known)}
     places: list[int] = []
     borrowed = []
-    for kind in labels.kinds:
+    for kind in labels.distinct:
         place = own.get(kind)
         if place is None:
             place = _latest_before(kind, labels.order, known)

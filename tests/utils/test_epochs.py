@@ -61,13 +61,13 @@ def ordered(labels, categories=MONTHS):
 def test_labels_of_all_types_have_their_order(given, kinds):
     labels = check_epochs(given, 3)
     assert_array_equal(labels.codes, [1, 0, 1])
-    assert_array_equal(labels.values(), np.array(labels.kinds)[[1, 0, 1]])
+    assert_array_equal(labels.values(), np.array(labels.distinct)[[1, 0, 1]])
     assert [rows.tolist() for rows in labels.rows()] == [[1], [0, 2]]
     if kinds is not None:
-        assert labels.kinds == kinds
+        assert labels.distinct == kinds
     # What outlasts JSON and arrays without objects.
     assert all(
-        isinstance(kind, (int, float, str, np.datetime64)) for kind in labels.kinds
+        isinstance(kind, (int, float, str, np.datetime64)) for kind in labels.distinct
     )
 
 
@@ -81,7 +81,7 @@ def test_dates_are_one_label_whatever_their_type():
         stamps.dt.tz_localize("Europe/Berlin"),
         [datetime(2001, 2, 1, tzinfo=zone)],
     ):
-        assert check_epochs(given, 1).kinds == [np.datetime64("2001-02-01")]
+        assert check_epochs(given, 1).distinct == [np.datetime64("2001-02-01")]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_labels_given_as_y_are_named():
 def test_years_of_two_digits_and_late_ones_are_not_evident(texts):
     labels = check_epochs(list(texts), len(texts))
     with pytest.warns(UserWarning, match="order does not show"):
-        check_after(labels.kinds, labels.order)
+        check_after(labels.distinct, labels.order)
 
 
 @pytest.mark.parametrize(
@@ -249,8 +249,8 @@ def test_years_of_two_digits_and_late_ones_are_not_evident(texts):
 def test_numbers_in_texts_are_evident(texts):
     with warnings.catch_warnings(action="error"):
         labels = check_epochs(list(texts[::-1]), len(texts))
-        check_after(labels.kinds, labels.order)
-    assert labels.kinds == list(texts)
+        check_after(labels.distinct, labels.order)
+    assert labels.distinct == list(texts)
 
 
 def test_integers_that_are_no_numbers_of_numpy_are_refused():

@@ -179,9 +179,7 @@ class PathGlobals:
             known, counts = counts, np.zeros((len(eta), len(words)))
             counts[:, has_column] = known
         sums = self.word_counts.sum(axis=1) + self.n_words * eta
-        return np.ascontiguousarray(counts.T + eta), np.asarray(
-            sums, dtype=float
-        )
+        return np.ascontiguousarray(counts.T + eta), np.asarray(sums, dtype=float)
 
     def topics(self, words: NDArray[np.intp]) -> Array:
         """Mean probabilities of some words, (n_words, n_nodes)."""
