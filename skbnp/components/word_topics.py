@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skbnp.components.seen_words import SeenWords
 from skbnp.kernels._hdp_local import LANES, word_weights
 from skbnp.kernels._word_topics import add_rows, growth, joint_growth, mix_topics
-from skbnp.utils.parts import column_sums, row_parts
+from skbnp.utils.arrays import column_sums, row_parts
 
 __all__ = ["Weighting", "WordRows", "WordTopics", "remaining"]
 

@@ -83,8 +83,8 @@ from skbnp.models.hdp.stream_trials import (
     share,
 )
 from skbnp.rows.survey import ENOUGH_DOCS
+from skbnp.utils.arrays import with_columns
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.sparse import with_columns
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval, Options, StrOptions, check_is_fitted
 from skbnp.utils.warnings import warn_caller

@@ -11,11 +11,11 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from skbnp.components.word_topics import Weighting
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import BlockHook
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import (
     NO_MOVES,
+    BlockHook,
     Corpus,
     LocalResults,
     LocalStep,

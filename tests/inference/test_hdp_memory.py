@@ -15,10 +15,9 @@ from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.datasets import make_bars
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.monitor import Monitor, discarding, new_history
 from skbnp.inference.posterior import Lineage
-from skbnp.inference.protocols import NO_MOVES, Corpus
+from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, LocalStop
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.local import DocumentStep

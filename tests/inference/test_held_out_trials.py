@@ -18,8 +18,8 @@ from skbnp.components.topics import HIGHEST
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
 from skbnp.estimators._variational import VariationalTopicModel
-from skbnp.inference.edits import Merge, apply
 from skbnp.inference.engine import completed
+from skbnp.inference.posterior import Merge, apply
 from skbnp.models.hdp import held_out_trials
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, compare
 from skbnp.models.hdp.held_out_priors import suit_prior

@@ -39,7 +39,7 @@ from skbnp.kernels._restaurant import (
     n_grid_rows,
     tables_of,
 )
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import rows_of
 
 __all__ = [
     "LEAST_GAIN",

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from skbnp.components.topics import SMALLEST_PRIOR, word_norm
 from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import BlockHook, Collected, LocalStop
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import joined, joined_limits, stacked, sum_ranges
-from skbnp.utils.sparse import csr
+from skbnp.rows.batch import Batch, Block, joined, joined_limits, stacked, sum_ranges
+from skbnp.utils.arrays import csr
 
 __all__ = [
     "CollapsedStep",

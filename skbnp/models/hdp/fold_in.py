@@ -24,8 +24,8 @@ from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.topics import word_norm
 from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import LocalStop
 from skbnp.kernels._collapsed import infer_zero_order
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import (
@@ -37,8 +37,7 @@ from skbnp.models.hdp.collapsed_local import (
 )
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import rows_of
-from skbnp.utils.sparse import csr
+from skbnp.utils.arrays import csr, rows_of
 
 __all__ = [
     "PART_SIZE",

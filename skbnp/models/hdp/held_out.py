@@ -18,15 +18,11 @@ from scipy.optimize import minimize_scalar
 
 from skbnp.components.topics import HIGHEST
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.protocols import Corpus, LocalStop
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.fold_in import PART_SIZE, MeanTopics, fold_in, fold_in_tables, mix
-from skbnp.rows.splits import deal_tokens
-from skbnp.rows.word_sums import rows_of
-from skbnp.utils.parts import row_parts
-from skbnp.utils.sparse import take_rows
+from skbnp.utils.arrays import deal_tokens, row_parts, rows_of, take_rows
 
 __all__ = [
     "FEW_TOKENS",

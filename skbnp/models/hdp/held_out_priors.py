@@ -50,9 +50,7 @@ from skbnp.models.hdp.held_out import (
     compare,
 )
 from skbnp.models.hdp.model import HDPState
-from skbnp.rows.splits import with_values
-from skbnp.rows.word_sums import rows_of
-from skbnp.utils.parts import column_sums, row_parts
+from skbnp.utils.arrays import column_sums, row_parts, rows_of, with_values
 
 __all__ = [
     "HIGHEST_CONCENTRATION",

@@ -21,10 +21,9 @@ from skbnp.components.topics import HIGHEST
 from skbnp.inference.engine import Learner, PassLearner, Steps, completed
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import DocumentLocalStep
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.protocols import Corpus, DocumentLocalStep
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.held_out_priors import (
     WordFold,

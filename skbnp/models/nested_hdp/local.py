@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import BlockHook, Collected, LocalStop
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._nested import infer_nested
 from skbnp.models.hdp.collapsed_local import (
     MAX_ITER,

@@ -12,14 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.edits import Merge, Remove, apply
+from skbnp.inference.posterior import Merge, Remove, apply
 from skbnp.inference.protocols import Corpus
 from skbnp.kernels._reductions import add_losses
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.rows.word_sums import rows_of
-from skbnp.utils.parts import column_sums, row_parts
+from skbnp.utils.arrays import column_sums, row_parts, rows_of
 from skbnp.utils.random import gamma_noise
 
 __all__ = [

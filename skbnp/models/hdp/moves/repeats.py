@@ -13,10 +13,9 @@ import numpy as np
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import Collected, LocalStop
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus, Moves
+from skbnp.inference.protocols import Collected, Corpus, LocalStop, Moves
 from skbnp.inference.schedules import Round
 from skbnp.models.hdp.burstiness import N_DOCS, evenly, learn_burstiness
 from skbnp.models.hdp.collapsed_local import MAX_ITER, TOL, CollapsedStep

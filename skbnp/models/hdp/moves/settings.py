@@ -6,8 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.edits import Remove, apply, sparing
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.posterior import Posterior, Remove, apply, sparing
 from skbnp.utils.settings import check_settings, repr_settings
 
 __all__ = ["SplitMerge", "end_unused"]

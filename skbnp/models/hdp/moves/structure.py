@@ -8,11 +8,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics
-from skbnp.inference.edits import Merge, Remove, apply, sparing
 from skbnp.inference.engine import Learner
-from skbnp.inference.local import Collected, DocumentLocalStep
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.protocols import Corpus, Moves
+from skbnp.inference.posterior import Merge, Remove, apply, sparing
+from skbnp.inference.protocols import Collected, Corpus, DocumentLocalStep, Moves
 from skbnp.inference.schedules import Round
 from skbnp.models.hdp.memory import CollapsedCache, MeanFieldCache, doc_topic
 from skbnp.models.hdp.moves import merge as hdp_merge
