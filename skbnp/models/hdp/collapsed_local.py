@@ -58,11 +58,6 @@ class BlockResult(NamedTuple):
     tables: Array | None = None  # of each stored count, if words have tables...
     base: Array | None = None  # ...and its probability under the topics
 
-    @property
-    def doc_topics(self) -> DocumentTopics:
-        """What is known of whole documents."""
-        return DocumentTopics(self.limits, self.topics, self.tokens)
-
 
 @dataclass(frozen=True, slots=True)
 class CollapsedStep:
@@ -215,7 +210,7 @@ def collect_blocks(
     for part in batch.parts(PART_SIZE):
         result = list(executor.map(run, part.blocks))
         parts.append(sum_words(part, result, shape, executor))
-        doc_topics += [block.doc_topics for block in result]
+        doc_topics += [DocumentTopics(*block[:3]) for block in result]
         logs += sum(block.log_predictive for block in result)
     sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
     return sums, doc_topic_matrix(doc_topics, (batch.n_docs, shape[1])), logs

@@ -92,16 +92,6 @@ class Prediction(NamedTuple):
         theta /= self.total[:, None]
         return theta
 
-    def of(self, rows: NDArray[np.bool_], held_out: sp.csr_array) -> "Prediction":
-        """Return the prediction of the rows of a mask; `held_out` are all counts."""
-        return self._replace(
-            tokens=self.tokens[rows],
-            total=self.total[rows],
-            rest=self.rest[rows],
-            shown=self.shown[rows[rows_of(held_out.indptr)]],
-            opens=self.opens[rows],
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
@@ -130,7 +120,13 @@ class HeldOut:
         some = replace(
             self, docs=self.docs[rows] // 2, observed=observed, held_out=held_out
         )
-        return some, result.of(rows, self.held_out)
+        return some, result._replace(
+            tokens=result.tokens[rows],
+            total=result.total[rows],
+            rest=result.rest[rows],
+            shown=result.shown[rows[rows_of(self.held_out.indptr)]],
+            opens=result.opens[rows],
+        )
 
     @property
     def first_parts(self) -> NDArray[np.intp]:

@@ -50,7 +50,7 @@ from skbnp.models.hdp.held_out import (
     compare,
 )
 from skbnp.models.hdp.model import HDPState
-from skbnp.utils.arrays import column_sums, row_parts, rows_of, with_values
+from skbnp.utils.arrays import column_sums, csr, row_parts, rows_of, with_values
 
 __all__ = [
     "HIGHEST_CONCENTRATION",
@@ -118,7 +118,10 @@ def _loss(
     weights, concentration = state.weights, state.doc_concentration
     counts = held_out.held_out
     rows, n_words = rows_of(counts.indptr), counts.shape[1]
-    base = predicted.word_topic.mixture(weights[:-1], counts.indices)
+    once = csr(
+        np.ones(counts.nnz), counts.indices, np.array([0, counts.nnz]), (1, n_words)
+    )
+    base = mix(weights[None, :-1], predicted.word_topic, once)
     base += weights[-1] / n_words
     total, opens = predicted.total[rows], predicted.opens[rows]
     of_counts = held_out.mixed(predicted) * total - concentration * base

@@ -15,6 +15,7 @@ from skbnp.models.hdp.collapsed_local import (
     MAX_ITER,
     TOL,
     BlockResult,
+    DocumentTopics,
     collect_blocks,
     doc_topic_matrix,
 )
@@ -108,7 +109,10 @@ class NestedStep:
 
     def expected_counts(self, batch: Batch, executor: Executor) -> sp.csr_array:
         """Infer the expected tokens of nodes in documents, (n_docs, n_nodes)."""
-        result = [block.doc_topics for block in executor.map(self._run, batch.blocks)]
+        result = [
+            DocumentTopics(*block[:3])
+            for block in executor.map(self._run, batch.blocks)
+        ]
         return doc_topic_matrix(result, (batch.n_docs, self.state.n_components))
 
     def _run(self, block: Block) -> BlockResult:

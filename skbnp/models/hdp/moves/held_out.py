@@ -213,8 +213,8 @@ def _nearest(topics: MeanTopics) -> NDArray[np.intp]:
     """Pairs (k, n), k < n, of topics of which one is among the nearest of the other."""
     unseen, n_topics = np.sqrt(topics.eta / topics.norm), topics.shape[1]
     overlap = topics.counts.seen.n_unseen * np.outer(unseen, unseen)
-    for part in topics.parts(WORDS_PART_SIZE):
-        roots = np.sqrt(part)
+    for counts in topics.counts.parts(WORDS_PART_SIZE):
+        roots = np.sqrt((counts + topics.eta) / topics.norm)
         overlap += roots.T @ roots
     np.fill_diagonal(overlap, -1.0)
     n_nearest = min(N_NEAREST, n_topics - 1)
