@@ -473,7 +473,7 @@ class NestedHDP(CountModel):
         if self.burstiness == "auto" and counts.shape[0] > 0:
             predictor = NestedPredictor(posterior, self._local_stop())
             burstiness = predictor.learn_burstiness(counts, executor)
-        posterior.state = replace(posterior.state, burstiness=burstiness)
+        posterior.set_state(burstiness=burstiness)
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         if self._needs_start(posterior):

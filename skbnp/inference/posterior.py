@@ -5,7 +5,7 @@ columns may move. Each edit adds entries to the lineage.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -132,6 +132,13 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         """Set state and totals; nodes of a tree may have another order then."""
         self.state, self.global_stats = state, global_stats
         self.ids = getattr(state, "ids", self.ids)
+
+    @commit()
+    def set_state(self, **changes: Any) -> None:
+        """Change some of the small globals, and what depends on the topic prior."""
+        self.state = replace(self.state, **changes)
+        if "topic_word_prior" in changes:
+            self.follow_prior()
 
     def follow_prior(self) -> None:
         """Rebase topics with priors of their own on the present topic prior."""

@@ -15,7 +15,7 @@ its columns alike: words that a smaller share of its documents have are left out
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -383,10 +383,7 @@ def take_over(trials: HeldOutTrials, posterior: HDPPosterior, monitor: Monitor) 
 def _set_prior(posteriors: list[HDPPosterior], prior: float) -> None:
     """Set the topic prior, and forget the concentration that suited another."""
     for posterior in posteriors:
-        posterior.state = replace(
-            posterior.state, topic_word_prior=prior, prediction_concentration=0.0
-        )
-        posterior.follow_prior()
+        posterior.set_state(topic_word_prior=prior, prediction_concentration=0.0)
 
 
 def _log_probability(

@@ -22,6 +22,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus, LocalStop
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.fold_in import PART_SIZE, MeanTopics, fold_in, fold_in_tables, mix
+from skbnp.models.hdp.model import HDPState
 from skbnp.utils.arrays import deal_tokens, row_parts, rows_of, take_rows
 
 __all__ = [
@@ -109,13 +110,14 @@ class HeldOut:
         n_tokens = np.asarray(self.held_out.sum(axis=1)).ravel()
         return np.bincount(self.docs, n_tokens).astype(np.float64)
 
-    def choosers(self, result: "Prediction") -> tuple["HeldOut", "Prediction"]:
-        """Every other document, from which reductions are chosen, and its prediction.
+    def half(self, number: int, result: "Prediction") -> tuple["HeldOut", "Prediction"]:
+        """Return every other document, from `number` on, and their prediction.
 
-        Topics that few documents speak of are chosen to end where these happen to speak
-        of none of them; what the same documents say afterwards is too good.
+        The first half chooses reductions, `OTHERS` judge them. Topics that few
+        documents have are chosen to end where a half happens to have none of them: the
+        same documents predict too well afterwards.
         """
-        rows = self.docs % 2 == 0
+        rows = self.docs % 2 == number
         observed, held_out = self.observed[rows], self.held_out[rows]
         some = replace(
             self, docs=self.docs[rows] // 2, observed=observed, held_out=held_out
@@ -150,22 +152,18 @@ class HeldOut:
             held_out=self.held_out[first],
         )
 
-    def predict(self, posterior: Posterior, executor: Executor) -> Prediction:
-        """Fold in the observed counts."""
-        return self.predict_under(posterior.state.burstiness, posterior, executor)
-
-    def predict_under(
-        self, burstiness: Burstiness | None, posterior: Posterior, executor: Executor
+    def predict(
+        self, posterior: Posterior, executor: Executor, state: HDPState | None = None
     ) -> Prediction:
-        """Fold in the observed counts under another burstiness."""
-        state = posterior.state.for_prediction
+        """Fold in the observed counts; `state` replaces that of the posterior."""
+        state = (state or posterior.state).for_prediction
         prior = state.doc_prior
         word_topic = MeanTopics.of(
             posterior.global_stats.topic_words, state.topic_word_prior
         )
         rest = state.doc_concentration * state.weights[-1]
         tokens, shown, opens = self._fold_in(
-            word_topic, prior, rest, burstiness, executor
+            word_topic, prior, rest, state.burstiness, executor
         )
         sums = [
             (take_rows(tokens, rows).toarray() + prior).sum(axis=1)
@@ -240,6 +238,32 @@ class HeldOut:
             )
             eta = float(np.exp(best.x))
         return self._by_document(logs(eta)), eta
+
+    def is_matched_by_words(
+        self,
+        posterior: Posterior,
+        logs: Array,
+        executor: Executor,
+        *,
+        loss: float,
+        learns_prior: bool,
+    ) -> bool:
+        """Whether one topic of all words loses less than `loss` nats per token.
+
+        `logs` are log probabilities of documents under all topics. If documents explain
+        their repeats, without these, too: long documents have shown all their words.
+        """
+        state = posterior.state
+        for burstiness in dict.fromkeys((state.burstiness, None)):
+            words, _ = self.log_probability_of_words(
+                burstiness, posterior, executor, learns_prior=learns_prior
+            )
+            if burstiness != state.burstiness:
+                other = replace(state, burstiness=burstiness)
+                logs = self.log_probability(self.predict(posterior, executor, other))
+            if compare(words, logs, self.n_tokens).mean <= -loss:
+                return False
+        return True
 
     def _by_document(self, logs: Array) -> Array:
         """Sum log probabilities of the stored entries to predict over documents."""

@@ -101,9 +101,7 @@ def suit_joint_concentration(
         after = [max(best, p.state.doc_concentration) for _, p in pairs]
         with commit():
             for (_, posterior), value in zip(pairs, after, strict=True):
-                posterior.state = replace(
-                    posterior.state, prediction_concentration=value
-                )
+                posterior.set_state(prediction_concentration=value)
         moves = (max(*ab) / min(*ab) for ab in zip(after, before, strict=True))
         if max(moves) < MOVES_BY:
             return
@@ -196,9 +194,7 @@ def suit_prior(
     step = -slope / bend if bend < 0.0 else np.copysign(PRIOR_STEP, slope)
     new = float(eta * np.exp(np.clip(step, -PRIOR_STEP, PRIOR_STEP)))
     new = float(np.clip(new, SMALLEST_PRIOR, highest))
-    with commit():
-        posterior.state = replace(state, topic_word_prior=new)
-        posterior.follow_prior()
+    posterior.set_state(topic_word_prior=new)
     return bool(np.log(eta / new) > PRIOR_DIFFERENCE)
 
 
@@ -232,7 +228,7 @@ def suit_burstiness(
     if end != state.burstiness:
         some = held_out.sample()
         results = {
-            one: some.predict_under(one, posterior, executor)
+            one: some.predict(posterior, executor, replace(state, burstiness=one))
             for one in dict.fromkeys((None, state.burstiness, end))
         }
         logs = {one: some.log_probability(result) for one, result in results.items()}
@@ -240,8 +236,7 @@ def suit_burstiness(
         gain = compare(logs[best], logs[None], some.n_tokens)
         is_needed = gain.mean > max(ERRORS * gain.error, LEAST_GAIN)
         best = best if is_needed else None
-        with commit():
-            posterior.state = replace(posterior.state, burstiness=best)
+        posterior.set_state(burstiness=best)
         if some is held_out:
             return results[best]
     return None

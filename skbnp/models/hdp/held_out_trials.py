@@ -10,7 +10,7 @@ under which words of held-out documents are predicted best from their other word
 """
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -148,8 +148,9 @@ class HeldOutTrials:
 
     def __post_init__(self, learner: OnlineLearner) -> None:
         posterior = self.posterior = learner.posterior
-        state = replace(posterior.state, burstiness=None, by_tables=False)
-        posterior.state = replace(state, prediction_concentration=0.0)
+        posterior.set_state(
+            burstiness=None, by_tables=False, prediction_concentration=0.0
+        )
         self.length = self.length or self.moves.trial_passes
         self.n_tokens = self.held_out.n_tokens
         self.tries_tables = self.learns_burstiness and self.finish is not None
@@ -256,7 +257,9 @@ class HeldOutTrials:
     def _predict(self, run: Trial) -> Steps[Prediction]:
         """Predict held-out documents, under parameters that suit."""
         posterior = run.posterior
-        is_raw = run.kind == "start" and run.n_passes < self.length
+        if run.kind == "start" and run.n_passes < self.length:  # topics form first
+            yield self.judge_cost
+            return self.held_out.predict(posterior, run.executor)
         if self.folds and run.kind == "merge of all":  # as words have been judged
             yield self.judge_cost
             _, prior = self.held_out.log_probability_of_words(
@@ -264,13 +267,9 @@ class HeldOutTrials:
             )
             with commit():
                 posterior.global_stats.topic_words.trim()
-                posterior.state = replace(posterior.state, topic_word_prior=prior)
-                posterior.follow_prior()
-        elif not is_raw:  # topics of a start must form first
+                posterior.set_state(topic_word_prior=prior)
+        else:
             yield from self._suit_prior(run)
-        if is_raw:
-            yield self.judge_cost
-            return self.held_out.predict(posterior, run.executor)
         return (yield from self._suited_prediction(run, self.knows_repeats))
 
     def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
@@ -282,22 +281,14 @@ class HeldOutTrials:
         return compare(new[judges], old[judges], self.n_tokens[judges])
 
     def _is_no_better_than_words(self, run: Trial) -> bool:
-        """Whether the frequencies of words predict as well as all topics.
-
-        Or worse by half of what the merge of all topics may lose. If documents explain
-        their repeats, without these, too: long documents have shown all their words.
-        """
-        posterior, executor, logs = run.posterior, run.executor, run.logs[run.n_passes]
-        for burstiness in dict.fromkeys((posterior.state.burstiness, None)):
-            words, _ = self.held_out.log_probability_of_words(
-                burstiness, posterior, executor, learns_prior=self.folds_words
-            )
-            if burstiness != posterior.state.burstiness:
-                alone = self.held_out.predict_under(burstiness, posterior, executor)
-                logs = self.held_out.log_probability(alone)
-            if compare(words, logs, self.n_tokens).mean <= -ALIKE / 2.0:
-                return False
-        return True
+        """Whether one topic of all words loses less than half of what its trial may."""
+        return self.held_out.is_matched_by_words(
+            run.posterior,
+            run.logs[run.n_passes],
+            run.executor,
+            loss=ALIKE / 2.0,
+            learns_prior=self.folds_words,
+        )
 
     # -- decisions --------------------------------------------------------------------
 
@@ -396,8 +387,8 @@ class HeldOutTrials:
         they repeat. Births must not: one topic and repeats explain as much as a few.
         """
         posterior = run.posterior
-        is_limited = run.kind != "continuation"
-        is_limited &= posterior.state.topic_word_prior >= self.prior_limit
+        is_at_limit = posterior.state.topic_word_prior >= self.prior_limit
+        is_limited = run.kind != "continuation" and is_at_limit
         is_free = bool(self.folds) and (is_limited or run.prior_falls)
         is_first = self.learns_burstiness and not self.knows_repeats
         self.knows_repeats = self.learns_burstiness
@@ -412,8 +403,7 @@ class HeldOutTrials:
         first_uses = result.opens @ n_tokens / n_tokens.sum()
         if is_first and first_uses < FEWEST_FIRST_USES:
             self.learns_burstiness = self.knows_repeats = False
-            with commit():
-                posterior.state = replace(posterior.state, burstiness=None)
+            posterior.set_state(burstiness=None)
             result = self.held_out.predict(posterior, run.executor)
         self._record(run, result)
 
@@ -430,7 +420,7 @@ class HeldOutTrials:
         if self.tries_tables and model.posterior.state.burstiness is not None:
             self.tries_tables = False
             trial = self._continued("tables", model)
-            trial.posterior.state = replace(trial.posterior.state, by_tables=True)
+            trial.posterior.set_state(by_tables=True)
             return trial
         self.best = model.logs
         return (yield from self._reduction(model)) if self.may_reduce else None
@@ -474,9 +464,9 @@ class HeldOutTrials:
         state = run.posterior.state
         fall = max(run.prior_started / state.topic_word_prior, 1.0)
         live = min(fall * run.n_topics / run.n_started, 1.0)
-        if was_tried or live < alive or state.burstiness is not None:
+        if was_tried or live < alive or n_births < 1 or not self.moves.births:
             return None
-        if not self.moves.births or n_births < 1:
+        if state.burstiness is not None:
             return None
         n_topics, seen = run.n_topics + n_births, now.global_stats.topic_words.seen
         yield self.judge_cost + BIRTH_COST * n_topics * len(seen)
@@ -504,7 +494,7 @@ class HeldOutTrials:
             n_changes = held_out_moves.merge_all(posterior)
         else:
             yield self.judge_cost
-            choosers = self.held_out.choosers(proposal)
+            choosers = self.held_out.half(0, proposal)
             del proposal
             cheapest = held_out_moves.reductions(run.posterior, *choosers)
             del choosers
