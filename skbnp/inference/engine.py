@@ -5,9 +5,10 @@ the globals. The statistics cache decides how the totals take in the statistics 
 documents, the schedule the order of parts, and the moves what changes components.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from skbnp.components.word_topics import Weighting
 from skbnp.inference.interrupts import commit
@@ -47,8 +48,34 @@ def completed(steps: Steps[T]) -> T:
             return end.value
 
 
+class PassLearner(ABC, Generic[PosteriorT]):
+    """What makes passes: a learner, or trials of several."""
+
+    posterior: PosteriorT
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether learning has ended, even if the bound still changes."""
+        return False
+
+    @property
+    @abstractmethod
+    def n_updates(self) -> int:
+        """Updates made, by which step sizes have decreased."""
+
+    @abstractmethod
+    def steps(self, monitor: Monitor) -> Steps[bool]:
+        """Make one pass in steps; whether nothing is left but to converge."""
+
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; whether nothing is left but to converge."""
+        return completed(self.steps(monitor))
+
+
 @dataclass(eq=False, repr=False)
-class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
+class Learner(
+    PassLearner[PosteriorT], Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]
+):
     """Passes over a corpus.
 
     Parameters
@@ -76,8 +103,6 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     moves: Moves = NO_MOVES
     warm_up: float = 0.0
     n_passes: int = 0
-    has_ended = False
-    is_stream = False
 
     def restart(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
         """Return a learner of another posterior, whose step sizes start over."""
@@ -96,21 +121,22 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     @property
     def is_warming_up(self) -> bool:
         """Whether the local step uses mean weights."""
-        is_stream, n_passed = self.is_stream, self.n_passes * self.corpus.n_docs
-        return (self.posterior.n_seen if is_stream else n_passed) < self.warm_up
+        return self.n_passes * self.corpus.n_docs < self.warm_up
 
     @property
     def has_seen_enough(self) -> bool:
         """Whether enough documents were seen to end components without data."""
-        enough = DOCS_PER_COMPONENT * self.posterior.state.n_components
-        return not self.is_stream or self.posterior.n_seen >= enough
+        return True
 
-    def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; return whether it was exact."""
-        return completed(self.steps(monitor))
+    def n_new_docs(self, round: Round) -> int:
+        """Documents of a round that the posterior has not counted yet."""
+        return 0
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass, a step for each round, which costs its documents."""
+        """Make one pass, a step for each round, which costs its documents.
+
+        Returns whether the pass was exact.
+        """
         if self.corpus.n_docs == 0:
             self.n_passes += 1
             return True
@@ -147,7 +173,7 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
                 1.0 - round.step
             ) * posterior.init_fraction + mean_weight_fraction
             posterior.n_steps += 1
-            posterior.n_seen += round.n_docs if self.is_stream else 0
+            posterior.n_seen += self.n_new_docs(round)
             posterior.record(monitor)
         n_logged = len(posterior.lineage)
         self.moves.end_round(self, round, result)
@@ -170,24 +196,20 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
 class StreamLearner(Learner[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     """One pass over documents that are seen for the first time."""
 
-    is_stream = True
-
-
-class PassLearner(Protocol[PosteriorT]):
-    """What makes passes: a learner, or trials of several."""
-
-    posterior: PosteriorT
+    @property
+    def is_warming_up(self) -> bool:
+        """Whether the local step uses mean weights."""
+        return self.posterior.n_seen < self.warm_up
 
     @property
-    def n_updates(self) -> int:
-        """Updates made, by which step sizes have decreased."""
+    def has_seen_enough(self) -> bool:
+        """Whether enough documents were seen to end components without data."""
+        enough = DOCS_PER_COMPONENT * self.posterior.state.n_components
+        return self.posterior.n_seen >= enough
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether learning has ended, even if the bound still changes."""
-
-    def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; whether nothing is left but to converge."""
+    def n_new_docs(self, round: Round) -> int:
+        """Documents of a round: all are new."""
+        return round.n_docs
 
 
 def learn(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.inference.engine import PassLearner, Steps
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.models.hdp.memory import MeanFieldCache, doc_topic
 from skbnp.models.hdp.moves import birth as hdp_birth
@@ -36,9 +37,9 @@ class Run:
     bound: float = -np.inf  # of the corpus after the last pass, nats per token
     rise: float = np.inf  # by how much the last pass raised it
 
-    def one_pass(self, monitor: Monitor) -> bool:
+    def steps(self, monitor: Monitor) -> Steps[bool]:
         """Make one pass; whether it was exact."""
-        is_exact = self.learner.one_pass(monitor)
+        is_exact = yield from self.learner.steps(monitor)
         if self.learner.cache.is_complete:
             bound = sum(self.learner.posterior.objective().values())
             self.bound, self.rise = bound, bound - self.bound
@@ -51,7 +52,7 @@ class Run:
 
 
 @dataclass(eq=False, repr=False)
-class BoundTrials:
+class BoundTrials(PassLearner[HDPPosterior]):
     """Passes with a cache; between them, passes of candidates that may take over."""
 
     run: Run
@@ -62,7 +63,6 @@ class BoundTrials:
     candidate_passes: int = 0
     n_trials: int = 0
     n_rejected: int = 0
-    has_ended = False
 
     def __post_init__(self) -> None:
         self.posterior = self.run.learner.posterior
@@ -77,23 +77,20 @@ class BoundTrials:
         """Updates made, by which step sizes have decreased."""
         return self.learner.n_updates
 
-    def one_pass(self, monitor: Monitor) -> bool:
+    def steps(self, monitor: Monitor) -> Steps[bool]:
         """Make one pass; whether nothing is left but to converge."""
         self.passes_left -= 1
         exact, candidate = False, self.candidate
         if candidate is None:
-            exact = self.run.one_pass(monitor)
+            exact = yield from self.run.steps(monitor)
         else:
-            self._trial_pass(candidate, monitor)
+            yield from candidate.steps(discarding())
+            self.candidate_passes -= 1
+            if self.candidate_passes <= 0:
+                self._decide(candidate, monitor)
         if self.candidate is None and self.run.has_converged:
             self._propose()
         return exact and self.candidate is None
-
-    def _trial_pass(self, candidate: Run, monitor: Monitor) -> None:
-        candidate.one_pass(discarding())
-        self.candidate_passes -= 1
-        if self.candidate_passes <= 0:
-            self._decide(candidate, monitor)
 
     def _propose(self) -> None:
         """Begin a trial, if it can come to its end."""

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.inference.engine import PassLearner, Steps
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
@@ -158,7 +159,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class CrossFittedTrials:
+class CrossFittedTrials(PassLearner[HDPPosterior]):
     """Trials and fits beside splits, in the first pass, and what follows the best.
 
     Parameters
@@ -191,14 +192,14 @@ class CrossFittedTrials:
         """Updates made, by which step sizes have decreased."""
         return 0 if self.trials is None else self.trials.n_updates
 
-    def one_pass(self, monitor: Monitor) -> bool:
+    def steps(self, monitor: Monitor) -> Steps[bool]:
         """Make one pass; whether nothing is left but to converge."""
         if self.trials is None:
             trials = self._choose(monitor)
             take_over(trials, self.posterior, monitor)
             self.posterior.is_cross_fitted = True
             self.trials, self.make, self.held_out = trials, None, []
-        return self.trials.one_pass(monitor)
+        return (yield from self.trials.steps(monitor))
 
     place = PRIORS.index(0.03)  # of the last best topic prior
 

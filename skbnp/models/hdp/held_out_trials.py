@@ -110,7 +110,7 @@ class Trial:
 
 
 @dataclass(eq=False, repr=False)
-class HeldOutTrials:
+class HeldOutTrials(PassLearner[HDPPosterior]):
     """Passes without held-out documents, those of candidates between, then over all."""
 
     learner: InitVar[OnlineLearner]  # at its start, over documents not held out
@@ -177,10 +177,6 @@ class HeldOutTrials:
         """Updates made, by which step sizes have decreased."""
         return (self.final or self.model.learner).n_updates
 
-    def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; whether nothing is left but to converge."""
-        return completed(self.steps(monitor))
-
     def steps(self, monitor: Monitor) -> Steps[bool]:
         """Make one pass; steps cost as much as so many visits of documents."""
         self.passes_left -= 1
@@ -208,10 +204,7 @@ class HeldOutTrials:
         n_beside = self.n_final_passes // 2
         is_beside = learner.posterior is not self.posterior
         beside = discarding() if is_beside else monitor
-        if isinstance(learner, Learner):
-            is_exact_pass = yield from learner.steps(beside)
-        else:
-            is_exact_pass = learner.one_pass(beside)
+        is_exact_pass = yield from learner.steps(beside)
         self.n_final += 1
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
