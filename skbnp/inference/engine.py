@@ -104,14 +104,17 @@ class Learner(
     warm_up: float = 0.0
     n_passes: int = 0
 
-    def restart(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
-        """Return a learner of another posterior, whose step sizes start over."""
-        schedule = self.schedule.reset()
-        return replace(self.fork(posterior, cache), schedule=schedule, n_passes=0)
+    def fork(
+        self, posterior: PosteriorT, cache: StatisticsCacheT, *, restarts: bool = False
+    ) -> Self:
+        """Return a learner that continues from these; all else is shared.
 
-    def fork(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
-        """Return a learner that continues from these; all else is shared."""
-        return replace(self, posterior=posterior, cache=cache)
+        If it `restarts`, passes are counted, and step sizes decrease, from zero.
+        """
+        other = replace(self, posterior=posterior, cache=cache)
+        if restarts:
+            other.schedule, other.n_passes = self.schedule.reset(), 0
+        return other
 
     @property
     def n_updates(self) -> int:

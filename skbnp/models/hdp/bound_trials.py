@@ -125,7 +125,7 @@ class BoundTrials(PassLearner[HDPPosterior]):
     def _restarted(
         self, posterior: HDPPosterior, cache: MeanFieldCache, n_mean: int
     ) -> ExactLearner:
-        learner = self.learner.restart(posterior, cache)
+        learner = self.learner.fork(posterior, cache, restarts=True)
         learner.moves = ExactMoves(self.moves)
         learner.warm_up = n_mean * learner.corpus.n_docs
         return learner

@@ -133,7 +133,7 @@ class Candidate(NamedTuple):
     @property
     def numbers(self) -> list[int]:
         """Topics of each."""
-        return [trials.result.state.n_components for trials in self.trials]
+        return [result_of(trials).state.n_components for trials in self.trials]
 
     @property
     def number(self) -> int:
@@ -234,7 +234,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
         for one in trials:
             for _ in range(N_PASSES):
                 one.model.learner.one_pass(beside)
-            one.result.global_stats.topic_words.trim()
+            result_of(one).global_stats.topic_words.trim()
         return Candidate("fixed", trials, self._suit_priors(trials))
 
     def _numbers(self) -> Iterator[int]:
@@ -264,7 +264,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
 
         The topic prior is searched from the last best one, downwards first.
         """
-        posteriors = [one.result for one in trials]
+        posteriors = [result_of(one) for one in trials]
         executor = trials[0].model.learner.local_step.executor
         few = [one.held_out.sample() for one in trials]
         values, states = dict[int, float](), dict[int, list[HDPState]]()
@@ -304,8 +304,8 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             if not one.learns_burstiness:
                 return candidate
             executor = one.model.learner.local_step.executor
-            result = suit_burstiness(one.held_out, one.result, executor)
-            result = result or one.held_out.predict(one.result, executor)
+            result = suit_burstiness(one.held_out, result_of(one), executor)
+            result = result or one.held_out.predict(result_of(one), executor)
             logs.append(one.held_out.log_probability(result))
         return candidate._replace(logs=np.concatenate(logs))
 
@@ -362,6 +362,11 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             f"topics, {min(alike)} to {max(alike)} predict as well"
         )
         return result
+
+
+def result_of(trials: HeldOutTrials) -> HDPPosterior:
+    """Return the posterior of trials so far, before it learns from everything."""
+    return (trials.final or trials.model.learner).posterior
 
 
 def run_to_end(trials: HeldOutTrials) -> None:

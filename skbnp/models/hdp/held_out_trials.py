@@ -5,8 +5,7 @@ times as many topics learn as long, and replace the model if they predict these 
 while nearly all topics live. The model learns on as long as it then predicts better;
 topics explain tables alone, if that predicts no worse; topics that prediction does not
 miss are merged or end, some at a time. In the end everything is learned from, beside
-the model, with steps as from a start. The topic prior, if it is learned, is the one
-under which words of held-out documents are predicted best from their other words.
+the model, with steps as from a start.
 """
 
 from collections.abc import Callable
@@ -164,10 +163,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
     @property
     def has_ended(self) -> bool:
-        """Whether everything has been learned from, so that scores are level.
-
-        A learner with an exact bound goes on until that has settled.
-        """
+        """Whether all is learned; an exact bound ends the fit when it settles."""
         final, is_level = self.final, self.n_final >= self.n_final_passes
         has_sums = isinstance(final, Learner) and final.cache.holds_corpus
         return is_level and not (has_sums and self.posterior.model.has_bound)
@@ -212,11 +208,6 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             if self.alike:  # files from before lack them
                 self.posterior.alike = min(self.alike), max(self.alike)
         return is_exact_pass and self.n_final > n_beside + 1
-
-    @property
-    def result(self) -> HDPPosterior:
-        """The posterior so far, before it learns from everything."""
-        return (self.final or self.model.learner).posterior
 
     def _record(self, run: Trial, result: Prediction) -> None:
         """Keep a prediction after the passes made, and log probabilities by it."""
@@ -275,12 +266,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
     def _is_no_better_than_words(self, run: Trial) -> bool:
         """Whether one topic of all words loses less than half of what its trial may."""
+        posterior, executor, logs = run.posterior, run.executor, run.logs[run.n_passes]
         return self.held_out.is_matched_by_words(
-            run.posterior,
-            run.logs[run.n_passes],
-            run.executor,
-            loss=ALIKE / 2.0,
-            learns_prior=self.folds_words,
+            posterior, logs, executor, loss=ALIKE / 2.0, learns_prior=self.folds_words
         )
 
     # -- decisions --------------------------------------------------------------------
@@ -301,14 +289,14 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             f"trial of {what} {'accepted' if accepted else 'rejected'}: "
             f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
         )
-        if not accepted:  # its topics are free before others begin
-            self.run, run.learner, run.result = self.model, self.model.learner, None
         if accepted:
             is_sure = self.is_unseen or gain.mean > SURE_ERRORS * gain.error
             if run.kind != "tables" and (run.kind != "reduction" or is_sure):
                 self._adopt(run.learner, monitor)
             # Otherwise the posterior, which is as good, stays until the end.
             self.model, self.n_accepted = run, self.n_accepted + 1
+        else:  # its topics are free before others begin
+            self.run, run.learner, run.result = self.model, self.model.learner, None
         more = None
         if run.kind == "reduction":
             if gain.mean > 0.0:
@@ -457,15 +445,15 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         state = run.posterior.state
         fall = max(run.prior_started / state.topic_word_prior, 1.0)
         live = min(fall * run.n_topics / run.n_started, 1.0)
-        if was_tried or live < alive or n_births < 1 or not self.moves.births:
-            return None
-        if state.burstiness is not None:
+        may_add = self.moves.births and state.burstiness is None
+        if was_tried or live < alive or n_births < 1 or not may_add:
             return None
         n_topics, seen = run.n_topics + n_births, now.global_stats.topic_words.seen
         yield self.judge_cost + BIRTH_COST * n_topics * len(seen)
         rng = stream(now.seed_entropy, Purpose.MOVE, now.n_steps, self.n_trials)
         posterior = held_out_moves.propose_births(now, train, n_births, rng)
-        learner = run.learner.restart(posterior, run.learner.cache.empty())
+        cache = run.learner.cache.empty()
+        learner = run.learner.fork(posterior, cache, restarts=True)
         return self._new_run("births", learner, n_births)
 
     def _reduction(self, run: Trial, limit: int | None = None) -> Steps[Trial | None]:
@@ -496,9 +484,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if n_changes == 0:
             return None
         # Steps of a model that has gone on go on, too: it would fall behind itself.
-        has_gone_on = run.learner.n_passes > self.length
-        begin = run.learner.fork if has_gone_on else run.learner.restart
-        learner = begin(posterior, run.learner.cache.copy())
+        is_young, cache = run.learner.n_passes <= self.length, run.learner.cache.copy()
+        learner = run.learner.fork(posterior, cache, restarts=is_young)
         return self._new_run(kind, learner, n_changes)
 
     def _continued(self, kind: Kind, run: Trial) -> Trial:
