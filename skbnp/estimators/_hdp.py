@@ -59,11 +59,11 @@ from skbnp.models.hdp.model import (
     HDPState,
     HDPStats,
 )
-from skbnp.models.hdp.moves.held_out import blur
+from skbnp.models.hdp.moves.held_out import EndUnused, blur
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
+from skbnp.models.hdp.moves.structure import ExactMoves, MinibatchMoves
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.posterior import HDPPosterior, MoveRecords
 from skbnp.models.hdp.reservoir import (

@@ -29,8 +29,8 @@ from skbnp.models.hdp.memory import (
     resummed,
 )
 from skbnp.models.hdp.model import HDPState
+from skbnp.models.hdp.moves.held_out import EndUnused
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import EndUnused
 from skbnp.models.hdp.posterior import HDPPosterior
 
 STOP = LocalStop(100, 1e-3)

@@ -28,8 +28,8 @@ from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import DocumentWeights
 from skbnp.models.hdp.model import DirectHDP, HDPState
+from skbnp.models.hdp.moves.held_out import EndUnused
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import EndUnused
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, ShardCorpus, Survey
 from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule, n_blocks

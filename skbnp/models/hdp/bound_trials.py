@@ -14,8 +14,9 @@ from skbnp.inference.engine import PassLearner, Steps
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.models.hdp.memory import MeanFieldCache, doc_topic
 from skbnp.models.hdp.moves import birth as hdp_birth
+from skbnp.models.hdp.moves.held_out import prune
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import ExactLearner, ExactMoves, prune
+from skbnp.models.hdp.moves.structure import ExactLearner, ExactMoves
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 

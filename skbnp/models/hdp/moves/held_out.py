@@ -3,29 +3,39 @@
 Births: settled topics take the documents back from newcomers, so all start again, old
 ones nearly as blurred as the new, and learn as a fit does from its start. Reductions:
 what merges and ends of topics would cost is predicted from held-out documents with
-proportions and topics as they are; the cheapest are done together.
+proportions and topics as they are; the cheapest are done together. Between trials
+topics without documents end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.posterior import Merge, Remove, apply
-from skbnp.inference.protocols import Corpus
+from skbnp.components.known_topics import KnownWordTopics
+from skbnp.inference.engine import Learner
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.posterior import Merge, Remove, apply, sparing
+from skbnp.inference.protocols import Collected, Corpus, Moves
+from skbnp.inference.schedules import Round
 from skbnp.kernels._reductions import add_losses
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction
+from skbnp.models.hdp.moves.merge import best_disjoint
+from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.arrays import column_sums, row_parts, rows_of
 from skbnp.utils.random import gamma_noise
 
 __all__ = [
+    "EndUnused",
     "Reduction",
     "blur",
     "merge_all",
     "propose_births",
+    "prune",
     "reduce",
     "reductions",
     "start_from_documents",
@@ -270,3 +280,65 @@ def merge_all(posterior: HDPPosterior) -> int:
     for source in sources:
         apply(Merge([(source, target)]), posterior)
     return len(sources)
+
+
+@dataclass(eq=False)
+class EndUnused(Moves):
+    """Topics without documents end; trials choose the number of the others.
+
+    Online after each round, with a cache after each pass. Online, topics that have
+    taken the words of a known topic join it after each pass.
+    """
+
+    moves: SplitMerge
+
+    def end_round(
+        self, learner: Learner, round: Round, results: Sequence[Collected]
+    ) -> None:
+        """End topics by running averages."""
+        if not learner.cache.holds_corpus and learner.has_seen_enough:
+            self._end_light(learner)
+
+    def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
+        """End topics by the sums of the corpus, or let them join known ones."""
+        cache = learner.cache
+        if not cache.holds_corpus:
+            join_known(learner.posterior)
+        elif cache.is_complete and self._end_light(learner):
+            cache.refresh(learner.posterior)
+        return True
+
+    def _end_light(self, learner: Learner) -> int:
+        """End topics that hold hardly a token of the corpus; return their number."""
+        tokens = learner.posterior.global_stats.topic_words.tokens
+        return prune(learner, tokens < self.moves.prune_tokens)
+
+
+def join_known(posterior: HDPPosterior) -> int:
+    """Merge topics into known ones whose words they have taken; return their number.
+
+    The prior of the known topic goes to the topic into which documents have put its
+    words, see `KnownWordTopics.merge_candidates`.
+    """
+    words = posterior.global_stats.topic_words
+    if not isinstance(words, KnownWordTopics):
+        return 0
+    pairs, gains = words.merge_candidates()
+    ids = posterior.ids.tolist()
+    chosen = [pairs[index] for index in best_disjoint(pairs, gains)]
+    if chosen:
+        apply(Merge([(ids[other], ids[one]) for one, other in chosen]), posterior)
+    return len(chosen)
+
+
+def prune(learner: Learner, ending: NDArray[np.bool_]) -> int:
+    """End topics that are not known; at least one is left. Return their number."""
+    posterior, cache = learner.posterior, learner.cache
+    words = posterior.global_stats.topic_words
+    ending = sparing(ending & ~words.is_known, words.tokens)
+    columns = np.flatnonzero(ending).tolist()
+    if columns:
+        if cache.holds_corpus:
+            cache.drop(columns)
+        apply(Remove(posterior.ids[columns].tolist()), posterior)
+    return len(columns)
