@@ -642,9 +642,6 @@ class HDP(VariationalTopicModel):
 
     def _around(self, posterior, counts, executor):
         corpus = self._corpus(counts, posterior.seed_entropy)
-        return self._around_corpus(posterior, corpus, executor)
-
-    def _around_corpus(self, posterior, corpus, executor):
         local_step, held_out = self._local_step(executor), None
         if self._held_out_moves() is not None:
             held_out = self._hold_out(corpus, posterior.seed_entropy)

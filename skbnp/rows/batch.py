@@ -82,6 +82,7 @@ class Batch:
             first, last = indptr[begin], indptr[end]
             counts = np.ascontiguousarray(X.data[first:last])
             starts = indptr[begin : end + 1] - first
+            sums = np.bincount(rows_of(starts), counts, end - begin)
             blocks.append(
                 Block(
                     rows=slice(int(begin), int(end)),
@@ -89,7 +90,8 @@ class Batch:
                     indptr=starts.astype(np.int32),
                     indices=local[first:last],
                     counts=counts,
-                    n_tokens=_row_sums(counts, starts),
+                    # A sum of nothing is one of integers.
+                    n_tokens=sums.astype(np.float64, copy=False),
                 )
             )
         return cls(n_docs, words, indptr, local, X.data, blocks)
@@ -135,13 +137,6 @@ def _compact(numbers: NDArray, size: int) -> tuple[NDArray[np.intp], NDArray[np.
     position = np.empty(size, dtype=np.int32)
     position[distinct] = np.arange(len(distinct), dtype=np.int32)
     return distinct, position[numbers]
-
-
-def _row_sums(
-    counts: NDArray[np.float64], indptr: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    sums = np.bincount(rows_of(indptr), counts, len(indptr) - 1)
-    return sums.astype(np.float64, copy=False)  # integers where there is nothing
 
 
 def densest(

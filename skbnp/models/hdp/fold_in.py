@@ -92,17 +92,12 @@ class MeanTopics:
         counts = WordTopics(np.asarray(word_topic, np.float64))
         return cls(counts, 0.0, np.ones(word_topic.shape[1]))
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of words, number of topics."""
-        return self.counts.shape
-
     def under(self, eta: float) -> "MeanTopics":
         """Return the mean topics under another prior."""
         new: float | Array = eta
         if isinstance(self.counts, KnownWordTopics):
             new = np.where(self.counts.follows_prior, eta, self.eta)
-        more = self.shape[0] * (new - self.eta)
+        more = self.counts.shape[0] * (new - self.eta)
         return replace(self, eta=new, norm=self.norm + more)
 
     def weights(self, words: NDArray[np.intp]) -> tuple[NDArray[np.float32], Array]:

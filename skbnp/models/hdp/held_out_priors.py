@@ -251,7 +251,7 @@ def _log_likelihoods(
 ) -> Array:
     """Log probability of counts in a fold under some priors, but for constants."""
     alpha, n_tokens = state.doc_concentration, fold.n_tokens
-    rows, (n_words, n_topics) = rows_of(fold.held_out.indptr), topics.shape
+    rows, (n_words, n_topics) = rows_of(fold.held_out.indptr), topics.counts.shape
     seen = topics.counts.seen.among(fold.words)
     parts = row_parts((len(seen), n_topics), PART_SIZE)
     sums = (topics.counts.rows(seen[some]) for some in parts)

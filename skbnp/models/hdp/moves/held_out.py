@@ -221,7 +221,7 @@ def reductions(
 
 def _nearest(topics: MeanTopics) -> NDArray[np.intp]:
     """Pairs (k, n), k < n, of topics of which one is among the nearest of the other."""
-    unseen, n_topics = np.sqrt(topics.eta / topics.norm), topics.shape[1]
+    unseen, n_topics = np.sqrt(topics.eta / topics.norm), len(topics.norm)
     overlap = topics.counts.seen.n_unseen * np.outer(unseen, unseen)
     for counts in topics.counts.parts(WORDS_PART_SIZE):
         roots = np.sqrt((counts + topics.eta) / topics.norm)
