@@ -412,7 +412,7 @@ def as_tuples(counts):
 
 def test_those_that_choose_reductions_and_the_others_are_all_documents(X, held):
     result = predict(held, make_posterior(X))
-    choosers, stats = held.choosers(result)
+    choosers, stats = held.half(0, result)
     every = tokens_by_document(held)
     others = every[OTHERS]
     assert abs(len(choosers.n_tokens) - len(others)) <= 1
