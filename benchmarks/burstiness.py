@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from skbnp import HDP
 from skbnp.datasets import make_hdp
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
+from skbnp.inference.protocols import LocalStop
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import MAX_ITER, TOL, CollapsedStep

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from skbnp.estimators._samplers import TokenCorpus
 from skbnp.estimators._trees import TopicTreeMixin
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
+from skbnp.inference.protocols import LocalStop
 from skbnp.metrics import (
     document_completion_score,
     held_out_log_likelihood,

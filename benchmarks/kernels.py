@@ -20,8 +20,8 @@ from sklearn.decomposition import LatentDirichletAllocation
 from skbnp import HDP
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import LocalStop
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.rows.batch import Batch

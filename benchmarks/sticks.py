@@ -18,7 +18,7 @@ from gensim.models import HdpModel, hdpmodel
 from skbnp import StickBreakingHDP
 from skbnp.components.word_topics import Weighting
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
+from skbnp.inference.protocols import LocalStop
 from skbnp.models.hdp_sticks.local import TableStep
 from skbnp.rows.batch import Batch
 

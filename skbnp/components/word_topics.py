@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skbnp.components.seen_words import SeenWords
 from skbnp.kernels._hdp_local import LANES, word_weights
 from skbnp.kernels._word_topics import add_rows, growth, joint_growth, mix_topics
-from skbnp.utils.parts import column_sums, row_parts
+from skbnp.utils.arrays import column_sums, row_parts
 
 __all__ = ["Weighting", "WordRows", "WordTopics", "remaining"]
 
@@ -240,36 +240,17 @@ class WordTopics:
         run: Callable[..., Iterable[None]] = map,
         fill_rows: Callable[..., None] = word_weights,
         tops: Array | None = None,
+        stays_shared: bool = False,
     ) -> NDArray[np.float32]:
         """Table of the topics' weights for some words, filled by `fill_rows`.
 
         (n_words, stride): rows are padded to whole vectors.
         `run` maps over parts of them, where there are many. The largest means of the
-        words go to `tops`, (n_words,).
+        words go to `tops`, (n_words,). A copy reads the table that it shares if
+        `stays_shared`, else it gets one of its own, and rounds as that.
         """
-        if self._factors:
+        if self._factors and not stays_shared:
             self._own()
-        return self._weights(words, norm, eta, weighting, run, fill_rows, tops)
-
-    def mean_weights(
-        self, words: NDArray[np.intp], norm: Array, eta: float
-    ) -> tuple[NDArray[np.float32], Array]:
-        """Table of mean topics for some words, relative to the largest; and these."""
-        tops = np.empty(len(words))
-        given = words, norm, eta, Weighting.MEAN, map, word_weights, tops
-        return self._weights(*given), tops / norm.max(initial=1e-300)
-
-    def _weights(
-        self,
-        words: NDArray[np.intp],
-        norm: Array,
-        eta: float,
-        weighting: Weighting,
-        run: Callable[..., Iterable[None]],
-        fill_rows: Callable[..., None],
-        tops: Array | None,
-    ) -> NDArray[np.float32]:
-        """Fill the table of weights in parts of the words."""
         # Rows begin at whole vectors.
         n_words, stride = len(words), -(-len(self.total) // LANES) * LANES
         room = np.empty(n_words * stride + 16, dtype=np.float32)

@@ -222,8 +222,8 @@ class HDP(ShardedMixin, LocalHDP):
     def _around(self, posterior, rows: Documents, executor):
         """Return what a learner has of rows and threads: the corpus in shards."""
         survey = replace(rows.survey, shards=_shards(rows.session, executor.map))
-        corpus = self._corpus(replace(rows, survey=survey), posterior.seed_entropy)
-        return (*super()._around_corpus(posterior, corpus, executor), survey.shards)
+        rows = replace(rows, survey=survey)
+        return (*super()._around(posterior, rows, executor), survey.shards)
 
     def _hold_out(self, corpus, seed_entropy):
         return corpus.hold_out(0)

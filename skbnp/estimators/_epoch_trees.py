@@ -22,6 +22,7 @@ from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
+from skbnp.utils.arrays import at_columns
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import (
     Label,
@@ -30,7 +31,6 @@ from skbnp.utils.epochs import (
     warn_if_few_rows,
     warn_if_y_is_labels,
 )
-from skbnp.utils.sparse import at_columns
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,

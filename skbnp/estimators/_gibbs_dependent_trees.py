@@ -42,7 +42,7 @@ from skbnp.models.dependent_trees.start import (
     start_tree,
 )
 from skbnp.models.dependent_trees.state import TreePriors
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import rows_of
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.validation import Interval
 

@@ -24,7 +24,7 @@ from skbnp.estimators._saved import (
 )
 from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
+from skbnp.inference.protocols import LocalStop
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.models.nested_crp_walks.chain import (
     COLUMNS,

@@ -38,9 +38,9 @@ from skbnp.models.hca.paths import Paths, mean_paths, paths
 from skbnp.models.hca.start import path_of_directions
 from skbnp.models.hca.state import State, Stats, equations
 from skbnp.trees import TreeView
+from skbnp.utils.arrays import at_columns
 from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.sparse import at_columns
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,

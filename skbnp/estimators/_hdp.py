@@ -59,11 +59,11 @@ from skbnp.models.hdp.model import (
     HDPState,
     HDPStats,
 )
-from skbnp.models.hdp.moves.held_out import blur
+from skbnp.models.hdp.moves.held_out import EndUnused, blur
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness, suit_burstiness_to
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
+from skbnp.models.hdp.moves.structure import ExactMoves, MinibatchMoves
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.posterior import HDPPosterior, MoveRecords
 from skbnp.models.hdp.reservoir import (
@@ -83,8 +83,8 @@ from skbnp.models.hdp.stream_trials import (
     share,
 )
 from skbnp.rows.survey import ENOUGH_DOCS
+from skbnp.utils.arrays import with_columns
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.sparse import with_columns
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval, Options, StrOptions, check_is_fitted
 from skbnp.utils.warnings import warn_caller
@@ -657,10 +657,6 @@ class HDP(VariationalTopicModel):
 
     def _around(self, posterior, counts, executor):
         corpus = self._corpus(counts, posterior.seed_entropy)
-        return self._around_corpus(posterior, corpus, executor)
-
-    def _around_corpus(self, posterior, corpus, executor):
-        """Return what a learner has of rows and threads: corpus and local step."""
         local_step, held_out = self._local_step(executor), None
         if self._held_out_moves() is not None:
             held_out = self._hold_out(corpus, posterior.seed_entropy)

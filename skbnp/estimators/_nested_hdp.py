@@ -25,11 +25,10 @@ from skbnp.estimators._variational import CountModel
 from skbnp.inference.engine import Learner, StreamLearner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import DocumentLocalStep
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage, Posterior
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.protocols import Corpus, DocumentLocalStep
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
 from skbnp.models.hdp.burstiness import (
     MOST_CONCENTRATION,
@@ -482,7 +481,7 @@ class NestedHDP(CountModel):
         if self.burstiness == "auto" and counts.shape[0] > 0:
             predictor = NestedPredictor(posterior, self._local_stop())
             burstiness = predictor.learn_burstiness(counts, executor)
-        posterior.state = replace(posterior.state, burstiness=burstiness)
+        posterior.set_state(burstiness=burstiness)
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         """Learn a chunk of a stream by online updates."""

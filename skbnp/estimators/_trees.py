@@ -14,10 +14,9 @@ from skbnp.models.nested_crp.local import DocPaths
 from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.rows.survey import ENOUGH_DOCS
-from skbnp.rows.word_sums import rows_of
 from skbnp.trees import TreeView
+from skbnp.utils.arrays import at_columns, rows_of
 from skbnp.utils.settings import check_per_level
-from skbnp.utils.sparse import at_columns
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted
 from skbnp.utils.warnings import warn_caller

@@ -49,23 +49,34 @@ from skbnp.estimators._saved import (
     check_posterior,
     check_seen_words,
 )
-from skbnp.inference.edits import Merge, Remove, apply
 from skbnp.inference.engine import StreamLearner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history, shown
-from skbnp.inference.posterior import Lineage, Posterior, per_token
-from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
+from skbnp.inference.posterior import (
+    Lineage,
+    Merge,
+    Posterior,
+    Remove,
+    apply,
+    per_token,
+)
+from skbnp.inference.protocols import (
+    NO_MOVES,
+    Corpus,
+    DocumentLocalStep,
+    LocalStop,
+    Moves,
+)
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.models.forms import from_plain, to_plain
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.rows.batch import Batch
+from skbnp.utils.arrays import row_parts
 from skbnp.utils.ordering import names_by_weight
-from skbnp.utils.parts import row_parts
 from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
 from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.typing import MatrixLike

@@ -5,17 +5,18 @@ the globals. The statistics cache decides how the statistics of documents enter 
 totals, the schedule the order of parts, and the moves what changes components.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from skbnp.components.word_topics import Weighting
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import BlockHook
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import (
     NO_MOVES,
+    BlockHook,
     Corpus,
     LocalResults,
     LocalStep,
@@ -47,8 +48,34 @@ def completed(steps: Steps[T]) -> T:
             return end.value
 
 
+class PassLearner(ABC, Generic[PosteriorT]):
+    """What makes passes: a learner, or trials of several."""
+
+    posterior: PosteriorT
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether learning has ended, even if the bound still changes."""
+        return False
+
+    @property
+    @abstractmethod
+    def n_updates(self) -> int:
+        """Updates made, by which step sizes have decreased."""
+
+    @abstractmethod
+    def steps(self, monitor: Monitor) -> Steps[bool]:
+        """Make one pass in steps; whether nothing is left but to converge."""
+
+    def one_pass(self, monitor: Monitor) -> bool:
+        """Make one pass; whether nothing is left but to converge."""
+        return completed(self.steps(monitor))
+
+
 @dataclass(eq=False, repr=False)
-class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
+class Learner(
+    PassLearner[PosteriorT], Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]
+):
     """Passes over a corpus: rounds of local steps, updates of globals, and moves.
 
     Parameters
@@ -76,17 +103,18 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     moves: Moves = NO_MOVES
     warm_up: float = 0.0
     n_passes: int = 0
-    has_ended = False
-    is_stream = False
 
-    def restart(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
-        """Return a learner of another posterior, with step sizes from the start."""
-        schedule = self.schedule.reset()
-        return replace(self.fork(posterior, cache), schedule=schedule, n_passes=0)
+    def fork(
+        self, posterior: PosteriorT, cache: StatisticsCacheT, *, restarts: bool = False
+    ) -> Self:
+        """Return a learner that continues from copies; all else is shared.
 
-    def fork(self, posterior: PosteriorT, cache: StatisticsCacheT) -> Self:
-        """Return a learner that continues from copies; all else is shared."""
-        return replace(self, posterior=posterior, cache=cache)
+        If it `restarts`, passes are counted, and step sizes decrease, from zero.
+        """
+        other = replace(self, posterior=posterior, cache=cache)
+        if restarts:
+            other.schedule, other.n_passes = self.schedule.reset(), 0
+        return other
 
     @property
     def n_updates(self) -> int:
@@ -96,21 +124,22 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     @property
     def is_warming_up(self) -> bool:
         """Whether the local step uses mean weights."""
-        is_stream, n_passed = self.is_stream, self.n_passes * self.corpus.n_docs
-        return (self.posterior.n_seen if is_stream else n_passed) < self.warm_up
+        return self.n_passes * self.corpus.n_docs < self.warm_up
 
     @property
     def has_seen_enough(self) -> bool:
         """Whether enough documents were seen to end components without data."""
-        enough = DOCS_PER_COMPONENT * self.posterior.state.n_components
-        return not self.is_stream or self.posterior.n_seen >= enough
+        return True
 
-    def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; return whether it was exact."""
-        return completed(self.steps(monitor))
+    def n_new_docs(self, round: Round) -> int:
+        """Documents of a round that the posterior has not counted yet."""
+        return 0
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass, a step for each round, which costs its documents."""
+        """Make one pass, a step for each round, which costs its documents.
+
+        Returns whether the pass was exact.
+        """
         if self.corpus.n_docs == 0:
             self.n_passes += 1
             return True
@@ -147,7 +176,7 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
                 1.0 - round.step
             ) * posterior.init_fraction + mean_weight_fraction
             posterior.n_steps += 1
-            posterior.n_seen += round.n_docs if self.is_stream else 0
+            posterior.n_seen += self.n_new_docs(round)
             posterior.record(monitor)
         n_logged = len(posterior.lineage)
         self.moves.end_round(self, round, result)
@@ -170,24 +199,20 @@ class Learner(Generic[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
 class StreamLearner(Learner[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     """One pass over documents that are seen for the first time."""
 
-    is_stream = True
-
-
-class PassLearner(Protocol[PosteriorT]):
-    """Protocol of what makes passes: a learner, or trials of several learners."""
-
-    posterior: PosteriorT
+    @property
+    def is_warming_up(self) -> bool:
+        """Whether the local step uses mean weights."""
+        return self.posterior.n_seen < self.warm_up
 
     @property
-    def n_updates(self) -> int:
-        """Number of updates made; step sizes decrease with it."""
+    def has_seen_enough(self) -> bool:
+        """Whether enough documents were seen to end components without data."""
+        enough = DOCS_PER_COMPONENT * self.posterior.state.n_components
+        return self.posterior.n_seen >= enough
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether learning has ended, even if the bound still changes."""
-
-    def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; return whether to test convergence."""
+    def n_new_docs(self, round: Round) -> int:
+        """Documents of a round: all are new."""
+        return round.n_docs
 
 
 def learn(

@@ -1,7 +1,11 @@
-"""Posterior of a variational model: globals, component ids and lineage."""
+"""Posterior of a variational model: globals, component ids and lineage.
+
+Edits change components by id. Ids are never used again; columns may move. Each edit
+adds entries to the lineage.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -9,10 +13,24 @@ from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import StateT, StatsT
+from skbnp.components.word_topics import remaining
+from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.utils.ordering import rows_by_id
 
-__all__ = ["Lineage", "Model", "Posterior", "per_token", "renamed"]
+__all__ = [
+    "Birth",
+    "Lineage",
+    "Merge",
+    "Model",
+    "Posterior",
+    "Remove",
+    "Split",
+    "apply",
+    "per_token",
+    "renamed",
+    "sparing",
+]
 
 
 class Lineage(NamedTuple):
@@ -115,6 +133,13 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         self.state, self.global_stats = state, global_stats
         self.ids = getattr(state, "ids", self.ids)
 
+    @commit()
+    def set_state(self, **changes: Any) -> None:
+        """Change some of the small globals, and what depends on the topic prior."""
+        self.state = replace(self.state, **changes)
+        if "topic_word_prior" in changes:
+            self.follow_prior()
+
     def follow_prior(self) -> None:
         """Update topics with other priors for a new topic prior, in place."""
         state: Any = self.state
@@ -151,3 +176,89 @@ def per_token(terms: dict[str, float], n_tokens: float) -> dict[str, float]:
     if n_tokens == 0:
         return dict.fromkeys(terms, 0.0)
     return {name: float(value / n_tokens) for name, value in terms.items()}
+
+
+# -- edits ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Merge disjoint pairs (source, target): targets take the statistics of sources."""
+
+    pairs: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """End components; their weight goes to the unrepresented components."""
+
+    ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Split a component in two: one keeps its id and column, the child is new."""
+
+    id: int
+    child: int
+    halves: NDArray[np.float64]  # (2, n_words) of the words that have been seen
+    shares: NDArray[np.float64]  # (2,)
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """Add components with a share of all totals; the others keep the remainder."""
+
+    ids: Sequence[int]  # new ones
+    words: NDArray[np.float64]  # (n, n_words) that sum to one, of words that are seen
+    shares: NDArray[np.float64]  # (n,)
+
+
+Edit = Birth | Merge | Remove | Split
+
+
+@commit()  # words change in place
+def apply(edit: Edit, posterior: Posterior) -> None:
+    """Apply an edit to state, totals, ids and log of a posterior, in place.
+
+    All change in one commit.
+    """
+    columns, ids = posterior.columns, posterior.ids
+    model, state, global_stats = (
+        posterior.model,
+        posterior.state,
+        posterior.global_stats,
+    )
+    entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
+    if isinstance(edit, Split):
+        state, global_stats = model.split(
+            state, global_stats, columns[edit.id], edit.halves, edit.shares
+        )
+        ids = np.append(ids, edit.child)
+        entries = [("split", (edit.id,), (edit.id, edit.child))]
+    elif isinstance(edit, Birth):
+        state, global_stats = model.add(state, global_stats, edit.words, edit.shares)
+        ids = np.append(ids, edit.ids)
+        entries = [("birth", (), (name,)) for name in edit.ids]
+    elif isinstance(edit, Merge):
+        pairs = [(columns[source], columns[target]) for source, target in edit.pairs]
+        state, global_stats = model.merge(state, global_stats, pairs)
+        ids = ids[remaining(len(ids), [source for source, _ in pairs])]
+        entries = [("merge", (t, s), (t,)) for s, t in edit.pairs]
+    else:
+        gone = [columns[name] for name in edit.ids]
+        state, global_stats = model.remove(state, global_stats, gone)
+        ids = ids[remaining(len(ids), gone)]
+        entries = [("prune", (name,), ()) for name in edit.ids]
+    posterior.state, posterior.global_stats = state, global_stats
+    posterior.ids = ids
+    log = [Lineage(posterior.n_steps, *entry) for entry in entries]
+    posterior.lineage = [*posterior.lineage, *log]
+
+
+def sparing(ending: NDArray[np.bool_], mass: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which components end, without the heaviest if all would end."""
+    spared = ending.copy()
+    if ending.all():
+        spared[np.argmax(mass)] = False
+    return spared

@@ -17,7 +17,7 @@ from skbnp.distributions.dirichlet import log_growth
 from skbnp.inspection._terms import doc_prior, fitted_model, in_memory
 from skbnp.inspection._uses import SIMILAR, Uses, unit
 from skbnp.models.hdp.fold_in import mix
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import rows_of
 from skbnp.utils.fitted import distributions
 from skbnp.utils.settings import SMALLEST_PRIOR
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inspection._terms import are_directions, fitted, fitted_model, weights_of
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import rows_of
 from skbnp.utils.fitted import concentration_of, in_use, normalised_rows
 
 __all__ = ["DocumentDraws", "Draw", "blocks", "draw_of_sample", "draws_of"]

@@ -37,7 +37,7 @@ from skbnp.inspection._terms import (
     topic_numbers,
 )
 from skbnp.models.hdp.prediction import MixturePredictor
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import rows_of
 from skbnp.utils.ordering import largest
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval, check_array, check_counts, validate_params

@@ -20,7 +20,7 @@ from skbnp.inspection._terms import (
     topic_numbers,
 )
 from skbnp.inspection._uses import transformed
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import rows_of
 from skbnp.utils.fitted import distributions
 from skbnp.utils.validation import check_counts
 

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import LocalStop
 from skbnp.metrics._held_out import unwrap
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import HDPModel

@@ -22,8 +22,7 @@ from skbnp.models.hdp.fold_in import MeanTopics, mix
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.models.nested_hdp.prediction import NestedPredictor
-from skbnp.rows.splits import MOST_UNITS, with_values
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import MOST_UNITS, rows_of, with_values
 from skbnp.utils.fitted import concentration_of, normalised_rows
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike, RandomStateLike

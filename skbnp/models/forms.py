@@ -56,10 +56,11 @@ from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights, MeanFieldCa
 from skbnp.models.hdp.memory import Memo as MeanFieldMemo
 from skbnp.models.hdp.memory import Statistics as CollapsedMemo
 from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
+from skbnp.models.hdp.moves.held_out import EndUnused
 from skbnp.models.hdp.moves.printed import PrintedMoves
 from skbnp.models.hdp.moves.repeats import LearnBurstiness
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import EndUnused, ExactMoves, MinibatchMoves
+from skbnp.models.hdp.moves.structure import ExactMoves, MinibatchMoves
 from skbnp.models.hdp.outliers import Outliers, Proposal
 from skbnp.models.hdp.posterior import Evidence, HDPPosterior, MoveRecords
 from skbnp.models.hdp.reservoir import Reservoir

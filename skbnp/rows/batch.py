@@ -1,21 +1,32 @@
-"""Batches of documents, cut into blocks of work for the local step.
+"""Batches of documents, cut into blocks of work for the local step, and their sums.
 
 Blocks depend on the data alone, never on the number of threads: their results are
 added in their order, so the sums have the same bits on any thread.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.rows.word_sums import joined, rows_of
-from skbnp.utils.sparse import csr
+from skbnp.utils.arrays import csr, rows_of
 
-__all__ = ["Batch", "Block"]
+__all__ = [
+    "Batch",
+    "Block",
+    "densest",
+    "joined",
+    "joined_limits",
+    "stacked",
+    "sum_ranges",
+]
+
+T = TypeVar("T")
 
 #: A block holds about this many stored counts and rows...
 BLOCK_SIZE = 16384
@@ -26,6 +37,8 @@ BLOCK_WORK = 1 << 21
 BLOCKS_PER_BATCH = 8
 #: ...but for those where less would be done than it takes to hand a block over.
 LEAST_WORK = 1 << 18
+#: Ranges of words that are summed side by side, at most.
+RANGES_PER_BATCH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +82,7 @@ class Batch:
             first, last = indptr[begin], indptr[end]
             counts = np.ascontiguousarray(X.data[first:last])
             starts = indptr[begin : end + 1] - first
+            sums = np.bincount(rows_of(starts), counts, end - begin)
             blocks.append(
                 Block(
                     rows=slice(int(begin), int(end)),
@@ -76,7 +90,8 @@ class Batch:
                     indptr=starts.astype(np.int32),
                     indices=local[first:last],
                     counts=counts,
-                    n_tokens=_row_sums(counts, starts),
+                    # A sum of nothing is one of integers.
+                    n_tokens=sums.astype(np.float64, copy=False),
                 )
             )
         return cls(n_docs, words, indptr, local, X.data, blocks)
@@ -124,8 +139,76 @@ def _compact(numbers: NDArray, size: int) -> tuple[NDArray[np.intp], NDArray[np.
     return distinct, position[numbers]
 
 
-def _row_sums(
-    counts: NDArray[np.float64], indptr: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    sums = np.bincount(rows_of(indptr), counts, len(indptr) - 1)
-    return sums.astype(np.float64, copy=False)  # integers where there is nothing
+def densest(
+    X: sp.csr_array, words: NDArray[np.float64], n_rows: int
+) -> list[tuple[NDArray[np.float64], NDArray[np.intp]]]:
+    """Find the documents in which sets of words are densest.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_docs, n_words)
+    words : (n_words, n_sets)
+        Weights of the words of each set.
+    n_rows : int
+        Documents for each set, at most.
+
+    Returns
+    -------
+    found : list of (densities, rows)
+        For each set: decreasing tokens per square root of the length, and the rows;
+        those without a word of the set are left out.
+    """
+    length = np.sqrt(np.maximum(np.asarray(X.sum(axis=1)).ravel(), 1.0))
+    density = (X @ words) / length[:, None]
+    best = np.argsort(-density, axis=0, kind="stable")[:n_rows]
+    columns = zip(density.T, best.T, strict=True)
+    return [(of[rows][of[rows] > 0.0], rows[of[rows] > 0.0]) for of, rows in columns]
+
+
+def joined_limits(parts: list[NDArray]) -> NDArray[np.intp]:
+    """Concatenate the limits of blocks: each begins where the last one ends."""
+    if len(parts) == 1:
+        return parts[0].astype(np.intp)
+    before = np.cumsum([0, *(part[-1] for part in parts)])
+    moved = [part[1:] + n for part, n in zip(parts, before[:-1], strict=True)]
+    return np.concatenate([np.zeros(1, np.intp), *moved])
+
+
+def joined(parts: Iterable[object], name: str, dtype: type = np.float64) -> NDArray:
+    """Concatenate arrays of blocks, by attribute name."""
+    arrays = (getattr(part, name) for part in parts)
+    return np.concatenate([np.zeros(0, dtype), *arrays])
+
+
+def sum_ranges(
+    function: Callable[..., T],
+    columns: NDArray[np.int32],
+    *arguments: object,
+    n_blocks: int,
+    run: Callable[..., Iterable],
+) -> list[T]:
+    """Call a function for ranges of words of about equal counts, in parallel.
+
+    It gets the range, `columns`, which delimits the counts of words, and `arguments`.
+    """
+    task = partial(_on_range, function, (columns, *arguments))
+    if n_blocks == 1 and len(columns) > 1:
+        return list(run(task, [(0, len(columns) - 1)]))
+    edges = np.linspace(0, columns[-1], min(n_blocks, RANGES_PER_BATCH) + 1)
+    # The last words may have no counts.
+    edges = np.unique([*np.searchsorted(columns, edges), len(columns) - 1])
+    return list(run(task, pairwise(edges.tolist())))
+
+
+def _on_range(
+    function: Callable[..., T], arguments: tuple[object, ...], words: tuple[int, int]
+) -> T:
+    return function(*words, *arguments)
+
+
+def stacked(parts: Sequence[Sequence[NDArray]], shape: tuple[int, int]) -> sp.csr_array:
+    """Concatenate ranges of words: numbers of topics, topics and sums of each."""
+    n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in parts)])
+    topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
+    sums = np.concatenate([np.zeros(0), *(part[2] for part in parts)])
+    return csr(sums, topics, n_used.cumsum(dtype=np.int32), shape)

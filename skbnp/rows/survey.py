@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import rows_of
 
 __all__ = ["ENOUGH_DOCS", "CountSurvey", "heaviest_column"]
 

@@ -11,7 +11,7 @@ from enum import IntEnum
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skbnp.utils.parts import row_parts
+from skbnp.utils.arrays import row_parts
 
 __all__ = ["Purpose", "draw_seed_entropy", "gamma_noise", "stream"]
 

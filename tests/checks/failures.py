@@ -6,7 +6,7 @@ from unittest import mock
 from skbnp import NestedHDP
 from skbnp.inference.chains import GibbsChain
 from skbnp.inference.engine import Learner
-from skbnp.inference.local import DocumentLocalStep
+from skbnp.inference.protocols import DocumentLocalStep
 from skbnp.models.dependent_slices.chain import SliceChain
 from skbnp.models.dependent_trees import memory as dependent_trees
 from skbnp.models.hca.memory import RowLocalStep

@@ -14,10 +14,9 @@ from checks.lineages import check_lineage
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
-from skbnp.inference.edits import Remove, apply
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import Lineage
+from skbnp.inference.posterior import Lineage, Remove, apply
 from skbnp.models.hdp import late_topics, reservoir, stream_trials
 from skbnp.models.hdp.fold_in import score_documents
 from skbnp.models.hdp.outliers import Outliers, Proposal

@@ -14,11 +14,10 @@ from skbnp import HDP
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Lineage
-from skbnp.inference.protocols import NO_MOVES, Corpus
+from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, LocalStop
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp import collapsed_local as collapsed
 from skbnp.models.hdp.collapsed_local import CollapsedStep
@@ -30,8 +29,8 @@ from skbnp.models.hdp.memory import (
     resummed,
 )
 from skbnp.models.hdp.model import HDPState
+from skbnp.models.hdp.moves.held_out import EndUnused
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import EndUnused
 from skbnp.models.hdp.posterior import HDPPosterior
 
 STOP = LocalStop(100, 1e-3)

@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 
 from checks.states import assert_same
 from skbnp.components.word_topics import WordTopics
-from skbnp.inference.edits import Merge, Remove, Split, apply
-from skbnp.inference.posterior import Lineage
+from skbnp.inference.posterior import Lineage, Merge, Remove, Split, apply
 from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
 from skbnp.models.hdp.posterior import HDPPosterior
 

@@ -13,12 +13,11 @@ from checks.states import assert_same, differences
 from reference import hdp_direct as reference
 from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.datasets import make_bars
-from skbnp.inference.engine import Learner
+from skbnp.inference.engine import Learner, completed
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.monitor import Monitor, discarding, new_history
 from skbnp.inference.posterior import Lineage
-from skbnp.inference.protocols import NO_MOVES, Corpus
+from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, LocalStop
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.local import DocumentStep
@@ -458,9 +457,8 @@ def test_a_rejected_trial_changes_no_bit(case, seed):
             candidate.bound = -np.inf
             candidate.rise = np.inf
             if trials.candidate_passes == 1:
-                candidate.one_pass(
-                    discarding()
-                )  # it may learn what it will, and is lost
+                # It may learn what it will, and is lost.
+                completed(candidate.steps(discarding()))
                 candidate.bound = -np.inf
                 trials.candidate, trials.candidate_passes = candidate, 0
                 trials._decide(candidate, monitor)

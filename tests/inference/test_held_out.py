@@ -216,7 +216,8 @@ def test_burstiness_predicts_better_than_none_by_two_errors_or_is_none(
     with Executor(None) as executor:
         predicted = suit_burstiness(held, posterior, executor)
         predicted = predicted or held.predict(posterior, executor)
-        others = [held.predict_under(b, posterior, executor) for b in (None, start)]
+        states = [replace(posterior.state, burstiness=b) for b in (None, start)]
+        others = [held.predict(posterior, executor, state) for state in states]
         again = held.predict(posterior, executor)
     logs, of_none, of_start = map(held.log_probability, (predicted, *others))
     assert_array_equal(logs, held.log_probability(again))
@@ -411,7 +412,7 @@ def as_tuples(counts):
 
 def test_those_that_choose_reductions_and_the_others_are_all_documents(X, held):
     result = predict(held, make_posterior(X))
-    choosers, stats = held.choosers(result)
+    choosers, stats = held.half(0, result)
     every = tokens_by_document(held)
     others = every[OTHERS]
     assert abs(len(choosers.n_tokens) - len(others)) <= 1
@@ -428,15 +429,7 @@ def test_documents_that_choose_reductions_flatter_them(X, held):
     for seed in range(20):
         posterior = make_posterior(X, seed=seed, n_topics=12)
         result = predict(held, posterior)
-        choosers, stats = held.choosers(result)
-        rest = held.docs % 2 == 1
-        judges = replace(
-            held,
-            docs=held.docs[rest] // 2,
-            observed=held.observed[rest],
-            held_out=held.held_out[rest],
-        )
-        seen = result.of(rest, held.held_out)
+        (choosers, stats), (judges, seen) = (held.half(n, result) for n in (0, 1))
         losses = {r[1:]: r.loss for r in moves.reductions(posterior, judges, seen)}
         ranked = moves.reductions(posterior, choosers, stats)
         gaps = [losses[r[1:]] - r.loss for r in ranked if r[1:] in losses]

@@ -18,9 +18,9 @@ from skbnp.components.topics import HIGHEST
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
 from skbnp.estimators._variational import VariationalTopicModel
-from skbnp.inference.edits import Merge, apply
 from skbnp.inference.engine import completed
-from skbnp.models.hdp import held_out_trials
+from skbnp.inference.posterior import Merge, apply
+from skbnp.models.hdp import held_out, held_out_trials
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, compare
 from skbnp.models.hdp.held_out_priors import suit_prior
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
@@ -317,9 +317,9 @@ def test_words_are_as_good_within_half_of_what_may_be_lost(
     stats, ask = set(), HeldOutTrials._is_no_better_than_words
 
     def block_hook(self, run):
-        monkeypatch.setattr(held_out_trials, "compare", lambda *_: Gain(gain, 0.1))
+        monkeypatch.setattr(held_out, "compare", lambda *_: Gain(gain, 0.1))
         stats.add(ask(self, run))
-        monkeypatch.setattr(held_out_trials, "compare", compare)
+        monkeypatch.setattr(held_out, "compare", compare)
         return False
 
     monkeypatch.setattr(HeldOutTrials, "_is_no_better_than_words", block_hook)

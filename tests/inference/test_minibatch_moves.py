@@ -16,10 +16,9 @@ from checks.states import assert_same
 from skbnp.components.word_topics import WordRows
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop
 from skbnp.inference.schedules import BatchSchedule, Part, Round
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.moves import merge as hdp_merge

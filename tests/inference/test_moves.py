@@ -13,8 +13,8 @@ from reference import hdp_direct as reference
 from skbnp.components.word_topics import WordTopics
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.posterior import Lineage
+from skbnp.inference.protocols import DocumentLocalStep, LocalStop
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import DirectHDP, HDPState

@@ -12,10 +12,9 @@ from checks.estimators import mean_field_hdp
 from reference import bryant2012 as reference
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop
 from skbnp.inference.schedules import BatchSchedule, Part, Round
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.moves import printed

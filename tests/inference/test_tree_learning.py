@@ -15,8 +15,8 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors, log_stick_evidence
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
 from skbnp.inference.monitor import Monitor, new_history
+from skbnp.inference.protocols import LocalStop
 from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
 from skbnp.models.nested_crp.moves import proposals as tree_proposals

@@ -9,7 +9,7 @@ from checks.long import along_diagonal
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
+from skbnp.inference.protocols import LocalStop
 from skbnp.models.nested_crp import start as tree_starts
 from skbnp.models.nested_crp import start_choice as tree_choice
 from skbnp.models.nested_crp.memory import PathLocalStep, sum_documents

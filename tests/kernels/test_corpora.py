@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
+from skbnp.inference.protocols import LocalStop
 from skbnp.kernels._hdp_local import infer_documents
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import log_growth

@@ -25,7 +25,7 @@ from skbnp import HDP
 from skbnp.components.word_topics import WordTopics
 from skbnp.datasets import make_bars
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
+from skbnp.inference.protocols import LocalStop
 from skbnp.metrics import _evidence, evidence_bound
 
 #: Documents and size of the vocabulary of corpora whose partitions can be listed.

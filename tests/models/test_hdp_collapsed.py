@@ -10,8 +10,8 @@ from checks.states import assert_same
 from reference import hdp_collapsed as reference
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import DocumentLocalStep, LocalStop
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.local import DocumentStep

@@ -16,10 +16,9 @@ from skbnp.components.topics import log_marginal, update_topic_prior
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp import model as hdp_direct
 from skbnp.models.hdp.local import DocumentStep

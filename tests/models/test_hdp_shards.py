@@ -14,10 +14,10 @@ from checks.corpora import topic_counts
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import DocumentLocalStep, LocalStop
 from skbnp.inference.memory import NOTHING, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
+from skbnp.inference.protocols import DocumentLocalStep, LocalStop
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.inference.shards import LocalShards, ProcessCache, add_up, whole_sum
 from skbnp.models.forms import from_plain, to_plain
@@ -28,8 +28,8 @@ from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.memory import DocumentWeights
 from skbnp.models.hdp.model import DirectHDP, HDPState
+from skbnp.models.hdp.moves.held_out import EndUnused
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import EndUnused
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, ShardCorpus, Survey
 from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule, n_blocks

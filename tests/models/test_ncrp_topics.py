@@ -23,7 +23,7 @@ from skbnp.components.tree_sticks import (
     stub_nodes,
 )
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
+from skbnp.inference.protocols import LocalStop
 from skbnp.models.nested_crp.local import update_paths
 from skbnp.models.nested_crp.model import (
     PathStats,

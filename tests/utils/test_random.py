@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from skbnp.utils.parts import row_parts
+from skbnp.utils.arrays import row_parts
 from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
 
 NAMES = [

@@ -14,11 +14,10 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.components.word_topics import Weighting
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Run
-from skbnp.inference.local import BlockHook
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.monitor import Account
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus, StatisticsCache
+from skbnp.inference.protocols import BlockHook, Corpus, StatisticsCache
 from skbnp.inference.schedules import Part, Round
 from skbnp.inference.shards import Broadcast, Shards, SumT, Task, first_rows
 from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent

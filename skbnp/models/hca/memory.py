@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import BlockHook
 from skbnp.inference.memory import RunningAverage, learn_priors
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import StatisticsCache
+from skbnp.inference.protocols import BlockHook, StatisticsCache
 from skbnp.inference.schedules import Part, Round
 from skbnp.models.hca.local import Memo, sums, update_local
 from skbnp.models.hca.model import Model

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.inference.engine import PassLearner, Steps
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.models.hdp.memory import MeanFieldCache, doc_topic
 from skbnp.models.hdp.moves import birth as hdp_birth
+from skbnp.models.hdp.moves.held_out import prune
 from skbnp.models.hdp.moves.settings import SplitMerge
-from skbnp.models.hdp.moves.structure import ExactLearner, ExactMoves, prune
+from skbnp.models.hdp.moves.structure import ExactLearner, ExactMoves
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 
@@ -37,12 +39,12 @@ class Run:
     bound: float = -np.inf  # of the corpus after the last pass, nats per token
     rise: float = np.inf  # by how much the last pass raised it
 
-    def one_pass(self, monitor: Monitor) -> bool:
+    def steps(self, monitor: Monitor) -> Steps[bool]:
         """Make one pass.
 
         Return whether it was exact, and then record the bound and its rise.
         """
-        is_exact = self.learner.one_pass(monitor)
+        is_exact = yield from self.learner.steps(monitor)
         if self.learner.cache.is_complete:
             bound = sum(self.learner.posterior.objective().values())
             self.bound, self.rise = bound, bound - self.bound
@@ -55,7 +57,7 @@ class Run:
 
 
 @dataclass(eq=False, repr=False)
-class BoundTrials:
+class BoundTrials(PassLearner[HDPPosterior]):
     """Passes of an HDP with its exact bound, and passes of candidates between them."""
 
     run: Run
@@ -66,7 +68,6 @@ class BoundTrials:
     candidate_passes: int = 0
     n_trials: int = 0
     n_rejected: int = 0
-    has_ended = False
 
     def __post_init__(self) -> None:
         self.posterior = self.run.learner.posterior
@@ -81,7 +82,7 @@ class BoundTrials:
         """Number of updates made; step sizes decrease with it."""
         return self.learner.n_updates
 
-    def one_pass(self, monitor: Monitor) -> bool:
+    def steps(self, monitor: Monitor) -> Steps[bool]:
         """Make one pass of the model or of its candidate.
 
         Return whether to test convergence.
@@ -89,19 +90,15 @@ class BoundTrials:
         self.passes_left -= 1
         exact, candidate = False, self.candidate
         if candidate is None:
-            exact = self.run.one_pass(monitor)
+            exact = yield from self.run.steps(monitor)
         else:
-            self._trial_pass(candidate, monitor)
+            yield from candidate.steps(discarding())
+            self.candidate_passes -= 1
+            if self.candidate_passes <= 0:
+                self._decide(candidate, monitor)
         if self.candidate is None and self.run.has_converged:
             self._propose()
         return exact and self.candidate is None
-
-    def _trial_pass(self, candidate: Run, monitor: Monitor) -> None:
-        """Make one pass of the candidate; after its last pass, accept or reject it."""
-        candidate.one_pass(discarding())
-        self.candidate_passes -= 1
-        if self.candidate_passes <= 0:
-            self._decide(candidate, monitor)
 
     def _propose(self) -> None:
         """Begin a birth or a death in turn, if passes and rejections are left."""
@@ -139,7 +136,7 @@ class BoundTrials:
         self, posterior: HDPPosterior, cache: MeanFieldCache, n_mean: int
     ) -> ExactLearner:
         """Return a learner of another posterior, with `n_mean` warm-up passes."""
-        learner = self.learner.restart(posterior, cache)
+        learner = self.learner.fork(posterior, cache, restarts=True)
         learner.moves = ExactMoves(self.moves)
         learner.warm_up = n_mean * learner.corpus.n_docs
         return learner

@@ -39,7 +39,7 @@ from skbnp.kernels._restaurant import (
     n_grid_rows,
     tables_of,
 )
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import rows_of
 
 __all__ = [
     "LEAST_GAIN",
@@ -76,11 +76,7 @@ ERRORS = 2.0
 N_SEATINGS = 10
 #: Discounts are rounded to so many decimals: a process makes the grid of each but once.
 DECIMALS = 2
-
-
-@lru_cache(maxsize=2 * 10**DECIMALS)
-def _grid(discount: float, n_rows: int) -> NDArray[np.float32]:
-    return expected_tables_grid(discount, n_rows)
+_grid = lru_cache(maxsize=2 * 10**DECIMALS)(expected_tables_grid)
 
 
 @dataclass(frozen=True, slots=True)

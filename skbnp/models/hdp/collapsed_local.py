@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from skbnp.components.topics import SMALLEST_PRIOR, word_norm
 from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import BlockHook, Collected, LocalStop
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import joined, joined_limits, stacked, sum_ranges
-from skbnp.utils.sparse import csr
+from skbnp.rows.batch import Batch, Block, joined, joined_limits, stacked, sum_ranges
+from skbnp.utils.arrays import csr
 
 __all__ = [
     "CollapsedStep",
@@ -58,11 +57,6 @@ class BlockResult(NamedTuple):
     log_predictive: float
     tables: Array | None = None  # of each stored count, if words have tables...
     base: Array | None = None  # ...and its probability under the topics
-
-    @property
-    def doc_topics(self) -> DocumentTopics:
-        """The parts of the result that are indexed by document."""
-        return DocumentTopics(self.limits, self.topics, self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +212,7 @@ def collect_blocks(
     for part in batch.parts(PART_SIZE):
         result = list(executor.map(run, part.blocks))
         parts.append(sum_words(part, result, shape, executor))
-        doc_topics += [block.doc_topics for block in result]
+        doc_topics += [DocumentTopics(*block[:3]) for block in result]
         logs += sum(block.log_predictive for block in result)
     sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
     return sums, doc_topic_matrix(doc_topics, (batch.n_docs, shape[1])), logs

@@ -16,13 +16,14 @@ likewise: it leaves out the words that a smaller share of its documents has.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.inference.engine import PassLearner, Steps
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus
@@ -133,7 +134,7 @@ class Candidate(NamedTuple):
     @property
     def numbers(self) -> list[int]:
         """Number of topics of each split."""
-        return [trials.result.state.n_components for trials in self.trials]
+        return [result_of(trials).state.n_components for trials in self.trials]
 
     @property
     def number(self) -> int:
@@ -159,7 +160,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class CrossFittedTrials:
+class CrossFittedTrials(PassLearner[HDPPosterior]):
     """Cross-validation of the number of topics, then the trials of the best.
 
     Parameters
@@ -192,14 +193,14 @@ class CrossFittedTrials:
         """Number of updates made; step sizes decrease with it."""
         return 0 if self.trials is None else self.trials.n_updates
 
-    def one_pass(self, monitor: Monitor) -> bool:
+    def steps(self, monitor: Monitor) -> Steps[bool]:
         """Choose a number of topics at the first call; make a pass of its trials."""
         if self.trials is None:
             trials = self._choose(monitor)
             take_over(trials, self.posterior, monitor)
             self.posterior.is_cross_fitted = True
             self.trials, self.make, self.held_out = trials, None, []
-        return self.trials.one_pass(monitor)
+        return (yield from self.trials.steps(monitor))
 
     place = PRIORS.index(0.03)  # of the last best topic prior
 
@@ -237,7 +238,7 @@ class CrossFittedTrials:
         for one in trials:
             for _ in range(N_PASSES):
                 one.model.learner.one_pass(beside)
-            one.result.global_stats.topic_words.trim()
+            result_of(one).global_stats.topic_words.trim()
         return Candidate("fixed", trials, self._suit_priors(trials))
 
     def _numbers(self) -> Iterator[int]:
@@ -268,7 +269,7 @@ class CrossFittedTrials:
         A grid of topic priors is searched from the last best value, downwards first.
         Returns the log probability of each held-out document.
         """
-        posteriors = [one.result for one in trials]
+        posteriors = [result_of(one) for one in trials]
         executor = trials[0].model.learner.local_step.executor
         few = [one.held_out.sample() for one in trials]
         values, states = dict[int, float](), dict[int, list[HDPState]]()
@@ -308,8 +309,8 @@ class CrossFittedTrials:
             if not one.learns_burstiness:
                 return candidate
             executor = one.model.learner.local_step.executor
-            result = suit_burstiness(one.held_out, one.result, executor)
-            result = result or one.held_out.predict(one.result, executor)
+            result = suit_burstiness(one.held_out, result_of(one), executor)
+            result = result or one.held_out.predict(result_of(one), executor)
             logs.append(one.held_out.log_probability(result))
         return candidate._replace(logs=np.concatenate(logs))
 
@@ -375,6 +376,11 @@ class CrossFittedTrials:
         return result
 
 
+def result_of(trials: HeldOutTrials) -> HDPPosterior:
+    """Return the posterior of trials so far, before it learns from everything."""
+    return (trials.final or trials.model.learner).posterior
+
+
 def run_to_end(trials: HeldOutTrials) -> None:
     """Make all passes of held-out trials before those over all documents."""
     beside = discarding()
@@ -395,10 +401,7 @@ def take_over(trials: HeldOutTrials, posterior: HDPPosterior, monitor: Monitor) 
 def _set_prior(posteriors: list[HDPPosterior], prior: float) -> None:
     """Set the topic prior in place, and reset the concentration of prediction."""
     for posterior in posteriors:
-        posterior.state = replace(
-            posterior.state, topic_word_prior=prior, prediction_concentration=0.0
-        )
-        posterior.follow_prior()
+        posterior.set_state(topic_word_prior=prior, prediction_concentration=0.0)
 
 
 def _log_probability(

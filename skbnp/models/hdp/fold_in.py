@@ -12,8 +12,9 @@ topic of small prior a is next to nothing; not where topics share most words, or
 documents repeat few words, where more iterations are needed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +25,8 @@ from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.topics import word_norm
 from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import LocalStop
 from skbnp.kernels._collapsed import infer_zero_order
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import (
@@ -37,8 +38,7 @@ from skbnp.models.hdp.collapsed_local import (
 )
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import rows_of
-from skbnp.utils.sparse import csr
+from skbnp.utils.arrays import rows_of
 
 __all__ = [
     "PART_SIZE",
@@ -92,44 +92,26 @@ class MeanTopics:
         counts = WordTopics(np.asarray(word_topic, np.float64))
         return cls(counts, 0.0, np.ones(word_topic.shape[1]))
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of words, number of topics."""
-        return self.counts.shape
-
     def under(self, eta: float) -> "MeanTopics":
         """Return the mean topics of the same counts under another topic prior."""
         new: float | Array = eta
         if isinstance(self.counts, KnownWordTopics):
             new = np.where(self.counts.follows_prior, eta, self.eta)
-        more = self.shape[0] * (new - self.eta)
+        more = self.counts.shape[0] * (new - self.eta)
         return replace(self, eta=new, norm=self.norm + more)
 
     def weights(self, words: NDArray[np.intp]) -> tuple[NDArray[np.float32], Array]:
         """Weights of words over their largest one, and these largest weights."""
         if not isinstance(self.eta, float):
             raise TypeError("topics of priors of their own are not folded in")
-        return self.counts.mean_weights(words, self.norm, self.eta)
-
-    def mixed(self, shares: Array, X: sp.csr_array) -> Array:
-        """sum_k theta_jk phi_kw of each stored entry (j, w)."""
-        return self.counts.mixed(shares, X, self.eta, self.norm)
-
-    def mixture(self, weights: Array, words: NDArray[np.integer]) -> Array:
-        """sum_k weight_k phi_kw of some words, (n_words,)."""
-        limits, shape = np.array([0, len(words)]), (1, self.shape[0])
-        once = csr(np.ones(len(words)), words, limits, shape)
-        return self.mixed(weights[None], once)
-
-    def parts(self, size: int) -> Iterator[Array]:
-        """Yield the topics of the words that have been seen, some words at a time."""
-        return (self._of(counts) for counts in self.counts.parts(size))
+        tops = np.empty(len(words))
+        table = self.counts.weights(
+            words, self.norm, self.eta, Weighting.MEAN, tops=tops, stays_shared=True
+        )
+        return table, tops / self.norm.max(initial=1e-300)
 
     def __getitem__(self, words: NDArray[np.intp] | slice) -> Array:
-        return self._of(self.counts.rows(words))
-
-    def _of(self, topics: Array) -> Array:
-        """Mean topics of expected counts S under the topic prior."""
+        topics = self.counts.rows(words)
         topics += self.eta
         topics /= self.norm
         return topics
@@ -138,48 +120,45 @@ class MeanTopics:
 class Seated(NamedTuple):
     """Result of the fold-in with burstiness: counts of topics, and tables of words."""
 
-    doc_topic: sp.csr_array  # (n_docs, K) expected tables of each topic
-    tables: Array  # (nnz,) expected tables of each stored count
+    doc_topic: sp.csr_array  # (n_docs, K) tokens of each topic, or tables
+    tables: Array  # (nnz,) of each stored count; (0,) if words have none
     base: Array  # (nnz,) probability of its word under the topics of all others
 
 
-@dataclass(frozen=True, slots=True)
-class _ZeroOrderStep:
-    """What all documents read in a CVB0 fold-in, and its stopping rule."""
+def _infer(
+    batch: Batch,
+    weights: NDArray[np.float32],
+    prior: Array,
+    executor: Executor,
+    stop: LocalStop,
+    restaurant: tuple[Any, ...] = (),
+) -> Seated:
+    """Infer the topics of documents, and tables of words if there is a `restaurant`.
 
-    weights: NDArray[np.float32]  # (n_words, stride) of the batch, relative
-    prior: Array  # (K,)
-    stop: LocalStop
-    restaurant: tuple[Any, ...] = ()  # scale of weights, rest, V, grid, d and c
+    `weights` are relative ones of the words of the batch, (n_words, stride), and
+    `restaurant` their scale, `rest`, V, grid, d and c.
+    """
+    infer = partial(_infer_block, weights, prior, stop, restaurant)
+    result = list(executor.map(infer, batch.blocks))
+    doc_topics = [DocumentTopics(*one[:3]) for one in result]
+    tables, base = (
+        np.concatenate([np.zeros(0), *(array for one in result for array in one[at])])
+        for at in (slice(3, 4), slice(4, 5))
+    )
+    shape = batch.n_docs, len(prior)
+    return Seated(doc_topic_matrix(doc_topics, shape), tables, base)
 
-    def expected_counts(self, batch: Batch, executor: Executor) -> sp.csr_array:
-        """Infer the expected tokens, or tables, of topics in documents, (n, K)."""
-        return self._doc_topic(batch, list(executor.map(self._run, batch.blocks)))
 
-    def seat(self, batch: Batch, executor: Executor) -> Seated:
-        """Infer expected counts with burstiness: also tables and base probabilities."""
-        result = list(executor.map(self._run, batch.blocks))
-        tables, base = (
-            np.concatenate([np.zeros(0), *(one[at] for one in result)]) for at in (3, 4)
-        )
-        return Seated(self._doc_topic(batch, result), tables, base)
-
-    def _doc_topic(self, batch: Batch, result: list[tuple]) -> sp.csr_array:
-        doc_topics = [DocumentTopics(*one[:3]) for one in result]
-        return doc_topic_matrix(doc_topics, (batch.n_docs, len(self.prior)))
-
-    def _run(self, block: Block) -> tuple[Any, ...]:
-        return infer_zero_order(
-            block.indptr,
-            block.indices,
-            block.counts,
-            self.weights,
-            self.prior,
-            ACTIVE,
-            self.stop.max_iter,
-            self.stop.tol,
-            *self.restaurant,
-        )
+def _infer_block(
+    weights: NDArray[np.float32],
+    prior: Array,
+    stop: LocalStop,
+    restaurant: tuple[Any, ...],
+    block: Block,
+) -> tuple[Any, ...]:
+    counts = block.indptr, block.indices, block.counts
+    limits = ACTIVE, stop.max_iter, stop.tol
+    return infer_zero_order(*counts, weights, prior, *limits, *restaurant)
 
 
 def fold_in(
@@ -194,7 +173,7 @@ def fold_in(
     Topics (V, K) are fixed; words of which no topic has counts are ignored.
     """
     batch, table, _ = _weighed(word_topic, len(prior), X)
-    return _ZeroOrderStep(table, prior, stop).expected_counts(batch, executor)
+    return _infer(batch, table, prior, executor, stop).doc_topic
 
 
 def fold_in_tables(
@@ -214,8 +193,7 @@ def fold_in_tables(
     """
     batch, weights, tops = _weighed(word_topic, len(prior), X)
     words = burstiness.arguments(n_features, X.data.max(initial=1.0))
-    words = tops, rest, *words
-    seated = _ZeroOrderStep(weights, prior, stop, words).seat(batch, executor)
+    seated = _infer(batch, weights, prior, executor, stop, (tops, rest, *words))
     # Words that no topic has come from the others alone, a table for each.
     tables = np.minimum(X.data, 1.0)
     base = np.full(X.nnz, rest / n_features / (prior.sum() + rest))
@@ -231,20 +209,16 @@ def fold_in_posterior(
 
     Counts are of tokens or, with burstiness, of tables: the first uses of words.
     """
-    step, batch = _posterior_step(posterior, X, executor)
-    return step.expected_counts(batch, executor)
+    return _infer_under(posterior, X, executor).doc_topic
 
 
 def first_uses(posterior: Posterior, X: sp.csr_array, executor: Executor) -> Array:
     """Infer the expected tables of each stored count, (nnz,), with burstiness."""
-    step, batch = _posterior_step(posterior, X, executor)
-    return step.seat(batch, executor).tables
+    return _infer_under(posterior, X, executor).tables
 
 
-def _posterior_step(
-    posterior: Posterior, X: sp.csr_array, executor: Executor
-) -> tuple[_ZeroOrderStep, Batch]:
-    """Prepare the fold-in of documents by the mean topics of a posterior."""
+def _infer_under(posterior: Posterior, X: sp.csr_array, executor: Executor) -> Seated:
+    """Infer the topics of documents by the mean topics of a posterior."""
     state = posterior.state.for_prediction
     batch = Batch.from_counts(X, state.n_components)
     weights, tops, norm, _ = mean_weights(posterior, batch, executor)
@@ -254,7 +228,7 @@ def _posterior_step(
         n_features = posterior.global_stats.topic_words.shape[0]
         words = state.burstiness.arguments(n_features, X.data.max(initial=1.0))
         words = tops / norm.max(), rest, *words
-    return _ZeroOrderStep(weights, state.doc_prior, SHORT_STOP, words), batch
+    return _infer(batch, weights, state.doc_prior, executor, SHORT_STOP, words)
 
 
 def score_documents(
@@ -341,4 +315,5 @@ def _weighed(
 
 def mix(theta: Array, word_topic: Array | MeanTopics, X: sp.csr_array) -> Array:
     """sum_k theta_jk phi_kw of each stored entry (j, w)."""
-    return MeanTopics.given(word_topic).mixed(np.ascontiguousarray(theta), X)
+    topics, theta = MeanTopics.given(word_topic), np.ascontiguousarray(theta)
+    return topics.counts.mixed(theta, X, topics.eta, topics.norm)

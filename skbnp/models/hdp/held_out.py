@@ -18,15 +18,12 @@ from scipy.optimize import minimize_scalar
 
 from skbnp.components.topics import HIGHEST
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.protocols import Corpus, LocalStop
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.fold_in import PART_SIZE, MeanTopics, fold_in, fold_in_tables, mix
-from skbnp.rows.splits import deal_tokens
-from skbnp.rows.word_sums import rows_of
-from skbnp.utils.parts import row_parts
-from skbnp.utils.sparse import take_rows
+from skbnp.models.hdp.model import HDPState
+from skbnp.utils.arrays import deal_tokens, row_parts, rows_of, take_rows
 
 __all__ = [
     "FEW_TOKENS",
@@ -96,19 +93,6 @@ class Prediction(NamedTuple):
         theta /= self.total[:, None]
         return theta
 
-    def of(self, rows: NDArray[np.bool_], held_out: sp.csr_array) -> "Prediction":
-        """Return the prediction of the rows of a mask.
-
-        `held_out` are the counts of all rows.
-        """
-        return self._replace(
-            tokens=self.tokens[rows],
-            total=self.total[rows],
-            rest=self.rest[rows],
-            shown=self.shown[rows[rows_of(held_out.indptr)]],
-            opens=self.opens[rows],
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
@@ -126,19 +110,25 @@ class HeldOut:
         n_tokens = np.asarray(self.held_out.sum(axis=1)).ravel()
         return np.bincount(self.docs, n_tokens).astype(np.float64)
 
-    def choosers(self, result: "Prediction") -> tuple["HeldOut", "Prediction"]:
-        """Every other document, by which reductions are chosen, and its prediction.
+    def half(self, number: int, result: "Prediction") -> tuple["HeldOut", "Prediction"]:
+        """Return every other document, from `number` on, and their prediction.
 
-        Topics of few documents are chosen to end where the choosing documents happen
-        not to use them, so that the score of the same documents afterwards is
-        optimistic.
+        The first half chooses reductions, `OTHERS` judge them. Topics of few documents
+        are chosen to end where the choosing documents happen not to use them, so that
+        the score of the same documents afterwards is optimistic.
         """
-        rows = self.docs % 2 == 0
+        rows = self.docs % 2 == number
         observed, held_out = self.observed[rows], self.held_out[rows]
         some = replace(
             self, docs=self.docs[rows] // 2, observed=observed, held_out=held_out
         )
-        return some, result.of(rows, self.held_out)
+        return some, result._replace(
+            tokens=result.tokens[rows],
+            total=result.total[rows],
+            rest=result.rest[rows],
+            shown=result.shown[rows[rows_of(self.held_out.indptr)]],
+            opens=result.opens[rows],
+        )
 
     @property
     def first_parts(self) -> NDArray[np.intp]:
@@ -162,22 +152,18 @@ class HeldOut:
             held_out=self.held_out[first],
         )
 
-    def predict(self, posterior: Posterior, executor: Executor) -> Prediction:
-        """Fold in the observed counts; return the prediction of held-out ones."""
-        return self.predict_under(posterior.state.burstiness, posterior, executor)
-
-    def predict_under(
-        self, burstiness: Burstiness | None, posterior: Posterior, executor: Executor
+    def predict(
+        self, posterior: Posterior, executor: Executor, state: HDPState | None = None
     ) -> Prediction:
-        """Fold in the observed counts under another burstiness."""
-        state = posterior.state.for_prediction
+        """Fold in the observed counts; `state` replaces that of the posterior."""
+        state = (state or posterior.state).for_prediction
         prior = state.doc_prior
         word_topic = MeanTopics.of(
             posterior.global_stats.topic_words, state.topic_word_prior
         )
         rest = state.doc_concentration * state.weights[-1]
         tokens, shown, opens = self._fold_in(
-            word_topic, prior, rest, burstiness, executor
+            word_topic, prior, rest, state.burstiness, executor
         )
         sums = [
             (take_rows(tokens, rows).toarray() + prior).sum(axis=1)
@@ -253,6 +239,32 @@ class HeldOut:
             )
             eta = float(np.exp(best.x))
         return self._by_document(logs(eta)), eta
+
+    def is_matched_by_words(
+        self,
+        posterior: Posterior,
+        logs: Array,
+        executor: Executor,
+        *,
+        loss: float,
+        learns_prior: bool,
+    ) -> bool:
+        """Whether one topic of all words loses less than `loss` nats per token.
+
+        `logs` are log probabilities of documents under all topics. If documents explain
+        their repeats, without these, too: long documents have shown all their words.
+        """
+        state = posterior.state
+        for burstiness in dict.fromkeys((state.burstiness, None)):
+            words, _ = self.log_probability_of_words(
+                burstiness, posterior, executor, learns_prior=learns_prior
+            )
+            if burstiness != state.burstiness:
+                other = replace(state, burstiness=burstiness)
+                logs = self.log_probability(self.predict(posterior, executor, other))
+            if compare(words, logs, self.n_tokens).mean <= -loss:
+                return False
+        return True
 
     def _by_document(self, logs: Array) -> Array:
         """Sum log probabilities of held-out entries over documents, (n_docs,)."""

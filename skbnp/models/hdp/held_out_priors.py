@@ -50,9 +50,7 @@ from skbnp.models.hdp.held_out import (
     compare,
 )
 from skbnp.models.hdp.model import HDPState
-from skbnp.rows.splits import with_values
-from skbnp.rows.word_sums import rows_of
-from skbnp.utils.parts import column_sums, row_parts
+from skbnp.utils.arrays import column_sums, csr, row_parts, rows_of, with_values
 
 __all__ = [
     "HIGHEST_CONCENTRATION",
@@ -103,9 +101,7 @@ def suit_joint_concentration(
         after = [max(best, p.state.doc_concentration) for _, p in pairs]
         with commit():
             for (_, posterior), value in zip(pairs, after, strict=True):
-                posterior.state = replace(
-                    posterior.state, prediction_concentration=value
-                )
+                posterior.set_state(prediction_concentration=value)
         moves = (max(*ab) / min(*ab) for ab in zip(after, before, strict=True))
         if max(moves) < MOVES_BY:
             return
@@ -120,7 +116,10 @@ def _loss(
     weights, concentration = state.weights, state.doc_concentration
     counts = held_out.held_out
     rows, n_words = rows_of(counts.indptr), counts.shape[1]
-    base = predicted.word_topic.mixture(weights[:-1], counts.indices)
+    once = csr(
+        np.ones(counts.nnz), counts.indices, np.array([0, counts.nnz]), (1, n_words)
+    )
+    base = mix(weights[None, :-1], predicted.word_topic, once)
     base += weights[-1] / n_words
     total, opens = predicted.total[rows], predicted.opens[rows]
     of_counts = held_out.mixed(predicted) * total - concentration * base
@@ -195,9 +194,7 @@ def suit_prior(
     step = -slope / bend if bend < 0.0 else np.copysign(PRIOR_STEP, slope)
     new = float(eta * np.exp(np.clip(step, -PRIOR_STEP, PRIOR_STEP)))
     new = float(np.clip(new, SMALLEST_PRIOR, highest))
-    with commit():
-        posterior.state = replace(state, topic_word_prior=new)
-        posterior.follow_prior()
+    posterior.set_state(topic_word_prior=new)
     return bool(np.log(eta / new) > PRIOR_DIFFERENCE)
 
 
@@ -232,7 +229,7 @@ def suit_burstiness(
     if end != state.burstiness:
         some = held_out.sample()
         results = {
-            one: some.predict_under(one, posterior, executor)
+            one: some.predict(posterior, executor, replace(state, burstiness=one))
             for one in dict.fromkeys((None, state.burstiness, end))
         }
         logs = {one: some.log_probability(result) for one, result in results.items()}
@@ -240,8 +237,7 @@ def suit_burstiness(
         gain = compare(logs[best], logs[None], some.n_tokens)
         is_needed = gain.mean > max(ERRORS * gain.error, LEAST_GAIN)
         best = best if is_needed else None
-        with commit():
-            posterior.state = replace(posterior.state, burstiness=best)
+        posterior.set_state(burstiness=best)
         if some is held_out:
             return results[best]
     return None
@@ -259,7 +255,7 @@ def _log_likelihoods(
     Constants are left out.
     """
     alpha, n_tokens = state.doc_concentration, fold.n_tokens
-    rows, (n_words, n_topics) = rows_of(fold.held_out.indptr), topics.shape
+    rows, (n_words, n_topics) = rows_of(fold.held_out.indptr), topics.counts.shape
     seen = topics.counts.seen.among(fold.words)
     parts = row_parts((len(seen), n_topics), PART_SIZE)
     sums = (topics.counts.rows(seen[some]) for some in parts)

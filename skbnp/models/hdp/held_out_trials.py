@@ -10,7 +10,7 @@ learned, is that which predicts words of held-out documents from their other wor
 """
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -21,10 +21,9 @@ from skbnp.components.topics import HIGHEST
 from skbnp.inference.engine import Learner, PassLearner, Steps, completed
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import DocumentLocalStep
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.protocols import Corpus, DocumentLocalStep
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.held_out_priors import (
     WordFold,
@@ -111,7 +110,7 @@ class Trial:
 
 
 @dataclass(eq=False, repr=False)
-class HeldOutTrials:
+class HeldOutTrials(PassLearner[HDPPosterior]):
     """Passes of an HDP with trials judged by held-out documents.
 
     Final passes over all.
@@ -152,8 +151,9 @@ class HeldOutTrials:
 
     def __post_init__(self, learner: OnlineLearner) -> None:
         posterior = self.posterior = learner.posterior
-        state = replace(posterior.state, burstiness=None, by_tables=False)
-        posterior.state = replace(state, prediction_concentration=0.0)
+        posterior.set_state(
+            burstiness=None, by_tables=False, prediction_concentration=0.0
+        )
         self.length = self.length or self.moves.trial_passes
         self.n_tokens = self.held_out.n_tokens
         self.tries_tables = self.learns_burstiness and self.finish is not None
@@ -179,10 +179,6 @@ class HeldOutTrials:
     def n_updates(self) -> int:
         """Number of updates made; step sizes decrease with it."""
         return (self.final or self.model.learner).n_updates
-
-    def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; return whether to test convergence."""
-        return completed(self.steps(monitor))
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
         """Make one pass; yield costs in local steps of documents.
@@ -214,10 +210,7 @@ class HeldOutTrials:
         n_beside = self.n_final_passes // 2
         is_beside = learner.posterior is not self.posterior
         beside = discarding() if is_beside else monitor
-        if isinstance(learner, Learner):
-            is_exact_pass = yield from learner.steps(beside)
-        else:
-            is_exact_pass = learner.one_pass(beside)
+        is_exact_pass = yield from learner.steps(beside)
         self.n_final += 1
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
@@ -225,11 +218,6 @@ class HeldOutTrials:
             if self.alike:  # files from before lack them
                 self.posterior.alike = min(self.alike), max(self.alike)
         return is_exact_pass and self.n_final > n_beside + 1
-
-    @property
-    def result(self) -> HDPPosterior:
-        """The posterior of the trials, or of the final passes."""
-        return (self.final or self.model.learner).posterior
 
     def _record(self, run: Trial, result: Prediction) -> None:
         """Record a prediction and its log probabilities after the passes made."""
@@ -263,7 +251,9 @@ class HeldOutTrials:
     def _predict(self, run: Trial) -> Steps[Prediction]:
         """Set the best parameters in place, and predict held-out documents."""
         posterior = run.posterior
-        is_raw = run.kind == "start" and run.n_passes < self.length
+        if run.kind == "start" and run.n_passes < self.length:  # topics form first
+            yield self.judge_cost
+            return self.held_out.predict(posterior, run.executor)
         if self.folds and run.kind == "merge of all":  # as words have been judged
             yield self.judge_cost
             _, prior = self.held_out.log_probability_of_words(
@@ -271,13 +261,9 @@ class HeldOutTrials:
             )
             with commit():
                 posterior.global_stats.topic_words.trim()
-                posterior.state = replace(posterior.state, topic_word_prior=prior)
-                posterior.follow_prior()
-        elif not is_raw:  # topics of a start must form first
+                posterior.set_state(topic_word_prior=prior)
+        else:
             yield from self._suit_prior(run)
-        if is_raw:
-            yield self.judge_cost
-            return self.held_out.predict(posterior, run.executor)
         return (yield from self._suited_prediction(run, self.knows_repeats))
 
     def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
@@ -296,16 +282,9 @@ class HeldOutTrials:
         shown all their words.
         """
         posterior, executor, logs = run.posterior, run.executor, run.logs[run.n_passes]
-        for burstiness in dict.fromkeys((posterior.state.burstiness, None)):
-            words, _ = self.held_out.log_probability_of_words(
-                burstiness, posterior, executor, learns_prior=self.folds_words
-            )
-            if burstiness != posterior.state.burstiness:
-                alone = self.held_out.predict_under(burstiness, posterior, executor)
-                logs = self.held_out.log_probability(alone)
-            if compare(words, logs, self.n_tokens).mean <= -ALIKE / 2.0:
-                return False
-        return True
+        return self.held_out.is_matched_by_words(
+            posterior, logs, executor, loss=ALIKE / 2.0, learns_prior=self.folds_words
+        )
 
     # -- decisions --------------------------------------------------------------------
 
@@ -325,14 +304,14 @@ class HeldOutTrials:
             f"trial of {what} {'accepted' if accepted else 'rejected'}: "
             f"held-out documents gain {gain.mean:.4f} +- {gain.error:.4f} nats"
         )
-        if not accepted:  # its topics are free before others begin
-            self.run, run.learner, run.result = self.model, self.model.learner, None
         if accepted:
             is_sure = self.is_unseen or gain.mean > SURE_ERRORS * gain.error
             if run.kind != "tables" and (run.kind != "reduction" or is_sure):
                 self._adopt(run.learner, monitor)
             # Otherwise the posterior, which is as good, stays until the end.
             self.model, self.n_accepted = run, self.n_accepted + 1
+        else:  # its topics are free before others begin
+            self.run, run.learner, run.result = self.model, self.model.learner, None
         more = None
         if run.kind == "reduction":
             if gain.mean > 0.0:
@@ -404,8 +383,8 @@ class HeldOutTrials:
         learn it: one topic with repeats explains as much as a few topics.
         """
         posterior = run.posterior
-        is_limited = run.kind != "continuation"
-        is_limited &= posterior.state.topic_word_prior >= self.prior_limit
+        is_at_limit = posterior.state.topic_word_prior >= self.prior_limit
+        is_limited = run.kind != "continuation" and is_at_limit
         is_free = bool(self.folds) and (is_limited or run.prior_falls)
         is_first = self.learns_burstiness and not self.knows_repeats
         self.knows_repeats = self.learns_burstiness
@@ -420,8 +399,7 @@ class HeldOutTrials:
         first_uses = result.opens @ n_tokens / n_tokens.sum()
         if is_first and first_uses < FEWEST_FIRST_USES:
             self.learns_burstiness = self.knows_repeats = False
-            with commit():
-                posterior.state = replace(posterior.state, burstiness=None)
+            posterior.set_state(burstiness=None)
             result = self.held_out.predict(posterior, run.executor)
         self._record(run, result)
 
@@ -438,7 +416,7 @@ class HeldOutTrials:
         if self.tries_tables and model.posterior.state.burstiness is not None:
             self.tries_tables = False
             trial = self._continued("tables", model)
-            trial.posterior.state = replace(trial.posterior.state, by_tables=True)
+            trial.posterior.set_state(by_tables=True)
             return trial
         self.best = model.logs
         return (yield from self._reduction(model)) if self.may_reduce else None
@@ -482,15 +460,15 @@ class HeldOutTrials:
         state = run.posterior.state
         fall = max(run.prior_started / state.topic_word_prior, 1.0)
         live = min(fall * run.n_topics / run.n_started, 1.0)
-        if was_tried or live < alive or state.burstiness is not None:
-            return None
-        if not self.moves.births or n_births < 1:
+        may_add = self.moves.births and state.burstiness is None
+        if was_tried or live < alive or n_births < 1 or not may_add:
             return None
         n_topics, seen = run.n_topics + n_births, now.global_stats.topic_words.seen
         yield self.judge_cost + BIRTH_COST * n_topics * len(seen)
         rng = stream(now.seed_entropy, Purpose.MOVE, now.n_steps, self.n_trials)
         posterior = held_out_moves.propose_births(now, train, n_births, rng)
-        learner = run.learner.restart(posterior, run.learner.cache.empty())
+        cache = run.learner.cache.empty()
+        learner = run.learner.fork(posterior, cache, restarts=True)
         return self._new_run("births", learner, n_births)
 
     def _reduction(self, run: Trial, limit: int | None = None) -> Steps[Trial | None]:
@@ -512,7 +490,7 @@ class HeldOutTrials:
             n_changes = held_out_moves.merge_all(posterior)
         else:
             yield self.judge_cost
-            choosers = self.held_out.choosers(proposal)
+            choosers = self.held_out.half(0, proposal)
             del proposal
             cheapest = held_out_moves.reductions(run.posterior, *choosers)
             del choosers
@@ -521,9 +499,8 @@ class HeldOutTrials:
         if n_changes == 0:
             return None
         # Steps of a model that has gone on go on, too: it would fall behind itself.
-        has_gone_on = run.learner.n_passes > self.length
-        begin = run.learner.fork if has_gone_on else run.learner.restart
-        learner = begin(posterior, run.learner.cache.copy())
+        is_young, cache = run.learner.n_passes <= self.length, run.learner.cache.copy()
+        learner = run.learner.fork(posterior, cache, restarts=is_young)
         return self._new_run(kind, learner, n_changes)
 
     def _continued(self, kind: Kind, run: Trial) -> Trial:

@@ -27,15 +27,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.inference.edits import Birth, apply
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
+from skbnp.inference.posterior import Birth, apply
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
 from skbnp.models.hdp.outliers import Outliers, Proposal, matched
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.rows.splits import deal_tokens
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import deal_tokens, rows_of
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["propose_late_topics"]

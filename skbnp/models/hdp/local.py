@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import BlockHook, Collected, LocalStop
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
-from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import joined, joined_limits, rows_of, stacked, sum_ranges
-from skbnp.utils.sparse import csr
+from skbnp.rows.batch import Batch, Block, joined, joined_limits, stacked, sum_ranges
+from skbnp.utils.arrays import csr, rows_of
 
 __all__ = ["BlockVisit", "DocumentStep", "Documents", "expected_counts", "sum_words"]
 

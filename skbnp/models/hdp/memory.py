@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import WordStats
 from skbnp.components.word_topics import WordRows, WordTopics, remaining
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import Collected
 from skbnp.inference.memory import DocumentCache, Remembered
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import Collected
 from skbnp.inference.schedules import Part, Round
 from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPStats, TopicStatsT

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.utils.sparse import with_columns
+from skbnp.utils.arrays import with_columns
 
 __all__ = ["Outliers", "Proposal", "matched"]
 

@@ -11,7 +11,7 @@ from skbnp.inference.executor import Executor
 from skbnp.models.hdp.burstiness import N_DOCS, Burstiness, evenly, learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, Seated, fold_in, fold_in_tables, mix
 from skbnp.models.hdp_franchise.sample import FixedTopics, FranchiseSample
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import rows_of
 from skbnp.utils.settings import SMALLEST_PRIOR
 
 __all__ = ["MixturePredictor", "doc_prior_of"]

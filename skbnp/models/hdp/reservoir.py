@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.models.hdp.held_out import HeldOut, n_judges, split
-from skbnp.utils.sparse import with_columns
+from skbnp.utils.arrays import with_columns
 
 __all__ = ["LAST_KEY", "SCORED", "Reservoir", "document_keys", "has_doubled"]
 

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics, remaining
-from skbnp.inference.local import BlockHook, Collected, DocumentLocalStep
 from skbnp.inference.memory import DocumentCache
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import BlockHook, Collected, DocumentLocalStep
 from skbnp.inference.schedules import Part, Round
 from skbnp.inference.shards import Broadcast, Shards
 from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.executor import Executor, Run, S, T
-from skbnp.inference.local import LocalStop, Step
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import LocalStop, Step
 from skbnp.inference.schedules import even_limits
 from skbnp.inference.shards import Broadcast, Shard
 from skbnp.models.hdp.held_out import n_judges
 from skbnp.models.hdp.model import HDPModel, HDPState
-from skbnp.rows.batch import Batch
+from skbnp.rows.batch import Batch, densest
 from skbnp.rows.survey import CountSurvey
-from skbnp.rows.word_sums import densest
 from skbnp.utils.random import Purpose, stream
 
 __all__ = [

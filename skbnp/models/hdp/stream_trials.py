@@ -18,7 +18,7 @@ from skbnp.models.hdp.held_out_trials import HeldOutTrials, OnlineLearner, Trial
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.utils.sparse import with_columns
+from skbnp.utils.arrays import with_columns
 
 __all__ = [
     "MISSED_SHARE",

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
+from skbnp.inference.protocols import LocalStop
 from skbnp.kernels._ncrp_local import infer_paths, share_words, sum_words
 from skbnp.models.nested_crp.model import PathGlobals, PathStats
 from skbnp.rows.batch import Batch, Block
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import rows_of
 
 __all__ = ["DocPaths", "LocalFamily", "log_predictive", "mean_log", "update_paths"]
 

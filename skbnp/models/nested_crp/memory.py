@@ -13,10 +13,9 @@ from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.components.word_topics import Weighting
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.local import BlockHook, LocalStop
 from skbnp.inference.memory import learn_priors
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus, StatisticsCache
+from skbnp.inference.protocols import BlockHook, Corpus, LocalStop, StatisticsCache
 from skbnp.inference.schedules import BatchSchedule, Part, Round, even_limits
 from skbnp.models.nested_crp.local import DocPaths, LocalFamily, update_paths
 from skbnp.models.nested_crp.model import (

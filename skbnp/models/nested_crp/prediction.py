@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
+from skbnp.inference.protocols import LocalStop
 from skbnp.models.nested_crp.local import (
     DocPaths,
     LocalFamily,

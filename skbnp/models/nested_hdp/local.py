@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import BlockHook, Collected, LocalStop
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._nested import infer_nested
 from skbnp.models.hdp.collapsed_local import (
     MAX_ITER,
     TOL,
     BlockResult,
+    DocumentTopics,
     collect_blocks,
     doc_topic_matrix,
 )
@@ -109,7 +110,10 @@ class NestedStep:
 
     def expected_counts(self, batch: Batch, executor: Executor) -> sp.csr_array:
         """Infer the expected tokens of nodes in documents, (n_docs, n_nodes)."""
-        result = [block.doc_topics for block in executor.map(self._run, batch.blocks)]
+        result = [
+            DocumentTopics(*block[:3])
+            for block in executor.map(self._run, batch.blocks)
+        ]
         return doc_topic_matrix(result, (batch.n_docs, self.state.n_components))
 
     def _run(self, block: Block) -> BlockResult:

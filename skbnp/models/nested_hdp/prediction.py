@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
-from skbnp.inference.local import LocalStop
 from skbnp.inference.posterior import Posterior
+from skbnp.inference.protocols import LocalStop
 from skbnp.models.hdp.burstiness import (
     N_DOCS,
     Burstiness,
@@ -18,7 +18,7 @@ from skbnp.models.hdp.burstiness import (
 from skbnp.models.hdp.fold_in import MeanTopics, mix
 from skbnp.models.nested_hdp.local import NestedStep, node_shares
 from skbnp.rows.batch import Batch
-from skbnp.rows.word_sums import rows_of
+from skbnp.utils.arrays import rows_of
 
 __all__ = ["NestedPredictor"]
 

@@ -6,27 +6,35 @@ the loss of merges and ends of topics is predicted from held-out documents, with
 proportions and topics fixed; the cheapest are made together.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.edits import Merge, Remove, apply
-from skbnp.inference.protocols import Corpus
+from skbnp.components.known_topics import KnownWordTopics
+from skbnp.inference.engine import Learner
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.posterior import Merge, Remove, apply, sparing
+from skbnp.inference.protocols import Collected, Corpus, Moves
+from skbnp.inference.schedules import Round
 from skbnp.kernels._reductions import add_losses
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction
+from skbnp.models.hdp.moves.merge import best_disjoint
+from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
-from skbnp.rows.word_sums import rows_of
-from skbnp.utils.parts import column_sums, row_parts
+from skbnp.utils.arrays import column_sums, row_parts, rows_of
 from skbnp.utils.random import gamma_noise
 
 __all__ = [
+    "EndUnused",
     "Reduction",
     "blur",
     "merge_all",
     "propose_births",
+    "prune",
     "reduce",
     "reductions",
     "start_from_documents",
@@ -220,10 +228,10 @@ def reductions(
 
 def _nearest(topics: MeanTopics) -> NDArray[np.intp]:
     """Pairs (k, n), k < n, of topics of which one is among the nearest of the other."""
-    unseen, n_topics = np.sqrt(topics.eta / topics.norm), topics.shape[1]
+    unseen, n_topics = np.sqrt(topics.eta / topics.norm), len(topics.norm)
     overlap = topics.counts.seen.n_unseen * np.outer(unseen, unseen)
-    for part in topics.parts(WORDS_PART_SIZE):
-        roots = np.sqrt(part)
+    for counts in topics.counts.parts(WORDS_PART_SIZE):
+        roots = np.sqrt((counts + topics.eta) / topics.norm)
         overlap += roots.T @ roots
     np.fill_diagonal(overlap, -1.0)
     n_nearest = min(N_NEAREST, n_topics - 1)
@@ -277,3 +285,65 @@ def merge_all(posterior: HDPPosterior) -> int:
     for source in sources:
         apply(Merge([(source, target)]), posterior)
     return len(sources)
+
+
+@dataclass(eq=False)
+class EndUnused(Moves):
+    """Moves that only end topics without tokens; trials choose the number of others.
+
+    Online after each round, with a cache after each pass. Online, topics that have
+    taken the words of a known topic join it after each pass.
+    """
+
+    moves: SplitMerge
+
+    def end_round(
+        self, learner: Learner, round: Round, results: Sequence[Collected]
+    ) -> None:
+        """End topics with hardly a token, by running averages."""
+        if not learner.cache.holds_corpus and learner.has_seen_enough:
+            self._end_light(learner)
+
+    def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
+        """End topics with hardly a token, by sums of the corpus, or join known ones."""
+        cache = learner.cache
+        if not cache.holds_corpus:
+            join_known(learner.posterior)
+        elif cache.is_complete and self._end_light(learner):
+            cache.refresh(learner.posterior)
+        return True
+
+    def _end_light(self, learner: Learner) -> int:
+        """End topics with hardly a token, in place; return how many."""
+        tokens = learner.posterior.global_stats.topic_words.tokens
+        return prune(learner, tokens < self.moves.prune_tokens)
+
+
+def join_known(posterior: HDPPosterior) -> int:
+    """Merge topics in place into known ones whose words they have taken.
+
+    Return their number. The prior of the known topic goes to the topic to which
+    documents have assigned its words, see `KnownWordTopics.merge_candidates`.
+    """
+    words = posterior.global_stats.topic_words
+    if not isinstance(words, KnownWordTopics):
+        return 0
+    pairs, gains = words.merge_candidates()
+    ids = posterior.ids.tolist()
+    chosen = [pairs[index] for index in best_disjoint(pairs, gains)]
+    if chosen:
+        apply(Merge([(ids[other], ids[one]) for one, other in chosen]), posterior)
+    return len(chosen)
+
+
+def prune(learner: Learner, ending: NDArray[np.bool_]) -> int:
+    """Remove topics that are not known, in place, all but one; return how many."""
+    posterior, cache = learner.posterior, learner.cache
+    words = posterior.global_stats.topic_words
+    ending = sparing(ending & ~words.is_known, words.tokens)
+    columns = np.flatnonzero(ending).tolist()
+    if columns:
+        if cache.holds_corpus:
+            cache.drop(columns)
+        apply(Remove(posterior.ids[columns].tolist()), posterior)
+    return len(columns)

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.inference.edits import Merge, Remove, Split, apply, sparing
-from skbnp.inference.local import Collected, DocumentLocalStep
+from skbnp.inference.posterior import Merge, Remove, Split, apply, sparing
+from skbnp.inference.protocols import Collected, DocumentLocalStep
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
 from skbnp.models.hdp.moves.settings import SplitMerge

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skbnp.components.word_topics import WordRows, WordTopics
-from skbnp.inference.edits import Merge, Split, apply
 from skbnp.inference.engine import Learner
-from skbnp.inference.local import Collected
-from skbnp.inference.protocols import LocalResults, Moves
+from skbnp.inference.posterior import Merge, Split, apply
+from skbnp.inference.protocols import Collected, LocalResults, Moves
 from skbnp.inference.schedules import Round
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.local import BlockVisit

@@ -6,17 +6,15 @@ instead, see `held_out_trials`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.interrupts import commit
-from skbnp.inference.local import Collected, LocalStop
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus, Moves
+from skbnp.inference.protocols import Collected, Corpus, LocalStop, Moves
 from skbnp.inference.schedules import Round
 from skbnp.models.hdp.burstiness import N_DOCS, evenly, learn_burstiness
 from skbnp.models.hdp.collapsed_local import MAX_ITER, TOL, CollapsedStep
@@ -47,8 +45,7 @@ def suit_burstiness_to(
     burstiness = learn_burstiness(
         X, lambda b: step.seat(b, batch, executor), posterior.state.burstiness
     )
-    with commit():
-        posterior.state = replace(posterior.state, burstiness=burstiness)
+    posterior.set_state(burstiness=burstiness)
 
 
 @dataclass(eq=False)
@@ -72,8 +69,6 @@ class LearnBurstiness(Moves):
         posterior, n_passes = learner.posterior, learner.n_passes
         if n_passes == 1 or n_passes % SPACING == 0:
             suit_burstiness_to(learner.corpus, posterior, learner.local_step.executor)
-            by_tables = n_passes >= PLAIN_PASSES
-            with commit():
-                posterior.state = replace(posterior.state, by_tables=by_tables)
+            posterior.set_state(by_tables=n_passes >= PLAIN_PASSES)
         is_due = posterior.state.burstiness is None or n_passes > PLAIN_PASSES
         return has_stayed and is_due

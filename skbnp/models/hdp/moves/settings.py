@@ -6,11 +6,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.edits import Remove, apply, sparing
-from skbnp.inference.posterior import Posterior
+from skbnp.inference.posterior import sparing
 from skbnp.utils.settings import check_settings, repr_settings
 
-__all__ = ["SplitMerge", "end_unused"]
+__all__ = ["SplitMerge"]
 
 LEAST = {"births": 0, "prune_patience": 1, "trial_passes": 1}
 CHOICES = {
@@ -160,14 +159,3 @@ class SplitMerge:
 
     def __repr__(self) -> str:
         return repr_settings(self, self.paper)
-
-
-def end_unused(moves: SplitMerge, posterior: Posterior) -> list[int]:
-    """End topics with hardly a token of the corpus, in place; return their columns."""
-    words = posterior.global_stats.topic_words
-    mass = words.tokens
-    is_ending = (mass < moves.prune_tokens) & ~words.is_known
-    gone = np.flatnonzero(sparing(is_ending, mass))
-    if len(gone):
-        apply(Remove(posterior.ids[gone].tolist()), posterior)
-    return gone.tolist()

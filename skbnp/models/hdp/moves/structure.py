@@ -5,60 +5,27 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from skbnp.components.known_topics import KnownWordTopics
-from skbnp.inference.edits import Merge, Remove, apply, sparing
 from skbnp.inference.engine import Learner
-from skbnp.inference.local import Collected, DocumentLocalStep
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.protocols import Corpus, Moves
+from skbnp.inference.posterior import Merge, apply
+from skbnp.inference.protocols import Collected, Corpus, DocumentLocalStep, Moves
 from skbnp.inference.schedules import Round
-from skbnp.models.hdp.memory import CollapsedCache, MeanFieldCache, doc_topic
+from skbnp.models.hdp.memory import MeanFieldCache, doc_topic
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import minibatch
-from skbnp.models.hdp.moves.settings import SplitMerge, end_unused
+from skbnp.models.hdp.moves.held_out import prune
+from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 
-__all__ = ["EndUnused", "ExactLearner", "ExactMoves", "MinibatchMoves", "prune"]
+__all__ = ["ExactLearner", "ExactMoves", "MinibatchMoves"]
 
 ExactLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, MeanFieldCache]
-CorpusMemory = MeanFieldCache | CollapsedCache
 
 #: Totals of which mean weights gave a larger share are too blurred to judge topics by.
 MOST_INIT = 0.1
 #: Passes until a rejected pair of topics is compared again.
 WAIT = 8
-
-
-@dataclass(eq=False)
-class EndUnused(Moves):
-    """Moves that only end topics without tokens; trials choose the number of others.
-
-    Online after each round, with a cache after each pass. Online, topics that have
-    taken the words of a known topic join it after each pass.
-    """
-
-    moves: SplitMerge
-
-    def end_round(
-        self, learner: Learner, round: Round, results: Sequence[Collected]
-    ) -> None:
-        """End topics with hardly a token, by running averages."""
-        if not learner.cache.holds_corpus and learner.has_seen_enough:
-            end_unused(self.moves, learner.posterior)
-
-    def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
-        """End topics with hardly a token, by sums of the corpus, or join known ones."""
-        cache = learner.cache
-        if not cache.holds_corpus:
-            join_known(learner.posterior)
-        if isinstance(cache, CorpusMemory) and cache.is_complete:
-            gone = end_unused(self.moves, learner.posterior)
-            if gone:
-                cache.drop(gone)
-                cache.refresh(learner.posterior)
-        return True
 
 
 @dataclass(eq=False)
@@ -159,32 +126,3 @@ class ExactMoves(Moves):
             cache.memos = [m.merged(places, m.losses[chosen]) for m in cache.memos]
             apply(Merge(pairs), posterior)
         return len(chosen)
-
-
-def join_known(posterior: HDPPosterior) -> int:
-    """Merge topics in place into known ones whose words they have taken.
-
-    Return how many. The prior of the known topic goes to the topic to which documents
-    have assigned its words, see `KnownWordTopics.merge_candidates`.
-    """
-    words = posterior.global_stats.topic_words
-    if not isinstance(words, KnownWordTopics):
-        return 0
-    pairs, gains = words.merge_candidates()
-    ids = posterior.ids.tolist()
-    chosen = [pairs[index] for index in hdp_merge.best_disjoint(pairs, gains)]
-    if chosen:
-        apply(Merge([(ids[other], ids[one]) for one, other in chosen]), posterior)
-    return len(chosen)
-
-
-def prune(learner: ExactLearner, ending: NDArray[np.bool_]) -> int:
-    """Remove topics that are not known, in place, all but one; return how many."""
-    posterior, cache = learner.posterior, learner.cache
-    words = posterior.global_stats.topic_words
-    ending = sparing(ending & ~words.is_known, words.tokens)
-    columns = np.flatnonzero(ending).tolist()
-    if len(columns):
-        cache.drop(columns)
-        apply(Remove(posterior.ids[columns].tolist()), posterior)
-    return len(columns)

@@ -1,14 +1,32 @@
-"""CSR matrices from arrays that need no check.
+"""Large arrays in parts of some rows, and CSR matrices from arrays that need no check.
 
-SciPy checks all of them, some 60 microseconds a matrix and 200 for some of its rows:
-as long as the local step of a few documents.
+SciPy checks each new matrix, some 60 microseconds, and 200 for some of its rows: as
+long as the local step of a few documents.
 """
+
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["at_columns", "csr", "take_rows", "with_columns"]
+__all__ = [
+    "MOST_UNITS",
+    "at_columns",
+    "column_sums",
+    "csr",
+    "deal_tokens",
+    "row_parts",
+    "rows_of",
+    "take_rows",
+    "with_columns",
+    "with_values",
+]
+
+#: Entries of a part: Ctrl-C waits for one part, not for the whole array.
+SIZE = 1 << 20
+#: Units that a count, or a document, is split into, at most (NumPy draws up to 10^9).
+MOST_UNITS = 10**8
 
 _EMPTY = sp.csr_array((1, 1))
 _MOST = np.iinfo(np.int32).max
@@ -88,3 +106,61 @@ def take_rows(X: sp.csr_array, rows: NDArray[np.intp] | slice) -> sp.csr_array:
 def with_columns(X: sp.csr_array, n_columns: int) -> sp.csr_array:
     """Append empty columns to rows."""
     return sp.csr_array((X.data, X.indices, X.indptr), (X.shape[0], n_columns))
+
+
+def rows_of(limits: NDArray) -> NDArray[np.intp]:
+    """Row of each entry, given the limits of rows."""
+    return np.arange(len(limits) - 1).repeat(limits[1:] - limits[:-1])
+
+
+def row_parts(shape: tuple[int, int], size: int = SIZE) -> Iterator[slice]:
+    """Cut the rows of an array into consecutive parts of about `size` entries."""
+    n_rows, n_columns = shape
+    if n_rows > 0:
+        step = max(1, size // max(1, n_columns))
+        for begin in range(0, n_rows, step):
+            yield slice(begin, min(begin + step, n_rows))
+
+
+def column_sums(
+    parts: Iterable[NDArray[np.float64]], n_columns: int
+) -> NDArray[np.float64]:
+    """Sum an array over its rows, part by part, with the bits of a sum of the whole.
+
+    The first row of each part is overwritten.
+    """
+    total = np.zeros(n_columns)
+    for part in parts:
+        part[:1] += total
+        total = part.sum(axis=0)
+    return total
+
+
+def with_values(X: sp.csr_array, *values: NDArray) -> list[sp.csr_array]:
+    """Replace the stored counts of a matrix, for each of `values`.
+
+    Zeros are dropped.
+    """
+    parts = list[sp.csr_array]()
+    for counts in values:
+        part = sp.csr_array((counts, X.indices.copy(), X.indptr.copy()), X.shape)
+        part.eliminate_zeros()
+        parts.append(part)
+    return parts
+
+
+def deal_tokens(
+    X: sp.csr_array, n_parts: int, rng: np.random.Generator
+) -> Iterator[tuple[NDArray[np.intp], sp.csr_array, sp.csr_array]]:
+    """Split the tokens of documents at random into parts.
+
+    A fractional count c is split into ceil(c) equal units. Yields for each part the
+    rows of which it and the rest have tokens, the part and the rest, of these rows.
+    """
+    units = np.ceil(np.minimum(X.data, MOST_UNITS)).astype(np.int64)
+    dealt = rng.multinomial(units, np.full(n_parts, 1.0 / n_parts))
+    for of_part in dealt.reshape(-1, n_parts).T:
+        share = of_part / units
+        part, rest = with_values(X, X.data * share, X.data * (1.0 - share))
+        rows = np.flatnonzero((np.diff(part.indptr) > 0) & (np.diff(rest.indptr) > 0))
+        yield rows, part[rows], rest[rows]
