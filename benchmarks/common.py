@@ -299,7 +299,7 @@ def _versions(names):
 
 
 def commit(folder=Path(__file__).parent):
-    """Name of the commit that is measured, with "+" where files beside results differ."""
+    """Name of the measured commit, with "+" where files beside results have changed."""
     given = {"cwd": folder, "capture_output": True, "text": True}
     name = ["git", "describe", "--always", "--abbrev=10"]
     changed = ["git", "status", "--porcelain", "--untracked-files=no"]
