@@ -174,8 +174,10 @@ def compare(name, letters, train, test, cases, reading, options):
 LARGE = """
 Figure 2(c, f, i) of the paper, which is of 1.8 million articles of the New York Times:
 the 150,000 abstracts of `arxiv_large` take their place, 5 % of them left out, of which
-1,000 are scored; at most {seconds:g} processor seconds of a run, seed {seed}. Methods
-and columns as in bryant2012_nips. Curves are in bryant2012_large.png.
+1,000 are scored; minibatches of 200 (the paper: 10,000), at most {seconds:g} processor
+seconds of a run, seed {seed}; oHDP from 200 and 500 topics (the paper: 300 and 500),
+oHDP-SM from 200. Methods and columns as in bryant2012_nips. Curves are in
+bryant2012_large.png.
 """
 LARGE_CASES = [("oHDP", 200), ("oHDP", 500), ("oHDP-SM", 200), ("held-out trials", 200)]
 
