@@ -23,6 +23,7 @@ from skbnp.inspection import top_terms
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter
 
 #: Of the paper: rho_t = (1 + t)^-0.5, minibatches of 200 documents.
 STEPS = {"learning_offset": 1, "learning_decay": 0.5, "batch_size": 200, "warm_up": 0}
@@ -47,8 +48,10 @@ SPACING = 1.3
 LEVEL = 0.0005
 
 
-def run(train, test, method, start, seed, limit):
+def run(train, test, method, start, seed, limit, batch_size):
     make, _, settings = METHODS[method]
+    if "batch_size" in settings:
+        settings = settings | {"batch_size": batch_size}
     hdp = make(start, random_state=seed, **settings)
     if make is GibbsHDP:
         points = sample(hdp, train, test, limit)
@@ -85,7 +88,7 @@ def half_way(points):
 
 def is_level(points):
     """Whether the score has not changed since half of the time, of ten seconds."""
-    if not points or points[-1][0] < 10.0:
+    if not points or points[-1][0] < max(10.0, 2.0 * points[0][0]):
         return False
     return abs(points[-1][1] - half_way(points)) < LEVEL
 
@@ -119,6 +122,10 @@ def draw(rows, name, letters):
         panel.grid(alpha=0.3)
     panels[1].set(ylabel="topics in use", yscale="log")
     panels[2].set(xlabel="topics in use")
+    for axis in (*(panel.xaxis for panel in panels), panels[1].yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
     for panel in (panels[0], panels[2]):
         panel.set(ylabel="nats per held-out token", ylim=(best - 0.6, best + 0.03))
     figure.legend(loc="outside right center", fontsize="small")
@@ -155,15 +162,18 @@ def curves(options):
     cases = [
         (name, start) for name, (_, starts, _) in METHODS.items() for start in starts
     ]
-    compare("bryant2012_nips", "beh", train, test, cases, READING, options)
+    size = STEPS["batch_size"]
+    compare("bryant2012_nips", "beh", train, test, cases, READING, options, size)
 
 
-def compare(name, letters, train, test, cases, reading, options):
+def compare(name, letters, train, test, cases, reading, options, batch_size):
     """Run some methods from some numbers of topics with each seed."""
     rows = []
     for seed in options.seeds:
         for method, start in cases:
-            rows.append(run(train, test, method, start, seed, options.seconds))
+            rows.append(
+                run(train, test, method, start, seed, options.seconds, batch_size)
+            )
             print({k: v for k, v in rows[-1].items() if k != "curve"}, flush=True)
         columns = [column for column in rows[0] if column != "curve"]
         text = reading.format(seconds=options.seconds, seed=options.seeds[0])
@@ -176,17 +186,26 @@ def compare(name, letters, train, test, cases, reading, options):
 LARGE = """
 Figure 2(c, f, i) of the paper, which is of 1.8 million articles of the New York Times:
 the 150,000 abstracts of `arxiv_large` take their place, 5 % of them left out, of which
-1,000 are scored; minibatches of 200 (the paper: 10,000), at most {seconds:g} processor
-seconds of a run, seed {seed}; oHDP from 200 and 500 topics (the paper: 300 and 500),
-oHDP-SM from 200. Methods and columns as in bryant2012_nips. Curves are in
-bryant2012_large.png.
+1,000 are scored; at most {seconds:g} processor seconds of a run, seed {seed}. Numbers
+of topics to start from and minibatches of 10,000 are those of the paper; methods and
+columns as in bryant2012_nips. Curves are in bryant2012_large.png.
 """
-LARGE_CASES = [("oHDP", 200), ("oHDP", 500), ("oHDP-SM", 200), ("held-out trials", 200)]
+LARGE_CASES = [("oHDP", 300), ("oHDP", 500), ("oHDP-SM", 200), ("held-out trials", 200)]
+LARGE_SIZE = 10_000
 
 
 def large(options):
     train, test = standard_split(load_corpus("arxiv_large"), 0.05)
-    compare("bryant2012_large", "cfi", train, test[:1000], LARGE_CASES, LARGE, options)
+    compare(
+        "bryant2012_large",
+        "cfi",
+        train,
+        test[:1000],
+        LARGE_CASES,
+        LARGE,
+        options,
+        LARGE_SIZE,
+    )
 
 
 # -- split: Figure 3 -------------------------------------------------------------------
