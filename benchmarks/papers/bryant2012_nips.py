@@ -211,16 +211,17 @@ def large(options):
 # -- split: Figure 3 -------------------------------------------------------------------
 
 SPLIT = """
-Figure 3 of the paper: how a topic that was split goes on, in a stream of minibatches
-of 200 papers of `nips` in random order, pass after pass, with `SplitMerge.paper()` from
+Figure 3 of the paper: how a topic that was split goes on, in a stream of minibatches of
+200 papers of `nips` in random order, pass after pass, with `SplitMerge.paper()` from
 100 topics. Of the splits from update {first} to {last} of {updates} whose topics are
 both there in the end, the one whose smaller topic is the largest then. "documents":
 seen since the split; "tokens": expected ones of the topic, the prior left out.
 
 As printed, topics of a split part from each other as documents come, over 6,400 of them
 here: a topic of moving fields becomes one of motion and its direction, and one of
-fields in space. The paper prints 240,000 documents, six times 40,000, of a topic of
-neurons whose words and section are those of NIPS: some 170 passes, 5 here.
+fields in space. The paper prints 240,000 documents, a table of twenty words every
+40,000, of a topic of neurons that parts into behaviour and firing; its section and
+words are those of NIPS, of which these are some 140 passes, and 6,400 documents are 4.
 """
 MOMENTS = (1, 2, 4, 8, 16, 32)
 
