@@ -219,7 +219,7 @@ seen since the split; "tokens": expected ones of the topic, the prior left out.
 
 As printed, topics of a split part from each other as documents come, over 6,400 of them
 here: a topic of moving fields becomes one of motion and its direction, and one of
-fields in space. The paper prints 240,000 documents, a table of twenty words every
+fields in space. The paper prints 240,000 documents, ten words of each topic every
 40,000, of a topic of neurons that parts into behaviour and firing; its section and
 words are those of NIPS, of which these are some 140 passes, and 6,400 documents are 4.
 """
