@@ -42,7 +42,7 @@ METHODS = {
     "held-out trials": (HDP, (100, 300), MEAN_FIELD | {"tol": 1e-6}),
 }
 COLOURS = dict(zip(METHODS, ("C3", "C0", "C2", "C4", "C1", "C5"), strict=True))
-STYLES = {100: ":", 200: ":", 300: "-", 500: "-", 1000: "--"}
+STYLES = {100: ":", 200: ":", 300: "-", 500: "--", 1000: "--"}
 SPACING = 1.3
 #: Nats per token.
 LEVEL = 0.0005
@@ -117,6 +117,8 @@ def draw(rows, name, letters):
         panels[2].plot(used, scores, **style)
         panels[2].plot(used[-1], scores[-1], "o", color=style["color"])
     best = max(row["score"] for row in rows)
+    least = min(score for row in rows for _, score, _ in row["curve"])
+    limits = max(best - 0.6, least - 0.03), best + 0.03
     for panel, title in zip(panels, letters, strict=True):
         panel.set(title=f"({title})", xscale="log", xlabel="CPU seconds")
         panel.grid(alpha=0.3)
@@ -127,7 +129,7 @@ def draw(rows, name, letters):
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
     for panel in (panels[0], panels[2]):
-        panel.set(ylabel="nats per held-out token", ylim=(best - 0.6, best + 0.03))
+        panel.set(ylabel="nats per held-out token", ylim=limits)
     figure.legend(loc="outside right center", fontsize="small")
     figure.savefig(RESULTS / f"{name}.png", dpi=110)
 
@@ -187,8 +189,18 @@ LARGE = """
 Figure 2(c, f, i) of the paper, which is of 1.8 million articles of the New York Times:
 the 150,000 abstracts of `arxiv_large` take their place, 5 % of them left out, of which
 1,000 are scored; at most {seconds:g} processor seconds of a run, seed {seed}. Numbers
-of topics to start from and minibatches of 10,000 are those of the paper; methods and
-columns as in bryant2012_nips. Curves are in bryant2012_large.png.
+of topics to start from and minibatches of 10,000 are those of the paper; held-out
+trials keep the default of `HDP`, 128 here. Methods and columns as in bryant2012_nips.
+Curves are in bryant2012_large.png.
+
+As printed, the paper's own moves are ahead of fits without, by .06 and .07, from their
+first pass on, and rise longest: with minibatches of 10,000, where those of 200 leave 82
+topics of `nips` at most (bryant2012_nips). As printed, 500 topics are behind 300, by
+.006. Not as printed, they are not all used: 60 are in the end, of 68 after the first
+pass, and 58 of 300; these fall by .007 from 7 s on, which is all the overfitting there
+is. The moves do not add topics to the 200 that they start from, but keep 68 of them.
+Held-out trials are .11 behind the paper's moves and rise still, by .02 in the second
+half of their time.
 """
 LARGE_CASES = [("oHDP", 300), ("oHDP", 500), ("oHDP-SM", 200), ("held-out trials", 200)]
 LARGE_SIZE = 10_000
