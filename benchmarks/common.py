@@ -299,14 +299,19 @@ def _versions(names):
 
 
 def commit(folder=Path(__file__).parent):
-    """Name of the commit that is measured, with "+" where files have changed."""
+    """Name of the measured commit, with "+" where files beside results have changed."""
     given = {"cwd": folder, "capture_output": True, "text": True}
-    command = ["git", "describe", "--always", "--abbrev=10", "--dirty=+"]
+    name = ["git", "describe", "--always", "--abbrev=10"]
+    changed = ["git", "status", "--porcelain", "--untracked-files=no"]
+    changed += ["--", ":/", ":(exclude,top)benchmarks/results"]
     try:
-        result = subprocess.run(command, **given)
+        name, changed = (
+            subprocess.run(command, **given).stdout.strip()
+            for command in (name, changed)
+        )
     except OSError:
         return "unknown"
-    return result.stdout.strip() or "unknown"
+    return f"{name}+" if changed else name or "unknown"
 
 
 def command():

@@ -141,8 +141,6 @@ topics (eight seeds each); dotted, the score of the true topics and their number
 paper runs without moves stay in local optima, of too few or too many topics, and all
 with moves end at the same score with 20.
 {figure}
-
-Run by `python benchmarks/papers/bryant2012_bars.py`, in {cost:.0f} s of one core.
 """
 
 
@@ -193,7 +191,6 @@ if __name__ == "__main__":
     parser.add_argument("--starts", nargs="+", type=int, default=STARTS)
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     options = parser.parse_args()
-    begin = time.process_time()
     bars = make_bars(2200, random_state=0)
     truth = standard_score(bars.topic_word_distr, 0.1, bars.data[2000:])
     rows = [{"method": "truth", "topics": 20, "bars found": 20, "score": truth}]
@@ -212,7 +209,6 @@ if __name__ == "__main__":
     reading = READING.format(
         findings=describe(rows, truth),
         figure=describe_figure(rows) if set(FIXED) <= set(options.starts) else "",
-        cost=time.process_time() - begin,
     )
     columns = [name for name in rows[1] if name not in ("curve", "topics by minibatch")]
     save("bryant2012_bars", rows, columns, reading)

@@ -23,6 +23,7 @@ from skbnp.inspection import top_terms
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter
 
 #: Of the paper: rho_t = (1 + t)^-0.5, minibatches of 200 documents.
 STEPS = {"learning_offset": 1, "learning_decay": 0.5, "batch_size": 200, "warm_up": 0}
@@ -41,14 +42,16 @@ METHODS = {
     "held-out trials": (HDP, (100, 300), MEAN_FIELD | {"tol": 1e-6}),
 }
 COLOURS = dict(zip(METHODS, ("C3", "C0", "C2", "C4", "C1", "C5"), strict=True))
-STYLES = {100: ":", 200: ":", 300: "-", 500: "-", 1000: "--"}
+STYLES = {100: ":", 200: ":", 300: "-", 500: "--", 1000: "--"}
 SPACING = 1.3
 #: Nats per token.
 LEVEL = 0.0005
 
 
-def run(train, test, method, start, seed, limit):
+def run(train, test, method, start, seed, limit, batch_size):
     make, _, settings = METHODS[method]
+    if "batch_size" in settings:
+        settings = settings | {"batch_size": batch_size}
     hdp = make(start, random_state=seed, **settings)
     if make is GibbsHDP:
         points = sample(hdp, train, test, limit)
@@ -85,7 +88,7 @@ def half_way(points):
 
 def is_level(points):
     """Whether the score has not changed since half of the time, of ten seconds."""
-    if not points or points[-1][0] < 10.0:
+    if not points or points[-1][0] < max(10.0, 2.0 * points[0][0]):
         return False
     return abs(points[-1][1] - half_way(points)) < LEVEL
 
@@ -114,37 +117,45 @@ def draw(rows, name, letters):
         panels[2].plot(used, scores, **style)
         panels[2].plot(used[-1], scores[-1], "o", color=style["color"])
     best = max(row["score"] for row in rows)
+    least = min(score for row in rows for _, score, _ in row["curve"])
+    limits = max(best - 0.6, least - 0.03), best + 0.03
     for panel, title in zip(panels, letters, strict=True):
         panel.set(title=f"({title})", xscale="log", xlabel="CPU seconds")
         panel.grid(alpha=0.3)
     panels[1].set(ylabel="topics in use", yscale="log")
     panels[2].set(xlabel="topics in use")
+    for axis in (*(panel.xaxis for panel in panels), panels[1].yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
     for panel in (panels[0], panels[2]):
-        panel.set(ylabel="nats per held-out token", ylim=(best - 0.6, best + 0.03))
+        panel.set(ylabel="nats per held-out token", ylim=limits)
     figure.legend(loc="outside right center", fontsize="small")
     figure.savefig(RESULTS / f"{name}.png", dpi=110)
 
 
 READING = """
-Figure 2(b, e, h) of the paper: `nips`, 1,392 papers to learn from, 348 to test on,
-80/20 completion, nats per held-out token; topic prior 0.05, concentrations learned, at
-most {seconds:g} processor seconds of a run (the paper: 40 hours). "oHDP-SM" is
-`SplitMerge.paper()`, "oHDP" and "bHDP" are without moves, "oHDP-CRF" is
-`StickBreakingHDP`, "CGS" plain `GibbsHDP` without burstiness, by its present state;
-"held-out trials" are not in the paper: the default moves of `HDP`, in the same family.
-Variational runs end once the score is level: within .0005 of that after half of the
-time. "start": topics to start from; "in use": those with at least 1e-4 of the tokens;
-"last half": what the score has gained in the second half of the time. Curves are in
-bryant2012_nips.png, of seed {seed}; (h): the dot is the end.
+Figure 2(b, e, h) of the paper, on its corpus: `nips`, 1,392 papers to learn from, 348
+to test on, 80/20 completion, nats per held-out token; topic prior 0.05, concentrations
+learned, minibatches of 200 and step sizes (1 + t)^-0.5 as there, at most {seconds:g}
+processor seconds of a run (the paper: 40 hours). "oHDP-SM" is `SplitMerge.paper()`,
+"oHDP" and "bHDP" are without moves, "oHDP-CRF" is `StickBreakingHDP`, "CGS" plain
+`GibbsHDP` without burstiness, by its present state; "held-out trials" are not in the
+paper: the default moves of `HDP`, in the same family. Variational runs end once the
+score is level: within .0005 of that after half of the time. "start": topics to start
+from; "in use": those with at least 1e-4 of the tokens; "last half": what the score has
+gained in the second half of the time. Curves are in bryant2012_nips.png, of seed
+{seed}; (h): the dot is the end.
 
-As printed: oHDP-CRF is far behind, and most topics that it starts from fade. Not as
-printed: the paper's own moves are behind fits without moves, where they are ahead
-there, after 40 hours, in the best of several trials. One minibatch of a seventh of the
-corpus judges each merge, before the update: hundreds of merges leave 33 and 83 topics
-in use, which splits win back slowly. Trials judged by held-out documents end ahead of
-all others, which is the paper's finding for moves. CGS, by its present state, is ahead
-of all variational fits without moves and still rises, where the paper has it at the
-bottom with oHDP-CRF; batch fits are behind online ones, as there.
+As printed: oHDP-CRF is far behind, and most topics that it starts from fade; batch fits
+are behind online ones. Not as printed: the paper's own moves end .15 to .29 behind
+oHDP, where they are ahead there, after 40 hours, in the best of several trials. One
+minibatch of a seventh of the corpus judges each merge, before the update: hundreds of
+merges leave 29 to 82 topics in use, which splits win back slowly, and the score rises
+by .007 or less in the second half. Trials judged by held-out documents end ahead of all
+others, which is the paper's finding for moves. CGS, by its present state, is ahead of
+all variational fits without moves by .03 to .08, where the paper has it at the bottom
+with oHDP-CRF. The two seeds agree within .02.
 """
 
 
@@ -153,15 +164,18 @@ def curves(options):
     cases = [
         (name, start) for name, (_, starts, _) in METHODS.items() for start in starts
     ]
-    compare("bryant2012_nips", "beh", train, test, cases, READING, options)
+    size = STEPS["batch_size"]
+    compare("bryant2012_nips", "beh", train, test, cases, READING, options, size)
 
 
-def compare(name, letters, train, test, cases, reading, options):
+def compare(name, letters, train, test, cases, reading, options, batch_size):
     """Run some methods from some numbers of topics with each seed."""
     rows = []
     for seed in options.seeds:
         for method, start in cases:
-            rows.append(run(train, test, method, start, seed, options.seconds))
+            rows.append(
+                run(train, test, method, start, seed, options.seconds, batch_size)
+            )
             print({k: v for k, v in rows[-1].items() if k != "curve"}, flush=True)
         columns = [column for column in rows[0] if column != "curve"]
         text = reading.format(seconds=options.seconds, seed=options.seeds[0])
@@ -174,29 +188,52 @@ def compare(name, letters, train, test, cases, reading, options):
 LARGE = """
 Figure 2(c, f, i) of the paper, which is of 1.8 million articles of the New York Times:
 the 150,000 abstracts of `arxiv_large` take their place, 5 % of them left out, of which
-1,000 are scored; at most {seconds:g} processor seconds of a run, seed {seed}. Methods
-and columns as in bryant2012_nips. Curves are in bryant2012_large.png.
+1,000 are scored; at most {seconds:g} processor seconds of a run, seed {seed}. Numbers
+of topics to start from and minibatches of 10,000 are those of the paper; held-out
+trials keep the default of `HDP`, 128 here. Methods and columns as in bryant2012_nips.
+Curves are in bryant2012_large.png.
+
+As printed, the paper's own moves are ahead of fits without, by .06 and .07, from their
+first pass on, and rise longest: with minibatches of 10,000, where those of 200 leave 82
+topics of `nips` at most (bryant2012_nips). As printed, 500 topics are behind 300, by
+.006. Not as printed, they are not all used: 60 are in the end, of 68 after the first
+pass, and 58 of 300; these fall by .007 from 7 s on, which is all the overfitting there
+is. The moves do not add topics to the 200 that they start from, but keep 68 of them.
+Held-out trials are .11 behind the paper's moves and rise still, by .02 in the second
+half of their time.
 """
-LARGE_CASES = [("oHDP", 200), ("oHDP", 500), ("oHDP-SM", 200), ("held-out trials", 200)]
+LARGE_CASES = [("oHDP", 300), ("oHDP", 500), ("oHDP-SM", 200), ("held-out trials", 200)]
+LARGE_SIZE = 10_000
 
 
 def large(options):
     train, test = standard_split(load_corpus("arxiv_large"), 0.05)
-    compare("bryant2012_large", "cfi", train, test[:1000], LARGE_CASES, LARGE, options)
+    compare(
+        "bryant2012_large",
+        "cfi",
+        train,
+        test[:1000],
+        LARGE_CASES,
+        LARGE,
+        options,
+        LARGE_SIZE,
+    )
 
 
 # -- split: Figure 3 -------------------------------------------------------------------
 
 SPLIT = """
-Figure 3 of the paper: how a topic that was split goes on, in a stream of minibatches
-of 200 papers of `nips` in random order, pass after pass, with `SplitMerge.paper()` from
+Figure 3 of the paper: how a topic that was split goes on, in a stream of minibatches of
+200 papers of `nips` in random order, pass after pass, with `SplitMerge.paper()` from
 100 topics. Of the splits from update {first} to {last} of {updates} whose topics are
 both there in the end, the one whose smaller topic is the largest then. "documents":
 seen since the split; "tokens": expected ones of the topic, the prior left out.
 
 As printed, topics of a split part from each other as documents come, over 6,400 of them
 here: a topic of moving fields becomes one of motion and its direction, and one of
-fields in space. The paper's is of the New York Times, from a stream that it sees once.
+fields in space. The paper prints 240,000 documents, ten words of each topic every
+40,000, of a topic of neurons that parts into behaviour and firing; its section and
+words are those of NIPS, of which these are some 140 passes, and 6,400 documents are 4.
 """
 MOMENTS = (1, 2, 4, 8, 16, 32)
 
