@@ -118,7 +118,9 @@ def fit_ours(train, look, seconds, seed):
 
 
 def topics_of(hdp):
-    return hdp.topic_word_distr_, common.hdp_prior(hdp), hdp.n_components_
+    """Topics, the document prior by which `score` predicts, number of topics."""
+    scale = hdp.prediction_concentration_ / hdp.doc_concentration_
+    return hdp.topic_word_distr_, scale * common.hdp_prior(hdp), hdp.n_components_
 
 
 class Sampler:
@@ -434,6 +436,7 @@ and `nips`; peers were not measured for 30 s.
 COLUMNS = ["corpus", "model", "K", "eta", "seeds"]
 COLUMNS += [f"{limit:g} s" for limit in TIMES]
 COLUMNS += [f"types, {limit:g} s" for limit in TIMES] + ["no cache", "topics", "ends"]
+COLUMNS += ["commit"]
 
 
 def saved_rows():
@@ -464,9 +467,9 @@ def save(new):
     )
     table = common.medians(rows, ("corpus", "model", "K", "eta"))
     for row in table:
-        row["seeds"] = sum(
-            is_same(other, row | {"seed": other["seed"]}) for other in rows
-        )
+        same = [r for r in rows if is_same(r, row | {"seed": r["seed"]})]
+        row["seeds"] = len(same)
+        row["commit"] = ", ".join(sorted({r["commit"] for r in same}))
     common.save("peers", table + rows, COLUMNS, READING, PACKAGES, len(table))
 
 
@@ -489,6 +492,7 @@ if __name__ == "__main__":
                 for setting, points in run(corpus, name, seed, *settings):
                     row = {"corpus": corpus, "model": name, **setting, "seed": seed}
                     row |= at_times(points, options.seconds) | {"looks": points}
+                    row["commit"] = common.commit()
                     if name == OURS and points[-1][0] < options.seconds:
                         row["ends"] = points[-1][0]
                     print({k: v for k, v in row.items() if k != "looks"}, flush=True)
