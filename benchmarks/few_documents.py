@@ -53,6 +53,8 @@ SHARE, MOST_TEST = 0.2, 1000
 #: Processor seconds of a peer.
 SECONDS = 2.0
 
+#: What has pages of its own.
+PARTS = ("short", "signatures")
 SHORT = ("citeulike_titles", "arxiv_titles", "first lines of docstrings")
 #: Documents of a sample, and in how many of them a term must be.
 SAMPLES = ((350, 2), (350, 1), (100, 1), (30, 1))
@@ -187,7 +189,7 @@ def run_short(name, n_docs, min_df, sample, limit):
             hdp = HDP(random_state=seed)
             _, seconds = common.cpu_seconds(lambda hdp=hdp: hdp.fit(train))
         topics, prior, _ = topics_of(hdp)
-        low, high = hdp.n_components_range_
+        low, high = hdp.n_components_range_ or 2 * (hdp.n_components_,)
         yield where | {
             "model": "HDP",
             "seed": seed,
@@ -291,7 +293,7 @@ def signatures(seeds):
         with warnings.catch_warnings(action="ignore"):
             _, seconds = common.cpu_seconds(lambda hdp=hdp, X=counts: hdp.fit(X))
         row = {"draw": seed, "samples": len(counts), "mutations": int(counts.sum())}
-        low, high = hdp.n_components_range_
+        low, high = hdp.n_components_range_ or 2 * (hdp.n_components_,)
         row |= {"topics": hdp.n_components_, "least": int(low), "most": int(high)}
         row["found"] = n_found(hdp.topic_word_distr_, true)
         rows.append(row | {"c": hdp.word_concentration_, "CPU s": seconds})
@@ -337,14 +339,15 @@ def main():
         short(arguments.splits, arguments.seconds)
     if "signatures" in arguments.corpora:
         signatures(arguments.splits)
-    if {"short", "signatures"} & {*arguments.corpora}:
+    corpora = [name for name in arguments.corpora if name not in PARTS]
+    if not corpora:
         return
     rows = {
         (row["corpus"], row["split"], row["model"]): row
         for row in saved_rows()
         if "split" in row
     }
-    for corpus in arguments.corpora:
+    for corpus in corpora:
         for split in arguments.splits:
             for row in run(corpus, split, arguments.models, arguments.seconds):
                 print(row, flush=True)

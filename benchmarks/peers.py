@@ -98,7 +98,7 @@ class Latest(common.Curve):
 def fit_ours(train, look, seconds, seed):
     """Looks at a fit after passes; at earlier times, at fits that were interrupted.
 
-    A fit that ends by itself stays as it is.
+    Returned with the seconds of a fit that ends by itself: it stays as it is.
     """
     hdp = HDP(max_iter=10**6, random_state=seed)
     latest = Latest(look, seconds)
@@ -114,7 +114,7 @@ def fit_ours(train, look, seconds, seed):
             with Interrupts(limit):
                 part.fit(train)
             points.append([limit, *look(*topics_of(part))])
-    return sorted(points)
+    return sorted(points), {"ends": end} if hdp.converged_ else {}
 
 
 def topics_of(hdp):
@@ -368,7 +368,8 @@ def run(corpus, name, seed, seconds, sizes, priors):
         )
 
     if name == OURS:
-        yield {"K": None, "eta": None}, fit_ours(train, look, seconds, seed)
+        points, ends = fit_ours(train, look, seconds, seed)
+        yield {"K": None, "eta": None} | ends, points
         return
     if name == SAMPLER:
         yield {"K": None, "eta": None}, look_at(Sampler(train, seed), look, seconds)
@@ -491,9 +492,8 @@ if __name__ == "__main__":
                 settings = options.seconds, options.sizes, options.priors
                 for setting, points in run(corpus, name, seed, *settings):
                     row = {"corpus": corpus, "model": name, **setting, "seed": seed}
-                    row |= at_times(points, options.seconds) | {"looks": points}
+                    end = TIMES[-1] if "ends" in setting else options.seconds
+                    row |= at_times(points, end) | {"looks": points}
                     row["commit"] = common.commit()
-                    if name == OURS and points[-1][0] < options.seconds:
-                        row["ends"] = points[-1][0]
                     print({k: v for k, v in row.items() if k != "looks"}, flush=True)
                     save([row])
