@@ -1,12 +1,13 @@
 """Streams: numbers of topics that `HDP.partial_fit` finds, scores, time and memory.
 
-SKBNP_DATA=... python benchmarks/hdp_stream.py [planted] [dates] [late]
+SKBNP_DATA=... python benchmarks/hdp_stream.py [planted] [dates] [late] [quiet]
     [--seeds SEED ...]
 """
 
 import argparse
 import resource
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +15,7 @@ from common import hdp_prior, load_corpus, save, standard_score
 from hdp_topic_numbers import load, n_found
 
 from skbnp import HDP
+from skbnp.models.hdp.stream_trials import OngoingTrials
 
 PLANTED = (
     "bars 5x5, 10000",
@@ -24,6 +26,14 @@ PLANTED = (
 #: Chunks of a stream in the order of its dates, and after how many scores are taken.
 CHUNK, MARKS = 1000, (1, 2, 4, 8, 16, 32, 64, 100, 150)
 N_TEST = 600
+#: Documents of streams with late topics, starts, shares before these begin, chunks.
+LATE = (
+    (4000, 2, (0.5, 0.7, 0.9), (20, 100, 500)),
+    (8000, 300, (0.7,), (20, 100, 500)),
+    (20_000, 2, (0.9,), (100,)),
+)
+#: Documents before a share of time is taken; of all topics before 50 quiet chunks.
+FIRST, BEFORE_QUIET, N_QUIET = 1000, 3000, 50
 
 
 def planted(name, start, chunk, seed):
@@ -102,21 +112,49 @@ def plant_late(n_docs, begin, seed, n_topics=20, n_words=500, length=60):
     return sp.csr_array(counts.astype(float)), topics, shares, n_late
 
 
+@contextmanager
+def timed_trials():
+    """Yield a list to which each share of trials adds its processor seconds."""
+    seconds, names = [], ("advance", "advance_by_steps")
+    plain = {name: getattr(OngoingTrials, name) for name in names}
+
+    def timed(method):
+        def measured(*args):
+            begin = time.process_time()
+            try:
+                return method(*args)
+            finally:
+                seconds.append(time.process_time() - begin)
+
+        return measured
+
+    for name in names:
+        setattr(OngoingTrials, name, timed(plain[name]))
+    try:
+        yield seconds
+    finally:
+        for name in names:
+            setattr(OngoingTrials, name, plain[name])
+
+
 def late(n_docs, begins_at, start, chunk, seed):
     """Late topics of a cosine of .9 within 500 of their documents."""
     begin = int(begins_at * n_docs)
     X, topics, shares, n_late = plant_late(n_docs, begin, seed)
-    hdp, calls = HDP(start, random_state=seed), []
+    hdp, calls, of_trials = HDP(start, random_state=seed), [], []
     n_own = (shares[:, :n_late] >= 0.1).cumsum(axis=0)
     after = np.full(n_late, np.inf)
     for first in range(0, n_docs, chunk):
         clock = time.process_time()
-        hdp.partial_fit(X[first : first + chunk])
+        with timed_trials() as seconds:
+            hdp.partial_fit(X[first : first + chunk])
         calls.append(time.process_time() - clock)
+        of_trials.append(sum(seconds))
         last = min(first + chunk, n_docs) - 1
         if last >= begin:
             is_near = near(topics, hdp)[:n_late] >= 0.9
             after[is_near] = np.minimum(after, n_own[last])[is_near]
+    shares_of_time = np.cumsum(of_trials) / np.cumsum(calls)
     return {
         "documents": n_docs,
         "begin": begins_at,
@@ -128,7 +166,36 @@ def late(n_docs, begins_at, start, chunk, seed):
         "in the end": int((near(topics, hdp) >= 0.9).sum()),
         "topics": hdp.n_components_,
         "worst call": float(np.max(calls) / np.median(calls)),
+        "trials": float(shares_of_time[FIRST // chunk - 1 :].max()),
+        "trials, end": float(shares_of_time[-1]),
         "CPU s": float(np.sum(calls)),
+    }
+
+
+def quiet(start, chunk, seed):
+    """Topics born in chunks without a new topic, and what is there in the end."""
+    n_docs = BEFORE_QUIET + N_QUIET * chunk
+    X, topics, _, _ = plant_late(n_docs, 0, seed)
+    hdp = HDP(start, random_state=seed)
+    for first in range(0, BEFORE_QUIET, chunk):
+        hdp.partial_fit(X[first : first + chunk])
+    before, born = set(hdp.component_ids_), set()
+    n_near = int((near(topics, hdp) >= 0.9).sum())
+    for first in range(BEFORE_QUIET, n_docs, chunk):
+        hdp.partial_fit(X[first : first + chunk])
+        born |= {*hdp.component_ids_} - before
+    n_near_last = int((near(topics, hdp) >= 0.9).sum())
+    return {
+        "start": start,
+        "chunk": chunk,
+        "seed": seed,
+        "topics before": len(before),
+        "of 20 before": n_near,
+        "born": len(born),
+        "stay": len(born & {*hdp.component_ids_}),
+        "topics": hdp.n_components_,
+        "of 20": n_near_last,
+        "beyond": hdp.n_components_ - n_near_last,
     }
 
 
@@ -145,8 +212,18 @@ READING_LATE = """
 Documents of 20 planted topics, of which five begin after a share of the documents;
 `HDP(start).partial_fit` in chunks. "within 500": late topics that have one of a cosine
 of .9 after at most 500 documents with a tenth of them; "in the end": of all 20. "worst
-call": the longest over the median. Settings were chosen on seeds 0 to 4, 10 to 12 and
-100 to 109, those of steps of trials on seeds 20 to 22.
+call": the longest over the median. "trials": largest share of processor time that
+trials have had since the first document, at any call after the first 1,000 documents;
+"trials, end": after all. Settings were chosen on seeds 0 to 4, 10 to 12 and 100 to 109,
+those of steps of trials on seeds 20 to 22; seeds from 30 on decided nothing.
+"""
+READING_QUIET = f"""
+Streams of documents of 20 planted topics, all from the first document on:
+{BEFORE_QUIET} documents, then {N_QUIET} chunks; `HDP(start).partial_fit`. "before":
+topics then, and those of the 20 with one of a cosine of .9; "born": topics that are new
+after some later call; "stay": those of them in the end, most of which have taken the
+place of an older topic; "beyond": topics in the end less the planted ones with such a
+cosine, which is how many false ones there are at most.
 """
 READING_PLANTED = """
 Documents drawn from known topics, `HDP(start).partial_fit` in chunks. "found": true
@@ -176,12 +253,20 @@ if __name__ == "__main__":
     if "late" in chosen.groups:
         rows = [
             late(n_docs, begins_at, start, chunk, seed)
-            for n_docs, start in ((4000, 2), (8000, 300))
-            for begins_at in ((0.5, 0.7, 0.9) if n_docs == 4000 else (0.7,))
-            for chunk in (20, 100, 500)
+            for n_docs, start, shares, chunks in LATE
+            for begins_at in shares
+            for chunk in chunks
             for seed in chosen.seeds
         ]
         save("hdp_stream_late", rows, list(rows[0]), READING_LATE)
+    if "quiet" in chosen.groups:
+        rows = [
+            quiet(start, chunk, seed)
+            for start in (2, 300)
+            for chunk in (20, 100)
+            for seed in chosen.seeds
+        ]
+        save("hdp_stream_quiet", rows, list(rows[0]), READING_QUIET)
     if "dates" in chosen.groups:
         rows = [
             row

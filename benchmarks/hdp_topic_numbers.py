@@ -34,7 +34,13 @@ GROUPS = {
         "hdp 15, 3000",
         "hdp 40, 2000",
     ),
-    "nothing": ("one topic", "uniform", "permuted ap"),
+    "nothing": (
+        "one topic",
+        "uniform",
+        "permuted ap",
+        "permuted arxiv2000",
+        "permuted nips_abstracts",
+    ),
     "text": CHOICE + REPORT,
 }
 N_TEST = 300
@@ -69,8 +75,8 @@ def load(name, seed):
             topic = np.full(500, 1.0 / 500)
         counts = sp.csr_array(rng.multinomial(80, topic, size=1000 + N_TEST))
         return counts[:1000], counts[1000:], (topic[None], np.ones(1))
-    if name == "permuted ap":
-        train, test = load_text("ap")
+    if kind == "permuted":
+        train, test = load_text(rest)
         return permuted(train, rng), permuted(test, rng), None
     return *load_text(name), None
 
@@ -130,6 +136,7 @@ def run(name, method, start, seed):
         "passes": hdp.n_iter_,
         "converged": hdp.converged_,
         "CPU s": seconds - scores.seconds,
+        "commit": common.commit(),
     }
     if truth is not None:
         row["truth"] = standard_score(*truth, test)
@@ -177,6 +184,7 @@ def medians(rows):
             line["least found"] = min(r["found"] for r in same)
             line["most topics"] = max(r["topics"] for r in same)
             line["truth"] = float(np.median([r["truth"] for r in same]))
+        line["commit"] = ", ".join(sorted({r["commit"] for r in same}))
         table.append(line)
     return table
 
@@ -196,9 +204,10 @@ of corpora that are made; that models go on before reductions, and how much of a
 the last steps remember, was seen on arxiv_titles, and what tells the topic prior on kos
 and docstrings; the rest decided nothing.
 
-Online rows are of the present trials. The others are of trials before, in which
-documents were folded in by mean field, as for their scores: memoized ones of ap of
-nearly the present ones else; all others of trials in which held-out tokens told the
+Rows are of the commits that the last column names. Online rows of the older ones are of
+the trials of 26 November, before burstiness. The others of these are of trials before,
+in which documents were folded in by mean field, as for their scores: memoized ones of
+ap of nearly those trials else; all others of trials in which held-out tokens told the
 topic prior, too: memoized rows of kos, docstrings and arxiv_titles of seed 0 of nearly
 the present ones else, other ones of trials in which models did not go on before
 reductions; mean-field rows, and memoized ones of sotu, nips_abstracts, arxiv2000,
@@ -228,6 +237,7 @@ if __name__ == "__main__":
                     rows = [*rows, row]
                     table = medians(rows)
                     columns = list(dict.fromkeys(c for line in table for c in line))
+                    columns.sort(key="commit".__eq__)  # the last
                     save(
                         "hdp_topic_numbers",
                         table + rows,

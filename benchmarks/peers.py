@@ -98,7 +98,7 @@ class Latest(common.Curve):
 def fit_ours(train, look, seconds, seed):
     """Looks at a fit after passes; at earlier times, at fits that were interrupted.
 
-    A fit that ends by itself stays as it is.
+    Returned with the seconds of a fit that ends by itself: it stays as it is.
     """
     hdp = HDP(max_iter=10**6, random_state=seed)
     latest = Latest(look, seconds)
@@ -114,11 +114,13 @@ def fit_ours(train, look, seconds, seed):
             with Interrupts(limit):
                 part.fit(train)
             points.append([limit, *look(*topics_of(part))])
-    return sorted(points)
+    return sorted(points), {"ends": end} if hdp.converged_ else {}
 
 
 def topics_of(hdp):
-    return hdp.topic_word_distr_, common.hdp_prior(hdp), hdp.n_components_
+    """Topics, the document prior by which `score` predicts, number of topics."""
+    scale = hdp.prediction_concentration_ / hdp.doc_concentration_
+    return hdp.topic_word_distr_, scale * common.hdp_prior(hdp), hdp.n_components_
 
 
 class Sampler:
@@ -366,7 +368,8 @@ def run(corpus, name, seed, seconds, sizes, priors):
         )
 
     if name == OURS:
-        yield {"K": None, "eta": None}, fit_ours(train, look, seconds, seed)
+        points, ends = fit_ours(train, look, seconds, seed)
+        yield {"K": None, "eta": None} | ends, points
         return
     if name == SAMPLER:
         yield {"K": None, "eta": None}, look_at(Sampler(train, seed), look, seconds)
@@ -434,6 +437,7 @@ and `nips`; peers were not measured for 30 s.
 COLUMNS = ["corpus", "model", "K", "eta", "seeds"]
 COLUMNS += [f"{limit:g} s" for limit in TIMES]
 COLUMNS += [f"types, {limit:g} s" for limit in TIMES] + ["no cache", "topics", "ends"]
+COLUMNS += ["commit"]
 
 
 def saved_rows():
@@ -464,9 +468,9 @@ def save(new):
     )
     table = common.medians(rows, ("corpus", "model", "K", "eta"))
     for row in table:
-        row["seeds"] = sum(
-            is_same(other, row | {"seed": other["seed"]}) for other in rows
-        )
+        same = [r for r in rows if is_same(r, row | {"seed": r["seed"]})]
+        row["seeds"] = len(same)
+        row["commit"] = ", ".join(sorted({r["commit"] for r in same}))
     common.save("peers", table + rows, COLUMNS, READING, PACKAGES, len(table))
 
 
@@ -488,8 +492,8 @@ if __name__ == "__main__":
                 settings = options.seconds, options.sizes, options.priors
                 for setting, points in run(corpus, name, seed, *settings):
                     row = {"corpus": corpus, "model": name, **setting, "seed": seed}
-                    row |= at_times(points, options.seconds) | {"looks": points}
-                    if name == OURS and points[-1][0] < options.seconds:
-                        row["ends"] = points[-1][0]
+                    end = TIMES[-1] if "ends" in setting else options.seconds
+                    row |= at_times(points, end) | {"looks": points}
+                    row["commit"] = common.commit()
                     print({k: v for k, v in row.items() if k != "looks"}, flush=True)
                     save([row])

@@ -93,7 +93,7 @@ PEERS = {
         *("speed", "quality", "scaling", "--seconds", "0.5", "--runs", "1"),
     ],
     "benchmarks/few_documents.py": [
-        *("jacm", "--splits", "0", "1", "--seconds", "0.2"),
+        *("jacm", "signatures", "--splits", "0", "1", "--seconds", "0.2"),
         *("--models", "HDP", "tomotopy LDA"),
     ],
     "benchmarks/nested_hdp.py": ["jacm", "--seeds", "2"],
