@@ -64,10 +64,9 @@ class Batch:
         if work[-1] > size:
             edges = np.searchsorted(work, np.arange(size, work[-1], max(size, 1)))
             edges = np.unique(np.concatenate([[0], edges, [n_docs]]))
-        blocks = []
+        blocks, n_tokens = [], _row_sums(X.data, indptr)
         for begin, end in pairwise(edges):
             first, last = indptr[begin], indptr[end]
-            counts = np.ascontiguousarray(X.data[first:last])
             starts = indptr[begin : end + 1] - first
             blocks.append(
                 Block(
@@ -75,8 +74,8 @@ class Batch:
                     words=words,
                     indptr=starts.astype(np.int32),
                     indices=local[first:last],
-                    counts=counts,
-                    n_tokens=_row_sums(counts, starts),
+                    counts=np.ascontiguousarray(X.data[first:last]),
+                    n_tokens=n_tokens[begin:end],
                 )
             )
         return cls(n_docs, words, indptr, local, X.data, blocks)

@@ -69,17 +69,19 @@ def sum_ranges(
     function: Callable[..., T],
     columns: NDArray[np.int32],
     *arguments: object,
-    n_blocks: int,
+    n_ranges: int,
     run: Callable[..., Iterable],
 ) -> list[T]:
     """Call a function for ranges of words of as many counts each, side by side.
 
     It is given the range, `columns`, which delimits the counts of words, and all else.
+    Only where the sum of a word does not depend on its range may the number of threads
+    decide how many ranges there are.
     """
     task = partial(_on_range, function, (columns, *arguments))
-    if n_blocks == 1 and len(columns) > 1:
+    if n_ranges == 1 and len(columns) > 1:
         return list(run(task, [(0, len(columns) - 1)]))
-    edges = np.linspace(0, columns[-1], min(n_blocks, RANGES_PER_BATCH) + 1)
+    edges = np.linspace(0, columns[-1], min(n_ranges, RANGES_PER_BATCH) + 1)
     # The last words may have no counts.
     edges = np.unique([*np.searchsorted(columns, edges), len(columns) - 1])
     return list(run(task, pairwise(edges.tolist())))
@@ -94,6 +96,9 @@ def _on_range(
 def stacked(parts: Sequence[Sequence[NDArray]], shape: tuple[int, int]) -> sp.csr_array:
     """Put ranges of words together: numbers of topics, topics and sums of each."""
     n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in parts)])
+    if len(parts) == 1:
+        _, topics, sums = parts[0][:3]
+        return csr(sums, topics, n_used.cumsum(dtype=np.int32), shape)
     topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
     sums = np.concatenate([np.zeros(0), *(part[2] for part in parts)])
     return csr(sums, topics, n_used.cumsum(dtype=np.int32), shape)
