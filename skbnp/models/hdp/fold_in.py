@@ -215,6 +215,8 @@ def fold_in_tables(
     words = burstiness.arguments(n_features, X.data.max(initial=1.0))
     words = tops, rest, *words
     seated = _ZeroOrderStep(weights, prior, stop, words).seat(batch, executor)
+    if len(batch.counts) == X.nnz:
+        return seated
     # Words that no topic has come from the others alone, a table for each.
     tables = np.minimum(X.data, 1.0)
     base = np.full(X.nnz, rest / n_features / (prior.sum() + rest))
