@@ -54,6 +54,7 @@ LONG = {
         *("--recipes", "gibbs", "--settings", "balanced-1"),
         *("--seeds", "1"),
     ],
+    "benchmarks/speed_targets.py": ["jacm", "--runs", "1"],
     "benchmarks/topic_quality.py": ["jacm", "--fits", "2"],
     "benchmarks/papers/bryant2012_bars.py": ["--starts", "2", "--seeds", "0"],
     "benchmarks/papers/bryant2012_nips.py": [

@@ -1,17 +1,25 @@
-"""Estimators in scikit-learn's manner: parameters, validation, fitted attributes."""
+"""Estimators in scikit-learn's manner: parameters, validation, fitted attributes.
 
-from skbnp.estimators import _forms  # noqa: F401
-from skbnp.estimators._dependent_trees import DependentTrees, EpochMoves
-from skbnp.estimators._gibbs_dependent_trees import GibbsDependentTrees
-from skbnp.estimators._gibbs_hdp import GibbsHDP
-from skbnp.estimators._gibbs_nested_crp import GibbsNestedCRP
-from skbnp.estimators._hca import HierarchicalComponentAnalysis
-from skbnp.estimators._hdp import HDP, SplitMerge
-from skbnp.estimators._known_topics import KnownTopics
-from skbnp.estimators._merge_fits import merge_fits
-from skbnp.estimators._nested_crp import NestedCRP, TreeMoves
-from skbnp.estimators._nested_hdp import NestedHDP
-from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
+A class is imported when it is first asked for, without the models of the others.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from skbnp.utils.plain import register_when_needed
+
+if TYPE_CHECKING:
+    from skbnp.estimators._dependent_trees import DependentTrees, EpochMoves
+    from skbnp.estimators._gibbs_dependent_trees import GibbsDependentTrees
+    from skbnp.estimators._gibbs_hdp import GibbsHDP
+    from skbnp.estimators._gibbs_nested_crp import GibbsNestedCRP
+    from skbnp.estimators._hca import HierarchicalComponentAnalysis
+    from skbnp.estimators._hdp import HDP, SplitMerge
+    from skbnp.estimators._known_topics import KnownTopics
+    from skbnp.estimators._merge_fits import merge_fits
+    from skbnp.estimators._nested_crp import NestedCRP, TreeMoves
+    from skbnp.estimators._nested_hdp import NestedHDP
+    from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
 
 __all__ = [
     "HDP",
@@ -29,3 +37,34 @@ __all__ = [
     "TreeMoves",
     "merge_fits",
 ]
+
+_MODULES = {
+    "HDP": "_hdp",
+    "DependentTrees": "_dependent_trees",
+    "EpochMoves": "_dependent_trees",
+    "GibbsDependentTrees": "_gibbs_dependent_trees",
+    "GibbsHDP": "_gibbs_hdp",
+    "GibbsNestedCRP": "_gibbs_nested_crp",
+    "HierarchicalComponentAnalysis": "_hca",
+    "KnownTopics": "_known_topics",
+    "NestedCRP": "_nested_crp",
+    "NestedHDP": "_nested_hdp",
+    "SplitMerge": "_hdp",
+    "StickBreakingHDP": "_stick_breaking_hdp",
+    "TreeMoves": "_nested_crp",
+    "merge_fits": "_merge_fits",
+}
+
+register_when_needed("skbnp.estimators._forms")
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is first asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'skbnp.estimators' has no attribute {name!r}")
+    module = importlib.import_module(f"skbnp.estimators.{_MODULES[name]}")
+    return globals().setdefault(name, getattr(module, name))
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -30,9 +30,9 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
-from skbnp.models.forms import from_plain, to_plain
 from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey
 from skbnp.utils.fitted import topic_numbers
+from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     Interval,

@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator
 
 from skbnp.estimators._base import OF_CALLBACKS
 from skbnp.inference.monitor import Account
-from skbnp.models.forms import from_plain, to_plain
 from skbnp.utils.archive import (
     FitFile,
     digest_of,
@@ -19,6 +18,7 @@ from skbnp.utils.archive import (
     stamp_of,
     text_of,
 )
+from skbnp.utils.plain import from_plain, to_plain
 
 __all__ = [
     "FitRecord",

@@ -10,6 +10,7 @@ from skbnp.estimators._gibbs_nested_crp import GibbsNestedCRP
 from skbnp.estimators._hdp import HDP
 from skbnp.estimators._nested_crp import NestedCRP
 from skbnp.estimators._stick_breaking_hdp import StickBreakingHDP
+from skbnp.models import forms  # noqa: F401
 from skbnp.utils.plain import register
 
 

@@ -36,6 +36,7 @@ from skbnp.estimators._saved import (
 from skbnp.inference.chains import end_entries
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage, renamed
+from skbnp.models.hdp.prediction import FixedTopics
 from skbnp.models.hdp_franchise.chain import (
     COLUMNS,
     FranchiseChain,
@@ -46,7 +47,7 @@ from skbnp.models.hdp_franchise.model import Concentrations, TableAssignments
 from skbnp.models.hdp_franchise.prediction import FranchisePredictor
 from skbnp.models.hdp_franchise.priors import Priors
 from skbnp.models.hdp_franchise.repeats import DISCOUNTS, NONE
-from skbnp.models.hdp_franchise.sample import FixedTopics, FranchiseSample
+from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.models.hdp_franchise.start import draw_topics
 from skbnp.utils.ordering import evenly_spaced, names_by_weight, rows_by_id
 from skbnp.utils.random import Purpose, stream

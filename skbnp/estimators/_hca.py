@@ -16,6 +16,7 @@ from skbnp.estimators._saved import (
     LEAST_MASS,
     MOST_STEPS,
     check_array,
+    check_kinds_of,
     check_number,
 )
 from skbnp.estimators._trees import MOST_LEVELS, is_bare_path
@@ -691,6 +692,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         if not np.array_equal(posterior.ids, state.tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")
         recent = getattr(self, "_recent", RecentRows())
+        check_kinds_of(recent, RecentRows, "recent_rows")
         shape = (len(recent.rows), n_features if len(recent.rows) else 0)
         check_array("recent_rows", recent.rows, shape, least=-LARGE)
         if len(recent.rows) and model.frame.farthest(recent.rows)[1] > FARTHEST:

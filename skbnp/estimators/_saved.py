@@ -19,7 +19,6 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.inference.chains import ChainState
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.kernels._nested_crp import MAX_LEVELS
-from skbnp.models.hca.moves.online import RecentRows
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.hints import fits
 
@@ -36,6 +35,7 @@ __all__ = [
     "check_fitted",
     "check_history",
     "check_kinds",
+    "check_kinds_of",
     "check_known_topics",
     "check_level_priors",
     "check_needed",
@@ -86,7 +86,6 @@ FITTED: dict[str, Any] = {
     "_n_seen": int,
     "_next_id": int,
     "_posterior": Posterior,
-    "_recent": RecentRows,
     "_seen": SeenWords,
     "child_concentration_": float,
     "component_ids_": Ints,

@@ -70,13 +70,13 @@ from skbnp.inference.protocols import (
     Moves,
 )
 from skbnp.inference.schedules import OnlineSchedule
-from skbnp.models.forms import from_plain, to_plain
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
 from skbnp.rows.batch import Batch
 from skbnp.utils.arrays import row_parts
 from skbnp.utils.ordering import names_by_weight
+from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
 from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.typing import MatrixLike

@@ -1,16 +1,20 @@
 """Scores of fitted models: held-out likelihood, perplexity, coherence of topics."""
 
-from skbnp.metrics._coherence import topic_coherence
-from skbnp.metrics._directions import plug_in_gain
-from skbnp.metrics._distinctness import topic_diversity, topic_exclusivity
-from skbnp.metrics._evidence import evidence_bound
-from skbnp.metrics._held_out import (
-    document_completion_score,
-    fold_in_score,
-    held_out_log_likelihood,
-    perplexity,
-    split_tokens,
-)
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skbnp.metrics._coherence import topic_coherence
+    from skbnp.metrics._directions import plug_in_gain
+    from skbnp.metrics._distinctness import topic_diversity, topic_exclusivity
+    from skbnp.metrics._evidence import evidence_bound
+    from skbnp.metrics._held_out import (
+        document_completion_score,
+        fold_in_score,
+        held_out_log_likelihood,
+        perplexity,
+        split_tokens,
+    )
 
 __all__ = [
     "document_completion_score",
@@ -24,3 +28,28 @@ __all__ = [
     "topic_diversity",
     "topic_exclusivity",
 ]
+
+_MODULES = {
+    "document_completion_score": "_held_out",
+    "evidence_bound": "_evidence",
+    "fold_in_score": "_held_out",
+    "held_out_log_likelihood": "_held_out",
+    "perplexity": "_held_out",
+    "plug_in_gain": "_directions",
+    "split_tokens": "_held_out",
+    "topic_coherence": "_coherence",
+    "topic_diversity": "_distinctness",
+    "topic_exclusivity": "_distinctness",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is first asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'skbnp.metrics' has no attribute {name!r}")
+    module = importlib.import_module(f"skbnp.metrics.{_MODULES[name]}")
+    return globals().setdefault(name, getattr(module, name))
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,8 +21,6 @@ from skbnp.inference.prediction import Predictor
 from skbnp.models.hdp.burstiness import learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, mix
 from skbnp.models.hdp.prediction import MixturePredictor, doc_prior_of
-from skbnp.models.nested_crp.prediction import PathPredictor
-from skbnp.models.nested_hdp.prediction import NestedPredictor
 from skbnp.utils.arrays import MOST_UNITS, rows_of, with_values
 from skbnp.utils.fitted import concentration_of, normalised_rows
 from skbnp.utils.random import Purpose, stream
@@ -335,8 +334,9 @@ def score_completion(
     repeats: bool | str = True,
 ) -> float:
     """Score the predictor of a model on documents that have been checked."""
-    if isinstance(predictor, MixturePredictor | NestedPredictor | _Transformer):
-        predictor = replace(predictor, repeats=bool(repeats), learns=repeats == "learn")
+    mixture: Any = predictor
+    if hasattr(mixture, "repeats"):
+        predictor = replace(mixture, repeats=bool(repeats), learns=repeats == "learn")
     parts = split_tokens(X, observed=observed, random_state=random_state)
     return _mean_log_likelihood(predictor, *parts, n_jobs)
 
@@ -425,6 +425,8 @@ def fold_in_score(estimator: BaseEstimator, X: MatrixLike, y: object = None) -> 
     .. [1] Chong Wang and David M. Blei, "Variational Inference for the Nested Chinese
        Restaurant Process", NIPS 2009.
     """
+    from skbnp.models.nested_crp.prediction import PathPredictor  # of trees alone
+
     estimator, X = unwrap(estimator, X)
     predictor = _predictor_of(estimator)
     if not isinstance(predictor, PathPredictor):

@@ -77,21 +77,20 @@ class Batch:
         if work[-1] > size:
             edges = np.searchsorted(work, np.arange(size, work[-1], max(size, 1)))
             edges = np.unique(np.concatenate([[0], edges, [n_docs]]))
-        blocks = []
+        # A sum of nothing is one of integers.
+        sums = np.bincount(rows_of(indptr), X.data, n_docs)
+        blocks, n_tokens = [], sums.astype(np.float64, copy=False)
         for begin, end in pairwise(edges):
             first, last = indptr[begin], indptr[end]
-            counts = np.ascontiguousarray(X.data[first:last])
             starts = indptr[begin : end + 1] - first
-            sums = np.bincount(rows_of(starts), counts, end - begin)
             blocks.append(
                 Block(
                     rows=slice(int(begin), int(end)),
                     words=words,
                     indptr=starts.astype(np.int32),
                     indices=local[first:last],
-                    counts=counts,
-                    # A sum of nothing is one of integers.
-                    n_tokens=sums.astype(np.float64, copy=False),
+                    counts=np.ascontiguousarray(X.data[first:last]),
+                    n_tokens=n_tokens[begin:end],
                 )
             )
         return cls(n_docs, words, indptr, local, X.data, blocks)
@@ -184,17 +183,19 @@ def sum_ranges(
     function: Callable[..., T],
     columns: NDArray[np.int32],
     *arguments: object,
-    n_blocks: int,
+    n_ranges: int,
     run: Callable[..., Iterable],
 ) -> list[T]:
     """Call a function for ranges of words of about equal counts, in parallel.
 
     It gets the range, `columns`, which delimits the counts of words, and `arguments`.
+    Only where the sum of a word does not depend on its range may the number of threads
+    decide how many ranges there are.
     """
     task = partial(_on_range, function, (columns, *arguments))
-    if n_blocks == 1 and len(columns) > 1:
+    if n_ranges == 1 and len(columns) > 1:
         return list(run(task, [(0, len(columns) - 1)]))
-    edges = np.linspace(0, columns[-1], min(n_blocks, RANGES_PER_BATCH) + 1)
+    edges = np.linspace(0, columns[-1], min(n_ranges, RANGES_PER_BATCH) + 1)
     # The last words may have no counts.
     edges = np.unique([*np.searchsorted(columns, edges), len(columns) - 1])
     return list(run(task, pairwise(edges.tolist())))
@@ -209,6 +210,9 @@ def _on_range(
 def stacked(parts: Sequence[Sequence[NDArray]], shape: tuple[int, int]) -> sp.csr_array:
     """Concatenate ranges of words: numbers of topics, topics and sums of each."""
     n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in parts)])
+    if len(parts) == 1:
+        _, topics, sums = parts[0][:3]
+        return csr(sums, topics, n_used.cumsum(dtype=np.int32), shape)
     topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
     sums = np.concatenate([np.zeros(0), *(part[2] for part in parts)])
     return csr(sums, topics, n_used.cumsum(dtype=np.int32), shape)

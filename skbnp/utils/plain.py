@@ -6,6 +6,7 @@ a reader has one class to trust; it can make only classes that `register` names,
 number of a file decides how much memory is allocated.
 """
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -15,7 +16,7 @@ from typing import Any, get_type_hints
 
 from skbnp.utils.hints import fits
 
-__all__ = ["from_plain", "register", "registered", "to_plain"]
+__all__ = ["from_plain", "register", "register_when_needed", "registered", "to_plain"]
 
 #: Key of a dict that stands for another object; its value is the tag.
 IS, HOLDS, NUMBER = "__is__", "__holds__", "__number__"
@@ -83,6 +84,8 @@ class Form:
 
 _FORMS: dict[str, Form] = {}
 _TAGS: dict[type, str] = {}
+#: Modules that register classes of all models.
+_MODULES: set[str] = set()
 
 
 def register(
@@ -157,8 +160,22 @@ def _attributes(kind: type) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(names) if not hasattr(kind, name))
 
 
+def register_when_needed(module: str) -> None:
+    """Let a module register its classes when something is first saved or read.
+
+    So that an estimator is imported without the models of all others.
+    """
+    _MODULES.add(module)
+
+
+def _register_all() -> None:
+    for module in _MODULES:
+        importlib.import_module(module)
+
+
 def registered() -> dict[str, Form]:
     """Return the registered forms of classes, by tag."""
+    _register_all()
     return dict(_FORMS)
 
 
@@ -169,6 +186,7 @@ def to_plain(value: object, outside: Sequence[object] = ()) -> Any:
     that contains itself is replaced by a number there; objects `outside`, such as
     threads and connections, are replaced by their position.
     """
+    _register_all()
     seen: dict[int, tuple[object, Any]] = {}
     whole: dict[int, dict] = {}  # objects that are being taken apart
     for place, item in enumerate(outside):
@@ -204,6 +222,7 @@ def from_plain(value: object, outside: Sequence[object] = ()) -> Any:
         If an object is of no registered class, has other fields than it should or
         fields of other types, or for any other damage.
     """
+    _register_all()
     seen: dict[int, tuple[object, Any]] = {}
     numbered: dict[int, object] = {}
 

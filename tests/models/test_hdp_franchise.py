@@ -15,6 +15,7 @@ from skbnp.components.hyperparameters import log_rising
 from skbnp.inference.chains import ChainState
 from skbnp.kernels._franchise import sweep
 from skbnp.kernels._seating import MEAL_PART
+from skbnp.models.hdp.prediction import FixedTopics
 from skbnp.models.hdp_franchise.model import (
     Concentrations,
     Places,
@@ -24,7 +25,7 @@ from skbnp.models.hdp_franchise.model import (
 from skbnp.models.hdp_franchise.moves.split_merge import propose_moves
 from skbnp.models.hdp_franchise.priors import Priors
 from skbnp.models.hdp_franchise.repeats import DISCOUNTS, Repeats
-from skbnp.models.hdp_franchise.sample import FixedTopics, FranchiseSample
+from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.rows.tokens import Tokens
 
 LENGTHS, N_WORDS = (3, 4, 2, 6, 1), 4

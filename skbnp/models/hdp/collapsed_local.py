@@ -231,7 +231,7 @@ def sum_words(
         joined(result, "used", np.int32),
         joined(result, "sums"),
         shape[1],
-        n_blocks=len(part.blocks),
+        n_ranges=executor.n_pieces(len(part.blocks)),
         run=executor.map,
     )
     return stacked(sums, shape)

@@ -194,6 +194,8 @@ def fold_in_tables(
     batch, weights, tops = _weighed(word_topic, len(prior), X)
     words = burstiness.arguments(n_features, X.data.max(initial=1.0))
     seated = _infer(batch, weights, prior, executor, stop, (tops, rest, *words))
+    if len(batch.counts) == X.nnz:
+        return seated
     # Words that no topic has come from the others alone, a table for each.
     tables = np.minimum(X.data, 1.0)
     base = np.full(X.nnz, rest / n_features / (prior.sum() + rest))

@@ -212,7 +212,7 @@ def sum_words(
         documents.weights,
         step.weights,
         n_topics,
-        n_blocks=len(batch.blocks),
+        n_ranges=len(batch.blocks),
         run=executor.map,
     )
     rows = WordRows(batch.words, stacked(result, (len(batch.words), n_topics)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,13 +11,24 @@ from numpy.typing import NDArray
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp.burstiness import N_DOCS, Burstiness, evenly, learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, Seated, fold_in, fold_in_tables, mix
-from skbnp.models.hdp_franchise.sample import FixedTopics, FranchiseSample
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.settings import SMALLEST_PRIOR
 
-__all__ = ["MixturePredictor", "doc_prior_of"]
+__all__ = ["FixedTopics", "MixturePredictor", "doc_prior_of"]
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedTopics:
+    """Fixed topics and the prior of a document, for prediction."""
+
+    topic_word_distr: Array  # (n_components, n_words)
+    doc_prior: Array  # (n_components + 1,)
+
+    def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
+        """phi_kw of some words, (n_words, K)."""
+        return np.ascontiguousarray(self.topic_word_distr[:, words].T)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +47,19 @@ class OrderedTopics:
         return prior
 
 
+class SampledTopics(Protocol):
+    """Topics of which the words of some documents are read."""
+
+    @property
+    def doc_prior(self) -> Array:
+        """Dirichlet of a document's proportions, (K + 1,)."""
+
+    def word_topic(self, words: NDArray) -> Array:
+        """phi_kw of some words, (n_words, K)."""
+
+
 #: Topics of a model, with all that prediction needs.
-Sample = FixedTopics | OrderedTopics | FranchiseSample
+Sample = OrderedTopics | SampledTopics
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Samples of the franchise: what prediction reads of a seating, or of fixed topics."""
+"""Samples of the franchise: what prediction reads of a seating."""
 
 from dataclasses import dataclass
 
@@ -10,22 +10,10 @@ from skbnp.inference.chains import ChainState
 from skbnp.models.hdp_franchise.model import Concentrations, Places, Seating
 from skbnp.models.hdp_franchise.repeats import NONE
 
-__all__ = ["FixedTopics", "FranchiseSample"]
+__all__ = ["FranchiseSample"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True)
-class FixedTopics:
-    """Fixed topics and the prior of a document, for prediction."""
-
-    topic_word_distr: Array  # (n_components, n_words)
-    doc_prior: Array  # (n_components + 1,)
-
-    def word_topic(self, words: NDArray | slice = slice(None)) -> Array:
-        """phi_kw of some words, (n_words, K)."""
-        return np.ascontiguousarray(self.topic_word_distr[:, words].T)
 
 
 @dataclass(frozen=True, slots=True)

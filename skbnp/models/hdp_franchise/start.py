@@ -5,8 +5,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
-from skbnp.models.hdp.prediction import MixturePredictor
-from skbnp.models.hdp_franchise.sample import FixedTopics, FranchiseSample
+from skbnp.models.hdp.prediction import FixedTopics, MixturePredictor
+from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.rows.tokens import Tokens
 
 __all__ = ["draw_topics"]

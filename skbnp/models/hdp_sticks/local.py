@@ -192,7 +192,7 @@ def _sum_words(
         tables.topics,
         tables.phi,
         shape[1],
-        n_blocks=len(batch.blocks),
+        n_ranges=len(batch.blocks),
         run=executor.map,
     )
     return stacked(result, shape)

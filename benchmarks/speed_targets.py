@@ -1,0 +1,103 @@
+"""The targets of speed beside scikit-learn, and what is reached.
+
+    SKBNP_DATA=... python benchmarks/speed_targets.py [corpus ...] [--runs N]
+
+Imports, fits of 100 short documents, and for each corpus a default fit of `HDP`:
+`transform` and `score` beside LDA's, one row, and the share of compiled loops.
+"""
+
+import argparse
+
+import common  # before NumPy: it pins the threads
+import numpy as np
+import scipy.sparse as sp
+from fit_shares import beside_lda, few_words, import_seconds, shares
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.feature_extraction.text import CountVectorizer
+
+from skbnp import HDP
+from skbnp.datasets import load_docstrings
+
+CORPORA = ("ap", "kos", "docstrings", "jacm", "nips_abstracts")
+N_TEXTS = 100
+COLUMNS = ["what", "corpus", "K", "target", "measured"]
+READING = """
+Processor time on one thread, medians of runs. Imports after those of scikit-learn's
+LDA. "fit" of 100 documents of ten words: LDA's seconds (defaults, as many topics) over
+ours. `transform` and `score` of up to 1000 test documents after default fits: LDA's
+seconds over ours, with as many topics (each its own score: LDA's is a bound, ours
+splits tokens); one row in milliseconds, and from its text with a `CountVectorizer`;
+"kernels" is the share of compiled loops in the processor time of the fit, as in
+`fit_shares.py`. A target of a ratio or a share is a least value, one of seconds or
+milliseconds a largest.
+"""
+
+
+def of_imports(n_runs):
+    """Row of an import."""
+    measured = import_seconds("from skbnp import HDP", n_runs)["CPU s"]
+    return [_row("from skbnp import HDP, s", "", "", 0.15, measured)]
+
+
+def of_few(n_runs):
+    """Row of fits of few short documents."""
+    X = few_words()
+    seconds, theirs = [], []
+    for _ in range(n_runs):
+        hdp, one = common.cpu_seconds(lambda: HDP(random_state=0).fit(X))
+        lda = LatentDirichletAllocation(hdp.n_components_, random_state=0)
+        _, other = common.cpu_seconds(lambda lda=lda: lda.fit(sp.csr_matrix(X)))
+        seconds.append(one)
+        theirs.append(other)
+    ratio = float(np.median(np.array(theirs) / seconds))
+    return [_row("fit", "100 short documents", hdp.n_components_, 3.0, ratio)]
+
+
+def of_corpus(name, n_runs):
+    """Rows of a default fit and of what it answers."""
+    hdp, train, test, row = shares(name)
+    K = hdp.n_components_
+    beside = beside_lda(hdp, train, test, n_runs)
+    rows = [
+        _row("fit, kernels", name, K, 0.7, row["kernels"]),
+        _row("fit, by two threads", name, K, 1.6, row["predicted by 2 threads"]),
+        _row("transform", name, K, 12.0, beside["transform"]),
+        _row("score", name, K, 12.0, beside["score"]),
+        _row("one row, ms", name, K, 1.0, beside["one row ms"]),
+    ]
+    if name == "docstrings":
+        rows.append(_row("one text, ms", name, K, 1.0, _text_ms(hdp, n_runs)))
+    return rows
+
+
+def _text_ms(hdp, n_runs):
+    """Milliseconds of counting the words of a text and `transform`."""
+    texts = load_docstrings(remove=("code", "references")).data
+    vectorizer = CountVectorizer(
+        stop_words="english", min_df=5, max_df=0.3, token_pattern=r"\b[a-z]{3,}\b"
+    ).fit(texts)
+
+    def one_by_one():
+        for text in texts[:N_TEXTS]:
+            hdp.transform(vectorizer.transform([text]))
+
+    one_by_one()
+    runs = [common.cpu_seconds(one_by_one)[1] for _ in range(n_runs)]
+    return 1e3 * float(np.median(runs)) / N_TEXTS
+
+
+def _row(what, corpus, K, target, measured):
+    row = {"what": what, "corpus": corpus, "K": K}
+    return row | {"target": float(target), "measured": float(measured)}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("corpora", nargs="*", default=CORPORA)
+    parser.add_argument("--runs", type=int, default=5)
+    options = parser.parse_args()
+    rows = of_imports(options.runs) + of_few(options.runs)
+    for name in (None, *options.corpora):
+        rows += [] if name is None else of_corpus(name, options.runs)
+        common.save("speed_targets", rows, COLUMNS, READING)
+        print(rows[-1], flush=True)
