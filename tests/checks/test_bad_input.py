@@ -7,6 +7,7 @@ each method is seen to ask.
 
 import sys
 from contextlib import ExitStack
+from functools import partial
 from inspect import isfunction, signature
 from unittest import mock
 
@@ -31,6 +32,7 @@ from checks.estimators import (
     INSTANCES,
     LEARNING,
     dense,
+    door_of,
     every_estimator,
     every_kind,
     every_method,
@@ -64,25 +66,26 @@ class Asked(Exception):
 
 
 def check_asks_first(estimator, method):
-    """Raise unless the method does nothing with X before a function of `CHECKS` has it.
+    """Raise unless the method does nothing with X before its door has it.
 
     Under whatever name of whatever module: estimators import it one by one.
     """
     X, seen = object(), []
     defines = method.startswith("fit") or not estimator.__sklearn_is_fitted__()
 
-    def door(who, given, *, reset, **others):
-        seen.append((who is estimator, given is X, reset))
+    def door(check, who, given, *, reset, **others):
+        seen.append((check, who is estimator, given is X, reset))
         raise Asked
 
     with ExitStack() as patches:
         for name, module in sys.modules.items():
             if name.startswith("skbnp.estimators."):
                 for check in vars(module).keys() & {*CHECKS}:
-                    patches.enter_context(mock.patch.object(module, check, door))
+                    asked = partial(door, check)
+                    patches.enter_context(mock.patch.object(module, check, asked))
         with pytest.raises(Asked):
             getattr(estimator, method)(X)
-    assert seen == [(True, True, defines)]
+    assert seen == [(door_of(estimator).__name__, True, True, defines)]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from checks.estimators import (
     every_kind,
     every_method,
     fresh,
+    instance,
     rows_of,
     takes_counts_only,
 )
@@ -89,7 +90,16 @@ def test_batches_have_several_blocks(estimator, many, small_blocks):
     assert len(Batch.from_counts(many).blocks) > 3
 
 
-@every_method(*LEARNING, daily=FEW)
+@pytest.mark.parametrize(
+    ("estimator", "method"),
+    [
+        instance(name, e, method, daily=FEW)
+        for name, e in INSTANCES.items()
+        for method in LEARNING
+        if method == "fit" or name in FIRST
+    ],
+    indirect=["estimator"],
+)
 def test_learning_does_not_depend_on_the_number_of_jobs(
     estimator, method, many, small_blocks, seed
 ):
@@ -148,7 +158,7 @@ def test_explicit_jobs_win_over_the_configuration(estimator, many):
     assert_same(learned(one), learned(two))
 
 
-@every_method(*LEARNING)
+@every_method(*LEARNING, among=FIRST)
 def test_same_seed_gives_the_same_bits(estimator, method, rows, seed):
     check_same_seed_same_bits(
         lambda: fresh(estimator, random_state=seed),

@@ -127,7 +127,7 @@ def test_every_refused_later_call_leaves_no_trace(fitted, method, counts):
     check_failure_leaves(fitted, method, bad_matrix(fitted, counts)[0])
 
 
-@every_estimator(takes_warm_start)
+@every_estimator(takes_warm_start, among=FIRST)
 def test_refused_warm_start_leaves_no_trace(fitted, rows):
     fitted.set_params(warm_start=True)
     check_failure_leaves(fitted, "fit", rows[:, :5])
@@ -148,7 +148,7 @@ def test_later_chunk_without_jobs_leaves_no_trace(fitted, rows):
     check_failure_leaves(fitted.set_params(n_jobs=0), "partial_fit", rows)
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_failure_in_the_first_minibatch_of_a_stream_leaves_it_unfitted(estimator, rows):
     with failing_visit(1):
         check_failure_leaves_unfitted(estimator, "partial_fit", rows)
@@ -162,7 +162,7 @@ def test_stream_begins_anew_after_a_failed_first_call(estimator, rows):
     assert_same(learned(other), learned(estimator.partial_fit(rows[:, :7])))
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_failure_in_the_first_minibatch_of_a_chunk_leaves_no_trace(fitted, rows):
     with failing_visit(1):
         check_failure_leaves(fitted, "partial_fit", rows, error=Failure)
@@ -194,7 +194,7 @@ def test_failure_later_in_the_first_chunk_leaves_the_complete_minibatches(
     assert estimator.history_["step"] == [1, 2]
 
 
-@every_estimator(learns_by_minibatch)
+@every_estimator(learns_by_minibatch, among=FIRST)
 def test_stream_goes_on_after_a_failure_as_if_the_chunk_had_ended_there(fitted, rows):
     other = copy.deepcopy(still(fitted))
     with failing_visit(2), pytest.raises(Failure):
@@ -219,7 +219,7 @@ def test_failure_in_fit_leaves_the_complete_updates(estimator, error, rows):
     assert sorted(set(estimator.history_["step"])) == [1, 2]
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_estimator_is_usable_after_a_failure_in_fit(estimator, rows):
     with failing_visit(3), pytest.raises(Failure):
         estimator.fit(rows)
@@ -252,7 +252,7 @@ def test_failure_in_any_visit_of_a_long_fit_leaves_a_consistent_estimator(
     check_usable(estimator, rows)
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_failure_before_the_first_update_of_fit_leaves_finite_numbers(estimator, rows):
     with failing_visit(1), pytest.raises(Failure):
         estimator.fit(rows)
