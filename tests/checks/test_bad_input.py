@@ -2,7 +2,7 @@
 
 Every method hands its rows to one function, `check_documents` if they are counts. So
 each bad matrix is tried on one estimator of each such door, one on each method, and
-each method is seen to ask.
+each method is seen to ask. All matrices are one test, which names the one that fails.
 """
 
 import sys
@@ -41,6 +41,7 @@ from checks.estimators import (
     takes_counts_only,
     takes_sparse,
 )
+from checks.failures import of_case
 from skbnp import HDP
 from skbnp.utils import validation
 from skbnp.utils.containers import check_before_conversion
@@ -52,10 +53,6 @@ CHECKS = [
     if isfunction(check)
     and {"estimator", "X", "reset"} <= {*signature(check).parameters}
 ]
-
-
-def each(bad):
-    return pytest.mark.parametrize("bad", bad.values(), ids=bad.keys())
 
 
 # -- the door --------------------------------------------------------------------------
@@ -106,32 +103,27 @@ def test_the_first_call_asks_at_the_door(estimator, method):
 # -- bad matrices ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("estimator", "method", "bad"),
-    [
-        instance(name, e, method, bad)
-        for name, e in DOORS.items()
-        for method in ("fit", "transform")
-        for bad in VALUES | KINDS
-        if takes_counts_only(e) or not (VALUES | KINDS)[bad].signed_only
-    ],
-    indirect=["estimator"],
-)
-def test_bad_matrix_is_refused(fitted, method, bad, counts):
-    bad = (VALUES | KINDS)[bad]
-    X = bad.spoil(counts)
-    check_refuses(getattr(fitted, method), X, message(bad, X, fitted))
+@every_method("fit", "transform", among=DOORS)
+def test_bad_matrix_is_refused(fitted, method, counts):
+    for name, bad in (VALUES | KINDS).items():
+        if bad.signed_only and not takes_counts_only(fitted):
+            continue
+        with of_case(name):
+            X = bad.spoil(counts)
+            check_refuses(getattr(fitted, method), X, message(bad, X, fitted))
 
 
-@each(CORRUPT)
-def test_corrupt_index_arrays_are_found_before_any_conversion(bad, counts):
-    check_refuses(check_before_conversion, bad.spoil(counts), bad.says)
+def test_corrupt_index_arrays_are_found_before_any_conversion(counts):
+    for name, bad in CORRUPT.items():
+        with of_case(name):
+            check_refuses(check_before_conversion, bad.spoil(counts), bad.says)
 
 
 @every_estimator(takes_sparse, among=DOORS)
-@each(CORRUPT)
-def test_corrupt_index_arrays_are_refused(estimator, bad, counts):
-    check_refuses_structure(estimator.fit, bad.spoil(counts), bad.says)
+def test_corrupt_index_arrays_are_refused(estimator, counts):
+    for name, bad in CORRUPT.items():
+        with of_case(name):
+            check_refuses_structure(estimator.fit, bad.spoil(counts), bad.says)
 
 
 @every_method(*LEARNING, *EVALUATIONS, among=FIRST)
