@@ -109,21 +109,21 @@ def test_bad_matrix_is_refused(fitted, method, counts):
         if bad.signed_only and not takes_counts_only(fitted):
             continue
         with of_case(name):
-            X = bad.spoil(counts)
+            X = bad.spoil(counts.copy())
             check_refuses(getattr(fitted, method), X, message(bad, X, fitted))
 
 
 def test_corrupt_index_arrays_are_found_before_any_conversion(counts):
     for name, bad in CORRUPT.items():
         with of_case(name):
-            check_refuses(check_before_conversion, bad.spoil(counts), bad.says)
+            check_refuses(check_before_conversion, bad.spoil(counts.copy()), bad.says)
 
 
 @every_estimator(takes_sparse, among=DOORS)
 def test_corrupt_index_arrays_are_refused(estimator, counts):
     for name, bad in CORRUPT.items():
         with of_case(name):
-            check_refuses_structure(estimator.fit, bad.spoil(counts), bad.says)
+            check_refuses_structure(estimator.fit, bad.spoil(counts.copy()), bad.says)
 
 
 @every_method(*LEARNING, *EVALUATIONS, among=FIRST)
@@ -240,7 +240,7 @@ def test_all_methods_that_read_documents_are_known():
 def test_check_fails_on_an_estimator_that_does_not_refuse(wrong, counts):
     for bad in (VALUES | KINDS).values():
         with pytest.raises((pytest.fail.Exception, AssertionError, IndexError)):
-            check_refuses(wrong().fit, bad.spoil(counts), bad.says)
+            check_refuses(wrong().fit, bad.spoil(counts.copy()), bad.says)
 
 
 def test_check_does_not_call_an_estimator_that_would_crash(counts):

@@ -97,7 +97,7 @@ def check_failures_leave(estimator, method, counts):
     for name, bad in SOME_BAD.items():
         if takes_counts_only(estimator) or not bad.signed_only:
             with of_case(name):
-                check_failure_leaves(estimator, method, bad.spoil(counts))
+                check_failure_leaves(estimator, method, bad.spoil(counts.copy()))
 
 
 @every_method(*LEARNING, among=DOORS)
