@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
+from checks.long import daily
 from checks.states import learned
 from skbnp import GibbsNestedCRP, NestedCRP, NestedHDP
 from skbnp.datasets import make_tree
@@ -130,7 +131,7 @@ def test_lines_below_a_line_are_counted():
 @pytest.mark.parametrize("crp", SHOWN.values(), ids=SHOWN)
 @pytest.mark.parametrize(
     "random_state",
-    [1, *(pytest.param(i, marks=pytest.mark.long) for i in range(2, 11))],
+    daily(1, [1, 2, 3, 4]),
 )
 def test_no_only_child_and_no_empty_node_is_shown(crp, random_state):
     X = make_tree(60, random_state=random_state).data
