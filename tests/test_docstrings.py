@@ -31,10 +31,12 @@ MODULES = [
 ]
 #: Whose examples take seconds.
 SLOW = (
+    "skbnp.estimators._gibbs_nested_crp",
     "skbnp.estimators._hca",
     "skbnp.estimators._nested_crp",
     "skbnp.inspection._epochs",
     "skbnp.inspection._over_time",
+    "skbnp.inspection._stability",
 )
 PUBLIC_MODULES = [
     "skbnp",

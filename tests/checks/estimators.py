@@ -140,8 +140,10 @@ INSTANCES = {
         3, max_components=8, learning_method="memoized", **_STILL
     ),
     "HierarchicalComponentAnalysis": HierarchicalComponentAnalysis(
-        structure_moves=TreeMoves(max_tries=1, max_rounds=1),
-        **{name: value for name, value in _SMALL.items() if name != "warm_up"},
+        structure_moves=False, **_STILL
+    ),
+    "HierarchicalComponentAnalysis-moves": HierarchicalComponentAnalysis(
+        structure_moves=TreeMoves(max_tries=1, max_rounds=1), **_STILL
     ),
     "DependentTrees": DependentTrees(
         max_components=5,

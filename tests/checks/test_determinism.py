@@ -38,6 +38,14 @@ from skbnp.rows.batch import Batch
 ONE = {"HDP-online": INSTANCES["HDP-online"]}
 
 
+#: One of each class that draws: a tree of directions starts from principal ones, and
+#: draws candidates of moves alone.
+DRAWING = OF_EACH_CLASS | {
+    "HierarchicalComponentAnalysis": INSTANCES["HierarchicalComponentAnalysis-moves"]
+}
+every_drawing = every_estimator(among=DRAWING, daily=FEW)
+
+
 @pytest.fixture
 def many(estimator):
     return rows_of(estimator, topic_counts(120, 30))
@@ -184,7 +192,7 @@ def test_fit_transform_equals_fit_and_transform(estimator, fitted, rows):
     assert_same(fitted.transform(rows), estimator.fit_transform(rows))
 
 
-@every_kind()
+@every_drawing
 def test_another_seed_gives_another_result(estimator, rows):
     check_seed_matters(estimator, lambda e: e.fit(rows).transform(rows))
 
@@ -195,7 +203,7 @@ def test_another_seed_gives_another_stream(estimator, counts):
     check_seed_matters(estimator, lambda e: e.partial_fit(counts).transform(counts))
 
 
-@every_kind()
+@every_drawing
 def test_random_state_moves_on_between_fits(estimator, rows):
     estimator.set_params(random_state=np.random.RandomState(0))
     n_fits = 2 if takes_counts_only(estimator) else 5

@@ -18,8 +18,8 @@ from skbnp import StickBreakingHDP as Sticks
 from skbnp.callbacks import Checkpoint
 from skbnp.datasets import make_bars
 
-X = make_bars(200, side=4, random_state=0).data
-SOON = {"max_iter": 40, "random_state": 0}
+X = make_bars(150, side=4, random_state=0).data
+SOON = {"max_iter": 30, "random_state": 0}
 GIVERS = {
     "HDP": HDP(12, split_merge=False, **SOON),
     "StickBreakingHDP": Sticks(12, 6, learning_method="batch", **SOON),

@@ -41,7 +41,7 @@ NAMES = [
     "births",
     "sticks",
 ]
-X = sp.csr_array(make_bars(150, random_state=0).data, dtype=float)
+X = sp.csr_array(make_bars(100, random_state=0).data, dtype=float)
 SHOWN = np.sort(np.random.default_rng(0).choice(3000, X.shape[1], replace=False))
 
 

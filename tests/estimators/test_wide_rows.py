@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:vmf_concentration:UserWarning",
 )
 
-CORPUS = make_dependent_trees(60, n_epochs=3, random_state=1)
+CORPUS = make_dependent_trees(40, n_epochs=3, random_state=1)
 N_FEATURES, N_SEEN = 1500, CORPUS.data.shape[1]
 SHOWN = np.sort(np.random.default_rng(0).choice(N_FEATURES, N_SEEN, replace=False))
 HIDDEN = np.setdiff1d(np.arange(N_FEATURES), SHOWN)
@@ -35,7 +35,7 @@ def wide(rows, columns=SHOWN):
 
 
 X, EPOCHS = wide(CORPUS.data), CORPUS.epochs
-SETTINGS = {"max_iter": 8, "random_state": 0}
+SETTINGS = {"max_iter": 4, "random_state": 0}
 FITS = {
     "variational": DependentTrees(**SETTINGS),
     "parts": DependentTrees(batch_size=20, **SETTINGS),
@@ -48,7 +48,7 @@ VARIATIONAL = [name for name in FITS if name != "sampler"]
 def fitted(name, rows=X, epochs=EPOCHS, method="fit", fit=None):
     fit = clone(FITS[name]) if fit is None else fit
     if name == "dask":
-        rows = da.from_array(rows.toarray(), chunks=(50, rows.shape[1]))
+        rows = da.from_array(rows.toarray(), chunks=(35, rows.shape[1]))
         rows = rows.map_blocks(sp.csr_array, meta=sp.csr_array((0, N_FEATURES)))
     return getattr(fit, method)(rows, epochs=epochs)
 
