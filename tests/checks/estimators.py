@@ -35,6 +35,7 @@ __all__ = [
     "criterion",
     "dense",
     "door_of",
+    "each_class",
     "each_family",
     "evaluate",
     "every_count_model",
@@ -385,6 +386,16 @@ def every_estimator(
 def every_kind(wanted=lambda estimator: True, indirect=True):
     """Parametrise a test over one estimator of each class, few of them each day."""
     return every_estimator(wanted, OF_EACH_CLASS, FEW, indirect)
+
+
+#: Parametrise a test over names of one of each class, few of them each day.
+each_class = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in DAILY else [pytest.mark.long])
+        for name in OF_EACH_CLASS
+    ],
+)
 
 
 def every_count_model(among=FIRST):
