@@ -1,4 +1,4 @@
-"""Make the engine fail, or stop, at a chosen update."""
+"""Make the engine fail, or stop, at a chosen update; name the case that fails."""
 
 from contextlib import ExitStack, contextmanager
 from unittest import mock
@@ -12,11 +12,21 @@ from skbnp.models.dependent_trees import memory as dependent_trees
 from skbnp.models.hca.memory import RowLocalStep
 from skbnp.models.nested_crp.memory import PathLocalStep
 
-__all__ = ["Failure", "failing_visit", "fit_updates"]
+__all__ = ["Failure", "failing_visit", "fit_updates", "of_case"]
 
 
 class Failure(Exception):
     """Raised on purpose."""
+
+
+@contextmanager
+def of_case(*names):
+    """Add the names of a case to whatever error, or failure of a test, comes of it."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note("case: " + ", ".join(map(repr, names)))
+        raise
 
 
 #: Methods by which trees visit rows, in rounds and in trials of moves alike, and the

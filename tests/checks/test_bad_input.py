@@ -2,11 +2,12 @@
 
 Every method hands its rows to one function, `check_documents` if they are counts. So
 each bad matrix is tried on one estimator of each such door, one on each method, and
-each method is seen to ask.
+each method is seen to ask. All matrices are one test, which names the one that fails.
 """
 
 import sys
 from contextlib import ExitStack
+from functools import partial
 from inspect import isfunction, signature
 from unittest import mock
 
@@ -31,6 +32,7 @@ from checks.estimators import (
     INSTANCES,
     LEARNING,
     dense,
+    door_of,
     every_estimator,
     every_kind,
     every_method,
@@ -39,6 +41,7 @@ from checks.estimators import (
     takes_counts_only,
     takes_sparse,
 )
+from checks.failures import of_case
 from skbnp import HDP
 from skbnp.utils import validation
 from skbnp.utils.containers import check_before_conversion
@@ -52,10 +55,6 @@ CHECKS = [
 ]
 
 
-def each(bad):
-    return pytest.mark.parametrize("bad", bad.values(), ids=bad.keys())
-
-
 # -- the door --------------------------------------------------------------------------
 
 
@@ -64,25 +63,26 @@ class Asked(Exception):
 
 
 def check_asks_first(estimator, method):
-    """Raise unless the method does nothing with X before a function of `CHECKS` has it.
+    """Raise unless the method does nothing with X before its door has it.
 
     Under whatever name of whatever module: estimators import it one by one.
     """
     X, seen = object(), []
     defines = method.startswith("fit") or not estimator.__sklearn_is_fitted__()
 
-    def door(who, given, *, reset, **others):
-        seen.append((who is estimator, given is X, reset))
+    def door(check, who, given, *, reset, **others):
+        seen.append((check, who is estimator, given is X, reset))
         raise Asked
 
     with ExitStack() as patches:
         for name, module in sys.modules.items():
             if name.startswith("skbnp.estimators."):
                 for check in vars(module).keys() & {*CHECKS}:
-                    patches.enter_context(mock.patch.object(module, check, door))
+                    asked = partial(door, check)
+                    patches.enter_context(mock.patch.object(module, check, asked))
         with pytest.raises(Asked):
             getattr(estimator, method)(X)
-    assert seen == [(True, True, defines)]
+    assert seen == [(door_of(estimator).__name__, True, True, defines)]
 
 
 @pytest.mark.parametrize(
@@ -103,32 +103,27 @@ def test_the_first_call_asks_at_the_door(estimator, method):
 # -- bad matrices ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("estimator", "method", "bad"),
-    [
-        instance(name, e, method, bad)
-        for name, e in DOORS.items()
-        for method in ("fit", "transform")
-        for bad in VALUES | KINDS
-        if takes_counts_only(e) or not (VALUES | KINDS)[bad].signed_only
-    ],
-    indirect=["estimator"],
-)
-def test_bad_matrix_is_refused(fitted, method, bad, counts):
-    bad = (VALUES | KINDS)[bad]
-    X = bad.spoil(counts)
-    check_refuses(getattr(fitted, method), X, message(bad, X, fitted))
+@every_method("fit", "transform", among=DOORS)
+def test_bad_matrix_is_refused(fitted, method, counts):
+    for name, bad in (VALUES | KINDS).items():
+        if bad.signed_only and not takes_counts_only(fitted):
+            continue
+        with of_case(name):
+            X = bad.spoil(counts.copy())
+            check_refuses(getattr(fitted, method), X, message(bad, X, fitted))
 
 
-@each(CORRUPT)
-def test_corrupt_index_arrays_are_found_before_any_conversion(bad, counts):
-    check_refuses(check_before_conversion, bad.spoil(counts), bad.says)
+def test_corrupt_index_arrays_are_found_before_any_conversion(counts):
+    for name, bad in CORRUPT.items():
+        with of_case(name):
+            check_refuses(check_before_conversion, bad.spoil(counts.copy()), bad.says)
 
 
 @every_estimator(takes_sparse, among=DOORS)
-@each(CORRUPT)
-def test_corrupt_index_arrays_are_refused(estimator, bad, counts):
-    check_refuses_structure(estimator.fit, bad.spoil(counts), bad.says)
+def test_corrupt_index_arrays_are_refused(estimator, counts):
+    for name, bad in CORRUPT.items():
+        with of_case(name):
+            check_refuses_structure(estimator.fit, bad.spoil(counts.copy()), bad.says)
 
 
 @every_method(*LEARNING, *EVALUATIONS, among=FIRST)
@@ -245,7 +240,7 @@ def test_all_methods_that_read_documents_are_known():
 def test_check_fails_on_an_estimator_that_does_not_refuse(wrong, counts):
     for bad in (VALUES | KINDS).values():
         with pytest.raises((pytest.fail.Exception, AssertionError, IndexError)):
-            check_refuses(wrong().fit, bad.spoil(counts), bad.says)
+            check_refuses(wrong().fit, bad.spoil(counts.copy()), bad.says)
 
 
 def test_check_does_not_call_an_estimator_that_would_crash(counts):

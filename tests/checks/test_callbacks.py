@@ -15,6 +15,7 @@ from checks.bad_input import bad_matrix, check_refuses
 from checks.callbacks import Keep, Recorder, StopAfter, Trouble
 from checks.estimators import (
     FEW,
+    FIRST,
     INSTANCES,
     every_estimator,
     every_kind,
@@ -121,7 +122,7 @@ def check_fitted_estimators(estimator, X):
         assert_same(alone.components_, handed.components_)
 
 
-@every_estimator(daily=FEW)
+@every_estimator(among=FIRST, daily=FEW)
 def test_callbacks_get_the_estimator_fitted_with_so_many_passes(estimator, rows):
     check_fitted_estimators(estimator, rows)
 
@@ -260,7 +261,7 @@ def test_check_fails_where_a_stream_hands_out_live_state(counts, monkeypatch):
 # -- stopping and failing --------------------------------------------------------------
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_callback_ends_the_fit_after_the_pass(estimator, rows):
     two_passes = fresh(estimator, max_iter=2).fit(rows)
     estimator.set_params(max_iter=9).set_callbacks(StopAfter(2)).fit(rows)

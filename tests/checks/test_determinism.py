@@ -18,6 +18,7 @@ from checks.estimators import (
     every_kind,
     every_method,
     fresh,
+    instance,
     rows_of,
     takes_counts_only,
 )
@@ -35,6 +36,14 @@ from skbnp.rows.batch import Batch
 
 #: Who has several numbers of jobs; all others have three.
 ONE = {"HDP-online": INSTANCES["HDP-online"]}
+
+
+#: One of each class that draws: a tree of directions starts from principal ones, and
+#: draws candidates of moves alone.
+DRAWING = OF_EACH_CLASS | {
+    "HierarchicalComponentAnalysis": INSTANCES["HierarchicalComponentAnalysis-moves"]
+}
+every_drawing = every_estimator(among=DRAWING, daily=FEW)
 
 
 @pytest.fixture
@@ -89,7 +98,16 @@ def test_batches_have_several_blocks(estimator, many, small_blocks):
     assert len(Batch.from_counts(many).blocks) > 3
 
 
-@every_method(*LEARNING, daily=FEW)
+@pytest.mark.parametrize(
+    ("estimator", "method"),
+    [
+        instance(name, e, method, daily=FEW)
+        for name, e in INSTANCES.items()
+        for method in LEARNING
+        if method == "fit" or name in FIRST
+    ],
+    indirect=["estimator"],
+)
 def test_learning_does_not_depend_on_the_number_of_jobs(
     estimator, method, many, small_blocks, seed
 ):
@@ -148,7 +166,7 @@ def test_explicit_jobs_win_over_the_configuration(estimator, many):
     assert_same(learned(one), learned(two))
 
 
-@every_method(*LEARNING)
+@every_method(*LEARNING, among=FIRST)
 def test_same_seed_gives_the_same_bits(estimator, method, rows, seed):
     check_same_seed_same_bits(
         lambda: fresh(estimator, random_state=seed),
@@ -174,7 +192,7 @@ def test_fit_transform_equals_fit_and_transform(estimator, fitted, rows):
     assert_same(fitted.transform(rows), estimator.fit_transform(rows))
 
 
-@every_kind()
+@every_drawing
 def test_another_seed_gives_another_result(estimator, rows):
     check_seed_matters(estimator, lambda e: e.fit(rows).transform(rows))
 
@@ -185,7 +203,7 @@ def test_another_seed_gives_another_stream(estimator, counts):
     check_seed_matters(estimator, lambda e: e.partial_fit(counts).transform(counts))
 
 
-@every_kind()
+@every_drawing
 def test_random_state_moves_on_between_fits(estimator, rows):
     estimator.set_params(random_state=np.random.RandomState(0))
     n_fits = 2 if takes_counts_only(estimator) else 5

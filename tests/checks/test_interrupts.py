@@ -92,7 +92,11 @@ def test_interrupt_at_any_line_leaves_the_last_complete_update():
     "names",
     [
         ["HDP-online", "HDP-collapsed-memoized", "HDP-mean-field-online"],
-        ["HDP-memoized", "NestedCRP-memoized-moves", "HierarchicalComponentAnalysis"],
+        [
+            "HDP-memoized",
+            "NestedCRP-memoized-moves",
+            "HierarchicalComponentAnalysis-moves",
+        ],
     ],
     ids="-".join,
 )

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 import skbnp.dask
 from checks.corpora import topic_counts
 from checks.estimators import (
+    FIRST,
     every_estimator,
     fresh,
     rows_of,
@@ -52,7 +53,7 @@ def test_the_log_leads_to_the_components_of_a_stream(estimator):
         check_lineage(estimator.partial_fit(X))
 
 
-@every_estimator(takes_warm_start)
+@every_estimator(takes_warm_start, among=FIRST)
 def test_the_log_leads_to_the_components_of_a_warm_start(estimator):
     some, others, none = corpora(estimator)
     estimator = fresh(estimator, warm_start=True)

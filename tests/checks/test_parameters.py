@@ -2,7 +2,8 @@
 
 Classes declare what they take, and every learning method has scikit-learn compare it.
 So each bad value is tried on one class, one for each parameter on each class, and each
-method is seen to ask.
+method is seen to ask. Values of one parameter are one test, which names the one that
+fails.
 """
 
 from unittest import mock
@@ -22,9 +23,12 @@ from checks.estimators import (
     every_method,
     is_tree,
     is_variational,
+    rows_of,
     size_name,
     still,
 )
+from checks.failures import of_case
+from checks.states import assert_same, snapshot
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
 
@@ -182,26 +186,24 @@ def each_value(cases, daily=FIRST):
     )
 
 
-#: Every bad value, on the first class that has the parameter and refuses the value.
-EVERY_VALUE = [
-    (label, FIRST[label], name, value)
-    for name in BAD
-    for value in BAD[name]
-    for label in [
-        next(
-            label
-            for label, e in FIRST.items()
-            if name in e.get_params()
-            and any(value is other for other in bad_values(name, e))
-        )
-    ]
-]
-#: One bad value of each parameter, on each class.
-ONE_VALUE = [
-    (label, e, name, bad_values(name, e)[0])
-    for label, e in FIRST.items()
-    for name in e.get_params()
-]
+def first_with(name, value):
+    """Return the first estimator that has the parameter and refuses the value."""
+    return next(
+        estimator
+        for estimator in FIRST.values()
+        if name in estimator.get_params()
+        and any(value is other for other in bad_values(name, estimator))
+    )
+
+
+def check_refuses_one_of_each(estimator, method, names, X):
+    """Raise unless a bad value of each parameter is refused, and nothing is set."""
+    good, before = estimator.get_params(), snapshot(estimator)
+    for name in names:
+        value = bad_values(name, estimator)[0]
+        with of_case(name, value):
+            check_refuses_parameter(estimator, method, name, value, X)
+            assert_same(before, vars(estimator.set_params(**{name: good[name]})))
 
 
 @every_method(*LEARNING, among=FIRST)
@@ -215,21 +217,24 @@ def test_every_learning_method_asks_again(fitted, method, rows):
     check_asks(fitted, method, rows)
 
 
-@each_value(EVERY_VALUE)
-def test_bad_parameter_is_refused_by_name(estimator, name, value, rows):
-    check_refuses_parameter(estimator, "fit", name, value, rows)
+@pytest.mark.parametrize("name", BAD)
+def test_bad_parameter_is_refused_by_name(name, counts):
+    for value in BAD[name]:
+        estimator = clone(first_with(name, value))
+        with of_case(name, value):
+            rows = rows_of(estimator, counts)
+            check_refuses_parameter(estimator, "fit", name, value, rows)
 
 
-@each_value(ONE_VALUE)
-def test_every_kind_refuses_a_bad_parameter(estimator, name, value, rows):
-    before = set(vars(estimator))
-    check_refuses_parameter(estimator, "fit", name, value, rows)
-    assert set(vars(estimator)) == before
+@every_estimator(among=FIRST, daily=FIRST)
+def test_every_kind_refuses_a_bad_parameter(estimator, rows):
+    check_refuses_one_of_each(estimator, "fit", estimator.get_params(), rows)
 
 
-@each_value([case for case in ONE_VALUE if case[2] in READ_LATER])
-def test_bad_parameter_set_between_chunks_is_refused_by_name(fitted, name, value, rows):
-    check_refuses_parameter(fitted, "partial_fit", name, value, rows)
+@every_estimator(among=FIRST, daily=FIRST)
+def test_bad_parameter_set_between_chunks_is_refused_by_name(fitted, rows):
+    names = [name for name in fitted.get_params() if name in READ_LATER]
+    check_refuses_one_of_each(fitted, "partial_fit", names, rows)
 
 
 @every_kind()
@@ -349,3 +354,9 @@ def test_check_fails_on_an_estimator_that_does_not_refuse(wrong, counts):
     for name in HDP().get_params():
         with pytest.raises((pytest.fail.Exception, AssertionError)):
             check_refuses_parameter(wrong(), "fit", name, BAD[name][0], counts)
+
+
+def test_check_names_the_parameter_that_is_accepted(counts):
+    with pytest.raises((pytest.fail.Exception, AssertionError)) as caught:
+        check_refuses_one_of_each(Lenient(2, max_iter=1), "fit", ["tol"], counts)
+    assert caught.value.__notes__ == [f"case: 'tol', {BAD['tol'][0]!r}"]

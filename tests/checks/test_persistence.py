@@ -92,7 +92,7 @@ def test_copy_in_the_middle_of_a_stream_goes_on_with_the_same_bits(
     check_stream_survives(estimator, through, [rows[:20], rows[20:45], rows[45:]])
 
 
-@every_copy(INSTANCES, DAILY)
+@every_copy(FIRST, DAILY)
 def test_copy_holds_the_same_state(fitted, through):
     assert_same(vars(fitted), vars(through(fitted)), ignore=())
 
@@ -107,7 +107,7 @@ def test_copy_of_an_unfitted_estimator_is_unfitted(estimator, through):
     assert_same(vars(estimator), vars(through(estimator)))
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_copy_is_independent_of_the_original(fitted, rows):
     copied = copy.deepcopy(fitted)
     before = snapshot(fitted)
@@ -144,7 +144,7 @@ def test_memory_mapped_estimator_evaluates_with_the_same_bits(fitted, rows, tmp_
     assert_same(evaluate(fitted, rows), evaluate(mapped, rows))
 
 
-@every_estimator(daily=FEW)
+@every_estimator(among=FIRST, daily=FEW)
 def test_memory_mapped_estimator_learns_with_the_same_bits(fitted, rows, tmp_path):
     joblib.dump(fitted, tmp_path / "model")
     mapped = joblib.load(tmp_path / "model", mmap_mode="r")
@@ -159,7 +159,7 @@ def test_clone_has_the_parameters_and_nothing_learned(fitted):
     assert_same(fitted.get_params(), clone(fitted).get_params())
 
 
-@every_estimator()
+@every_kind()
 def test_clone_learns_the_same_bits(fitted, rows):
     assert_same(learned(fitted), learned(clone(fitted).fit(rows)))
 
@@ -181,7 +181,7 @@ def test_fit_does_not_change_parameters(estimator, rows):
     assert all(after[name] is value for name, value in before.items())
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_fit_starts_afresh_whatever_was_learned_before(estimator, rows):
     other = clone(estimator).fit(rows[:, :9])
     estimator.fit(rows).partial_fit(rows)
@@ -191,7 +191,7 @@ def test_fit_starts_afresh_whatever_was_learned_before(estimator, rows):
 # -- going on --------------------------------------------------------------------------
 
 
-@every_estimator(takes_warm_start)
+@every_estimator(takes_warm_start, among=FIRST)
 def test_warm_start_of_an_unfitted_estimator_is_an_ordinary_fit(
     estimator, fitted, rows
 ):
@@ -223,7 +223,7 @@ def weights(estimator):
     return estimator.topic_weights_ if has_topics else estimator.tree_.weight
 
 
-@every_estimator(lambda e: is_variational(e) and takes_warm_start(e))
+@every_estimator(lambda e: is_variational(e) and takes_warm_start(e), among=FIRST)
 def test_warm_start_keeps_the_topics(estimator, rows):
     # One further pass moves a topic less than it differs from the others.
     estimator.set_params(warm_start=True, max_iter=10).fit(rows)
@@ -236,7 +236,7 @@ def test_warm_start_keeps_the_topics(estimator, rows):
     assert (distance.argmin(axis=1) == np.arange(len(before)))[used].all()
 
 
-@every_estimator(takes_warm_start)
+@every_estimator(takes_warm_start, among=FIRST)
 def test_warm_start_counts_the_passes_of_the_last_fit(estimator, rows):
     estimator.set_params(warm_start=True).fit(rows).set_params(max_iter=2)
     assert estimator.fit(rows).n_iter_ == 2
@@ -282,7 +282,7 @@ def test_warm_start_of_batch_learning_goes_on_from_the_bound_it_had(
     assert (np.diff(trace[::5]) > 1e-3).all()
 
 
-@every_estimator(learns_by_minibatch)
+@every_estimator(learns_by_minibatch, among=FIRST)
 def test_partial_fit_goes_on_from_fit(fitted, rows):
     n_updates, n_iter = fitted.history_["step"][-1], fitted.n_iter_
     fitted.partial_fit(rows[:16])

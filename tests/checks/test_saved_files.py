@@ -94,6 +94,7 @@ def test_names_of_fields_are_listed_apart_from_those_of_attributes():
         assert form.is_listed or not (is_inner and has_fields), tag
 
 
+@pytest.mark.long  # a copy of the package, compiled again
 def test_files_are_loaded_after_classes_and_fields_are_renamed(tmp_path):
     shutil.copytree(Path(skbnp.__file__).parent, tmp_path / "skbnp", symlinks=True)
     columns = {column for name in SAVED for column in load(name).history_}

@@ -35,7 +35,7 @@ SAVED = (
     "GibbsHDP-chains",
     "GibbsNestedCRP",
     "GibbsDependentTrees",
-    "HierarchicalComponentAnalysis",
+    "HierarchicalComponentAnalysis-moves",
 )
 #: On workers; what they have learned is what the others have.
 SHARDED = {

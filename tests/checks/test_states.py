@@ -66,7 +66,7 @@ def test_comparison_leaves_out_wall_time_alone():
         assert_same({"seconds": [1.0], "step": 1}, {"seconds": [1.0], "step": 2})
 
 
-@every_estimator()
+@every_estimator(among=FIRST)
 def test_learned_state_names_all_that_fit_writes(estimator, rows):
     before = set(vars(estimator))
     assert set(learned(estimator.fit(rows))) == set(vars(estimator)) - before
@@ -90,7 +90,7 @@ def test_comparison_fails_on_a_change_deep_inside_an_estimator(fitted):
         assert_same(before, vars(fitted))
 
 
-@every_estimator()
+@every_kind()
 def test_comparison_fails_after_another_chunk(fitted, rows):
     before = snapshot(fitted)
     fitted.partial_fit(rows)

@@ -34,7 +34,7 @@ def numbers_of_calls(fault, shards_per_round):
     """Return numbers of calls at which a fault is tried.
 
     They are other ones for each kind and for each of two ways to make rounds, so that
-    each call meets one fault.
+    no call meets two faults.
     """
     turn = 2 * FAULTS.index(fault) + (shards_per_round is not None)
     return count(1 + turn % STEP, STEP)

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import skbnp
+from checks.long import along_diagonal
 from checks.worker_pools import (
     FAULTS,
     ScriptedPool,
@@ -163,9 +164,9 @@ def test_faults_change_no_bit(order, undisturbed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("shards_per_round", [None, 1])
+@along_diagonal(("fault", "shards_per_round"), FAULTS, [None, 1])
 def test_a_fault_at_any_call_changes_no_bit(fault, shards_per_round):
+    """Every other call meets one; in `test_shards` each call meets each."""
     alone = fitted(shards_per_round=shards_per_round)
     for number in numbers_of_calls(fault, shards_per_round):
         pool = ScriptedPool(3, {number: fault})

@@ -34,7 +34,7 @@ SAVED = {
     "gibbs-nested-crp": "GibbsNestedCRP",
     "nested-crp": "NestedCRP-memoized-moves",
     "nested-hdp": "NestedHDP-online",
-    "hca": "HierarchicalComponentAnalysis",
+    "hca": "HierarchicalComponentAnalysis-moves",
     "dependent-trees": "DependentTrees",
     "gibbs-dependent-trees": "GibbsDependentTrees",
 }

@@ -198,7 +198,8 @@ def test_past_weight_is_learned(weight):
     assert trees.past_weight_ == pytest.approx(weight, rel=0.4)
     trees.fit(X[:600], epochs=epochs[:600]).partial_fit(X[600:], epochs=epochs[600:])
     assert trees.past_weight_ == pytest.approx(weight, rel=0.5)
-    given = DependentTrees(past_weight=2.0, random_state=0).fit(X, epochs=epochs)
+    given = DependentTrees(past_weight=2.0, random_state=0)
+    given.fit(X[:400], epochs=epochs[:400])
     assert given.past_weight_ == 2.0
 
 
@@ -392,7 +393,7 @@ def test_epochs_without_documents(drawn):
 
 
 def test_labels_of_any_kind(drawn):
-    X, epochs = small(drawn, 30)
+    X, epochs = small(drawn, 15)
     numbers = quick().fit(X, epochs=epochs)
     texts = clone(numbers).fit(X, epochs=[f"in {1990 + t}" for t in epochs])
     dates = clone(numbers).fit(

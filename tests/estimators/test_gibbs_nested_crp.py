@@ -53,6 +53,11 @@ def model(docs):
     return GibbsNestedCRP(max_iter=12, n_chains=2, **CHAIN).fit(docs)
 
 
+def sequential(*args, **settings):
+    """Sampler from a start that takes no time."""
+    return GibbsNestedCRP(*args, init="sequential", **settings)
+
+
 def copy_of(model):
     return pickle.loads(pickle.dumps(model))
 
@@ -110,7 +115,7 @@ def test_larger_concentration_makes_more_branches(docs):
 
 @pytest.mark.parametrize("learn", [False, "concentrations", True])
 def test_hyperparameters_are_learned_as_asked(learn, docs):
-    crp = GibbsNestedCRP(learn_priors=learn, max_iter=6, random_state=0).fit(docs[:60])
+    crp = sequential(learn_priors=learn, max_iter=6, random_state=0).fit(docs[:60])
     moved = {
         name: len(set(crp.history_[name])) > 1
         for name in ("child_concentration", "topic_word_prior")
@@ -123,13 +128,13 @@ def test_hyperparameters_are_learned_as_asked(learn, docs):
 
 def test_priors_by_level_are_those_of_their_level(docs):
     eta = (1.0, 0.5, 0.25)
-    crp = GibbsNestedCRP(topic_word_prior=eta, max_iter=3, random_state=0).fit(docs)
+    crp = sequential(topic_word_prior=eta, max_iter=3, random_state=0).fit(docs)
     np.testing.assert_array_equal(crp.topic_word_prior_, eta)
     own = np.array(eta)[crp.tree_.depth]
     np.testing.assert_allclose((crp.components_ % 0.25), 0.0, atol=1e-12)
     np.testing.assert_allclose(crp.components_.min(axis=1)[1:], own[1:])
-    same = GibbsNestedCRP(topic_word_prior=[0.5] * 3, max_iter=3, random_state=0)
-    one = GibbsNestedCRP(topic_word_prior=0.5, max_iter=3, random_state=0)
+    same = sequential(topic_word_prior=[0.5] * 3, max_iter=3, random_state=0)
+    one = sequential(topic_word_prior=0.5, max_iter=3, random_state=0)
     assert_same(learned(same.fit(docs[:40])), learned(one.fit(docs[:40])))
     assert same.topic_word_prior_ == 0.5
 
@@ -139,7 +144,7 @@ def test_priors_by_level_are_those_of_their_level(docs):
 
 @along_diagonal(("max_depth", "learn"), [1, 2, 3, 50], [True, False])
 def test_trees_of_any_depth(max_depth, learn, docs, X_test):
-    crp = GibbsNestedCRP(
+    crp = sequential(
         max_depth, level_prior=1.0, learn_priors=learn, max_iter=4, random_state=0
     ).fit(docs[: 30 if max_depth < 50 else 5])
     docs, X_test = docs[:3], X_test[:3]
@@ -168,13 +173,13 @@ def test_a_single_path_is_not_kept_secret(docs):
 
 
 def test_a_single_level_is_a_single_topic(docs):
-    crp = GibbsNestedCRP(1, level_prior=1.0, topic_word_prior=0.5, max_iter=2).fit(docs)
+    crp = sequential(1, level_prior=1.0, topic_word_prior=0.5, max_iter=2).fit(docs)
     assert crp.tree_ == TreeView([-1], [1.0])
     np.testing.assert_array_equal(crp.components_, docs.sum(axis=0)[None] + 0.5)
 
 
 def test_one_document_has_a_path_of_its_own():
-    crp = GibbsNestedCRP(learn_priors=False, max_iter=5, random_state=0)
+    crp = sequential(learn_priors=False, max_iter=5, random_state=0)
     crp.fit([[3, 0, 1]])
     np.testing.assert_array_equal(crp.tree_.parent, [-1, 0, 1])
     np.testing.assert_allclose(crp.tree_.weight, [1.0, 0.5, 0.25])
@@ -183,7 +188,7 @@ def test_one_document_has_a_path_of_its_own():
 
 
 def test_documents_of_a_single_token():
-    crp = GibbsNestedCRP(max_iter=20, random_state=0).fit(np.eye(30, 6))
+    crp = sequential(max_iter=20, random_state=0).fit(np.eye(30, 6))
     assert crp.samples_[0].topic_word_counts.sum() == 6
     assert crp.samples_[0].doc_counts[0] == 6  # the others have no token
     assert np.isfinite(crp.history_["log_joint"]).all()
@@ -192,14 +197,14 @@ def test_documents_of_a_single_token():
 def test_empty_documents_change_nothing(docs):
     empty, docs = sp.csr_array((3, 80)), docs[:60]
     X = sp.vstack([empty, docs[:50], empty, docs[50:], empty], format="csr")
-    one, two = (GibbsNestedCRP(max_iter=3, random_state=0).fit(x) for x in (docs, X))
+    one, two = (sequential(max_iter=3, random_state=0).fit(x) for x in (docs, X))
     assert_same(learned(one), learned(two))
     np.testing.assert_array_equal(two.transform(X)[3:53], one.transform(docs)[:50])
 
 
 def test_a_corpus_without_tokens_has_a_root():
     X = np.zeros((4, 6))
-    crp = GibbsNestedCRP(max_iter=3, random_state=0, warm_start=True).fit(X)
+    crp = sequential(max_iter=3, random_state=0, warm_start=True).fit(X)
     assert crp.tree_ == TreeView([-1], [1.0])
     assert crp.component_ids_.tolist() == [0]
     assert crp.topic_weights_.tolist() == [0.0]
@@ -209,7 +214,7 @@ def test_a_corpus_without_tokens_has_a_root():
     crp.fit(np.eye(6))
     assert crp.component_ids_[0] == 0
     assert crp.samples_[0].doc_counts[0] == 6
-    other = GibbsNestedCRP(max_iter=3).partial_fit(X).partial_fit(np.eye(6))
+    other = sequential(max_iter=3).partial_fit(X).partial_fit(np.eye(6))
     assert other.component_ids_[0] == 0
     assert other.samples_[0].doc_counts[0] == 6
 
@@ -223,7 +228,7 @@ def test_samples_are_kept_after_burn_in_and_thinned(model):
 
 
 def test_without_a_kept_sweep_the_present_states_are_the_samples(docs):
-    crp = GibbsNestedCRP(max_iter=3, thin=50, n_chains=2, random_state=0)
+    crp = sequential(max_iter=3, thin=50, n_chains=2, random_state=0)
     crp.fit(docs[:40])
     assert [(s.step, s.chain) for s in crp.samples_] == [(3, 0), (3, 1)]
 
@@ -439,14 +444,14 @@ def test_warm_start_on_other_documents_begins_with_the_nodes_there_are(docs, X_t
 
 
 def test_burn_in_stays_what_it_was_unless_it_is_set(docs):
-    crp = GibbsNestedCRP(max_iter=20, thin=5, warm_start=True, random_state=0)
+    crp = sequential(max_iter=20, thin=5, warm_start=True, random_state=0)
     crp.fit(docs).set_params(max_iter=10).fit(docs)
     assert [sample.step for sample in crp.samples_] == [15, 20, 25, 30]
 
 
 def test_warm_start_with_other_chains_or_levels_is_refused(docs):
     docs = docs[:20]
-    crp = GibbsNestedCRP(max_iter=2, warm_start=True, level_prior=1.0).fit(docs)
+    crp = sequential(max_iter=2, warm_start=True, level_prior=1.0).fit(docs)
     with pytest.raises(ValueError, match=r"n_chains=2 with warm_start=True"):
         crp.set_params(n_chains=2).fit(docs)
     crp.set_params(n_chains=1, max_depth=4)
@@ -527,7 +532,7 @@ def test_failure_in_a_chunk_leaves_the_complete_sweeps(n_sweeps, docs, model):
 
 
 def test_failure_in_the_first_chunk_leaves_nothing(docs):
-    crp = GibbsNestedCRP(max_iter=3)
+    crp = sequential(max_iter=3)
     with failing_visit(1), pytest.raises(Failure):
         crp.partial_fit(docs[:20])
     assert learned(crp) == {}
@@ -608,9 +613,9 @@ def test_start_must_be_fitted_a_tree_and_of_the_same_vocabulary(docs):
         GibbsNestedCRP(init=GibbsNestedCRP()).fit(docs)
     with pytest.raises(ValueError, match="init"):
         GibbsNestedCRP(init=HDP(3, max_iter=1).fit(docs)).fit(docs)
-    crp = GibbsNestedCRP(max_iter=2, random_state=0).fit(docs)
+    crp = sequential(max_iter=2, random_state=0).fit(docs)
     score = crp.score(docs)
-    crp.init = GibbsNestedCRP(max_iter=1, random_state=0).fit(docs[:, :50])
+    crp.init = sequential(max_iter=1, random_state=0).fit(docs[:, :50])
     with pytest.raises(ValueError, match="X has 80 features, but init has 50"):
         crp.fit(docs)
     assert crp.score(docs) == score
@@ -623,13 +628,13 @@ def test_fractions_are_rounded_with_one_warning(docs):
     docs = docs[:20]
     X = docs.toarray() + 0.2
     with pytest.warns(DataConversionWarning, match="rounded") as caught:
-        crp = GibbsNestedCRP(max_iter=3, random_state=0).fit(X)
+        crp = sequential(max_iter=3, random_state=0).fit(X)
     assert len(caught) == 1
     assert caught[0].filename == __file__
     with pytest.warns(DataConversionWarning, match="rounded") as caught:
         clone(crp).partial_fit(X)
     assert caught[0].filename == __file__
-    other = GibbsNestedCRP(max_iter=3, random_state=0).fit(docs)
+    other = sequential(max_iter=3, random_state=0).fit(docs)
     assert_same(crp.components_, other.components_)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -638,8 +643,8 @@ def test_fractions_are_rounded_with_one_warning(docs):
 
 def test_too_many_tokens_are_refused_by_row():
     with pytest.raises(ValueError, match=r"from row 21 on; GibbsNestedCRP takes"):
-        GibbsNestedCRP().fit(np.full((23, 1), 9.9e7))
-    crp = GibbsNestedCRP(max_iter=2, random_state=0).partial_fit(np.eye(5))
+        sequential().fit(np.full((23, 1), 9.9e7))
+    crp = sequential(max_iter=2, random_state=0).partial_fit(np.eye(5))
     counts = crp.samples_[0].topic_word_counts
     counts.data[0] += 2**31 - 1 - counts.sum() - 7
     with pytest.raises(ValueError, match=r"tokens after .*, too many from row 0 on"):
@@ -652,7 +657,7 @@ def test_too_many_tokens_are_refused_by_row():
 @along_diagonal(("size", "learn"), [1e-100, 1e-40, 1e-5, 1e5, 1e10], [False, True])
 def test_extreme_hyperparameters_give_finite_numbers(size, learn, docs):
     for name in ("child_concentration", "level_prior", "topic_word_prior"):
-        crp = GibbsNestedCRP(max_iter=4, learn_priors=learn, random_state=0)
+        crp = sequential(max_iter=4, learn_priors=learn, random_state=0)
         crp.set_params(**{name: size}).fit(docs[:9])
         assert np.isfinite(crp.history_["log_joint"]).all()
         assert np.isfinite(crp.transform(docs[:20])).all()
@@ -665,18 +670,18 @@ def test_extreme_hyperparameters_give_finite_numbers(size, learn, docs):
 def test_burn_in_must_leave_a_sweep(docs):
     for method in ("fit", "partial_fit"):
         with pytest.raises(ValueError, match="burn_in=5 must be less than max_iter=5"):
-            getattr(GibbsNestedCRP(max_iter=5, burn_in=5), method)(docs)
+            getattr(sequential(max_iter=5, burn_in=5), method)(docs)
 
 
 def test_callback_sees_the_model_of_each_sweep(docs, X_test):
     monitor = HeldOutMonitor(X_test, every=5)
-    crp = GibbsNestedCRP(max_iter=20, random_state=0).set_callbacks(monitor).fit(docs)
+    crp = sequential(max_iter=20, random_state=0).set_callbacks(monitor).fit(docs)
     assert monitor.history_["step"] == [5, 10, 15, 20]
     assert monitor.history_["score"][-1] == crp.score(X_test)
 
 
 def test_memory_of_a_chain_is_small_in_a_pickle(docs):
-    crp = GibbsNestedCRP(max_iter=2, random_state=0).fit(docs)
+    crp = sequential(max_iter=2, random_state=0).fit(docs)
     # A byte for the level of a token, 4 for each node that a document walks.
     assert len(pickle.dumps(crp._chains)) < docs.sum() + 3 * 4 * 60 + 4000
 
@@ -688,8 +693,8 @@ def test_indices_of_64_bits_give_the_same_bits(docs):
         wide.indices.astype(np.int64),
         wide.indptr.astype(np.int64),
     )
-    one = GibbsNestedCRP(max_iter=2, random_state=0).fit(docs)
-    two = GibbsNestedCRP(max_iter=2, random_state=0).fit(wide)
+    one = sequential(max_iter=2, random_state=0).fit(docs)
+    two = sequential(max_iter=2, random_state=0).fit(wide)
     assert_same(learned(one), learned(two))
 
 

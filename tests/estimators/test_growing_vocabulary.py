@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from checks.estimators import INSTANCES
-from checks.long import daily
 from skbnp import (
     HDP,
     DependentTrees,
@@ -80,7 +79,8 @@ def gain_of_growing(name, seed):
     return grown.score(test) - whole.score(test)
 
 
-@pytest.mark.parametrize("name", daily(1, STREAMS))
+@pytest.mark.long
+@pytest.mark.parametrize("name", STREAMS)
 def test_terms_that_come_over_ten_chunks_cost_no_score(name):
     # Trials end otherwise: of six seeds of a stream with trials the gain has a standard
     # deviation of .04.

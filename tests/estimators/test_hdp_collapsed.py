@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from checks.corpora import topic_counts
+from checks.long import daily
 from checks.states import assert_same, differences, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
@@ -214,7 +215,7 @@ def test_documents_are_transformed_as_score_folds_them_in(fitted, X):
     assert np.abs(other.transform(X) - proportions(other, X)).max() > 0.01
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", daily(1, [0, 1]))
 def test_collapsed_predicts_better_than_mean_field(number):
     """Tokens of documents that neither has seen, where topics are many.
 

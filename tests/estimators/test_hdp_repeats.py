@@ -121,7 +121,8 @@ def test_reductions_halve_once_one_was_rejected(monkeypatch):
     assert None not in limits
 
 
-def test_few_documents_learn_from_tables_too(all_splits):
+@pytest.mark.long
+def test_few_documents_learn_from_tables_too():
     """Those of which cross-fitted judges give the number of topics."""
     hdp = HDP(random_state=0).fit(draw_bursty(120, 4, 100, 70, 5.0, 0))
     assert hdp._posterior.is_cross_fitted

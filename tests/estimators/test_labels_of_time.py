@@ -18,7 +18,7 @@ from skbnp import DependentTrees, GibbsDependentTrees
 from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import make_dependent_trees
 
-CORPUS = make_dependent_trees(10, n_epochs=4, random_state=0)
+CORPUS = make_dependent_trees(6, n_epochs=4, random_state=0)
 ROWS, EPOCHS = CORPUS.data, CORPUS.epochs
 
 

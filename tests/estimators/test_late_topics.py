@@ -3,6 +3,7 @@
 import copy
 import pickle
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -83,13 +84,19 @@ def test_late_topics_are_found_and_named(streams):
     assert n_born >= 4
 
 
+@cache
+def learned_before(seed):
+    """Return a fit to the documents before late topics, all documents, and topics."""
+    X, topics = plant(1000, seed)
+    return learn(HDP(2, random_state=0), X[:BEGIN], 100), X, topics
+
+
 def two_late_as_one(seed):
     """Return a posterior in which the mean of two late topics is the last topic.
 
     And kept documents of both, and the topics.
     """
-    X, topics = plant(1000, seed)
-    hdp = learn(HDP(2, random_state=0), X[:BEGIN], 100)
+    hdp, X, topics = learned_before(seed)
     posterior = hdp._posterior.copy()
     mean = sp.csr_array(topics[:N_LATE].mean(axis=0, keepdims=True))
     proposal = Proposal.of(mean).judged(np.ones((1, 1)), np.full((1, 1), 0.1))

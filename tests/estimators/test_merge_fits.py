@@ -55,7 +55,7 @@ def learned(name, n_learned=500):
     return fits, train, (one[n_learned:], other[n_learned:])
 
 
-@pytest.mark.parametrize("name", daily(3, FITS))
+@pytest.mark.parametrize("name", daily(1, FITS))
 def test_a_merged_fit_predicts_both_halves_nearly_as_a_joint_one(name):
     fits, train, tests = learned(name)
     merged = merge_fits(fits)

@@ -14,16 +14,16 @@ from skbnp.datasets import make_dependent_trees
 from skbnp.estimators._narrow_nodes import share_of_copies
 
 ESTIMATORS = [
-    DependentTrees(max_iter=20, random_state=0),
-    GibbsDependentTrees(max_iter=20, random_state=0),
-    skbnp.dask.DependentTrees(max_iter=20, random_state=0),
+    DependentTrees(max_iter=12, random_state=0),
+    GibbsDependentTrees(max_iter=12, random_state=0),
+    skbnp.dask.DependentTrees(max_iter=12, random_state=0),
 ]
 every_tree = pytest.mark.parametrize(
     "trees", ESTIMATORS, ids=["variational", "sampler", "dask"]
 )
 
 
-def blocks(n_tokens=5, n_words=15, n_rows=150, seed=0):
+def blocks(n_tokens=5, n_words=15, n_rows=120, seed=0):
     """Counts of three disjoint vocabularies, as many rows of each."""
     rng = np.random.default_rng(seed)
     X = np.zeros((n_rows, 3 * n_words))

@@ -570,9 +570,9 @@ def test_single_path_of_short_documents_names_the_cure():
 
 
 def test_single_path_of_noise_is_not_kept_secret(few):
-    X = np.random.default_rng(0).poisson(1.0, size=(60, 30))
+    X = np.random.default_rng(0).poisson(1.0, size=(40, 20))
     crp = NestedCRP(topic_word_prior=3.0, max_iter=20, random_state=0)
-    with pytest.warns(UserWarning, match=r"single path.*60 documents.*topic_word_pri"):
+    with pytest.warns(UserWarning, match=r"single path.*40 documents.*topic_word_pri"):
         crp.fit(X)
     assert len(crp.tree_.leaves) == 1
     with warnings.catch_warnings():

@@ -22,6 +22,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks, get_tags
 
 from checks.estimators import (
+    FEW,
     FIRST,
     OTHER_ORDER,
     evaluate,
@@ -59,7 +60,8 @@ _TREE = {
     "structure_moves": TreeMoves(max_tries=1, max_rounds=1),
 }
 
-#: All checks are made on one of each kind, each day on the first three.
+#: Of each kind, each day of the first three. `checks` have what depends on how else an
+#: estimator learns: of states, copies, order of rows and repeated fits.
 KINDS = {
     "HDP": HDP(max_iter=10),
     "GibbsHDP": GibbsHDP(max_iter=6),
@@ -75,45 +77,6 @@ KINDS = {
         max_iter=2, structure_moves=EpochMoves(max_births=1, birth_rounds=2)
     ),
 }
-#: All others learn in another way, as `checks` have it of more.
-OTHERS = {
-    "HDP-all-splits": HDP(),
-    "HDP-memoized-jobs": HDP(learning_method="memoized", n_jobs=2, max_iter=5),
-    "HDP-mean-field-batch": mean_field_hdp(learning_method="batch", max_iter=5),
-    "GibbsNestedCRP-chains": GibbsNestedCRP(
-        max_iter=4, n_chains=2, n_jobs=2, learn_priors=True, init="sequential"
-    ),
-    "HierarchicalComponentAnalysis-moves": HierarchicalComponentAnalysis(
-        max_iter=2, structure_moves=TreeMoves(max_tries=1, max_rounds=1)
-    ),
-    "NestedCRP-online": NestedCRP(
-        learning_method="online",
-        local_family="factorised",
-        learn_priors=True,
-        **_TREE,
-    ),
-}
-
-#: What depends on how an estimator learns. All else is seen by the door, where `checks`
-#: show that each method asks, or belongs to the class.
-OF_LEARNING = {
-    "check_dict_unchanged",
-    "check_dont_overwrite_parameters",
-    "check_estimators_fit_returns_self",
-    "check_estimators_overwrite_params",
-    "check_estimators_pickle",
-    "check_fit2d_1feature",
-    "check_fit2d_1sample",
-    "check_fit_check_is_fitted",
-    "check_fit_idempotent",
-    "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance",
-    "check_n_features_in",
-    "check_readonly_memmap_input",
-    "check_transformer_general",
-    "check_transformer_n_iter",
-}
-
 #: The first of each class, for what does not depend on how it learns.
 OF_EACH_CLASS = {}
 for _estimator in KINDS.values():
@@ -139,6 +102,8 @@ FURTHER = [
 OF_EACH_DOOR = ["HDP", "HierarchicalComponentAnalysis", "DependentTrees", "GibbsHDP"]
 
 each = every_kind(indirect=False)
+#: For what scikit-learn makes for all classes, as the last test of outputs shows.
+few = every_estimator(among={n: FIRST[n] for n in FEW}, daily=FEW, indirect=False)
 
 
 def reader(estimator):
@@ -190,13 +155,10 @@ def checks_of(estimator):
     ]
 
 
-@pytest.mark.parametrize("label", daily(3, KINDS | OTHERS))
-def test_scikit_learn_checks(label, request):
-    if label == "HDP-all-splits":
-        request.getfixturevalue("all_splits")
-    for name, check in checks_of((KINDS | OTHERS)[label]):
-        if label in KINDS or name in OF_LEARNING:
-            run_check(check, (KINDS | OTHERS)[label])
+@pytest.mark.parametrize("label", daily(3, KINDS))
+def test_scikit_learn_checks(label):
+    for _, check in checks_of(KINDS[label]):
+        run_check(check, KINDS[label])
 
 
 @pytest.mark.parametrize("name", FURTHER)
@@ -225,11 +187,9 @@ def without_partial_fit(estimator):
     return fixed(**estimator.get_params(deep=False))
 
 
-@pytest.mark.parametrize("estimator", (KINDS | OTHERS).values(), ids=KINDS | OTHERS)
+@pytest.mark.parametrize("estimator", KINDS.values(), ids=KINDS)
 def test_scikit_learn_finds_many_checks_for_the_estimator(estimator):
-    result = checks_of(estimator)
-    assert len(result) >= 45
-    assert {name for name, _ in result} >= OF_LEARNING
+    assert len(checks_of(estimator)) >= 45
 
 
 def test_array_api_inputs_are_switched_on():
@@ -271,7 +231,11 @@ def grid_search(estimator, cv, n_jobs=None):
     return GridSearchCV(pipeline(estimator), grid, cv=cv, n_jobs=n_jobs)
 
 
-@every_estimator(among=FIRST, daily=["HDP-online"], indirect=False)
+@every_estimator(
+    among={name: FIRST[name] for name in (*FEW, "NestedCRP-batch")},
+    daily=["HDP-online"],
+    indirect=False,
+)
 def test_grid_search_over_raw_text_selects_by_held_out_score(estimator, text):
     cv = KFold(3, shuffle=True, random_state=0)
     estimator = fresh(estimator, max_iter=8)
@@ -302,7 +266,7 @@ def test_grid_search_over_raw_text_selects_by_held_out_score(estimator, text):
     }
 
 
-@each
+@few
 def test_grid_search_predicts_with_the_best_pipeline(estimator, text):
     search = grid_search(still(clone(estimator)), 2).fit(text)
     assert search.score(text) == search.best_estimator_.score(text)
@@ -321,7 +285,7 @@ def test_score_is_a_python_float(estimator, text):
 # -- output ----------------------------------------------------------------------------
 
 
-@each
+@few
 @pytest.mark.parametrize("config", ["spmatrix", "sparray"])
 def test_pipeline_works_with_either_sparse_interface(estimator, config, text):
     with sklearn.config_context(sparse_interface=config):
@@ -333,7 +297,7 @@ def test_pipeline_works_with_either_sparse_interface(estimator, config, text):
     assert_same((other.transform(text), other.score(text)), (distr, score))
 
 
-@each
+@few
 @pytest.mark.parametrize(
     ("library", "frame"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)]
 )
@@ -373,7 +337,7 @@ def test_sparse_output_leaves_out_most_topics_of_short_documents(text):
         hdp.set_output(transform="pandas").transform(X)
 
 
-@each
+@few
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_output_of_a_pipeline_may_be_a_data_frame(estimator, library, text):
     model = pipeline(estimator)
@@ -382,7 +346,7 @@ def test_output_of_a_pipeline_may_be_a_data_frame(estimator, library, text):
     assert table.shape == (41, model["topics"].n_components_)
 
 
-@each
+@few
 def test_pandas_output_keeps_the_index(estimator):
     X = pd.DataFrame(np.eye(6) * 3, index=list("abcdef")).rename(columns="w{}".format)
     table = clone(estimator).set_output(transform="pandas").fit_transform(X)
@@ -430,10 +394,18 @@ def test_names_of_terms_are_forgotten_by_a_fit_without_names(estimator):
     assert not hasattr(estimator, "feature_names_in_")
 
 
+@pytest.mark.parametrize("kind", map(type, OF_EACH_CLASS.values()))
+def test_outputs_of_all_classes_are_made_by_scikit_learn(kind):
+    for name in ("set_output", "_repr_html_", "get_metadata_routing"):
+        owner = next(base for base in kind.__mro__ if name in vars(base))
+        assert owner.__module__.startswith("sklearn."), name
+    assert hasattr(kind.transform, "__wrapped__")  # by `set_output`
+
+
 # -- metadata --------------------------------------------------------------------------
 
 
-@each
+@few
 @pytest.mark.parametrize("routing", [False, True])
 def test_metadata_routing_changes_nothing(estimator, routing, text):
     X = reader(estimator).fit_transform(text)
@@ -466,7 +438,7 @@ def test_requests_for_metadata_are_those_of_parameters(estimator):
     assert ("repeats" in requests.score.requests) == has_repeats
 
 
-@each
+@few
 def test_html_representation_names_the_parameters(estimator):
     html = clone(estimator)._repr_html_()
     assert all(name in html for name in estimator.get_params())

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from checks.long import daily
+from checks.long import along_diagonal
 from skbnp import StickBreakingHDP
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
@@ -205,8 +205,7 @@ def test_warm_up_leads_to_a_higher_score_on_news(corpus):
 # Extremes -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("eta", daily(2, [1e-100, 1e10, 1e-21, 1e-5]))
-@pytest.mark.parametrize("size", [1.0, 1e-30, 1e26, 1e40])
+@along_diagonal(("eta", "size"), [1e-100, 1e10, 1e-21, 1e-5], [1.0, 1e-30, 1e26, 1e40])
 def test_the_bound_does_not_fall_for_any_prior_and_weight(eta, size, X):
     """Topics may be exactly empty, and counts beyond single precision."""
     hdp = make(topic_word_prior=eta, warm_up=4, max_iter=9, tol=0, learn_priors=False)

@@ -34,16 +34,23 @@ from skbnp.inspection import (
 from skbnp.utils.ordering import names_by_weight, rows_by_id
 
 MODELS = {
-    "collapsed": HDP(8, random_state=0),
+    "collapsed": HDP(8, max_iter=30, random_state=0),
     "mean-field": HDP(
-        3, variational_family="mean_field", batch_size=40, warm_up=0, random_state=0
+        3,
+        variational_family="mean_field",
+        batch_size=40,
+        warm_up=0,
+        max_iter=30,
+        random_state=0,
     ),
     "sticks": StickBreakingHDP(12, max_iter=3, random_state=0),
     "sampler": GibbsHDP(max_iter=20, random_state=1),
 }
 TREES = {
     "tree": NestedCRP(init="sequential", max_iter=5, random_state=0),
-    "sampled tree": GibbsNestedCRP(max_iter=8, thin=2, random_state=0),
+    "sampled tree": GibbsNestedCRP(
+        init="sequential", max_iter=8, thin=2, random_state=0
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
+from checks.long import daily
 from checks.states import learned
 from skbnp import GibbsNestedCRP, NestedCRP, NestedHDP
 from skbnp.datasets import make_tree
@@ -20,7 +21,7 @@ from skbnp.trees import TreeView
 #: Each class, and a fit of a moment.
 TREES = {
     "variational": NestedCRP(structure_moves=False, max_iter=1, tol=0, random_state=0),
-    "gibbs": GibbsNestedCRP(max_iter=2, random_state=0),
+    "gibbs": GibbsNestedCRP(init="sequential", max_iter=2, random_state=0),
 }
 
 each = pytest.mark.parametrize("crp", TREES.values(), ids=TREES)
@@ -33,7 +34,7 @@ def docs():
 
 
 def start(X):
-    return GibbsNestedCRP(max_iter=2, random_state=0).fit(X)
+    return GibbsNestedCRP(init="sequential", max_iter=2, random_state=0).fit(X)
 
 
 @each
@@ -80,9 +81,19 @@ def test_priors_must_be_one_or_one_for_each_level(crp, name, value, says, docs):
     assert learned(crp) == {}
 
 
-@each
-@each_prior
-@pytest.mark.parametrize("value", [2, 2.0, [2, 2, 2], (2.0,) * 3, np.full(3, 2)])
+@pytest.mark.parametrize(
+    ("crp", "name", "value"),
+    [
+        (TREES[crp], name, value)
+        for crp, name, values in (
+            ("variational", "level_prior", [2, 2.0, [2, 2, 2], (2.0,) * 3]),
+            ("variational", "topic_word_prior", [np.full(3, 2)]),
+            ("gibbs", "level_prior", [np.full(3, 2)]),
+            ("gibbs", "topic_word_prior", [2, [2, 2, 2]]),
+        )
+        for value in values
+    ],
+)
 def test_priors_may_be_numbers_or_sequences(crp, name, value, docs):
     crp = clone(crp).set_params(
         **{"init": start(docs), "learn_priors": False, name: value}
@@ -120,7 +131,7 @@ def test_lines_below_a_line_are_counted():
 @pytest.mark.parametrize("crp", SHOWN.values(), ids=SHOWN)
 @pytest.mark.parametrize(
     "random_state",
-    [1, *(pytest.param(i, marks=pytest.mark.long) for i in range(2, 11))],
+    daily(1, [1, 2, 3, 4]),
 )
 def test_no_only_child_and_no_empty_node_is_shown(crp, random_state):
     X = make_tree(60, random_state=random_state).data

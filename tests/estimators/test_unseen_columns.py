@@ -41,7 +41,7 @@ NAMES = [
     "births",
     "sticks",
 ]
-X = sp.csr_array(make_bars(150, random_state=0).data, dtype=float)
+X = sp.csr_array(make_bars(100, random_state=0).data, dtype=float)
 SHOWN = np.sort(np.random.default_rng(0).choice(3000, X.shape[1], replace=False))
 
 
@@ -229,7 +229,7 @@ FITS = {
     "TOPICS": """(
     HDP(random_state=0).partial_fit(X),
     HDP(variational_family="mean_field", random_state=0).partial_fit(X),
-    HDP(random_state=0).fit(X),
+    HDP(max_iter=20, random_state=0).fit(X),
     StickBreakingHDP(max_iter=2, random_state=0).fit(X),
 )""",
     "STREAM_OF_TREES": "(NestedCRP(init='sequential', random_state=0).partial_fit(X),)",
@@ -243,8 +243,8 @@ from skbnp import HDP, NestedCRP, StickBreakingHDP
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 rng, V = np.random.default_rng(0), 2**20
-words = rng.choice(V, 4000)[rng.zipf(1.3, 2400) % 4000]
-X = sp.csr_array((np.ones(2400), (np.repeat(np.arange(200), 12), words)), (200, V))
+words = rng.choice(V, 2000)[rng.zipf(1.3, 1200) % 2000]
+X = sp.csr_array((np.ones(1200), (np.repeat(np.arange(100), 12), words)), (100, V))
 before = peak()
 for model in {fits}:
     model.transform(X)

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from checks.corpora import topic_counts
 from checks.lineages import check_lineage
+from checks.long import daily
 from skbnp import HDP
 from skbnp.estimators._cautions import warn_if_unsure
 from skbnp.inference.executor import Executor
@@ -106,7 +107,7 @@ def test_few_tokens_and_enough():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("start", [1, 300])
+@pytest.mark.parametrize("start", daily(1, [1, 300]))
 def test_titles_are_predicted_better_than_by_words_alone(start):
     """By one split they are worse than these, and topics 1 to 130 by the seed."""
     rng = np.random.default_rng(0)
@@ -131,7 +132,7 @@ def test_thirty_lines_are_predicted_as_by_words_alone():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("n_docs", [200, 2_500])
+@pytest.mark.parametrize("n_docs", daily(1, [200, 2_500]))
 def test_one_topic_where_words_are_permuted_is_a_result(n_docs):
     """Few tokens, and so many that one split judges."""
     rng = np.random.default_rng(0)
@@ -143,9 +144,9 @@ def test_one_topic_where_words_are_permuted_is_a_result(n_docs):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("start", [1, 3, 40])
+@pytest.mark.parametrize("start", [1, 20])
 def test_the_log_leads_to_the_topics(start, seed):
-    X = topic_counts(120, 24, n_topics=6, seed=seed)
+    X = topic_counts(60, 24, n_topics=4, seed=seed)
     hdp = HDP(start, random_state=seed).fit(X)
     assert hdp._posterior.is_cross_fitted
     check_lineage(hdp)

@@ -528,7 +528,7 @@ def test_the_topic_prior_of_the_documents_is_found(case):
     """On average: five topics say little of it, about a factor of two."""
     start, concentration = case
     result = []
-    for seed in range(8):
+    for seed in range(5):
         X = topics_of_prior(concentration, np.random.default_rng(seed))
         hdp = HDP(start, random_state=0).fit(X)
         assert abs(hdp.n_components_ - 5) <= 1

@@ -79,7 +79,8 @@ def test_it_is_no_smaller_than_that_of_learning():
     assert posterior.state.for_prediction.doc_concentration == 5.0
 
 
-def test_short_documents_are_predicted_better_by_it(all_splits):
+@pytest.mark.long
+def test_short_documents_are_predicted_better_by_it():
     X = draw(2.0, n_docs=600, length=6)[0]
     hdp = HDP(random_state=0).fit(X[:400])
     assert hdp.prediction_concentration_ > 1.5 * hdp.doc_concentration_

@@ -8,7 +8,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
-from checks.estimators import FIRST, fresh, rows_of
+from checks.estimators import FIRST, each_class, fresh, rows_of
 from skbnp import HDP, StickBreakingHDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.inspection import align_components
@@ -129,7 +129,7 @@ def test_columns_that_cannot_be_matched_are_refused():
 # -- estimators ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FIRST)
+@each_class
 def test_every_estimator_is_matched_with_itself(name):
     model = fresh(FIRST[name]).fit(rows_of(FIRST[name], X))
     result = align_components(model, model, min_similarity=0.99)

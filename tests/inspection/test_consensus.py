@@ -11,7 +11,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
-from checks.estimators import FIRST, fresh, rows_of
+from checks.estimators import FIRST, each_class, fresh, rows_of
 from checks.long import daily
 from skbnp import HDP, GibbsHDP, KnownTopics, NestedCRP
 from skbnp.datasets import make_bars, make_hdp
@@ -155,7 +155,7 @@ def test_consensus_of_variational_fits_and_of_other_models():
     assert result.n_components_ == 3
 
 
-@pytest.mark.parametrize("name", FIRST)
+@each_class
 def test_equal_fits_of_every_estimator_are_their_consensus(name):
     X = make_hdp(80, n_features=24, n_components=4, random_state=0).data
     model = fresh(FIRST[name]).fit(rows_of(FIRST[name], X))

@@ -313,6 +313,9 @@ def test_small_topics_count_as_those_above(many, n_lines):
     display = display_of(many).plot(n_lines=n_lines)
     assert len(display.topics_) == n_lines
     assert_allclose(drawn_shares(display) / drawn_shares(display)[0], 1.0, rtol=0.05)
+
+
+def test_lines_are_twenty_by_default_and_no_more_than_topics(many):
     assert len(display_of(many).plot().topics_) == 20
     assert len(display_of(many).plot(n_lines=100).topics_) == 40
 

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from checks.corpora import topic_counts
 from checks.estimators import (
     FIRST,
+    INSTANCES,
     fresh,
     gives_proportions,
     is_tree,
@@ -19,6 +20,7 @@ from checks.estimators import (
     rows_of,
     takes_counts_only,
 )
+from checks.long import daily
 from skbnp import HDP, DependentTrees, inspection
 from skbnp.datasets import make_dependent_trees
 from skbnp.inspection import (
@@ -67,20 +69,39 @@ def fit_on_dask(name, X):
     return getattr(dask, name)(**settings).fit([X[:40], X[40:]])
 
 
+class Models(dict):
+    """Each kind of estimator, and those on a cluster: fitted when it is asked for."""
+
+    def __missing__(self, name):
+        X = topic_counts(60, 24)
+        if name.startswith("dask."):
+            self[name] = fit_on_dask(name.removeprefix("dask."), X), X
+        else:
+            estimator = INSTANCES.get(f"{name}-moves", FIRST.get(name))  # that branches
+            X = rows_of(estimator, X)
+            self[name] = fresh(estimator, max_iter=5).fit(X), X
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def models():
-    """Each kind of estimator, fitted, and its rows; those on a cluster besides."""
-    counts, result = topic_counts(60, 24), {}
-    for name, estimator in FIRST.items():
-        X = rows_of(estimator, counts)
-        result[name] = fresh(estimator, max_iter=5).fit(X), X
-    for name in ON_DASK:
-        result[f"dask.{name}"] = fit_on_dask(name, counts), counts
-    return result
+    return Models()
 
 
+#: Topics, trees of topics and of directions, and samplers of these; the others have
+#: attributes of the same kinds.
+DAILY = [
+    "HDP-online",
+    "GibbsHDP",
+    "NestedCRP-batch",
+    "GibbsNestedCRP",
+    "HierarchicalComponentAnalysis",
+    "DependentTrees",
+    "GibbsDependentTrees",
+]
+OF_OTHERS = [*FIRST.keys() - {*DAILY}, *(f"dask.{name}" for name in ON_DASK)]
 every_model = pytest.mark.parametrize(
-    "name", [*FIRST, *(f"dask.{name}" for name in ON_DASK)]
+    "name", daily(len(DAILY), [*DAILY, *sorted(OF_OTHERS)])
 )
 
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.corpora import topic_counts
-from checks.estimators import FIRST, fresh, rows_of
+from checks.estimators import FIRST, each_class, fresh, rows_of
 from skbnp import HDP, GibbsDependentTrees, GibbsHDP, GibbsNestedCRP
 from skbnp.inspection import set_topic_names, to_anndata, to_arviz
 
@@ -29,7 +29,7 @@ def annotated(rows, **layers):
     return SimpleNamespace(X=rows, obsm={}, varm={}, uns={}, layers=layers)
 
 
-@pytest.mark.parametrize("name", FIRST)
+@each_class
 def test_topics_and_shares_are_written_beside_the_rows(name):
     rows = rows_of(FIRST[name], X)
     adata = annotated(rows)

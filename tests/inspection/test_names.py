@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
 from checks.corpora import topic_counts
-from checks.estimators import FIRST, fresh, gives_proportions, rows_of
+from checks.estimators import FIRST, each_class, fresh, gives_proportions, rows_of
 from skbnp import HDP, DependentTrees, GibbsHDP, NestedCRP
 from skbnp.datasets import make_dependent_trees
 from skbnp.inspection import (
@@ -43,7 +43,7 @@ def number_of(model, row=0):
 # -- where names stand -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FIRST)
+@each_class
 def test_columns_have_the_names_of_topics(name):
     rows = rows_of(FIRST[name], X)
     model = fresh(FIRST[name]).set_output(transform="pandas").fit(rows)
@@ -118,7 +118,7 @@ def test_names_stay_with_topics_in_streams_edits_copies_and_files(hdp):
     assert (hdp.get_feature_names_out() == "sun").sum() == 1
 
 
-@pytest.mark.parametrize("name", FIRST)
+@each_class
 def test_a_new_fit_has_no_names(name):
     rows = rows_of(FIRST[name], X)
     model = fresh(FIRST[name]).fit(rows)
@@ -181,7 +181,7 @@ def test_a_damaged_file_of_names_is_refused(hdp):
 # -- frames ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FIRST)
+@each_class
 def test_frames_have_the_rows_of_components(name):
     rows = rows_of(FIRST[name], X)
     model = fresh(FIRST[name]).fit(rows)

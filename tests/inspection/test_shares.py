@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
 from checks.corpora import topic_counts
-from checks.estimators import FIRST, fresh, gives_proportions, rows_of
+from checks.estimators import FIRST, each_class, fresh, gives_proportions, rows_of
 from skbnp import HDP, GibbsHDP, HierarchicalComponentAnalysis
 from skbnp.inspection import TopicSharesDisplay, _copies, _shares, topic_shares
 
@@ -121,7 +121,7 @@ def test_shares_are_those_of_the_words(model, per, two_groups):
     assert_allclose(shares.mean.sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("name", FIRST)
+@each_class
 def test_every_estimator_with_shares_has_them_by_group(name):
     X = rows_of(FIRST[name], topic_counts(60, 24))
     model, labels = fresh(FIRST[name]).fit(X), np.repeat(["b", "a"], 30)
