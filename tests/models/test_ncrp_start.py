@@ -1,5 +1,7 @@
 """Where sampling of the nested CRP starts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -37,6 +39,18 @@ def test_planted_tree_is_found(seed):
     for _ in range(20):
         walks.sweep(0, walks.n_docs, rng)
     assert adjusted_rand_score(corpus.path[:, 1], walks.path[:, 1]) < 0.95
+
+
+def test_levels_keep_their_tokens_where_topics_are_sharper_than_their_prior():
+    """Learned meanwhile, the prior of the second level falls to 0.02."""
+    corpus = make_tree(200, random_state=0)
+    priors = replace(priors_of(3, 1.0), level_prior=np.array([50.0, 20.0, 10.0]))
+    rng = np.random.default_rng(1)
+    walks, _ = find_start(tokens_of(corpus.data), priors, LEARN, rng)
+    np.testing.assert_array_equal(walks.priors.level_prior, priors.level_prior)
+    for level, least in ((1, 0.95), (2, 0.9)):
+        score = adjusted_rand_score(corpus.path[:, level], walks.path[:, level])
+        assert score >= least
 
 
 @pytest.mark.parametrize("shape", [(10.0, 4.0, 2.0), (2.0, 4.0, 10.0)])

@@ -154,17 +154,12 @@ class TreeCorpus(Corpus):
         self,
         tree: Tree,
         n_levels: int,
-        rows: Rows | None = None,
         memos: list[DocPaths] | None = None,
     ) -> PathStats:
-        """Sum the statistics of some documents by their memos, by default all."""
+        """Sum the statistics of all documents by their memos."""
         total = PathStats.zero(len(tree), self.n_words, n_levels)
         nodes = stub_nodes(tree, n_levels)
-        for place, (X, memo) in enumerate(
-            zip(self.parts, memos or self.memos, strict=True)
-        ):
-            if rows is not None:
-                X, memo = X[rows[place]], memo.take(rows[place])
+        for X, memo in zip(self.parts, memos or self.memos, strict=True):
             known = memo.renamed(tree.positions(memo.stubs))
             total = known.add_to(total, X, nodes)
         return total if self.scale == 1.0 else total.times(self.scale)

@@ -8,6 +8,7 @@ given all others is kept. The log joint of a state would prefer trees of too man
 whose levels are the sharpest.
 """
 
+from dataclasses import replace
 from operator import itemgetter
 
 import numpy as np
@@ -79,11 +80,14 @@ def find_start(
 ) -> tuple[Walks, float]:
     """Return the best walks of several trees, and the log probability of documents.
 
-    That is the sum over documents of log p(words, path | all other documents).
+    That is the sum over documents of log p(words, path | all other documents). Level
+    priors are kept: where they are learned while leaves are grouped, a level loses its
+    tokens before its topics have formed.
     """
     best = Walks(tokens, priors, rng=rng), -np.inf
     if tokens.begin[-1] == 0:
         return best
+    learned = replace(learned, learn_level_prior=False)
 
     def compare(walks: Walks) -> float:
         """Score walks by leaving one document out; keep them if they are best."""
@@ -198,6 +202,8 @@ class Forest:
         self.word = word.ravel()
         self.pooled = np.zeros((int(labels.max()) + 1, len(words)))
         np.add.at(self.pooled, (self.leaf, self.word), 1.0)
+        frequent = self.pooled + 0.5 / len(words)
+        self.logs = np.log(frequent / frequent.sum(axis=1, keepdims=True))
 
     def paths(self, sizes: list[int], rng: np.random.Generator) -> Paths:
         """Put documents on paths of a tree with `sizes` nodes on each level.
@@ -209,26 +215,22 @@ class Forest:
         cuts = np.column_stack(
             [np.unique(cut, return_inverse=True)[1].ravel() for cut in cuts.T]
         )
-        limits = np.cumsum(_shares(self.pooled, cuts), axis=0)[
-            :-1, self.leaf, self.word
-        ]
+        limits = np.cumsum(_shares(self.logs, cuts), axis=0)[:-1, self.leaf, self.word]
         level = (rng.random(len(self.leaf)) > limits).sum(axis=0)
         return Paths(cuts[self.labels].astype(np.int32), level.astype(np.uint8))
 
 
-def _shares(pooled: Array, cuts: NDArray[np.intp]) -> Array:
+def _shares(logs: Array, cuts: NDArray[np.intp]) -> Array:
     """Shares of levels in the words of each leaf, (n_levels, n_leaves, n_words).
 
-    The frequency of a word at a node is the geometric mean over its leaves, minus that
-    at its parent.
+    The frequency of a word at a node is the geometric mean over its leaves, of which the
+    logarithms are given, minus that at its parent.
     """
-    frequent = pooled + 0.5 / pooled.shape[1]
-    frequent = np.log(frequent / frequent.sum(axis=1, keepdims=True))
     common = []
     for cut in cuts.T:
         size = np.bincount(cut)
         member = sp.csr_array((np.ones(len(cut)), (cut, np.arange(len(cut)))))
-        common.append(np.exp((member @ frequent) / size[:, None])[cut])
+        common.append(np.exp((member @ logs) / size[:, None])[cut])
     lowest = np.minimum.accumulate(np.array(common)[::-1], axis=0)[::-1]
     parts = np.diff(lowest, axis=0, prepend=0.0) + LEAST_SHARE * lowest[-1]
     return parts / parts.sum(axis=0)

@@ -27,7 +27,12 @@ from skbnp.inference.trials import (
 )
 from skbnp.models.nested_crp.local import DocPaths
 from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
-from skbnp.models.nested_crp.model import PathStats, TopicTree, update_globals
+from skbnp.models.nested_crp.model import (
+    NestedModel,
+    PathStats,
+    TopicTree,
+    update_globals,
+)
 from skbnp.models.nested_crp.moves.proposals import (
     Context,
     Proposal,
@@ -60,6 +65,8 @@ class TreeEdits(EditMoves[Context, Proposal]):
     """
 
     ends_idle: bool
+    #: The last bound, and of what: rejected moves leave it.
+    _bound: tuple[NestedModel, PathStats, float] | None = None
 
     def __init__(self, moves: TreeMoves, *, ends_idle: bool = False):
         super().__init__(moves)
@@ -135,7 +142,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
         X, memo = corpus.take(proposal.rows)
         if cache.others is not None and X.shape[0] == 0:
             return False  # no document here could judge it
-        bound = posterior.model.collapsed_bound(old, posterior.global_stats)
+        bound = self._present_bound(posterior)
         if least is None:
             is_safe = len(new) < len(old)
             is_safe |= len(new) == len(old) and cache.others is None
@@ -154,6 +161,14 @@ class TreeEdits(EditMoves[Context, Proposal]):
         accept(posterior, proposal, topics, stats, remember)
         return True
 
+    def _present_bound(self, posterior: Posterior) -> float:
+        """Return the collapsed bound of the corpus."""
+        last, model, stats = self._bound, posterior.model, posterior.global_stats
+        if last is None or last[0] is not model or last[1] is not stats:
+            bound = model.collapsed_bound(posterior.state.tree, stats)
+            last = self._bound = model, stats, bound
+        return last[2]
+
 
 def _update_touched(
     learner: TreeLearner, proposal: Proposal, X: sp.csr_array, memo: DocPaths
@@ -165,7 +180,7 @@ def _update_touched(
     posterior, corpus, topics = learner.posterior, learner.corpus, proposal.topics
     model, old = posterior.model, posterior.state.tree
     n_levels = model.priors.n_levels
-    old_stats = corpus.sums(old, n_levels, proposal.rows)
+    old_stats = corpus.sum_part(memo, X, old, n_levels)
     rest = posterior.global_stats.plus(old_stats, -1.0).clipped()
     rest, tree = rest.reindex_to(old, topics.tree, proposal.merged_into), topics.tree
     # Documents that a node has lost may go anywhere, others to what the move changes.
