@@ -159,7 +159,7 @@ class StreamEdits(CountingMoves):
 
 
 def _restarted(posterior: Posterior, X: NDArray, rng: np.random.Generator) -> Posterior:
-    """Return a posterior of one path: a tree of few rows may not suit more."""
+    """Return an HCA posterior of one path: a tree of few rows may not suit more."""
     model, old = posterior.model, posterior.state.tree
     first, ended = old.next_id, tuple(old.ids[1:].tolist())
     names = np.arange(first, first + model.n_levels - 1)
