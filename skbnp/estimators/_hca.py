@@ -398,10 +398,10 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         if self._is_bare:
             warn_caller(
                 "The tree is a single path: apply gives one node for all rows. "
-                f"{self._posterior.n_seen} rows so far did not pay for a branch. Rows "
-                "may be one Gaussian cloud; if not, columns of other units may hide "
-                "groups (StandardScaler), and a smaller loading_variance or tol makes "
-                "branches cheaper."
+                f"No branch raises the bound for the {self._posterior.n_seen} rows so "
+                "far. Rows may be one Gaussian cloud; if not, columns of other units "
+                "may hide groups (StandardScaler), and a smaller loading_variance or "
+                "tol allows more branches."
             )
         return self
 
@@ -590,11 +590,10 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         warn_caller(
             "The tree is a single path: apply gives one node for all rows. "
             + (
-                f"No branch is worth its directions for {n_rows:.0f} rows of "
+                f"No branch raises the bound for {n_rows:.0f} rows of "
                 f"{self.n_features_in_} columns. Rows may be one Gaussian cloud; if "
-                "not, columns of other units may hide groups (StandardScaler), a "
-                "smaller loading_variance or tol makes branches cheaper, and more rows "
-                "pay for more."
+                "not, columns of other units may hide groups (StandardScaler), and a "
+                "smaller loading_variance or tol, or more rows, allow more branches."
                 if varies
                 else "All rows of X are equal: there is nothing to tell them apart."
             )

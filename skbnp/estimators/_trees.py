@@ -80,7 +80,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         eta = float(np.mean(self.topic_word_prior_))
         cure = (
             "Documents may share their topics; if not, a smaller topic_word_prior than "
-            f"{eta:.3g} makes branches cheaper, and more documents pay for more."
+            f"{eta:.3g}, or more documents, allow more branches."
         )
         if self.learn_priors is False and 0.0 < length < prior:
             cure = (
@@ -90,7 +90,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
             )
         warn_caller(
             "The tree is a single path: apply gives one node for all documents. No "
-            f"branch is worth its topics for {n_docs:.0f} documents of {length:.3g} "
+            f"branch raises the bound for {n_docs:.0f} documents of {length:.3g} "
             f"words. {cure}"
         )
 
