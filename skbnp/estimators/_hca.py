@@ -68,7 +68,7 @@ PRIORS = (
     "noise_rate",
     "centre_variance",
 )
-#: Rows of a stream that pay for branches where there are some clear groups.
+#: Rows of a stream that are evidence of branches where there are some clear groups.
 ENOUGH_ROWS = 200
 #: Part of the variance that other rows have beside one that hides them.
 NOTHING_LEFT = 1e-4

@@ -159,7 +159,7 @@ class TopicGroups:
 
     @property
     def _is_one(self) -> bool:
-        """Whether there is one group only, for want of evidence of more."""
+        """Whether there is one group because documents are no evidence of more."""
         return self.n_groups == 1 and bool(self.message)
 
 
