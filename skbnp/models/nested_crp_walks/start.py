@@ -86,10 +86,7 @@ def find_start(
         return best
 
     def compare(walks: Walks) -> float:
-        """Score walks by leaving one document out.
-
-        Keep them in place if they are best.
-        """
+        """Score walks by leaving one document out; put them into `best` if better."""
         nonlocal best
         score = float(walks.leave_one_out(rng, N_TRIES).sum())
         if score > best[1]:

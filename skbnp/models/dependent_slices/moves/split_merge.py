@@ -106,7 +106,7 @@ def propose_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
 
 
 def _can_share(tree: Tree, is_old: Flags) -> Flags:
-    """Whether a state can split nodes: directions integrated out, and siblings."""
+    """Whether each node may be split or merged, (n_nodes,): no root, no old child."""
     parents = tree.parent[1:][is_old[1:]]
     can = np.bincount(parents, minlength=len(tree)) == 0
     can[0] = False
