@@ -481,7 +481,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         learned = self._posterior.model
         if self.max_depth != learned.n_levels:
             raise ValueError(
-                f"max_depth={self.max_depth}, but the tree that goes on has "
+                f"max_depth={self.max_depth}, but the fit goes on with a tree of "
                 f"{learned.n_levels} levels."
             )
         model = replace(model, frame=learned.frame)

@@ -69,8 +69,8 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         """Raise if a warm start has a tree of another depth."""
         if self.max_depth != n_levels:
             raise ValueError(
-                f"max_depth={self.max_depth}, but the tree that goes on has {n_levels} "
-                "levels."
+                f"max_depth={self.max_depth}, but the fit goes on with a tree of "
+                f"{n_levels} levels."
             )
 
     def _warn_of_one_path(self, n_docs: float, n_tokens: float) -> None:

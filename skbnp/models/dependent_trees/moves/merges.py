@@ -184,8 +184,8 @@ def _best_merge(
 def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> float:
     """Nats that a merge needs if one of two topics with a past ends.
 
-    None if one has no rows. Topics that come near each other for one epoch would end in
-    it, and start again in the next.
+    Zero if one has few rows. Of topics that come near each other for one epoch one
+    would end in it, and start again in the next.
     """
     both = state.tree.positions([merge.source, merge.target])
     if (state.past[both] >= 0).all() and (stats.masses[both] >= PAUSE_ROWS).all():
