@@ -33,7 +33,7 @@ from skbnp.inspection._terms import (
     fitted_model,
     in_memory,
     model_rows,
-    telling_terms,
+    relevant_terms,
     topic_numbers,
 )
 from skbnp.models.hdp.prediction import MixturePredictor
@@ -311,7 +311,7 @@ def topic_groups(
         message=message,
         topic_weights=weights,
         topic_ids=np.arange(n) if model is None else topic_numbers(model, n),
-        topic_terms=telling_terms(estimator, names, n_terms),
+        topic_terms=relevant_terms(estimator, names, n_terms),
     )
 
 
