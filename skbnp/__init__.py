@@ -49,7 +49,7 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is first asked for."""
+    """Import a submodule, estimator or function when it is first used."""
     if name in _SUBMODULES or name == "estimators":
         return importlib.import_module(f"skbnp.{name}")
     if name not in __all__:

@@ -87,7 +87,7 @@ class TopicPriors:
             fixed_stats=np.ascontiguousarray(self.fixed_stats[:, kept]),
         )
 
-    def silent(self) -> "TopicPriors":
+    def without_documents(self) -> "TopicPriors":
         """Return the priors with the sums of documents at zero."""
         return replace(self, fixed_stats=np.zeros_like(self.fixed_stats))
 
@@ -355,13 +355,13 @@ class KnownWordTopics(WordTopics):
 
     def remade(self, values: Array, seen: SeenWords, kept: Ints) -> WordTopics:
         """Return a table whose first topics are those of the columns `kept`."""
-        known = self.known.taken(kept).silent()
+        known = self.known.taken(kept).without_documents()
         return KnownWordTopics(values, seen, known)
 
     def emptied(self) -> WordTopics:
         """Return a table of the same words and topics, with boosts alone."""
         zeros = np.zeros((len(self.seen), len(self.total)))
-        return KnownWordTopics(zeros, self.seen, self.known.silent())
+        return KnownWordTopics(zeros, self.seen, self.known.without_documents())
 
     def widen(self, n_vocabulary: int) -> None:
         """Append words to the vocabulary in place."""

@@ -314,7 +314,7 @@ class WordTopics:
             self.apply_scale()
 
     def apply_scale(self) -> None:
-        """Multiply the scale into the array and recompute the totals."""
+        """Multiply the scale into the array and recompute the totals, in place."""
         self._own()
         self._values *= self._scale
         self._scale = 1.0

@@ -276,7 +276,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         return ShardSchedule(n_shards, self.shards_per_round or max(n_shards, 1))
 
     def _warn_of_narrow_nodes(self, X):
-        """Warn by the learned concentration alone, as rows are elsewhere."""
+        """Warn of narrow nodes; rows of lazy blocks are not searched for copies."""
         super()._warn_of_narrow_nodes(None if is_lazy(X) else X)
 
     # -- checkpoints ------------------------------------------------------------------

@@ -438,7 +438,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         self, posterior, rows, executor, monitor, tasks, goes_on, record=None
     ) -> bool:
         """Learn all epochs; return whether the bound of the last has converged."""
-        posterior.see(rows.seen)
+        posterior.extend_columns(rows.seen)
         self._learn_epochs(posterior, rows, executor, monitor, tasks, record)
         return not posterior.unsettled
 

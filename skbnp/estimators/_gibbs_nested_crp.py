@@ -410,13 +410,13 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 
         At most `n_samples` samples, evenly spaced.
         """
-        global_stats = np.asarray(counts.sum(axis=1)).reshape(-1, 1)
+        n_tokens = np.asarray(counts.sum(axis=1)).reshape(-1, 1)
         with Executor(self.n_jobs) as executor:
             predictor = self._predictor()
             for sample in evenly_spaced(self.samples_, n_samples):
                 tree = sample.for_prediction()
                 docs = predictor.infer(tree, counts, executor)
-                uses = docs.proportions(tree.stub_nodes) * global_stats
+                uses = docs.proportions(tree.stub_nodes) * n_tokens
                 yield sample.topic_word_counts, sample.depth, uses
 
 

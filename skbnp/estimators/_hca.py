@@ -69,7 +69,7 @@ PRIORS = (
     "noise_rate",
     "centre_variance",
 )
-#: Rows of a stream that pay for branches where there are some clear groups.
+#: Rows of a stream that are evidence of branches where there are some clear groups.
 ENOUGH_ROWS = 200
 #: Part of the variance that other rows have beside one that hides them.
 NOTHING_LEFT = 1e-4
@@ -399,10 +399,10 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         if self._is_bare:
             warn_caller(
                 "The tree is a single path: apply gives one node for all rows. "
-                f"{self._posterior.n_seen} rows so far did not pay for a branch. Rows "
-                "may be one Gaussian cloud; if not, columns of other units may hide "
-                "groups (StandardScaler), and a smaller loading_variance or tol makes "
-                "branches cheaper."
+                f"No branch raises the bound for the {self._posterior.n_seen} rows so "
+                "far. Rows may be one Gaussian cloud; if not, columns of other units "
+                "may hide groups (StandardScaler), and a smaller loading_variance or "
+                "tol allows more branches."
             )
         return self
 
@@ -482,7 +482,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         learned = self._posterior.model
         if self.max_depth != learned.n_levels:
             raise ValueError(
-                f"max_depth={self.max_depth}, but the tree that goes on has "
+                f"max_depth={self.max_depth}, but the fit goes on with a tree of "
                 f"{learned.n_levels} levels."
             )
         model = replace(model, frame=learned.frame)
@@ -591,11 +591,10 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         warn_caller(
             "The tree is a single path: apply gives one node for all rows. "
             + (
-                f"No branch is worth its directions for {n_rows:.0f} rows of "
+                f"No branch raises the bound for {n_rows:.0f} rows of "
                 f"{self.n_features_in_} columns. Rows may be one Gaussian cloud; if "
-                "not, columns of other units may hide groups (StandardScaler), a "
-                "smaller loading_variance or tol makes branches cheaper, and more rows "
-                "pay for more."
+                "not, columns of other units may hide groups (StandardScaler), and a "
+                "smaller loading_variance or tol, or more rows, allow more branches."
                 if varies
                 else "All rows of X are equal: there is nothing to tell them apart."
             )

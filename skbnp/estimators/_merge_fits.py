@@ -182,7 +182,7 @@ def _joint_vocabulary(
 
 
 def _aligned(topics: Array, others: Array, min_similarity: float) -> Ints:
-    """The position in `topics` (V, K) of each of `others`, or a number from K on."""
+    """The number of each topic of `others` in the merged fit: of one alike, or new."""
     rows, columns = matched(cosines(topics.T, others.T), min_similarity)
     at = np.full(others.shape[1], -1)
     at[columns] = rows

@@ -367,7 +367,7 @@ class NestedHDP(CountModel):
         depth = self._posterior.state.tree.max_depth
         if depth >= self.max_depth:
             raise ValueError(
-                f"max_depth={self.max_depth}, but the tree that goes on has "
+                f"max_depth={self.max_depth}, but the fit goes on with a tree of "
                 f"{depth + 1} levels."
             )
         return replace(self._posterior, model=model, max_components=self._limit())

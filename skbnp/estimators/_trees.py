@@ -68,8 +68,8 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         """Raise if a warm start has a tree of another depth."""
         if self.max_depth != n_levels:
             raise ValueError(
-                f"max_depth={self.max_depth}, but the tree that goes on has {n_levels} "
-                "levels."
+                f"max_depth={self.max_depth}, but the fit goes on with a tree of "
+                f"{n_levels} levels."
             )
 
     def _warn_of_one_path(self, n_docs: float, n_tokens: float) -> None:
@@ -79,7 +79,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         eta = float(np.mean(self.topic_word_prior_))
         cure = (
             "Documents may share their topics; if not, a smaller topic_word_prior than "
-            f"{eta:.3g} makes branches cheaper, and more documents pay for more."
+            f"{eta:.3g}, or more documents, allow more branches."
         )
         if self.learn_priors is False and 0.0 < length < prior:
             cure = (
@@ -89,7 +89,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
             )
         warn_caller(
             "The tree is a single path: apply gives one node for all documents. No "
-            f"branch is worth its topics for {n_docs:.0f} documents of {length:.3g} "
+            f"branch raises the bound for {n_docs:.0f} documents of {length:.3g} "
             f"words. {cure}"
         )
 

@@ -142,7 +142,11 @@ class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
     def stochastic_update(
         self, posterior: Posterior, round: Round, change: Sequence[LocalResultT]
     ) -> None:
-        """Replace statistics of parts in the totals, or step if none are cached."""
+        """Replace statistics of parts in the totals and the cache in place.
+
+        In the first passes, before all parts are cached, take a stochastic step
+        instead.
+        """
         if not self.is_complete:
             blend(posterior, round, change)
         for part, result in zip(round.parts, change, strict=True):

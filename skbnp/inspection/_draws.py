@@ -152,7 +152,7 @@ class DocumentDraws:
         n_draws: int,
         rng: np.random.Generator,
     ) -> Iterator[Array]:
-        """Yield draws of shares, (n_docs, n_topics), after some that are dropped."""
+        """Yield draws of shares, (n_docs, n_topics), after a burn-in of `LEFT_OUT`."""
         for step in range(LEFT_OUT + n_draws):
             drawn = rng.multinomial(self.n_tokens, self._masses(theta, topics))
             theta = normalised_rows(

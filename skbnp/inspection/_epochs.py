@@ -295,7 +295,7 @@ class EpochTreeDisplay(EpochLines):
         return self
 
     def _texts(self, tree, shares, terms, ax=None, font=FONT):
-        """Return the text beside each line: as many terms as fit."""
+        """Return the text beside each line: as many terms as fit the figure."""
         result, labels = [], list(self.epochs)
         for node, depth, row, words in zip(
             tree.ids.tolist(), tree.depth.tolist(), shares, terms, strict=True

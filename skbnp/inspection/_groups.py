@@ -33,7 +33,7 @@ from skbnp.inspection._terms import (
     fitted_model,
     in_memory,
     model_rows,
-    telling_terms,
+    relevant_terms,
     topic_numbers,
 )
 from skbnp.models.hdp.prediction import MixturePredictor
@@ -159,7 +159,7 @@ class TopicGroups:
 
     @property
     def _is_one(self) -> bool:
-        """Whether there is one group only, for want of evidence of more."""
+        """Whether there is one group because documents are no evidence of more."""
         return self.n_groups == 1 and bool(self.message)
 
 
@@ -311,7 +311,7 @@ def topic_groups(
         message=message,
         topic_weights=weights,
         topic_ids=np.arange(n) if model is None else topic_numbers(model, n),
-        topic_terms=telling_terms(estimator, names, n_terms),
+        topic_terms=relevant_terms(estimator, names, n_terms),
     )
 
 

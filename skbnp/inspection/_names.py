@@ -15,7 +15,7 @@ from skbnp.inspection._terms import (
     column_names,
     fitted,
     fitted_model,
-    telling_terms,
+    relevant_terms,
     top_documents,
     topic_numbers,
     topics,
@@ -213,7 +213,7 @@ def topics_to_frame(
             "name": [name or "" for name in topic_names(estimator, n)],
             "weight": ranking.shares,
             "rank": np.argsort(ranking.order),
-            "terms": telling_terms(estimator, names, n_terms),
+            "terms": relevant_terms(estimator, names, n_terms),
         }
     )
     if X is None:

@@ -16,7 +16,7 @@ from skbnp.inspection._terms import (
     fitted,
     fitted_model,
     model_rows,
-    telling_terms,
+    relevant_terms,
     topic_numbers,
     weights_of,
 )
@@ -265,7 +265,7 @@ def topic_shares(
     fitted(estimator, "transform")
     rng = check_random_state(random_state)
     model, rows = fitted_model(estimator), model_rows(estimator, X)
-    terms = telling_terms(estimator, feature_names, 5)
+    terms = relevant_terms(estimator, feature_names, 5)
     groups, codes = _groups(by, rows.shape[0] if hasattr(rows, "shape") else len(rows))
     parts = _coarse(groups, codes)
     tokens = uses_of(estimator, model, rows, epochs, parts)

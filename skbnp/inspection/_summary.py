@@ -31,7 +31,7 @@ from skbnp.inspection._terms import (
     fitted_model,
     model_rows,
     noun_of,
-    telling_terms,
+    relevant_terms,
     topic_numbers,
     topics,
     unit_of,
@@ -191,7 +191,7 @@ def summary(
         topic_numbers(estimator, len(distr)),
         topic_names(estimator, len(distr)),
     )
-    terms = telling_terms(estimator, names, n_terms)
+    terms = relevant_terms(estimator, names, n_terms)
     for name, rows in sections_of(estimator, X, names, ranking, shown):
         lines += [shortened(name)] if name else []
         for k in rows:

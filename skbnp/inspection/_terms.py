@@ -39,10 +39,10 @@ __all__ = [
     "leading",
     "model_rows",
     "noun_of",
+    "relevant_columns",
+    "relevant_terms",
     "scaled_counts",
     "signed",
-    "telling_columns",
-    "telling_terms",
     "terms_of",
     "token_shares",
     "tokens_of_topics",
@@ -152,7 +152,7 @@ def top_terms(
     ]
 
 
-def telling_terms(estimator, names, n) -> list[list[str]]:
+def relevant_terms(estimator, names, n) -> list[list[str]]:
     """Return the most relevant terms of each topic, the best first.
 
     For directions those of the largest entries.
@@ -162,7 +162,7 @@ def telling_terms(estimator, names, n) -> list[list[str]]:
     return top_terms(estimator, names, n, relevance=RELEVANCE)
 
 
-def telling_columns(estimator, n):
+def relevant_columns(estimator, n):
     """Return the columns of the most relevant terms, a list of arrays."""
     return [
         row[np.isfinite(values[row])]

@@ -21,8 +21,8 @@ from skbnp.inspection._terms import (
     fitted_model,
     leading,
     noun_of,
+    relevant_columns,
     signed,
-    telling_columns,
     topic_numbers,
     topics,
 )
@@ -177,7 +177,7 @@ class TopicTermsDisplay:
         if are_directions(model):
             columns = [leading(distr[k], n_terms) for k in rows]
         else:
-            columns = [telling_columns(estimator, n_terms)[k] for k in rows]
+            columns = [relevant_columns(estimator, n_terms)[k] for k in rows]
             whole = ranking.shares @ distr
             totals = [whole[best] for best in columns]
         numbers = topic_numbers(estimator, len(distr))

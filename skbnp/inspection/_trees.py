@@ -384,7 +384,7 @@ class Plan:
         return cls(texts, n_lines, width, right - room, right, y, extent, size)
 
 
-def broken(terms, n_lines):
+def in_lines(terms, n_lines):
     """Join terms in at most `n_lines` lines."""
     each = max(-(-len(terms) // n_lines), 1)
     lines = [terms[first : first + each] for first in range(0, len(terms), each)]
@@ -405,7 +405,7 @@ def _text_of(chain, called, terms, n_lines):
     each = [-(-len(terms[i]) // len(chain)) for i in chain]
     lines = max(n_lines // len(chain), 1)
     parts = [
-        f"{called[i]}: {broken(terms[i][: max(n, 2)], lines)}"
+        f"{called[i]}: {in_lines(terms[i][: max(n, 2)], lines)}"
         for i, n in zip(chain, each, strict=True)
     ]
     return (" \u203a\n" if n_lines > 1 else " \u203a ").join(parts)

@@ -8,7 +8,6 @@ import pytest
 from skbnp.inference.shards import (
     Broadcast,
     LocalShards,
-    ProcessCache,
     add_up,
     whole_sum,
 )
@@ -88,22 +87,3 @@ def test_a_missing_reply_is_seen():
     add_up(sums, 3, {(0, 0): Sum("a"), (0, 2): Sum("c")})
     with pytest.raises(KeyError):
         whole_sum(sums, 3)
-
-
-def test_shards_of_a_process_make_what_they_share_once():
-    cache, made = ProcessCache(), []
-
-    def make():
-        made.append(len(made))
-        return made[-1]
-
-    one, other = Broadcast(None), Broadcast(None)
-    assert [
-        cache.once("table", broadcast, make) for broadcast in (one, one, other)
-    ] == [
-        0,
-        0,
-        1,
-    ]
-    assert cache.once("global_stats", other, make) == 2
-    assert cache.once("table", other.emptied(), make) == 1

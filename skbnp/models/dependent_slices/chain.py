@@ -247,7 +247,7 @@ class SliceChain:
         return self._joint.tasks() if part == 5 else []
 
     def _begin_phase(self, number: int) -> None:
-        """Begin a phase, with an array of an earlier one if any is free."""
+        """Begin a phase of a sweep in place, in free arrays of an earlier phase."""
         if number == 0:
             self._open_epoch()
         memory = self._free_memory()

@@ -135,7 +135,11 @@ class Directions:
         return Directions(wide, np.arange(len(self)), self.n_unseen, n_axes, n_used)
 
     def next_axis(self) -> tuple[int, ...]:
-        """Take one more axis: what a draw must know; nothing if there are none."""
+        """Use one more axis of the unseen columns, in place.
+
+        Returns the dimension and the number of columns before it, which a draw of a
+        direction needs; an empty tuple if no column is unseen.
+        """
         if self.n_unseen == 0:
             return ()
         n_known = self.n_seen + self.n_used

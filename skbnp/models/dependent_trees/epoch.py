@@ -193,7 +193,7 @@ class EpochPosterior(Posterior[EpochModel, EpochState, EpochStats]):
     seen: SeenWords | None = None  # columns of the state; closed ones have the first
     closed: list[ClosedEpoch] = field(default_factory=list)
 
-    def see(self, seen: SeenWords) -> None:
+    def extend_columns(self, seen: SeenWords) -> None:
         """Add columns to the state, in place, so that it has all that are seen."""
         width = len(seen)
         with commit():

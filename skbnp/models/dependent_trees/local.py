@@ -191,9 +191,9 @@ def _score(
     log_weights, naturals = table.log_weights, table.naturals
     if naturals is not None:
         bonus = np.zeros(len(log_weights))
-        bonus[: len(table.ids)] = naturals.bonus(table.concentration)
+        bonus[: len(table.ids)] = naturals.variance_scores(table.concentration)
         log_weights, known = log_weights + bonus, None
-    if known is None or drift is None or not _pays(known, drift, table):
+    if known is None or drift is None or not _can_skip_tiles(known, drift, table):
         known = drift = None
     else:
         nodes[:], scores[:] = table.columns(known.nodes), known.scores
@@ -251,7 +251,7 @@ def _collapsed(
     )
 
 
-def _pays(known: Memo, drift: Array, table: NodeTable) -> bool:
+def _can_skip_tiles(known: Memo, drift: Array, table: NodeTable) -> bool:
     """Whether most tiles could be skipped if scores of the best nodes stay alike."""
     least = known.scores[:, 0] - NEGLIGIBLE
     n_scored = int(np.searchsorted(np.sort(least - known.rest), drift, "right").sum())

@@ -113,8 +113,8 @@ class RowLocalStep:
             table = NodeTable.of(state, posterior.model.priors)
             drift = Drift() if before is None else before.drift
             drift = drift.followed_by(table, None if before is None else before.table)
-            sight = EpochGlobals(table, drift.latest(self.n_rounds + 1), self.seen)
-            broadcast = Broadcast(sight)
+            content = EpochGlobals(table, drift.latest(self.n_rounds + 1), self.seen)
+            broadcast = Broadcast(content)
             self._last = last = ref(state), broadcast
         return last[1]
 

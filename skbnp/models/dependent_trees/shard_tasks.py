@@ -93,11 +93,11 @@ def _visited(
     shard: Shard, broadcast: Broadcast, before: Memo | None = None
 ) -> tuple[Memo, EpochStats]:
     """Run the local step; former assignments save scores, with the same result."""
-    sight: EpochGlobals = broadcast.content
-    drift = None if before is None else sight.drift.since(before.step, sight.table)
+    content: EpochGlobals = broadcast.content
+    drift = None if before is None else content.drift.since(before.step, content.table)
     X = _rows_of(shard, broadcast)
-    memo, stats = update_local(sight.table, X, before, drift, run=shard.run)
-    return replace(memo, step=sight.drift.step), stats
+    memo, stats = update_local(content.table, X, before, drift, run=shard.run)
+    return replace(memo, step=content.drift.step), stats
 
 
 def remembered(shard: Shard, broadcast: Broadcast, edits: Edits) -> Memo:

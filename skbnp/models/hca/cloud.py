@@ -26,7 +26,7 @@ def directions_of_one_cloud(
 
     Better than the tree, and than a Gaussian for each leaf with the rows whose most
     probable paths end there, whether these share their covariance or not; else None.
-    Cutting a Gaussian in parts never pays for its labels. If rows are many, some judge.
+    Labels cost parts of one Gaussian more than they gain. Of many rows some are drawn.
     """
     model, state = posterior.model, posterior.state
     rng = stream(posterior.seed_entropy, Purpose.START)

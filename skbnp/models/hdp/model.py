@@ -268,7 +268,7 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
     def remove(
         self, state: HDPState, global_stats: TopicStatsT, gone: Sequence[int]
     ) -> tuple[HDPState, TopicStatsT]:
-        """Remove topics and their counts, in place.
+        """Remove topics from the state, and their counts from `global_stats` in place.
 
         The rest beta_{K+1} takes their weight.
         """

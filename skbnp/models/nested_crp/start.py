@@ -41,7 +41,7 @@ N_SWEEPS = 200
 
 
 def excess(counts: Array, above: Array | None) -> Array:
-    """Words that a topic starts with, given those of its documents and its parent."""
+    """Words that a node's topic starts with, given those of documents and parent."""
     if above is None:
         return SHARE * counts
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -99,7 +99,7 @@ def _clamped(
     model: NestedModel,
     local_step: PathLocalStep,
 ) -> TopicTree:
-    """Fit topics of a tree to documents with given leaves."""
+    """Fit topics of a nested CRP's tree to documents whose leaves are fixed."""
     n_levels = model.priors.n_levels
     counts = np.zeros((len(tree), X.shape[1]))
     masses = np.zeros(len(tree))

@@ -70,7 +70,7 @@ def start_posterior(
 
 
 def _lightened(topics: TopicTree, max_nodes: float) -> Tree:
-    """Remove the lightest leaves until at most `max_nodes` nodes are left."""
+    """Remove the lightest leaves of topics until at most `max_nodes` nodes are left."""
     tree, masses = topics.tree, topics.stub_masses
     while len(tree) > max_nodes:
         at = topics.tree.positions(tree.ids[tree.leaves])
@@ -225,7 +225,7 @@ def _learned(model: NestedModel) -> NestedPriors:
 
 
 def _regrouped(best: Run, race: Race, moves: TreeMoves) -> Run:
-    """Group the leaves of a tree again as long as the bound rises.
+    """Group the leaves of a nested CRP's tree anew as long as the bound rises.
 
     Moves change one group at a time, whose topics keep words of the old one for long.
     """

@@ -90,7 +90,7 @@ def find_start(
     learned = replace(learned, learn_level_prior=False)
 
     def compare(walks: Walks) -> float:
-        """Score walks by leaving one document out; keep them if they are best."""
+        """Score walks by leaving one document out; put them into `best` if better."""
         nonlocal best
         score = float(walks.leave_one_out(rng, N_TRIES).sum())
         if score > best[1]:
@@ -100,7 +100,7 @@ def find_start(
         return score
 
     def explore(labels: NDArray[np.intp]) -> None:
-        """Compare trees over given leaves, level by level."""
+        """Compare trees of walks over given leaves, level by level."""
         sizes = [1] * priors.n_levels
         sizes[1:] = [int(labels.max()) + 1] * (priors.n_levels - 1)
         forest = Forest(tokens, labels)

@@ -62,7 +62,7 @@ def outline(
     likes = likeness(doc_topic, topics) if max_depth > 2 else np.zeros((n, n))
 
     def put(above: int, members: NDArray[np.intp], n_levels: int) -> None:
-        """Put topics below the node `above` in place, on `n_levels` levels."""
+        """Put topics below the node `above` of the outline in place, on `n_levels`."""
         share = tokens[members].sum() / max(tokens.sum(), 1e-300)
         number = max(round(N_READABLE * share), 1)
         heads = members
@@ -96,7 +96,7 @@ def outline(
 
 
 def likeness(doc_topic: sp.csr_array, topics: Array) -> Array:
-    """Similarity of topics in documents and in words, (K, K).
+    """Similarity of a flat fit's topics in documents and in words, (K, K).
 
     The correlation of P_jk, and the cosine of square roots of mean topics, both without
     their component along the square root of the word distribution of all topics.
@@ -118,7 +118,7 @@ def _normalised(products: Array) -> Array:
 
 
 def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> NDArray[np.intp]:
-    """Group of each topic by their evidence; one group if there is no evidence, (K,).
+    """Group of each topic of a flat fit by their evidence; one without evidence, (K,).
 
     Topics without tokens are groups by themselves.
     """
@@ -186,7 +186,7 @@ def grouped_start(
 def fold_leaves(
     parent: list[int], place: NDArray[np.intp], tokens: Array, most: float
 ) -> tuple[list[int], NDArray[np.intp]]:
-    """Merge the lightest leaves into their parents until `most` nodes are left."""
+    """Merge the lightest leaves of a start into parents until `most` nodes are left."""
     above, place = np.array(parent), place.copy()
     held = np.bincount(place, np.maximum(tokens, 0.0), len(parent))
     n_children = np.bincount(above[1:], minlength=len(parent))
@@ -212,7 +212,7 @@ def begin(
     eta: float,
     concentration: tuple[float, float],
 ) -> Start:
-    """The start of a tree with words (n_nodes, n_seen) and documents of nodes."""
+    """The start of a nested HDP's tree with words (n_nodes, n_seen) and documents."""
     tokens = np.asarray(doc_nodes.sum(axis=0)).ravel()
     through = np.maximum(tree.accumulate(tokens), 1e-8)
     weights = np.ones(len(tree))

@@ -106,7 +106,7 @@ def _accept(log_ratio: float, rng: np.random.Generator) -> bool:
 
 
 def _most_gathered(tree: Tree, masses: Array, is_new: Flags, kind: Head) -> Ints:
-    """Most children of each node that may be gathered; -1 if it cannot be a head.
+    """Most children of each node that a new intermediate node may take; -1: no head.
 
     A head that goes below keeps a child if it has no row: else it would end.
     """
@@ -133,7 +133,7 @@ def _sizes(head: int, most: int, kind: Head) -> tuple[Ints, Array]:
 def _log_begin(
     tree: Tree, masses: Array, is_new: Flags, head: int, size: int, kind: Head
 ) -> float:
-    """Log probability of choosing a head and the children to gather."""
+    """Log probability that `propose_begin` chooses a head and these children."""
     most = _most_gathered(tree, masses, is_new, kind)
     n_children = int(((tree.parent == head) & is_new).sum())
     sizes, shares = _sizes(head, int(most[head]), kind)
@@ -144,7 +144,7 @@ def _log_begin(
 
 
 def _can_end(tree: Tree, masses: Array, is_new: Flags, kind: Head) -> Flags:
-    """Intermediate nodes that have a parent, or children to choose from."""
+    """Intermediate nodes that `propose_end` may remove."""
     n_children = np.bincount(tree.parent[1:], minlength=len(tree))
     result = is_new & (masses == 0.0)
     result[1:] &= n_children[1:] > (0 if kind == "parent" else 1)

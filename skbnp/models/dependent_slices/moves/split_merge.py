@@ -106,7 +106,7 @@ def propose_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
 
 
 def _can_share(tree: Tree, is_old: Flags) -> Flags:
-    """Whether directions can be integrated out, and nodes may have siblings."""
+    """Whether each node may be split or merged, (n_nodes,): no root, no old child."""
     parents = tree.parent[1:][is_old[1:]]
     can = np.bincount(parents, minlength=len(tree)) == 0
     can[0] = False
@@ -168,7 +168,7 @@ def _share_out(
 
 
 def _log_split_ratio(state: SlicedTree, new: Array, one: Array, other: Array) -> float:
-    """Log density of rows at two nodes less that of all at the first.
+    """Log density of the rows of a split node at two nodes less that at one.
 
     Arguments are natural parameters, (width,); directions are integrated out.
     """

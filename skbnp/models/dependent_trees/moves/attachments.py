@@ -168,7 +168,7 @@ def _least_gains(state: EpochState, least: float) -> np.ndarray:
 def _compatible(
     tree: Tree, judged: list[tuple[Attach, float]]
 ) -> list[tuple[Attach, float]]:
-    """Return moves that can be made together, in their order."""
+    """Return attachments on one tree that can be made together, in their order."""
     moving: set[int] = set()
     parents: set[int] = set()  # new ones, and all above them
     chosen = []
@@ -200,7 +200,7 @@ def reverse_gain(
     both = np.array([node, tree.ids[parent]])
 
     def worth(shape: Tree) -> float:
-        """Bound of the two nodes in a tree of this shape, directions updated."""
+        """Bound of an edge's two nodes in a tree of this shape, directions updated."""
         at = tree.positions(shape.ids)
         small = _part_of(state, at, shape, above, centroid)
         few = stats.taken(at)

@@ -27,7 +27,7 @@ N_UNITS = 64
 def draw_targets(
     posterior: Posterior, n_tries: int, rejections: Rejections, n_passes: int
 ) -> NDArray[np.intp]:
-    """Draw at most `n_tries` nodes in proportion to their rows, without replacement.
+    """Draw at most `n_tries` different nodes for births, in proportion to their rows.
 
     Nodes whose last birth was rejected come last, and only up to `LEAST_BIRTHS`.
     """

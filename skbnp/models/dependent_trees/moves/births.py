@@ -108,7 +108,7 @@ def collect(
     ends = np.searchsorted(nodes[slots], targets, side="right")
     # Single precision may keep all of a row a little below one.
     least = (1.0 / np.sqrt(n_nodes) - 1e-6) * memo.weights.sum(axis=1)
-    proposals = []
+    drawn = []
     for target, begin, end in zip(targets, begins, ends, strict=True):
         own = slots[begin:end]
         rows, firsts = np.unique(own // memo.nodes.shape[1], return_index=True)
@@ -116,17 +116,17 @@ def collect(
         rows = rows[shares >= least[rows]] + first_row
         keys = row_keys(step, target, rows)
         order = np.argsort(keys, kind="stable")[:most]
-        proposals.append((rows[order], keys[order]))
-    return proposals
+        drawn.append((rows[order], keys[order]))
+    return drawn
 
 
 def shared_out(lists: Sequence[Ints], n_rows: int) -> list[Ints]:
     """Give each row to the first target that wants it; rows are increasing."""
-    proposals, is_free = [], np.ones(n_rows, dtype=bool)
+    given, is_free = [], np.ones(n_rows, dtype=bool)
     for rows in lists:
-        proposals.append(np.sort(rows[is_free[rows]]))
+        given.append(np.sort(rows[is_free[rows]]))
         is_free[rows] = False
-    return proposals
+    return given
 
 
 def collect_at_hand(

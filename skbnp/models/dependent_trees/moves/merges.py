@@ -171,7 +171,7 @@ def find_new(state: EpochState) -> NDArray[np.bool_]:
 def _best_merge(
     state: EpochState, stats: EpochStats, priors: TreePriors, merge: Merge
 ) -> tuple[MergeGain, Literal["source", "target"]]:
-    """Gain of a merge, and whose past the merged node keeps."""
+    """Gain of a merge of an epoch's nodes, and whose past the merged node keeps."""
     both = merge.source, merge.target
     rise = merge_gain(state, stats, priors, *both)
     if (state.past[state.tree.positions(both)] >= 0).all():
@@ -184,8 +184,8 @@ def _best_merge(
 def _evidence_of_end(state: EpochState, stats: EpochStats, merge: Merge) -> float:
     """Nats that a merge needs if one of two topics with a past ends.
 
-    None if one has no rows. Topics that come near each other for one epoch would end in
-    it, and start again in the next.
+    Zero if one has few rows. Of topics that come near each other for one epoch one
+    would end in it, and start again in the next.
     """
     both = state.tree.positions([merge.source, merge.target])
     if (state.past[both] >= 0).all() and (stats.masses[both] >= PAUSE_ROWS).all():
@@ -315,7 +315,7 @@ def _iterate_pairs(tree: Tree, nodes: Ints) -> Iterator[tuple[Ints, Ints, Ints]]
 
 
 def _disjoint(judged: list[MergeProposal]) -> list[MergeProposal]:
-    """Proposals of which no two share a node, in their order."""
+    """Proposed merges of which no two share a node, in their order."""
     used: set[int] = set()
     chosen = []
     for one in judged:

@@ -35,7 +35,7 @@ MOST_ROWS, MOST_ENTRIES = 1024, 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class RecentRows:
-    """Latest rows of a stream: few rows of one chunk would not pay for a branch."""
+    """Latest rows of a stream, which judge branches: one chunk may be too few."""
 
     rows: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     mass: float = 0.0  # rows of the totals for which they stand
@@ -159,7 +159,7 @@ class StreamEdits(CountingMoves):
 
 
 def _restarted(posterior: Posterior, X: NDArray, rng: np.random.Generator) -> Posterior:
-    """Return a posterior of one path: a tree of few rows may not suit more."""
+    """Return an HCA posterior of one path: a tree of few rows may not suit more."""
     model, old = posterior.model, posterior.state.tree
     first, ended = old.next_id, tuple(old.ids[1:].tolist())
     names = np.arange(first, first + model.n_levels - 1)

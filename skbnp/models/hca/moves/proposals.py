@@ -173,7 +173,7 @@ def _projected(rest: Array, loadings: Array) -> Array:
 
 
 def _list_leaves(context: Context) -> list[Ids]:
-    """Candidates to prune: leaves, the lightest first."""
+    """Candidates to prune in HCA: leaves, the lightest first."""
     tree = context.tree
     leaves = tree.leaves[tree.leaves > 0]
     order = np.argsort(context.stats.stub_masses[leaves], kind="stable")
@@ -181,7 +181,7 @@ def _list_leaves(context: Context) -> list[Ids]:
 
 
 def _propose_prune(context: Context, leaf: int) -> Proposal | None:
-    """Propose to remove a leaf, and the nodes above that have no other leaf."""
+    """Propose in HCA to remove a leaf, and the nodes above that have no other leaf."""
     tree = context.tree
     if leaf not in tree or len(tree.children_of(leaf)):
         return None
@@ -199,14 +199,14 @@ def _list_siblings(context: Context) -> list[Ids]:
     """Candidates to merge: pairs of siblings, those of most similar loadings first."""
     tree, loadings = context.tree, context.state.loadings
     lengths = np.linalg.norm(loadings, axis=1)
-    proposals = []
+    candidates = []
     for parent in tree.ids[tree.depth < tree.max_depth]:
         places = tree.positions(tree.children_of(int(parent)))
         for one, other in combinations(places.tolist(), 2):
             product = max(float(lengths[one] * lengths[other]), 1e-300)
             cosine = abs(float(loadings[one] @ loadings[other])) / product
-            proposals.append((-cosine, int(tree.ids[one]), int(tree.ids[other])))
-    return [(one, other) for _, one, other in sorted(proposals)[:MOST_PAIRS]]
+            candidates.append((-cosine, int(tree.ids[one]), int(tree.ids[other])))
+    return [(one, other) for _, one, other in sorted(candidates)[:MOST_PAIRS]]
 
 
 def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
@@ -256,7 +256,7 @@ def _list_attachments(context: Context) -> list[Ids]:
     moments, masses = _moments(context)
     nodes = stub_nodes(tree, n_levels)
     at = tree.positions
-    proposals = []
+    candidates = []
     for place in np.flatnonzero(tree.depth > 1).tolist():
         depth, node = int(tree.depth[place]), int(tree.ids[place])
         stubs = at(tree.subtree_of(node))
@@ -271,8 +271,8 @@ def _list_attachments(context: Context) -> list[Ids]:
         own = parents == tree.parent[place]
         gains, names = logs - logs[own], tree.ids[parents]
         others = (-gains[~own]).tolist(), names[~own].tolist()
-        proposals += [(cost, node, name) for cost, name in zip(*others, strict=True)]
-    return [(node, parent) for _, node, parent in sorted(proposals)]
+        candidates += [(cost, node, name) for cost, name in zip(*others, strict=True)]
+    return [(node, parent) for _, node, parent in sorted(candidates)]
 
 
 def _moments(context: Context) -> tuple[Array, Array]:
@@ -308,7 +308,7 @@ def _evidence(state: State, routes: NDArray, moments: Array, masses: Array) -> A
 
 
 def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | None:
-    """Propose to put a node below another parent.
+    """Propose in HCA to put a node, with its coordinates, below another parent.
 
     A chain of nodes starts with the principal directions of the residuals of its rows
     on the new path: with only one child, a node and its parent share what they explain.
@@ -337,7 +337,7 @@ def _ending_at(context: Context, ids: NDArray) -> Rows:
 
 
 def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
-    """Return the kinds of moves that the settings ask for, in their order."""
+    """Return the kinds of moves of HCA that the settings ask for, in their order."""
     kinds = [
         Kind("prune", _list_leaves, _propose_prune),
         Kind("merge", _list_siblings, _propose_merge),

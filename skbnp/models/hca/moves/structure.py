@@ -296,7 +296,7 @@ def context_of(learner: ComponentLearner, rng: np.random.Generator) -> Context:
 
 
 def stats_of_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
-    """Statistics of all other rows."""
+    """Statistics of all rows of HCA but those that a move touches."""
     posterior, cache = learner.posterior, learner.cache
     model, tree, memo = posterior.model, posterior.state.tree, cache.memo
     assert memo is not None
@@ -314,7 +314,7 @@ def _empty_leaves(context: Context) -> list[int]:
 
 
 def _first(kind: Kind[Context, Proposal], context: Context) -> Proposal | None:
-    """Return the first proposal that leaves at most as many leaves as rows."""
+    """Return the first proposal of HCA that leaves at most as many leaves as rows."""
     for ids in kind.candidates(context):
         proposal = kind.make(context, *ids)
         if proposal is None or not context.has_room(proposal.tree):

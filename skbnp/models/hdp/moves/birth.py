@@ -45,7 +45,7 @@ def propose(
     n_docs: float,
     rng: np.random.Generator,
 ) -> HDPPosterior:
-    """Return a posterior that starts again from a share of old topics, and new ones.
+    """Return a posterior that starts again from a share of old topics, and from births.
 
     `doc_topic` are the expected counts of the documents `X`, of a corpus of `n_docs`.
     New topics start from documents of low probability, with no more tokens than they

@@ -94,7 +94,7 @@ class Context(trials.Context):
 
 
 def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
-    """Return the kinds of moves that the settings ask for, in their order."""
+    """The kinds of moves of the nested CRP that settings ask for, in their order."""
     if moves.prune == "elbo":
         kinds = [Kind("prune", _list_leaves, propose_prune)]
     else:
@@ -137,7 +137,7 @@ def _list_leaves(context: Context) -> list[Ids]:
 
 
 def propose_prune(context: Context, leaf: int) -> Proposal | None:
-    """Propose to remove a leaf, and nodes above that have no other leaf."""
+    """Propose to remove a leaf of a topic tree, and nodes above with no other."""
     tree = context.tree
     if leaf not in tree or len(tree.children_of(leaf)):
         return None
@@ -240,7 +240,7 @@ def _list_attachments(context: Context) -> list[Ids]:
     """Candidates to move: nodes and new parents, by the cost of their words there."""
     tree, posterior = context.tree, context.posterior
     given = path_globals(posterior.state, posterior.model.priors)
-    proposals = []
+    candidates = []
     for place in np.flatnonzero(tree.depth > 1):
         above = tree.levels[tree.depth[place] - 1]
         if len(above) < 2:
@@ -253,8 +253,8 @@ def _list_attachments(context: Context) -> list[Ids]:
         own = above == tree.parent[place]
         gains, names = logs - logs[own], tree.ids[above]
         others = (-gains[~own]).tolist(), names[~own].tolist()
-        proposals += [(cost, node, name) for cost, name in zip(*others, strict=True)]
-    return [(node, parent) for _, node, parent in sorted(proposals)]
+        candidates += [(cost, node, name) for cost, name in zip(*others, strict=True)]
+    return [(node, parent) for _, node, parent in sorted(candidates)]
 
 
 def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | None:
@@ -381,15 +381,15 @@ def _list_poor_fits(context: Context) -> list[Ids]:
     if priors.n_levels == 1:
         return []
     given = path_globals(posterior.state, priors)
-    proposals = []
+    candidates = []
     n_scored = min(N_SCORED, corpus.n_docs)
     for doc in context.rng.choice(corpus.n_docs, n_scored, replace=False).tolist():
         x, bound = corpus.document(doc)
         opened = score_branches(given, given.log_topics(x.indices), x.data)
         best = int(np.argmax(opened.scores))
         gain = float(opened.scores[best]) - bound
-        proposals.append((-gain, int(tree.ids[opened.stubs[best]]), doc))
-    return [(node, doc) for _, node, doc in sorted(proposals)[:N_KEPT]]
+        candidates.append((-gain, int(tree.ids[opened.stubs[best]]), doc))
+    return [(node, doc) for _, node, doc in sorted(candidates)[:N_KEPT]]
 
 
 def _propose_own_branch(context: Context, node: int, doc: int) -> Proposal | None:
@@ -443,15 +443,15 @@ def _draw_growth_nodes(context: Context) -> list[Ids]:
     n_docs = context.corpus.n_docs
     most = min(-(-n_docs // DOCS_PER_GROWTH), int(MOST_GROWTH * len(tree)) + 1)
     shares = context.corpus.shares(tree).tocsr()
-    proposals: list[Ids] = []
+    candidates: list[Ids] = []
     for doc in context.rng.choice(n_docs, min(most, n_docs), replace=False):
         own = shares[[doc]]
         until = own.data.cumsum()
         at = np.searchsorted(until, until[-1] * context.rng.random(), side="right")
         place = own.indices[at]
         if tree.depth[place] < n_levels - 1:
-            proposals.append((int(tree.ids[place]),))
-    return proposals
+            candidates.append((int(tree.ids[place]),))
+    return candidates
 
 
 def _draw_growth_nodes_of_paper(context: Context) -> list[Ids]:
@@ -466,7 +466,7 @@ def _draw_growth_nodes_of_paper(context: Context) -> list[Ids]:
 
 
 def _propose_growth_by_prior(context: Context, node: int) -> Proposal | None:
-    """Propose a branch as the prior draws it.
+    """Propose a branch of topics as the prior of the nested CRP draws it.
 
     It takes its expected share of the documents that leave the tree there, so that the
     bound does not fall: 1 - exp E log(1 - v) of those that remain, at each level.
