@@ -71,14 +71,6 @@ class ProcessCache:
         self._kept: dict[str, tuple[str, Any]] = {}
         self._lock = Lock()
 
-    def once(self, kind: str, broadcast: Broadcast, make: Callable[[], T]) -> T:
-        """Return what is computed of a broadcast, once for all shards of a process."""
-        with self._lock:
-            if self._kept.get(kind, ("",))[0] != broadcast.name:
-                self._kept.pop(kind, None)  # not two of them at a time
-                self._kept[kind] = broadcast.name, make()
-            return self._kept[kind][1]
-
     def follow(
         self,
         kind: str,

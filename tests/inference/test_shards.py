@@ -93,17 +93,14 @@ def test_a_missing_reply_is_seen():
 def test_shards_of_a_process_make_what_they_share_once():
     cache, made = ProcessCache(), []
 
-    def make():
-        made.append(len(made))
-        return made[-1]
+    def make(name, value):
+        made.append((name, value))
+        return len(made)
 
     one, other = Broadcast(None), Broadcast(None)
-    assert [
-        cache.once("table", broadcast, make) for broadcast in (one, one, other)
-    ] == [
-        0,
-        0,
-        1,
-    ]
-    assert cache.once("global_stats", other, make) == 2
-    assert cache.once("table", other.emptied(), make) == 1
+    kept = [cache.follow("table", broadcast, make) for broadcast in (one, one, other)]
+    assert kept == [1, 1, 2]
+    assert made == [(None, None), (one.name, 1)]
+    assert cache.follow("global_stats", other, make) == 3
+    assert cache.follow("table", one, lambda name, value: None) is None
+    assert cache.follow("table", other.emptied(), make) == 2
