@@ -87,3 +87,19 @@ def test_a_missing_reply_is_seen():
     add_up(sums, 3, {(0, 0): Sum("a"), (0, 2): Sum("c")})
     with pytest.raises(KeyError):
         whole_sum(sums, 3)
+
+
+def test_shards_of_a_process_make_what_they_share_once():
+    cache, made = ProcessCache(), []
+
+    def make(name, value):
+        made.append((name, value))
+        return len(made)
+
+    one, other = Broadcast(None), Broadcast(None)
+    kept = [cache.follow("table", broadcast, make) for broadcast in (one, one, other)]
+    assert kept == [1, 1, 2]
+    assert made == [(None, None), (one.name, 1)]
+    assert cache.follow("global_stats", other, make) == 3
+    assert cache.follow("table", one, lambda name, value: None) is None
+    assert cache.follow("table", other.emptied(), make) == 2

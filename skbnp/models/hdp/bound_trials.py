@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.inference.engine import PassLearner, Steps
+from skbnp.inference.engine import PassLearner, Steps, completed
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.models.hdp.memory import MeanFieldCache, doc_topic
 from skbnp.models.hdp.moves import birth as hdp_birth
@@ -92,13 +92,16 @@ class BoundTrials(PassLearner[HDPPosterior]):
         if candidate is None:
             exact = yield from self.run.steps(monitor)
         else:
-            yield from candidate.steps(discarding())
-            self.candidate_passes -= 1
-            if self.candidate_passes <= 0:
-                self._decide(candidate, monitor)
+            self._trial_pass(candidate, monitor)
         if self.candidate is None and self.run.has_converged:
             self._propose()
         return exact and self.candidate is None
+
+    def _trial_pass(self, candidate: Run, monitor: Monitor) -> None:
+        completed(candidate.steps(discarding()))
+        self.candidate_passes -= 1
+        if self.candidate_passes <= 0:
+            self._decide(candidate, monitor)
 
     def _propose(self) -> None:
         """Begin a birth or a death in turn, if passes and rejections are left."""
