@@ -25,14 +25,14 @@ PARTS += ("ap", "kos", "docstrings", "jacm", "nips_abstracts")
 N_TEXTS = 100
 COLUMNS = ["what", "corpus", "K", "target", "measured", "commit"]
 READING = """
-Processor time on one thread, medians of runs. Imports after those of scikit-learn's
-LDA, with bytecode in place. "fit" of 100 documents of ten words: LDA's seconds (defaults, as many topics) over
-ours. `transform` and `score` of up to 1000 test documents after default fits: LDA's
-seconds over ours, with as many topics (each its own score: LDA's is a bound, ours
-splits tokens); one row in milliseconds, and from its text with a `CountVectorizer`;
-"kernels" is the share of compiled loops in the processor time of the fit, as in
-`fit_shares.py`. A target of a ratio or a share is a least value, one of seconds or
-milliseconds a largest.
+Processor time on one thread, medians of runs. Import after that of scikit-learn's LDA,
+with bytecode in place. "fit" of 100 documents of ten words: LDA's seconds (defaults, as
+many topics) over ours. `transform` and `score` of up to 1000 test documents after
+default fits: LDA's seconds over ours, with as many topics (each its own score: LDA's is
+a bound, ours splits tokens); one row in milliseconds, and from its text with a
+`CountVectorizer`; "kernels" is the share of compiled loops in the processor time of the
+fit, "by two threads" what these would gain, both as in `fit_shares.py`. A target of a
+ratio or a share is a least value, one of seconds or milliseconds a largest.
 """
 
 
