@@ -37,13 +37,14 @@ ratio or a share is a least value, one of seconds or milliseconds a largest.
 Why targets are not reached. `transform`: of its time on `ap` a fifth reads the topics
 of the words, as fast as memory gives them, a fifth iterates over all topics before
 those in use are chosen, and half over these, some 70 of 124; three iterations take most
-of what ten do, so that fewer would gain little. `score`: half of it draws the split, by a
-generator for each document that its content seeds; a faster one would split otherwise,
-and change all scores. Fits of few documents: a default fit judges the number of topics
-in ten splits, some 650 passes of 2 to 3 ms, where all of LDA's fit takes 80. Shares of
-loops: no function of the rest takes more than 3 % of a fit by itself. Maxima of vectors by one
-instruction, with the same bits, gained at most 8 % in a loop by itself, and made the
-loops 2 to 3 times as slow where gcc 12 compiles versions for instruction sets.
+of what ten do, so that fewer would gain little. `score`: half of it draws the split, by
+a generator for each document that its content seeds; a faster one would split
+otherwise, and change all scores. Fits of few documents: a default fit judges the number
+of topics in ten splits, some 650 passes of 2 to 3 ms, where all of LDA's fit takes 80.
+Shares of loops: no function of the rest takes more than 3 % of a fit by itself. Maxima
+of vectors by one instruction, with the same bits, gained at most 8 % in a loop by
+itself, and made the loops 2 to 3 times as slow where gcc 12 compiles versions for
+instruction sets.
 """
 
 
