@@ -88,10 +88,6 @@ class Executor:
         """Whether arrays that a function writes to are those of this process."""
         return self.n_workers == 1 or self._pool is not None
 
-    def n_pieces(self, most: int) -> int:
-        """Pieces to cut work into whose result does not depend on how it is cut."""
-        return most if self.n_workers > 1 else 1
-
     def map(
         self, function: Callable[[S], T], items: Iterable[S], ahead: int = AHEAD
     ) -> Iterator[T]:

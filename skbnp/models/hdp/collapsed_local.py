@@ -231,7 +231,7 @@ def sum_words(
         joined(result, "used", np.int32),
         joined(result, "sums"),
         shape[1],
-        n_ranges=executor.n_pieces(len(part.blocks)),
+        n_ranges=len(part.blocks) if executor.n_workers > 1 else 1,
         run=executor.map,
     )
     return stacked(sums, shape)
