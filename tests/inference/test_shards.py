@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skbnp.inference.shards import (
+    ProcessCache,
     Broadcast,
     LocalShards,
     add_up,

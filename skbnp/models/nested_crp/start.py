@@ -1,6 +1,7 @@
 """Starts of a nested CRP: clusters of documents, a sampler, or one by one."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -144,12 +145,14 @@ def by_gibbs(
 ) -> tuple[TopicTree, LevelPriors]:
     """Return topics of a state of the collapsed sampler, fractional counts rounded up.
 
-    And the priors of that state.
+    And the priors of that state. Level priors are kept until leaves are grouped:
+    learned earlier, a level loses its tokens before its topics have formed.
     """
     share = min(1.0, MOST_TOKENS / X.sum())
     counts = sp.csr_array((np.ceil(share * X.data), X.indices, X.indptr), X.shape)
     tokens = Tokens.from_counts(counts)
-    walks = start_walks(tokens, priors, learned, rng, reporter)
+    searched = replace(learned, learn_level_prior=False)
+    walks = start_walks(tokens, priors, searched, rng, reporter)
     for sweep in range(N_SWEEPS):
         reporter.remind(f"start by sampling: sweep {sweep} of {N_SWEEPS}")
         walks.sweep(0, walks.n_docs, rng)

@@ -8,7 +8,6 @@ given all others is kept. The log joint of a state would prefer trees of too man
 whose levels are the sharpest.
 """
 
-from dataclasses import replace
 from operator import itemgetter
 
 import numpy as np
@@ -80,14 +79,11 @@ def find_start(
 ) -> tuple[Walks, float]:
     """Return the best walks of several trees, and the log probability of documents.
 
-    That is the sum over documents of log p(words, path | all other documents). Level
-    priors are kept: where they are learned while leaves are grouped, a level loses its
-    tokens before its topics have formed.
+    That is the sum over documents of log p(words, path | all other documents).
     """
     best = Walks(tokens, priors, rng=rng), -np.inf
     if tokens.begin[-1] == 0:
         return best
-    learned = replace(learned, learn_level_prior=False)
 
     def compare(walks: Walks) -> float:
         """Score walks by leaving one document out; put them into `best` if better."""
