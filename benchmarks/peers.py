@@ -434,7 +434,7 @@ of the packages that are installed. `HDP` predicts by the concentration of its o
 `score`, which is that of learning but on titles, where that gains .03.
 
 After 5 s `HDP` is ahead of the best of the settings on eight corpora, by tokens (`jacm`
-.01, `nips` .03, `ap` .05, `sotu` .05, `kos` .06, docstrings .09, titles .12,
+.01, `nips` .02, `ap` .05, `sotu` .05, `kos` .06, docstrings .09, titles .12,
 `arxiv_large_30` .15; each with every seed that was run) and by types (.02 to .24), and
 behind tomotopy's HDP on `bbc_tech` (.12 and .22; .02 and .03 with seed 0) and
 `reuters395` (.01 and .06), where news are near duplicates. After 2 s it is behind on
