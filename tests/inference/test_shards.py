@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from skbnp.inference.shards import (
-    ProcessCache,
     Broadcast,
     LocalShards,
+    ProcessCache,
     add_up,
     whole_sum,
 )

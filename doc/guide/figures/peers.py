@@ -32,7 +32,7 @@ for panel, corpus in zip(panels.flat, corpora, strict=True):
         }
         best[name] = known
         panel.plot(known.keys(), known.values(), style, color=colour, ms=4, label=name)
-    top = max(best["skbnp HDP"].values())
+    top = max(value for known in best.values() for value in known.values())
     panel.set(title=corpus, xscale="log", ylim=(top - 0.6, top + 0.06))
     panel.set_xticks(SECONDS, SECONDS)
     panel.minorticks_off()

@@ -219,8 +219,8 @@ class Forest:
 def _shares(logs: Array, cuts: NDArray[np.intp]) -> Array:
     """Shares of levels in the words of each leaf, (n_levels, n_leaves, n_words).
 
-    The frequency of a word at a node is the geometric mean over its leaves, of which the
-    logarithms are given, minus that at its parent.
+    The frequency of a word at a node is the geometric mean over its leaves, minus that
+    at its parent. Logarithms of the frequencies of leaves are given.
     """
     common = []
     for cut in cuts.T:
