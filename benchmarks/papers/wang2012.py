@@ -539,10 +539,12 @@ Figure 8 of the paper: cosine similarity of all pairs of topics, of the last sta
 {sweeps} sweeps with split-merge in the first 50, topic prior 0.5. "expected": of the
 expected topics, which the prior of 0.5 on each of thousands of words makes alike,
 foremost those of few tokens; "counts": of their tokens alone; pairs of topics with at
-least 1e-3 of the tokens in "large". Dots are in wang2012_similarity.png, grey where
-a topic is not large. No corpus has many alike, as the paper finds for ARXIV and NIPS;
-ML+IR, where it finds many, is not to be had. Those of `nips_abstracts` that are have
-few tokens.
+least 1e-3 of the tokens in "large". Dots are in wang2012_similarity.png, grey where a
+topic is not large; their heights are drawn and have no meaning, as there.
+
+No corpus has many alike, as the paper finds for ARXIV and NIPS; ML+IR, where it finds
+many, is not to be had. Those of `nips_abstracts` that are have few tokens; of large
+topics it has more that are alike than `arxiv2000`, as printed.
 """
 PERCENTILES = (5, 25, 50, 75, 95, 99)
 
