@@ -44,16 +44,19 @@ word 1 to word 2 is above 1.5 and below 1 / 1.5 in the largest dishes of the pai
 sweep (of every tenth) that has, median over runs (inf: in half of the runs none). "K"
 is the median number of dishes of at least 100 tokens at the end. "log joint" (nats per
 token) is the mean of the last states, "best" that of the best states (Eq. (14)).
+Figures 3 and 4 are in wang2012_topics.png: best log joint so far of split-merge less
+that of plain Gibbs, of the runs at p2 = 0.02 (the paper draws its topics, without
+numbers); the other panels are of the first of these.
+
 Target at p2 = 0.02: at least four of five runs with split-merge, and at most a tenth of
-all runs fewer than plain Gibbs. Plain Gibbs does as well from a sequential start, where
-the paper reports that it stays at four topics: see wang2012_starts and wang2012_merged,
-where it does. Figures 3 and 4 are in wang2012_topics.png: best log joint so far of
-split-merge less that of plain Gibbs, of the runs at p2 = 0.02; the other panels are of
-the first of these. (a) is below zero as often as above, where the paper's is above. The
-states of (c, d), with the best log joint, are none that a chain is in often: they have
-a fifth fewer tables, on which the log joint depends before all (correlation -0.8 to
--0.9 over the sweeps of a chain), and 5 to 8 large topics. With 0.04 and above a chain
-that starts at the truth leaves it: five topics are not what the posterior is about.
+all runs fewer than plain Gibbs. As printed, all runs with split-merge find five topics.
+Not as printed, so do all of plain Gibbs from a sequential start, where the paper
+reports that it stays at four: see wang2012_starts and wang2012_merged, where it does.
+(a) is below zero as often as above, where the paper's is above; the best states of (c)
+and (d) have five large topics each, where the paper's plain chain has four. They are
+none that a chain is in often: their log joint is .1 above that of the last states. With
+0.04 and above a chain that starts at the truth leaves it: five topics are not what the
+posterior is about.
 """
 #: Probability of the other's word in the first two topics, before normalisation.
 P2 = (0.05, 0.04, 0.03, 0.02, 0.005)
