@@ -137,9 +137,11 @@ start, and of 20 and fewer too few are bars.
 
 bryant2012_bars.png has the curves of the paper's Figure 2(a), (d) and (g), after each
 pass: with the paper's moves from each start (first seed), without moves from 20 and 50
-topics (eight seeds each); dotted, the score of the true topics and their number. In the
-paper runs without moves stay in local optima, of too few or too many topics, and all
-with moves end at the same score with 20.
+topics (eight seeds each); dotted, the score of the true topics and their number.
+
+As printed, all runs with the paper's moves end at the same score with 20 topics, and
+those without moves from 20 stay in local optima of too few. Not as printed, those from
+50 do not keep too many in use, and most reach the score of the others.
 {figure}
 """
 

@@ -49,7 +49,8 @@ Table 1 of the paper: test likelihood (nats per token), five-fold cross-validati
 L = 3, gamma = 1, eta = 1, alpha = (50, 20, 10). `jacm` is the corpus of the paper, all
 of it; the others are not to be had: 1,272 random documents of `nips_abstracts` take the
 place of Psychological Review, 5,000 of `arxiv_large` that of PNAS, with the words in at
-least {least} of them. "folds": those that were run, of which these are the means, with
+least {least} of them. The paper restarts its sampler 200 times and runs 10,000
+iterations. "folds": those that were run, of which these are the means, with
 their standard deviation after "sd"; folds differ more than models on one fold do.
 
 "fold-in" is `fold_in_score`, which sees the tokens that it scores; "completion" scores
@@ -71,6 +72,10 @@ without that of the Gibbs start where one is given.
 That variational inference from the tree of the sampler is the worst, as printed, is not
 seen: moves by the bound end as near to the sampler from its tree as from any other
 start (.003 apart), and the paper's moves are the worst.
+
+On the stand-ins, as printed, the paper's variational inference is further behind Gibbs
+sampling than on JACM: {stand_ins} (printed: 0.060 and 0.078, on other corpora). The
+default moves are .010 and .009 behind, and ahead of tomotopy's sampler by fold-in.
 
 "GibbsNestedCRP": {sweeps} sweeps, probabilities averaged over the samples of the second
 half, every 25th; "last" is the last of them alone. "HLDAModel" is tomotopy's, with the
@@ -156,8 +161,9 @@ def assigned(model, X):
         entry = np.repeat(np.arange(len(docs.stubs)), sizes)
         begin = np.cumsum(sizes) - sizes
         place = np.arange(sizes.sum()) - begin[entry] + X.indptr[docs.doc][entry]
+        words = X.indices[predictor.order(X)[place]]
         nodes = reading.stub_nodes[docs.stubs][entry]
-        result = (docs.tokens * logs[X.indices[place][:, None], nodes]).sum(axis=1)
+        result = (docs.tokens * logs[words[:, None], nodes]).sum(axis=1)
         totals.append((docs.shares[entry] * result).sum())
     return float(np.mean(totals) / X.sum())
 
@@ -275,22 +281,27 @@ def over_folds(each):
 
 
 def save_table(rows, options):
+    behind = [
+        below_gibbs(rows, "NestedCRP, paper", "GibbsNestedCRP, paper", corpus)
+        for corpus in dict.fromkeys(row["corpus"] for row in rows)
+    ]
     reading = TABLE.format(
         least=LEAST_DOCS,
         sweeps=options.sweeps,
         unigram=rows[0]["fold-in"],
-        behind=below_gibbs(rows, "NestedCRP, paper", "GibbsNestedCRP, paper"),
+        behind=behind[0],
         averaged=below_gibbs(rows, "NestedCRP, paper"),
         default=below_gibbs(rows, "NestedCRP"),
+        stand_ins=" and ".join(f"{value:.3f}" for value in behind[1:]) or "not run",
         targets=targets({row["model"]: row for row in rows if row["corpus"] == "jacm"}),
     )
     save("wang2009_table", rows, COLUMNS, reading, packages=("tomotopy",))
 
 
-def below_gibbs(rows, model, sampler="GibbsNestedCRP"):
-    """By how much a sampler is ahead of a model on JACM."""
-    jacm = {row["model"]: row for row in rows if row["corpus"] == "jacm"}
-    return jacm[sampler]["fold-in"] - jacm[model]["fold-in"]
+def below_gibbs(rows, model, sampler="GibbsNestedCRP", corpus="jacm"):
+    """By how much a sampler is ahead of a model."""
+    own = {row["model"]: row for row in rows if row["corpus"] == corpus}
+    return own[sampler]["fold-in"] - own[model]["fold-in"]
 
 
 def targets(jacm):
