@@ -50,8 +50,8 @@ CORPORA = (
     "sotu",
 )
 #: Documents and words of each; passes and sweeps of a fit, and topics of its start.
-N_DOCS, N_WORDS, MOST_PASSES, MOST_TOPICS = 60, 40, 5, 10
-N_DOCSTRINGS = MOST_ROWS = 150
+N_DOCS, N_WORDS, MOST_PASSES, MOST_TOPICS = 60, 40, 5, 20
+N_DOCSTRINGS = MOST_ROWS = 300
 LOAD_DOCSTRINGS, MAKE_HDP = datasets.load_docstrings, datasets.make_hdp
 
 

@@ -140,6 +140,9 @@ INSTANCES = {
     "NestedHDP-memoized": NestedHDP(
         3, max_components=8, learning_method="memoized", **_STILL
     ),
+    "NestedHDP-batch": NestedHDP(
+        2, max_components=5, learning_method="batch", **_STILL
+    ),
     "HierarchicalComponentAnalysis": HierarchicalComponentAnalysis(
         structure_moves=False, **_STILL
     ),

@@ -402,7 +402,7 @@ def test_held_out_monitor_shows_the_last_fit_of_a_search(estimator, n_jobs, text
 
 
 @every_estimator(among=TWO)
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", daily(1, [1, 2]))
 def test_early_stop_acts_on_every_fit_of_a_search(estimator, n_jobs, rows):
     estimator.set_params(max_iter=9).set_callbacks(StopAfter(2))
     grid = search(estimator, n_jobs).fit(rows)

@@ -298,7 +298,7 @@ def test_fits_side_by_side_are_refused_one_file(n_passes, tmp_path):
         hdp.fit(bars())
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", daily(1, [1, 2]))
 def test_candidates_of_a_search_have_files_of_their_own(n_jobs, tmp_path):
     path = tmp_path / "fits" / "{fit}.skbnp"
     hdp = HDP(4, max_iter=3, random_state=0).set_callbacks(Checkpoint(path))

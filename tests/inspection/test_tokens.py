@@ -41,12 +41,14 @@ def expected_prior(model, X):
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("sparse_output", [False, True])
-def test_shares_of_words_and_of_the_prior_are_those_of_documents(
-    name, sparse_output, X
-):
+def test_shares_of_words_and_of_the_prior_are_those_of_documents(name, X):
     model = fresh(KINDS[name]).fit(X)
-    shares = model.transform(X)
+    for sparse_output in (False, True):
+        check_tokens(model, sparse_output, model.transform(X), X)
+
+
+def check_tokens(model, sparse_output, shares, X):
+    """Raise unless shares of words, and what they leave, are those of documents."""
     tokens = token_topics(fresh_output(model, sparse_output), X)
     assert tokens.shape == (*X.shape, shares.shape[1])
     assert_array_equal(tokens.documents, np.sort(tokens.documents))

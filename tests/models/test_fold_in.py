@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from checks.long import along_diagonal
 from reference import hdp_collapsed, hdp_direct
 from reference import held_out as reference
 from skbnp.components.seen_words import SeenWords
@@ -173,8 +174,7 @@ def errors_of(by, seed, prior, eta):
     return total
 
 
-@pytest.mark.parametrize("eta", [0.1, 0.5, 1.0])
-@pytest.mark.parametrize("concentration", [0.1, 0.5, 2.0])
+@along_diagonal(("concentration", "eta"), [0.1, 0.5, 2.0], [0.5, 1.0, 0.1])
 def test_proportions_are_nearer_to_posterior_means_than_mean_field(
     concentration, eta, seed
 ):
