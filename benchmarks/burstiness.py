@@ -302,7 +302,7 @@ most likely terms of topics in test documents, weighted by topics, and as plain 
 Gibbs sampling, with the same cache at prediction. "d", "c": discount and concentration
 of words. Designs were chosen on ap, kos, docstrings and bbc_tech (that reductions come
 after tables: on ap, docstrings, nips and kos); the other corpora decided nothing.
-The fit of nips with burstiness ran under a profiler. The docstrings are those of the
+The docstrings are those of the
 packages that were installed: of c438cf6 and of later commits they are not the same.
 
 What a reader sees in the ten largest topics, seed 0, by relevance: of `ap`, they hold
