@@ -80,7 +80,7 @@ def test_interrupt_at_any_line_leaves_the_last_complete_update():
     result = run(
         "lines-fit:HDP-online:1",
         "lines-partial_fit:HDP-mean-field-online:1",
-        "lines-fit:HierarchicalComponentAnalysis:1",
+        "lines-fit:HierarchicalComponentAnalysis-moves:1",
     )
     for case, seen in result.items():
         assert seen["n_places"] > 50, case
