@@ -128,6 +128,8 @@ def draw(rows, truth):
 
 
 READING = """
+Figure 2(a, d, g) of the paper: 20 bars on a 10 x 10 grid, 2,000 documents of 250 words,
+as there; proportions of documents are Dirichlet(0.1), which the paper does not state.
 Starts from 2 to 100 topics, three seeds; "bars found" are true topics with a learned
 one within total variation 0.3, the score is nats per held-out token. "paper" is
 `SplitMerge.paper()`, Algorithm 2 of the paper. Without moves the number is that of the
