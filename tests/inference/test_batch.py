@@ -142,6 +142,7 @@ def test_small_batch_still_feeds_several_threads():
 @pytest.mark.parametrize(("n_topics", "n_blocks"), [(1, 1), (20, 2), (500, 8)])
 def test_blocks_of_little_work_are_larger(n_topics, n_blocks, monkeypatch):
     monkeypatch.setattr(batch, "LEAST_WORK", 20 * 5000)
+    monkeypatch.setattr(batch, "BLOCKS_PER_BATCH", 8)
     X = sparse_counts(1000, 50)
     work = X.nnz + X.shape[0]
     assert 5000 < work < 10000

@@ -245,7 +245,9 @@ def test_a_change_of_one_of_several_changes_no_other(change, duplicate, is_first
         lambda store: store.growth(0.1),
         lambda store: store.joint_growth(0.1, 0, 1),
         lambda store: store.weights(np.arange(4), store.total, 0.1, Weighting.MEAN),
-        lambda store: store.mean_weights(np.arange(4), store.total, 0.1)[0],
+        lambda store: store.weights(
+            np.arange(4), store.total, 0.1, Weighting.MEAN, stays_shared=True
+        ),
     ],
 )
 def test_a_copy_says_the_same(read):

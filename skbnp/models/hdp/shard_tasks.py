@@ -286,6 +286,7 @@ class _Runner(Executor):
     """Executor that runs blocks one after another in this process."""
 
     shares_memory = True
+    n_workers = 1
 
     def __init__(self, run: Run):
         self._run = run
