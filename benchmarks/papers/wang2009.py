@@ -390,9 +390,8 @@ many as in the paper's tree, but for "no limit": without `max_components`, seed 
 starts and moves.
 
 As printed, trees have lower errors than PCA of as many directions, whose printed errors
-are those here. With as many nodes, test errors are 17 to 20 % below those printed (16 to 21 % over
-seeds),
-training errors 12 to 20 %.
+are those here. With as many nodes, test errors are 17 to 20 % below those printed
+(16 to 21 % over seeds), training errors 12 to 20 %.
 
 Targets, errors as medians of seeds, and whether they are met:
 {targets}
