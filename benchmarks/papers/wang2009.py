@@ -387,7 +387,11 @@ many as in the paper's tree, but for "no limit": without `max_components`, seed 
 "score": mean log density of test rows, nats per row. "CPU s": processor time of a fit.
 `HierarchicalComponentAnalysis`: medians of seeds 0 to {last_seed}, all else is default;
 "range": smallest and largest test error of these. "HCA, paper": as printed; other
-starts and moves. The errors of PCA that the paper prints are those here.
+starts and moves.
+
+As printed, trees have lower errors than PCA of as many directions, whose printed errors
+are those here. With as many nodes, test errors are 17 to 20 % below those printed
+(16 to 21 % over seeds), training errors 12 to 20 %.
 
 Targets, errors as medians of seeds, and whether they are met:
 {targets}
