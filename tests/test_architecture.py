@@ -18,6 +18,8 @@ PACKAGE = Path(skbnp.__file__).parent
 
 #: Files and functions of the package that a default fit of `HDP` runs, trials included.
 N_FILES, N_FUNCTIONS = 40, 355
+#: Lines of a module of models or of inference, at most.
+MOST_LINES = 500
 #: Layer of each part of the package; a part imports from lower layers or within itself.
 LAYERS = {
     "utils": 0,
@@ -220,6 +222,23 @@ def test_each_file_is_on_the_map():
     for path in [*FILES, *python_files(PACKAGE / "kernels", "*.pyx")]:
         assert is_on_the_map(path, text), path
     assert not is_on_the_map(Path("utils/nothing.py"), text)
+
+
+def long_modules(root):
+    """Modules of models and inference of more than `MOST_LINES` lines."""
+    return [
+        path
+        for path in python_files(root)
+        if path.parts[0] in ("models", "inference")
+        and len((root / path).read_text(encoding="utf-8").splitlines()) > MOST_LINES
+    ]
+
+
+def test_modules_of_models_and_inference_are_short(tmp_path):
+    assert long_modules(PACKAGE) == []
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "long.py").write_text("\n" * (MOST_LINES + 1))
+    assert long_modules(tmp_path) == [Path("models/long.py")]
 
 
 def test_imports_point_down():

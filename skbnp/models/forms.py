@@ -7,7 +7,6 @@ of the tag is raised.
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -88,18 +87,7 @@ from skbnp.utils.plain import from_plain, register, to_plain
 __all__ = ["from_plain", "to_plain"]
 
 Array = NDArray[np.float64]
-Ints, Longs = NDArray[np.intp], NDArray[np.int64]
-
-
-def _csr(
-    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
-) -> sp.csr_array:
-    """Return a sparse array of just these arrays; SciPy would narrow their integers."""
-    made = sp.csr_array((data, indices, indptr), shape)
-    made.data, made.indices, made.indptr = data, indices, indptr
-    if indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all():
-        _ = made.has_canonical_format  # noted, so that evaluation does not write it
-    return made
+Ints = NDArray[np.intp]
 
 
 def _tree_corpus(
@@ -110,24 +98,6 @@ def _tree_corpus(
     corpus.memos = memos
     return corpus
 
-
-def _generator(**state: Any) -> np.random.RandomState:
-    """Restore a saved random generator of NumPy."""
-    generator = np.random.RandomState()
-    generator.set_state(state)
-    return generator
-
-
-# So that a file needs no class of another package.
-CSR = {"data": np.ndarray, "indices": Longs, "indptr": Longs, "shape": tuple[int, int]}
-register("csr/1", sp.csr_array, types=CSR, make=_csr)
-register(
-    "random-state/1",
-    np.random.RandomState,
-    types=dict.fromkeys(("bit_generator", "state", "has_gauss", "gauss"), object),
-    make=_generator,
-    state=lambda generator: dict(generator.get_state(legacy=False)),
-)
 
 # Trees, and settings of users: their constructors check them.
 TREE = {"ids": Ints, "depth": Ints, "next_id": int}

@@ -14,6 +14,10 @@ from functools import cached_property
 from inspect import get_annotations
 from typing import Any, get_type_hints
 
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
 from skbnp.utils.hints import fits
 
 __all__ = ["from_plain", "register", "register_when_needed", "registered", "to_plain"]
@@ -350,3 +354,38 @@ def _record(form: Form, values: Any) -> object:
         raise ValueError("an entry is no record")
     parts = dict(zip(form.names, values, strict=True))
     return form.kind(**form.attributes_of(parts))
+
+
+def _csr(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
+) -> sp.csr_array:
+    """Return a sparse array of just these arrays; SciPy would narrow their integers."""
+    made = sp.csr_array((data, indices, indptr), shape)
+    made.data, made.indices, made.indptr = data, indices, indptr
+    if indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all():
+        _ = made.has_canonical_format  # noted, so that evaluation does not write it
+    return made
+
+
+def _generator(**state: Any) -> np.random.RandomState:
+    """Restore a saved random generator of NumPy."""
+    generator = np.random.RandomState()
+    generator.set_state(state)
+    return generator
+
+
+# So that a file needs no class of another package.
+CSR = {
+    "data": np.ndarray,
+    "indices": NDArray[np.int64],
+    "indptr": NDArray[np.int64],
+    "shape": tuple[int, int],
+}
+register("csr/1", sp.csr_array, types=CSR, make=_csr)
+register(
+    "random-state/1",
+    np.random.RandomState,
+    types=dict.fromkeys(("bit_generator", "state", "has_gauss", "gauss"), object),
+    make=_generator,
+    state=lambda generator: dict(generator.get_state(legacy=False)),
+)

@@ -52,9 +52,8 @@ ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
 GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which two states predict alike.
 ALIKE, ALIKE_ERRORS = 0.002, 0.25
-#: Standard errors by which fewer topics may predict worse where documents explain their
-#: repeats: the rule of one standard error; but no more nats per token, where few
-#: documents judge.
+#: Standard errors by which fewer topics may predict worse with burstiness, the rule of
+#: one standard error; but at most so many nats per token, if few documents judge.
 FEWER_ERRORS, FEWER_COST = 1.0, 0.01
 #: Where topics have a smaller share in the probability of tokens, what documents have
 #: shown predicts all that is to come, and tokens cannot tell numbers of topics.
@@ -111,23 +110,18 @@ class Trial:
 
 @dataclass(eq=False, repr=False)
 class HeldOutTrials(PassLearner[HDPPosterior]):
-    """Passes of an HDP with trials judged by held-out documents.
-
-    Final passes over all.
-    """
+    """Passes with trials judged by held-out documents, then final passes over all."""
 
     learner: InitVar[OnlineLearner]  # at its start, over documents not held out
     held_out: HeldOut
     moves: SplitMerge
     passes_left: int  # no trial begins that could not be completed
-    #: Makes the learner over everything from what was held out, a posterior and its
-    #: learner. None: that which is left goes on.
+    #: Makes the learner over everything; None: the one that is left goes on.
     finish: Callable[[HeldOut, HDPPosterior, OnlineLearner], PassLearner] | None
     _: KW_ONLY
     n_final_passes: int  # over everything, the first half of them beside the model
     folds_words: bool = False  # whether the topic prior is learned
-    #: Largest topic prior that is learned until topics have grown: under the one that
-    #: suits few topics, many would not live.
+    #: Largest topic prior that is learned until topics have grown: many die under more.
     prior_limit: float = HIGHEST
     learns_burstiness: bool = False
     length: int = 0  # passes of a run; 0 for those that `moves` ask for
@@ -167,10 +161,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the final passes over all documents are over, and scores are level.
-
-        A learner with an exact bound ends when the bound has converged.
-        """
+        """Whether final passes are over and scores level; False if a bound tells."""
         final, is_level = self.final, self.n_final >= self.n_final_passes
         has_sums = isinstance(final, Learner) and final.cache.holds_corpus
         return is_level and not (has_sums and self.posterior.model.has_bound)
@@ -181,10 +172,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         return (self.final or self.model.learner).n_updates
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass; yield costs in local steps of documents.
-
-        Returns whether to test convergence.
-        """
+        """Make one pass; yields costs in local steps, returns whether to test."""
         self.passes_left -= 1
         if self.final is not None:
             return (yield from self._final_pass(self.final, monitor))
@@ -275,11 +263,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         return compare(new[judges], old[judges], self.n_tokens[judges])
 
     def _is_no_better_than_words(self, run: Trial) -> bool:
-        """Whether word frequencies, one topic, predict as well as all topics.
+        """Whether one topic loses at most half of what a merge of all may lose.
 
-        Or worse by half of the loss that a merge of all topics may have. If documents
-        explain their repeats, both are also compared without these: long documents have
-        shown all their words.
+        With burstiness also without repeats: long documents have shown all their words.
         """
         posterior, executor, logs = run.posterior, run.executor, run.logs[run.n_passes]
         return self.held_out.is_matched_by_words(
@@ -364,8 +350,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     def _after_births(self) -> Steps[Trial | None]:
         """Return a trial that learns on, or reductions if too few passes are left.
 
-        Mean-field topics do not learn on: after many passes with mean weights, exact
-        ones would be another kind of learning.
+        Mean-field topics do not: exact passes would change the kind of step.
         """
         yield from self._judge_anew(self.model)
         n_both = (1 + REDUCTIONS) * self.length + self.n_final_passes
@@ -498,7 +483,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit)
         if n_changes == 0:
             return None
-        # Steps of a model that has gone on go on, too: it would fall behind itself.
+        # A model that has gone on keeps its step sizes.
         is_young, cache = run.learner.n_passes <= self.length, run.learner.cache.copy()
         learner = run.learner.fork(posterior, cache, restarts=is_young)
         return self._new_run(kind, learner, n_changes)
