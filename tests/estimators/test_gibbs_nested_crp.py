@@ -456,7 +456,7 @@ def test_warm_start_with_other_chains_or_levels_is_refused(docs):
         crp.set_params(n_chains=2).fit(docs)
     crp.set_params(n_chains=1, max_depth=4)
     for method in ("fit", "partial_fit"):
-        with pytest.raises(ValueError, match=r"max_depth=4, but the tree .* 3 levels"):
+        with pytest.raises(ValueError, match=r"max_depth=4, but the fit .* 3 levels"):
             getattr(crp, method)(docs)
     assert crp.set_params(warm_start=False).fit(docs).tree_.max_depth == 3
 

@@ -144,7 +144,7 @@ def test_fit_after_a_start_that_failed_is_a_first_fit(fit):
 def test_it_goes_on_with_no_fewer_levels_than_it_has(fit):
     _, X, _, _ = fit
     nested = NestedHDP(max_depth=3, max_iter=1, random_state=0).fit(X[:100])
-    with pytest.raises(ValueError, match=r"max_depth=2, but the tree .* has 3 levels"):
+    with pytest.raises(ValueError, match=r"max_depth=2, but the fit .* 3 levels"):
         nested.set_params(max_depth=2).partial_fit(X)
 
 
