@@ -90,6 +90,9 @@ LONG = {
 #: These need other packages with topic models.
 PACKAGES = ("gensim", "tomotopy")
 PEERS = {
+    "benchmarks/equal_topics.py": [
+        *("jacm", "--sizes", "20", "--seconds", "0.2", "--documents", "2"),
+    ],
     "benchmarks/gibbs.py": [
         *("speed", "quality", "scaling", "--seconds", "0.5", "--runs", "1"),
     ],
