@@ -300,7 +300,7 @@ def is_term_lists(value: object) -> bool:
 
 
 def distributions(estimator) -> NDArray[np.float64]:
-    """Return probabilities of terms, or absolute directions, rows normalised."""
+    """Return probabilities of terms, or non-negative directions, rows normalised."""
     components = np.asarray(fitted(estimator, "components_"), dtype=np.float64)
     if components.min() < 0.0:
         raise TypeError(

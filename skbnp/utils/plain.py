@@ -184,7 +184,7 @@ def registered() -> dict[str, Form]:
 
 
 def to_plain(value: object, outside: Sequence[object] = ()) -> Any:
-    """Return registered objects as dicts of their fields; equal objects are shared.
+    """Return registered objects as dicts of their fields; one object is one dict.
 
     Values that are not registered, such as arrays or estimators, are kept. An object
     that contains itself is replaced by a number there; objects `outside`, such as

@@ -256,11 +256,7 @@ WATCHED = {
     ("monitor.py", "record"),
     ("monitor.py", "end_pass"),
     ("statistics.py", "stochastic_update"),
-    ("statistics.py", "add"),
-    ("statistics.py", "decay"),
     ("schedules.py", "one_pass"),
-    ("_hdp.py", "end_pass"),
-    ("_hdp.py", "begin_pass"),
 }
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import skbnp
 from checks.estimators import FIRST, INSTANCES, is_variational
+from checks.interrupt_runner import MOVING, WATCHED
 from checks.long import daily
 
 pytestmark = pytest.mark.skipif(
@@ -138,3 +140,14 @@ def test_check_passes_on_a_sound_interrupt():
 def test_check_fails_on_an_unsound_interrupt(change):
     with pytest.raises(AssertionError):
         check_interrupt(SOUND | change)
+
+
+def is_defined(file, name):
+    """Whether a function of that name is in a file of that name."""
+    paths = Path(skbnp.__file__).parent.rglob(file)
+    return any(f"def {name}(" in path.read_text(encoding="utf-8") for path in paths)
+
+
+def test_all_watched_functions_exist():
+    assert [pair for pair in WATCHED | MOVING if not is_defined(*pair)] == []
+    assert not is_defined("engine.py", "nothing")

@@ -161,6 +161,14 @@ def test_scikit_learn_checks(label):
         run_check(check, KINDS[label])
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("all_splits")
+def test_scikit_learn_checks_of_the_defaults():
+    """As users have them: all splits judge numbers of topics."""
+    for _, check in checks_of(HDP()):
+        run_check(check, HDP())
+
+
 @pytest.mark.parametrize("name", FURTHER)
 @pytest.mark.parametrize("kind", daily(1, OF_EACH_DOOR))
 def test_further_scikit_learn_check(kind, name):

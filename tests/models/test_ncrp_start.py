@@ -55,6 +55,16 @@ def test_levels_keep_their_tokens_where_topics_are_sharper_than_their_prior():
     assert np.bincount(topics.tree.depth)[1] == 3
 
 
+def test_level_priors_are_learned_in_the_search_with_the_topic_prior():
+    """As planted; where they are kept, strong ones give too many inner nodes."""
+    corpus = make_tree(200, random_state=2)
+    priors = replace(priors_of(3), level_prior=np.array([50.0, 20.0, 10.0]))
+    learned = NestedPriors(True, True, learn_level_prior=True)
+    rng = np.random.default_rng(1)
+    topics, _ = by_gibbs(corpus.data, priors, learned, rng)
+    assert np.bincount(topics.tree.depth).tolist() == [1, 3, 9]
+
+
 @pytest.mark.parametrize("shape", [(10.0, 4.0, 2.0), (2.0, 4.0, 10.0)])
 def test_level_priors_are_learned_one_by_one(shape, seed):
     corpus = make_tree(300, level_prior=shape, random_state=4)

@@ -175,7 +175,7 @@ def mean_weights(
 ) -> tuple[NDArray[np.float32], Array, Array, float]:
     """Mean topics of a posterior at the words of a batch, as the kernel reads them.
 
-    Returns the table of weights, (n_words, K), its scale by word, the sums of topics
+    Returns the table of weights, (n_words, stride), its scale by word, sums of topics
     and the topic prior.
     """
     topic_words, tops = posterior.global_stats.topic_words, np.empty(len(batch.words))

@@ -389,7 +389,7 @@ def run_to_end(trials: HeldOutTrials) -> None:
 
 
 def take_over(trials: HeldOutTrials, posterior: HDPPosterior, monitor: Monitor) -> None:
-    """Replace the globals of `posterior` in place by those that trials have learned."""
+    """Replace the globals of a posterior by those of trials, which then learn it."""
     n_logged = len(trials.posterior.lineage)
     posterior.adopt(trials.posterior, monitor)
     if trials.final is not None and trials.final.posterior is not trials.posterior:

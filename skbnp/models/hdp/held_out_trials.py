@@ -425,7 +425,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             self._adopt(self.final, monitor)
 
     def _adopt(self, learner: PassLearner, monitor: Monitor) -> None:
-        """Replace the globals of the model by those of a candidate's learner."""
+        """Replace the model's globals by those of a learner, which then learns them."""
         posterior = self.posterior
         with commit():
             posterior.adopt(learner.posterior, monitor)

@@ -191,9 +191,9 @@ class OngoingTrials:
         return trials.are_over
 
     def advance_by_steps(self, n_visits: float) -> bool:
-        """Take steps that cost `n_visits` local steps of documents, or one.
+        """Take steps that cost `n_visits` local steps of documents.
 
-        Returns whether no step is left.
+        At least one if `n_visits` is positive. Returns whether no step is left.
         """
         n_spent = 0.0
         while n_visits > 0.0 and not self.trials.are_over:

@@ -145,13 +145,15 @@ def by_gibbs(
 ) -> tuple[TopicTree, LevelPriors]:
     """Return topics of a state of the collapsed sampler, fractional counts rounded up.
 
-    And the priors of that state. Level priors are kept until leaves are grouped:
-    learned earlier, a level loses its tokens before its topics have formed.
+    And the priors of that state. If the topic prior is fixed, level priors are kept
+    until leaves are grouped: under a topic prior smoother than the topics, a level
+    would lose its tokens before its topics have formed.
     """
     share = min(1.0, MOST_TOKENS / X.sum())
     counts = sp.csr_array((np.ceil(share * X.data), X.indices, X.indptr), X.shape)
     tokens = Tokens.from_counts(counts)
-    searched = replace(learned, learn_level_prior=False)
+    learns_levels = learned.learn_level_prior and learned.learn_topic_prior
+    searched = replace(learned, learn_level_prior=learns_levels)
     walks = start_walks(tokens, priors, searched, rng, reporter)
     for sweep in range(N_SWEEPS):
         reporter.remind(f"start by sampling: sweep {sweep} of {N_SWEEPS}")

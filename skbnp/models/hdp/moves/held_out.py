@@ -337,7 +337,7 @@ def join_known(posterior: HDPPosterior) -> int:
 
 
 def prune(learner: Learner, ending: NDArray[np.bool_]) -> int:
-    """Remove topics that are not known, in place, all but one; return how many."""
+    """Remove marked topics in place, but no known one nor all; return how many."""
     posterior, cache = learner.posterior, learner.cache
     words = posterior.global_stats.topic_words
     ending = sparing(ending & ~words.is_known, words.tokens)

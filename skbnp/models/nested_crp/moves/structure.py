@@ -80,6 +80,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
         n_accepted = self._try_kinds(learner, context, monitor)
         if n_accepted == 0 and self.ends_idle:
             n_accepted = self._end_idle(learner, context)
+        self._bound = None  # frees its statistics
         if n_accepted:
             with commit():
                 posterior.record(monitor)
@@ -122,7 +123,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
         return accepted
 
     def _end_idle(self, learner: TreeLearner, context: Context) -> int:
-        """Remove leaves without documents; return their number."""
+        """Remove leaves of less than half a document; return their number."""
         n_ended = 0
         for leaf in learner.posterior.state.idle_leaves(TIDY_MASS):
             proposal = propose_prune(context, leaf)
