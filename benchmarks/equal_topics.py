@@ -126,10 +126,10 @@ right": log probability of whole documents, topics alone, by 10 particles (Walla
 Murray, Salakhutdinov and Mimno 2009), at most 60 tokens of each document; no part of a
 document is observed. "word frequencies" are one topic.
 
-With equal topics `HDP` is ahead by both completions at each K on both corpora: by .05 to
-.22 (`ap`) and .02 to .13 (`nips_abstracts`) by tokens of the best other. That of 100
-topics is tomotopy's LDA, whose score falls to 1000 topics by .11 and more, where that of
-`HDP` does not fall. Topics alone, left to right: ahead by .04 to .21 on `ap`; on
+With equal topics `HDP` is ahead by both completions at each K on both corpora: by .05
+to .22 (`ap`) and .02 to .13 (`nips_abstracts`) by tokens of the best other. That of 100
+topics is tomotopy's LDA, whose score falls to 1000 topics by .11 and more, where that
+of `HDP` does not fall. Topics alone, left to right: ahead by .04 to .21 on `ap`; on
 `nips_abstracts` by .01 and .02 of 300 and 1000 topics, and .07 behind tomotopy's 100
 (the default .03), of 30 documents.
 """
