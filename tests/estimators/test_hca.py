@@ -491,7 +491,7 @@ def test_a_warm_start_goes_on(drawn):
     hca.set_params(max_iter=100).fit(drawn.data)
     assert len(hca.history_["step"]) > n_steps
     assert hca.elbo_ > bound
-    with pytest.raises(ValueError, match="max_depth=2, but the tree"):
+    with pytest.raises(ValueError, match="max_depth=2, but the fit"):
         hca.set_params(max_depth=2).fit(drawn.data)
 
 

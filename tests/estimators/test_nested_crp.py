@@ -484,7 +484,7 @@ def test_another_depth_is_refused_where_a_tree_goes_on(few):
     score = crp.score(few)
     crp.set_params(max_depth=4)
     for method in (crp.fit, crp.partial_fit):
-        with pytest.raises(ValueError, match=r"max_depth=4, but the tree .* 3 levels"):
+        with pytest.raises(ValueError, match=r"max_depth=4, but the fit .* 3 levels"):
             method(few)
     assert crp.score(few) == score
     crp.set_params(warm_start=False, max_iter=1).fit(few)

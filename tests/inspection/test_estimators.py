@@ -69,6 +69,11 @@ def fit_on_dask(name, X):
     return getattr(dask, name)(**settings).fit([X[:40], X[40:]])
 
 
+BRANCHING = {
+    "HierarchicalComponentAnalysis": INSTANCES["HierarchicalComponentAnalysis-moves"]
+}
+
+
 class Models(dict):
     """Each kind of estimator, and those on a cluster: fitted when it is asked for."""
 
@@ -77,7 +82,7 @@ class Models(dict):
         if name.startswith("dask."):
             self[name] = fit_on_dask(name.removeprefix("dask."), X), X
         else:
-            estimator = INSTANCES.get(f"{name}-moves", FIRST.get(name))  # that branches
+            estimator = BRANCHING.get(name, FIRST.get(name))
             X = rows_of(estimator, X)
             self[name] = fresh(estimator, max_iter=5).fit(X), X
         return self[name]
