@@ -191,7 +191,7 @@ def test_a_chain_goes_on_with_further_columns(epoch):
 
 
 def test_hashed_words_take_little_memory():
-    """Peak above the imports, MB; trees of all columns would take 570."""
+    """Peak above the imports, MB; trees of all columns would take 2,300."""
     took = subprocess.check_output([sys.executable, "-P", "-c", HASHED], text=True)
     took = dict(line.rsplit(maxsplit=1) for line in took.splitlines())
     assert len(took) == 6
@@ -209,7 +209,7 @@ import skbnp, skbnp.dask
 warnings.simplefilter("ignore")
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-rng, V = np.random.default_rng(0), 2**18
+rng, V = np.random.default_rng(0), 2**20
 words = rng.choice(V, 4000)[rng.zipf(1.3, 2400) % 4000]
 X = sp.csr_array((np.ones(2400), (np.repeat(np.arange(200), 12), words)), (200, V))
 def run(kind, method):
