@@ -49,7 +49,7 @@ def completed(steps: Steps[T]) -> T:
 
 
 class PassLearner(ABC, Generic[PosteriorT]):
-    """What makes passes: a learner, or trials of several."""
+    """Base of what makes passes: a learner, or trials of several learners."""
 
     posterior: PosteriorT
 
@@ -61,14 +61,14 @@ class PassLearner(ABC, Generic[PosteriorT]):
     @property
     @abstractmethod
     def n_updates(self) -> int:
-        """Updates made, by which step sizes have decreased."""
+        """Number of updates made; step sizes decrease with it."""
 
     @abstractmethod
     def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass in steps; whether nothing is left but to converge."""
+        """Make one pass in steps; return whether to test convergence."""
 
     def one_pass(self, monitor: Monitor) -> bool:
-        """Make one pass; whether nothing is left but to converge."""
+        """Make one pass; return whether to test convergence."""
         return completed(self.steps(monitor))
 
 

@@ -121,7 +121,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     _: KW_ONLY
     n_final_passes: int  # over everything, the first half of them beside the model
     folds_words: bool = False  # whether the topic prior is learned
-    #: Largest topic prior that is learned until topics have grown: many die under more.
+    #: Largest topic prior learned until topics have grown; a larger one ends many.
     prior_limit: float = HIGHEST
     learns_burstiness: bool = False
     length: int = 0  # passes of a run; 0 for those that `moves` ask for
@@ -161,7 +161,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
     @property
     def has_ended(self) -> bool:
-        """Whether final passes are over and scores level; False if a bound tells."""
+        """Whether final passes are over; False if an exact bound ends the fit."""
         final, is_level = self.final, self.n_final >= self.n_final_passes
         has_sums = isinstance(final, Learner) and final.cache.holds_corpus
         return is_level and not (has_sums and self.posterior.model.has_bound)
@@ -172,7 +172,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         return (self.final or self.model.learner).n_updates
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass; yields costs in local steps, returns whether to test."""
+        """Make one pass in steps; return whether to test convergence."""
         self.passes_left -= 1
         if self.final is not None:
             return (yield from self._final_pass(self.final, monitor))
