@@ -3,9 +3,9 @@
 A class is imported when it is first asked for, without the models of the others.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from skbnp.utils.lazy import importer
 from skbnp.utils.plain import register_when_needed
 
 if TYPE_CHECKING:
@@ -57,13 +57,7 @@ _MODULES = {
 
 register_when_needed("skbnp.estimators._forms")
 
-
-def __getattr__(name: str) -> Any:
-    """Import what is first asked for."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'skbnp.estimators' has no attribute {name!r}")
-    module = importlib.import_module(f"skbnp.estimators.{_MODULES[name]}")
-    return globals().setdefault(name, getattr(module, name))
+__getattr__ = importer(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,8 @@
 """Scores of fitted models: held-out likelihood, perplexity, coherence of topics."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skbnp.utils.lazy import importer
 
 if TYPE_CHECKING:
     from skbnp.metrics._coherence import topic_coherence
@@ -42,13 +43,7 @@ _MODULES = {
     "topic_exclusivity": "_distinctness",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import what is first asked for."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'skbnp.metrics' has no attribute {name!r}")
-    module = importlib.import_module(f"skbnp.metrics.{_MODULES[name]}")
-    return globals().setdefault(name, getattr(module, name))
+__getattr__ = importer(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:
