@@ -65,6 +65,11 @@ def predict(held, posterior):
         return held.predict(posterior, executor)
 
 
+def theta_of(result):
+    """Expected topic proportions, (n_rows, K)."""
+    return (result.tokens.toarray() + result.prior) / result.total[:, None]
+
+
 # The split ----------------------------------------------------------------------------
 
 
@@ -171,7 +176,7 @@ def test_prediction_is_that_of_the_metric(X, held, monkeypatch):
 def test_log_probability_is_that_of_the_reference(X, held):
     result = predict(held, make_posterior(X))
     rows = reference.log_probability(
-        result.theta, result.rest, result.word_topic[:], held.held_out.toarray()
+        theta_of(result), result.rest, result.word_topic[:], held.held_out.toarray()
     )
     expected = [rows[held.docs == doc].sum() for doc in range(held.docs.max() + 1)]
     assert_allclose(held.log_probability(result), expected, rtol=1e-12)
@@ -452,7 +457,7 @@ def expected_loss(reduction, posterior, held, result, *, eta=ETA):
         weights = posterior.state.weights[:-1]
         return reference.loss_of_end(
             reduction.source,
-            result.theta,
+            theta_of(result),
             result.rest,
             result.word_topic[:],
             weights,
@@ -462,7 +467,7 @@ def expected_loss(reduction, posterior, held, result, *, eta=ETA):
     return reference.loss_of_merge(
         reduction.source,
         reduction.target,
-        result.theta,
+        theta_of(result),
         result.rest,
         posterior.global_stats.topic_words.dense(),
         eta,

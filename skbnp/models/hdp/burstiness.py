@@ -201,7 +201,14 @@ def maximise_burstiness(
     n_all = n.sum()
     n_tables = np.bincount(rows, t, n_docs).astype(np.float64)
     n_tokens = np.bincount(rows, n, n_docs).astype(np.float64)
-    n, t, p, rows, times = _once_together(n, t, p, rows)
+    # All words that occur once in a document are replaced by one word and their number:
+    # their log probabilities differ by log p alone, so p is their geometric mean.
+    once, ones = n == 1.0, np.ones(n_docs)
+    docs, at, times = np.unique(rows[once], return_inverse=True, return_counts=True)
+    logs_once = np.bincount(at, np.log(np.maximum(p[once], 1e-300)), len(docs)) / times
+    n, t = (np.append(values[~once], ones[: len(docs)]) for values in (n, t))
+    p, rows = np.append(p[~once], np.exp(logs_once)), np.append(rows[~once], docs)
+    times = np.append(np.ones(len(n) - len(docs)), times)
     sums = n_tables[rows], n_tokens[rows]
 
     def logs(concentration: float, discount: float) -> Array:
@@ -245,23 +252,3 @@ def maximise_burstiness(
         return None
     error = np.sqrt(len(by_doc)) * by_doc.std(ddof=1)
     return best if by_doc.sum() > max(ERRORS * error, LEAST_GAIN * n_all) else None
-
-
-def _once_together(
-    n: Array, t: Array, p: Array, rows: NDArray[np.intp]
-) -> tuple[Array, Array, Array, NDArray[np.intp], Array]:
-    """Replace all words that occur once in a document by one word and their number.
-
-    Their log probabilities differ by log p alone, so p is their geometric mean.
-    """
-    once = n == 1.0
-    docs, at, times = np.unique(rows[once], return_inverse=True, return_counts=True)
-    logs = np.bincount(at, np.log(np.maximum(p[once], 1e-300)), len(docs)) / times
-    ones = np.ones(len(docs))
-    return (
-        np.concatenate([n[~once], ones]),
-        np.concatenate([t[~once], ones]),
-        np.concatenate([p[~once], np.exp(logs)]),
-        np.concatenate([rows[~once], docs]),
-        np.concatenate([np.ones(np.count_nonzero(~once)), times]),
-    )

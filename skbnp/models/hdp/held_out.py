@@ -85,14 +85,6 @@ class Prediction(NamedTuple):
     shown: Array  # (nnz,) of the probability of each word, what repeats have
     opens: Array  # (n_rows,) share of first uses, which topics predict
 
-    @property
-    def theta(self) -> Array:
-        """Expected topic proportions, (n_rows, K), computed at each call."""
-        theta = self.tokens.toarray()
-        theta += self.prior
-        theta /= self.total[:, None]
-        return theta
-
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
@@ -199,7 +191,8 @@ class HeldOut:
     def mixed(self, result: Prediction) -> Array:
         """Probability of held-out entries under the topics without repeats, (nnz,)."""
         rows, n_words = rows_of(self.held_out.indptr), self.held_out.shape[1]
-        mixed = mix(result.theta, result.word_topic, self.held_out)
+        theta = (result.tokens.toarray() + result.prior) / result.total[:, None]
+        mixed = mix(theta, result.word_topic, self.held_out)
         mixed += result.rest[rows] / n_words
         return mixed
 

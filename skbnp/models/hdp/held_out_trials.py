@@ -33,6 +33,7 @@ from skbnp.models.hdp.held_out_priors import (
     suit_prior,
 )
 from skbnp.models.hdp.moves import held_out as held_out_moves
+from skbnp.models.hdp.moves.held_out import begin_held_out
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
@@ -197,8 +198,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         """Learn from all documents, at first by a copy beside the model."""
         n_beside = self.n_final_passes // 2
         is_beside = learner.posterior is not self.posterior
-        beside = discarding() if is_beside else monitor
-        is_exact_pass = yield from learner.steps(beside)
+        is_exact_pass = yield from learner.steps(discarding() if is_beside else monitor)
         self.n_final += 1
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
@@ -322,10 +322,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
     def _note_alike(self, run: Trial, gain: Gain, accepted: bool) -> None:
         """Record numbers of topics within one standard error of the best."""
-        if accepted and gain.mean > gain.error:
-            self.alike = []
+        is_better = accepted and gain.mean > gain.error
         if accepted or gain.mean >= -gain.error:
-            self.alike.append(run.n_topics)
+            self.alike = [*([] if is_better else self.alike), run.n_topics]
 
     def _is_accepted(self, run: Trial, gain: Gain) -> bool:
         """Whether a trial gains enough or, with fewer topics, loses little."""
@@ -418,6 +417,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         self.final = self.model.learner
         if self.finish is not None:
             posterior = self.final.posterior.copy()
+            if self.moves.births:
+                begin_held_out(posterior, self.held_out, ALIKE, self.run.executor)
             posterior.step_origin = posterior.n_steps  # steps as from a start
             self.final = self.finish(self.held_out, posterior, self.model.learner)
             self.model.learner.posterior = self.posterior  # its topics are in the copy
@@ -452,8 +453,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         yield self.judge_cost + BIRTH_COST * n_topics * len(seen)
         rng = stream(now.seed_entropy, Purpose.MOVE, now.n_steps, self.n_trials)
         posterior = held_out_moves.propose_births(now, train, n_births, rng)
-        cache = run.learner.cache.empty()
-        learner = run.learner.fork(posterior, cache, restarts=True)
+        learner = run.learner.fork(posterior, run.learner.cache.empty(), restarts=True)
         return self._new_run("births", learner, n_births)
 
     def _reduction(self, run: Trial, limit: int | None = None) -> Steps[Trial | None]:

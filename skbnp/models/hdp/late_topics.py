@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import Birth, apply
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
+from skbnp.models.hdp.moves.held_out import begin_topics
 from skbnp.models.hdp.outliers import Outliers, Proposal, matched
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.arrays import deal_tokens, rows_of
@@ -393,7 +393,9 @@ def judge_proposal(
     limit = max(int(posterior.max_components - posterior.state.n_components), 0)
     chosen = np.flatnonzero(_needed(proposal))[:limit]
     if len(chosen):
-        begin_topics(posterior, proposal, chosen)
+        shares = proposal.shares[chosen] / proposal.n_judges[chosen]
+        topics = proposal.topics[chosen]
+        begin_topics(posterior, topics, np.minimum(shares, MOST_SHARE))
         born = posterior.ids[len(posterior.ids) - len(chosen) :]
         outliers = outliers.with_births(born)
         posterior.recount(monitor)
@@ -429,16 +431,3 @@ def _standard_error(
     n = np.maximum(n_docs, 1)
     spread = np.maximum(squares - sums**2 / n, 0.0)
     return np.sqrt(spread * n / np.maximum(n - 1, 1))
-
-
-def begin_topics(
-    posterior: HDPPosterior, proposal: Proposal, chosen: NDArray[np.intp]
-) -> None:
-    """Add chosen topics to a posterior in place, with the shares of their judges."""
-    shares = np.minimum(proposal.shares[chosen] / proposal.n_judges[chosen], MOST_SHARE)
-    words = posterior.global_stats.topic_words
-    columns = proposal.topics[chosen].toarray()[:, words.seen.words]
-    columns /= columns.sum(axis=1, keepdims=True)
-    first = posterior.n_named
-    names = range(first, first + len(chosen))
-    apply(Birth(list(names), columns, shares), posterior)

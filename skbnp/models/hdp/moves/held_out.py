@@ -11,17 +11,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.inference.engine import Learner
+from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
-from skbnp.inference.posterior import Merge, Remove, apply, sparing
+from skbnp.inference.posterior import Birth, Merge, Remove, apply, sparing
 from skbnp.inference.protocols import Collected, Corpus, Moves
 from skbnp.inference.schedules import Round
 from skbnp.kernels._reductions import add_losses
 from skbnp.models.hdp.fold_in import MeanTopics
-from skbnp.models.hdp.held_out import HeldOut, Prediction
+from skbnp.models.hdp.held_out import HeldOut, Prediction, compare
 from skbnp.models.hdp.moves.merge import best_disjoint
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
@@ -31,6 +33,8 @@ from skbnp.utils.random import gamma_noise
 __all__ = [
     "EndUnused",
     "Reduction",
+    "begin_held_out",
+    "begin_topics",
     "blur",
     "merge_all",
     "propose_births",
@@ -102,6 +106,59 @@ def propose_births(
     n_old = posterior.state.n_components
     drawn = rng.choice(train.n_docs, n_births, replace=False)
     return _restart(posterior, train, n_old, OLD_SHARE, drawn, NEW_SHARE, rng)
+
+
+def begin_topics(posterior: HDPPosterior, topics: sp.csr_array, shares: Array) -> None:
+    """Add topics to a posterior in place, with shares of all tokens, (T,).
+
+    `topics` are counts, (T, V); of words that are not seen, they are left out.
+    """
+    columns = topics[:, posterior.global_stats.topic_words.seen.words].toarray()
+    columns /= columns.sum(axis=1, keepdims=True)
+    names = range(posterior.n_named, posterior.n_named + len(columns))
+    apply(Birth(list(names), columns, shares), posterior)
+
+
+def begin_held_out(
+    posterior: HDPPosterior, held_out: HeldOut, least_gain: float, executor: Executor
+) -> int:
+    """Begin topics in place from held-out documents if others gain; return how many.
+
+    What was learned without some documents lacks the topics of these alone. The number
+    of topics grows at most as that of documents, so at most as large a share of the
+    held-out documents begin topics as there are topics of a training document: those
+    that are predicted worst. Before that, those of either half are judged by the other
+    half, which must gain a standard error, and `least_gain` nats per token. Collapsed
+    family alone: totals of the mean-field family have no topics without documents.
+    """
+    n_topics = posterior.state.n_components
+    if n_topics == 1 or posterior.model.has_bound:
+        return 0
+    before = held_out.log_probability(held_out.predict(posterior, executor))
+    rate = min(n_topics / held_out.train.n_docs, 1.0)
+    limit = posterior.max_components - n_topics
+    ranks = np.argsort(before / held_out.n_tokens, kind="stable")  # the worst first
+    whole, after = held_out.whole(held_out.first_parts), before.copy()
+
+    def begin_from(posterior: HDPPosterior, docs: NDArray[np.intp]) -> int:
+        """Begin a topic in place from each of the first documents of `docs`."""
+        words = posterior.global_stats.topic_words
+        X = whole[docs[: int(min(np.ceil(rate * len(docs)), limit))]]
+        n_tokens = np.asarray(X[:, words.seen.words].sum(axis=1)).ravel()
+        X, n_tokens = X[n_tokens > 0.0], n_tokens[n_tokens > 0.0]
+        if len(n_tokens):
+            n_all = words.tokens.sum() + n_tokens.sum()
+            begin_topics(posterior, X, n_tokens / n_all)
+        return len(n_tokens)
+
+    for half in (0, 1):
+        proposal = posterior.copy()
+        begin_from(proposal, ranks[ranks % 2 == half])
+        logs = held_out.log_probability(held_out.predict(proposal, executor))
+        after[1 - half :: 2] = logs[1 - half :: 2]
+    gain = compare(after, before, held_out.n_tokens)
+    is_clear = gain.mean > max(gain.error, least_gain)
+    return begin_from(posterior, ranks) if is_clear else 0
 
 
 def start_from_documents(
@@ -302,38 +359,29 @@ class EndUnused(Moves):
     ) -> None:
         """End topics with hardly a token, by running averages."""
         if not learner.cache.holds_corpus and learner.has_seen_enough:
-            self._end_light(learner)
+            tokens = learner.posterior.global_stats.topic_words.tokens
+            prune(learner, tokens < self.moves.prune_tokens)
 
     def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
-        """End topics with hardly a token, by sums of the corpus, or join known ones."""
-        cache = learner.cache
-        if not cache.holds_corpus:
-            join_known(learner.posterior)
-        elif cache.is_complete and self._end_light(learner):
-            cache.refresh(learner.posterior)
+        """End topics with hardly a token, by sums of the corpus, or join known ones.
+
+        The prior of a known topic goes to the topic to which documents have assigned
+        its words, see `KnownWordTopics.merge_candidates`.
+        """
+        cache, posterior = learner.cache, learner.posterior
+        words = posterior.global_stats.topic_words
+        if cache.holds_corpus:
+            ending = words.tokens < self.moves.prune_tokens
+            if cache.is_complete and prune(learner, ending):
+                cache.refresh(posterior)
+        elif isinstance(words, KnownWordTopics):
+            pairs, gains = words.merge_candidates()
+            ids = posterior.ids.tolist()
+            chosen = [pairs[index] for index in best_disjoint(pairs, gains)]
+            if chosen:
+                merges = [(ids[other], ids[one]) for one, other in chosen]
+                apply(Merge(merges), posterior)
         return True
-
-    def _end_light(self, learner: Learner) -> int:
-        """End topics with hardly a token, in place; return how many."""
-        tokens = learner.posterior.global_stats.topic_words.tokens
-        return prune(learner, tokens < self.moves.prune_tokens)
-
-
-def join_known(posterior: HDPPosterior) -> int:
-    """Merge topics in place into known ones whose words they have taken.
-
-    Return their number. The prior of the known topic goes to the topic to which
-    documents have assigned its words, see `KnownWordTopics.merge_candidates`.
-    """
-    words = posterior.global_stats.topic_words
-    if not isinstance(words, KnownWordTopics):
-        return 0
-    pairs, gains = words.merge_candidates()
-    ids = posterior.ids.tolist()
-    chosen = [pairs[index] for index in best_disjoint(pairs, gains)]
-    if chosen:
-        apply(Merge([(ids[other], ids[one]) for one, other in chosen]), posterior)
-    return len(chosen)
 
 
 def prune(learner: Learner, ending: NDArray[np.bool_]) -> int:

@@ -1,0 +1,115 @@
+"""Topics of an HDP that begin from held-out documents, judged by others of these."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from checks.states import assert_same
+from skbnp import HDP
+from skbnp.datasets import make_bars
+from skbnp.estimators import SplitMerge
+from skbnp.inference.executor import Executor
+from skbnp.models.hdp import held_out, held_out_trials
+from skbnp.models.hdp.held_out import compare
+from skbnp.models.hdp.moves import held_out as held_out_moves
+
+
+def twins(n_pairs=200, n_words=2000, length=60):
+    """Pairs of documents, each pair from a topic of its own."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(n_words, 0.01), n_pairs)
+    return sp.csr_array(rng.multinomial(length, np.repeat(topics, 2, axis=0)) * 1.0)
+
+
+def begun_from_held_out(X, monkeypatch, begin=held_out_moves.begin_held_out, **given):
+    """Fit, and return the posterior before and after topics began, and how many."""
+    begun = []
+
+    def note(posterior, held_out, *others):
+        before = posterior.copy()
+        n_begun = begin(posterior, held_out, *others)
+        begun.append((before, posterior.copy(), n_begun, held_out))
+        return n_begun
+
+    monkeypatch.setattr(held_out_trials, "begin_held_out", note)
+    hdp = HDP(random_state=0, **given).fit(X)
+    return hdp, *begun[0]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_topics_of_held_out_documents_alone_begin(monkeypatch):
+    hdp, before, after, n_begun, judges = begun_from_held_out(twins(), monkeypatch)
+    n_before = before.state.n_components
+    assert n_begun == np.ceil(100 * n_before / 300)
+    assert after.state.n_components == n_before + n_begun
+    assert after.state.weights.sum() == pytest.approx(1.0)
+    assert n_before < 200 <= hdp.n_components_ <= 220
+    # They begin with the documents that are predicted worst.
+    logs = judges.log_probability(predict(judges, before)) / judges.n_tokens
+    whole = judges.whole(judges.first_parts).toarray()
+    worst = whole[np.argsort(logs, kind="stable")[:n_begun]]
+    words = after.global_stats.topic_words.dense()[:, n_before:].T
+    np.testing.assert_allclose(
+        words / words.sum(axis=1, keepdims=True),
+        worst / worst.sum(axis=1, keepdims=True),
+        atol=1e-12,
+    )
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("case", ["bars", "mean_field", "births", "gain", "limit"])
+def test_held_out_documents_begin_no_topic(case, monkeypatch):
+    X, begin = twins(), held_out_moves.begin_held_out
+    given = {"variational_family": "mean_field"} if case == "mean_field" else {}
+    if case == "bars":
+        X = make_bars(300, random_state=0).data
+    elif case == "births":  # not even asked
+        given["split_merge"] = SplitMerge(births=False)
+        begun = []
+        monkeypatch.setattr(held_out_trials, "begin_held_out", begun.append)
+        HDP(random_state=0, **given).fit(X)
+        assert not begun
+        return
+    elif case == "limit":
+        given["max_components"] = 300
+
+        def begin(posterior, *others):
+            posterior.max_components = posterior.state.n_components
+            return held_out_moves.begin_held_out(posterior, *others)
+
+    elif case == "gain":
+
+        def begin(posterior, judges, least_gain, executor):
+            return held_out_moves.begin_held_out(posterior, judges, 5.0, executor)
+
+    _, before, after, n_begun, _ = begun_from_held_out(X, monkeypatch, begin, **given)
+    assert n_begun == 0
+    assert_same(before.state, after.state)
+
+
+def predict(judges, posterior):
+    with Executor(None) as executor:
+        return judges.predict(posterior, executor)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_documents_do_not_judge_the_topics_that_they_begin(monkeypatch):
+    """Single documents gain by topics of their own, and no other document does."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(300, 0.05), 200)
+    X = sp.csr_array(rng.multinomial(100, topics) * 1.0)
+    judges = held_out.hold_out(X, rng)
+    hdp = HDP(10, split_merge=False, max_iter=10, random_state=0).fit(judges.train.X)
+    posterior, own = hdp._posterior.copy(), hdp._posterior.copy()
+    with Executor(None) as executor:
+        begin = held_out_moves.begin_held_out
+        assert begin(posterior, judges, 0.0, executor) == 0
+    whole = judges.whole(judges.first_parts)
+    shares = np.full(whole.shape[0], 1.0 / X.shape[0])
+    held_out_moves.begin_topics(own, whole, shares)
+    gain = compare(
+        judges.log_probability(predict(judges, own)),
+        judges.log_probability(predict(judges, posterior)),
+        judges.n_tokens,
+    )
+    assert gain.mean > 10.0 * gain.error
