@@ -92,6 +92,22 @@ def predict(judges, posterior):
         return judges.predict(posterior, executor)
 
 
+@pytest.mark.usefixtures("all_splits")
+def test_documents_of_one_split_begin_no_topic(monkeypatch):
+    """They are few; if asked, some would."""
+    asked = []
+
+    def begin(posterior, *others):
+        one = posterior.copy()
+        one.is_cross_fitted = False
+        asked.append(held_out_moves.begin_held_out(one, *others))
+        return held_out_moves.begin_held_out(posterior, *others)
+
+    _, _, _, n_begun, _ = begun_from_held_out(twins(40), monkeypatch, begin)
+    assert n_begun == 0 < max(asked)
+    assert len(asked) > 1
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_documents_do_not_judge_the_topics_that_they_begin(monkeypatch):
     """Single documents gain by topics of their own, and no other document does."""

@@ -132,7 +132,8 @@ def begin_held_out(
     family alone: totals of the mean-field family have no topics without documents.
     """
     n_topics = posterior.state.n_components
-    if n_topics == 1 or posterior.model.has_bound:
+    is_split = posterior.is_cross_fitted  # whose documents alone decide nothing
+    if n_topics == 1 or is_split or posterior.model.has_bound:
         return 0
     before = held_out.log_probability(held_out.predict(posterior, executor))
     rate = min(n_topics / held_out.train.n_docs, 1.0)
