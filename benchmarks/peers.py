@@ -40,10 +40,12 @@ CORPORA = (
     "reuters395",
     "citeulike_titles",
     "arxiv_large_30",
+    "arxiv2000",
+    "nips_abstracts",
 )
 SIZES = (100, 300)
 PRIORS = (0.01, 0.05)
-TIMES = (2.0, 5.0, 15.0, 30.0)
+TIMES = (2.0, 5.0, 15.0, 30.0, 60.0)
 #: Of test documents, at the least: titles have few, and a score of fewer differs by
 #: .01 nats from that of others.
 TEST_TOKENS = 50_000

@@ -154,14 +154,15 @@ def assigned(model, X):
     totals, predictor = [], model._predictor()
     for reading in predictor.samples:
         docs = predictor.infer(reading, X, Executor(None))
-        logs = np.log(reading.topics(np.arange(X.shape[1])))
+        counts = predictor._columns(X)  # by words of the topics
+        logs = np.log(reading.topics(np.arange(counts.shape[1])))
         logs = np.column_stack([logs, np.full(len(logs), -np.log(X.shape[1]))])
         # One row for each stub of a document and each of its words.
         sizes = np.diff(X.indptr)[docs.doc]
         entry = np.repeat(np.arange(len(docs.stubs)), sizes)
         begin = np.cumsum(sizes) - sizes
         place = np.arange(sizes.sum()) - begin[entry] + X.indptr[docs.doc][entry]
-        words = X.indices[predictor.order(X)[place]]
+        words = counts.indices[place]
         nodes = reading.stub_nodes[docs.stubs][entry]
         result = (docs.tokens * logs[words[:, None], nodes]).sum(axis=1)
         totals.append((docs.shares[entry] * result).sum())
