@@ -475,9 +475,9 @@ paper has 8.4 million abstracts of PubMed, four machines of 16 cores, and in the
 over 10,000 nodes in 8 layers. "held-out gain": over the uniform density, nats per row
 of the last fifth. Curves are in dependent_trees_large.png.
 
-As printed, the tree ends with over 10,000 nodes, of 120,000 abstracts: the 8,000
-clusters that it starts from, and births. It has 6 layers and still grows, slower with
-each pass.
+Nearly as printed, the tree ends with some 10,000 nodes, though of 120,000 abstracts:
+the 8,000 clusters that it starts from, and births. It has 5 layers and still grows,
+slower with each pass.
 """
 TAIL = """
 Table 2 of Hu, Ho, Dubey and Xing (2015), small topics: three of those of `arxiv_large`
@@ -485,7 +485,7 @@ with 15 to 40 of {n_rows} abstracts (the paper: 4 to 28 of 8.4 million), drawn a
 {n_nodes} nodes: the most probable words, those of the parent, and of three abstracts
 drawn from those at the node the words that are heaviest.
 
-As printed, they have themes as narrow: oscillators, seismic data, entire functions.
+As printed, they have themes as narrow: packings, gender, dimensions of a space.
 """
 
 

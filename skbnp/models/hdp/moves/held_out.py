@@ -308,7 +308,9 @@ def reduce(
     """Merge and end topics in place, the cheapest first; return the number of changes.
 
     At most half of the topics, and at most `limit`, change, each once. The sum of
-    predicted losses is at most `budget`; gains are not subtracted from it.
+    predicted losses is at most `budget`; gains are not subtracted from it. The cheapest
+    change is made even if it costs more: what the others learn from it is not
+    predicted.
     """
     n_topics, busy, spent = posterior.state.n_components, set[int](), 0.0
     most, chosen = min(max(n_topics // 2, 1), n_topics - 1), list[Reduction]()
@@ -316,7 +318,7 @@ def reduce(
     for candidate in results:
         cost = max(candidate.loss, 0.0)
         topics = {n for n in candidate[1:] if n is not None}
-        if spent + cost > budget or len(chosen) >= most:
+        if (chosen and spent + cost > budget) or len(chosen) >= most:
             break
         if busy.isdisjoint(topics):
             spent += cost
