@@ -537,6 +537,15 @@ def test_reductions_are_disjoint_and_within_the_budget(X):
     assert_allclose(merged, before[:, 0] + before[:, 1], rtol=1e-12)
 
 
+@pytest.mark.parametrize("least", [0, 1])
+def test_the_cheapest_reduction_may_cost_more_than_the_budget(least, X):
+    posterior = make_posterior(X)
+    result = [moves.Reduction(0.1, 0, 1), moves.Reduction(0.1, 2, None)]
+    assert moves.reduce(posterior, result, 0.05, least=least) == least
+    assert posterior.state.n_components == N_TOPICS - least
+    assert moves.reduce(posterior, result[1:], 0.05, limit=0, least=least) == 0
+
+
 def test_some_topic_is_left(X):
     posterior = make_posterior(X, n_topics=2)
     result = [moves.Reduction(-1.0, 0, None), moves.Reduction(-1.0, 1, None)]

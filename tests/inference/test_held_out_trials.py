@@ -670,3 +670,24 @@ def test_messages_tell_of_trials(bars, capsys, monkeypatch):
     )
     assert {word for _, word in trials} == {"accepted", "rejected"}
     assert noted == [(int(number), word == "accepted") for number, word in trials]
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_the_cheapest_reduction_is_tried_whatever_it_costs(is_stream, monkeypatch):
+    """Unless trials have to end soon, in a stream."""
+    given, reduce = [], held_out_moves.reduce
+
+    def note(posterior, cheapest, budget, limit, least):
+        given.append((cheapest[0].loss > budget and limit is None, least))
+        return reduce(posterior, cheapest, budget, limit, least)
+
+    monkeypatch.setattr(held_out_moves, "reduce", note)
+    X = make_bars(600, random_state=0).data
+    hdp = HDP(10, random_state=0)
+    if is_stream:
+        hdp.partial_fit(X)
+    else:
+        hdp.fit(X)
+        assert any(is_dear for is_dear, _ in given)
+        assert hdp.n_components_ == 20
+    assert {least for _, least in given} == {0 if is_stream else 1}

@@ -470,17 +470,17 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             return None
         kind: Kind = "reduction"
         yield self.judge_cost
-        if self._is_no_better_than_words(run):
-            kind, posterior = "merge of all", run.posterior.copy()
-            n_changes = held_out_moves.merge_all(posterior)
+        matched, posterior = self._is_no_better_than_words(run), run.posterior.copy()
+        if matched:
+            kind, n_changes = "merge of all", held_out_moves.merge_all(posterior)
         else:
             yield self.judge_cost
             choosers = self.held_out.half(0, proposal)
             del proposal
             cheapest = held_out_moves.reductions(run.posterior, *choosers)
             del choosers
-            posterior = run.posterior.copy()
-            n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit)
+            least = int(self.finish is not None)  # trials of a stream end sooner
+            n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit, least)
         if n_changes == 0:
             return None
         # A model that has gone on keeps its step sizes.

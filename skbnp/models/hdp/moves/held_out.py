@@ -304,13 +304,14 @@ def reduce(
     results: list[Reduction],
     budget: float,
     limit: int | None = None,
+    least: int = 0,
 ) -> int:
     """Merge and end topics in place, the cheapest first; return the number of changes.
 
     At most half of the topics, and at most `limit`, change, each once. The sum of
-    predicted losses is at most `budget`; gains are not subtracted from it. The cheapest
-    change is made even if it costs more: what the others learn from it is not
-    predicted.
+    predicted losses is at most `budget`; gains are not subtracted from it. `least`
+    changes are made even if they cost more: what the other topics learn from them is
+    not predicted.
     """
     n_topics, busy, spent = posterior.state.n_components, set[int](), 0.0
     most, chosen = min(max(n_topics // 2, 1), n_topics - 1), list[Reduction]()
@@ -318,7 +319,8 @@ def reduce(
     for candidate in results:
         cost = max(candidate.loss, 0.0)
         topics = {n for n in candidate[1:] if n is not None}
-        if (chosen and spent + cost > budget) or len(chosen) >= most:
+        is_dear = spent + cost > budget and len(chosen) >= least
+        if is_dear or len(chosen) >= most:
             break
         if busy.isdisjoint(topics):
             spent += cost
