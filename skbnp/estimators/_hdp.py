@@ -105,6 +105,10 @@ REMEMBERED = 1.0 / 3.0
 PART_SHARE = 0.125
 #: "auto" minibatches: documents, and tokens, at least. Fewer tokens say too little.
 LEAST_DOCS, LEAST_TOKENS = 128, 4000
+#: ...and updates in a pass, unless minibatches have as many documents: more updates
+#: take longer, and 40 to 160 in a pass over 8,000 to 135,000 documents score as well or
+#: better at the same time.
+MOST_UPDATES, MOST_DOCS = 80, 4096
 
 
 class HDP(VariationalTopicModel):
@@ -150,7 +154,7 @@ class HDP(VariationalTopicModel):
         True: other numbers of topics are tried, and held-out documents judge. A
         `SplitMerge` has the details, among them judgement by the bound as in [1]_.
     batch_size : int or "auto", default="auto"
-        Documents of a minibatch, at most. "auto": 128, or enough for 4,000 tokens.
+        Documents of a minibatch, at most. "auto": 128, more of short or many documents.
     learning_offset, learning_decay : float, default=1.0, 0.5
         Offset (tau) >= 0 and decay (kappa) in [0.5, 1] of the step sizes
         (offset + t)^-decay.
@@ -651,9 +655,10 @@ class HDP(VariationalTopicModel):
 
     @staticmethod
     def _batch_size_of(n_tokens: float, n_docs: int) -> int:
-        """Return the size at which minibatches have enough tokens."""
+        """Return the size at which minibatches have enough tokens, but are not many."""
         n_tokens = max(n_tokens / max(n_docs, 1), 1.0)  # of a document
-        return max(LEAST_DOCS, int(np.ceil(LEAST_TOKENS / n_tokens)))
+        least = max(LEAST_DOCS, int(np.ceil(LEAST_TOKENS / n_tokens)))
+        return max(least, min(int(n_docs) // MOST_UPDATES, MOST_DOCS))
 
     def _around(self, posterior, counts, executor):
         corpus = self._corpus(counts, posterior.seed_entropy)

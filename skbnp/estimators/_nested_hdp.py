@@ -112,7 +112,7 @@ class NestedHDP(CountModel):
         The flat fit that the tree starts from; "auto" makes one. Wrap a fitted one in
         `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
     batch_size : int or "auto", default="auto"
-        Documents of a minibatch at most; "auto": 128, or as hold 4,000 tokens.
+        Documents of a minibatch at most; "auto": as :class:`HDP` chooses.
     learning_offset : float, default=1.0
         Offset of the step sizes rho_t = (learning_offset + t)^-learning_decay, >= 0.
     learning_decay : float, default=0.5

@@ -441,3 +441,18 @@ def test_attributes_wait_for_the_fit(name):
     assert not hasattr(HDP(), name)
     with pytest.raises(NotFittedError):
         getattr(HDP(), name)
+
+
+@pytest.mark.parametrize(
+    ("length", "n_docs", "expected"),
+    [
+        (50.0, 100, 128),
+        (50.0, 10_240, 128),
+        (10.0, 10_240, 400),  # 4,000 tokens
+        (50.0, 40_000, 500),  # 80 updates in a pass
+        (5.0, 40_000, 800),
+        (50.0, 10**7, 4096),
+    ],
+)
+def test_minibatches_grow_with_the_corpus(length, n_docs, expected):
+    assert HDP._batch_size_of(length * n_docs, n_docs) == expected
