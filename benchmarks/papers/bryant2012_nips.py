@@ -190,7 +190,7 @@ Figure 2(c, f, i) of the paper, which is of 1.8 million articles of the New York
 the 150,000 abstracts of `arxiv_large` take their place, 5 % of them left out, of which
 1,000 are scored; at most {seconds:g} processor seconds of a run, seed {seed}. Numbers
 of topics to start from and minibatches of 10,000 are those of the paper; held-out
-trials keep the default of `HDP`, 128 here. Methods and columns as in bryant2012_nips.
+trials keep the default of `HDP`, 128 then. Methods and columns as in bryant2012_nips.
 Curves are in bryant2012_large.png.
 
 As printed, the paper's own moves are ahead of fits without, by .06 and .07, from their

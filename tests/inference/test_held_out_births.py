@@ -14,11 +14,11 @@ from skbnp.models.hdp.held_out import compare
 from skbnp.models.hdp.moves import held_out as held_out_moves
 
 
-def twins(n_pairs=200, n_words=2000, length=60):
-    """Pairs of documents, each pair from a topic of its own."""
+def twins(n_topics=200, n_words=2000, length=60, n_docs=2):
+    """Documents of one topic each, which so many share."""
     rng = np.random.default_rng(0)
-    topics = rng.dirichlet(np.full(n_words, 0.01), n_pairs)
-    return sp.csr_array(rng.multinomial(length, np.repeat(topics, 2, axis=0)) * 1.0)
+    topics = np.repeat(rng.dirichlet(np.full(n_words, 0.01), n_topics), n_docs, axis=0)
+    return sp.csr_array(rng.multinomial(length, topics) * 1.0)
 
 
 def begun_from_held_out(X, monkeypatch, begin=held_out_moves.begin_held_out, **given):
@@ -57,26 +57,24 @@ def test_topics_of_held_out_documents_alone_begin(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("case", ["bars", "mean_field", "births", "gain", "limit"])
+@pytest.mark.parametrize("more", [-20, 0, 5])
+def test_the_limit_of_topics_holds(more, monkeypatch):
+    def begin(posterior, *others):
+        posterior.max_components = posterior.state.n_components + more
+        return held_out_moves.begin_held_out(posterior, *others)
+
+    _, before, after, n_begun, _ = begun_from_held_out(twins(), monkeypatch, begin)
+    assert n_begun == max(more, 0)
+    assert after.state.n_components == before.state.n_components + n_begun
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("case", ["bars", "mean_field", "gain"])
 def test_held_out_documents_begin_no_topic(case, monkeypatch):
     X, begin = twins(), held_out_moves.begin_held_out
     given = {"variational_family": "mean_field"} if case == "mean_field" else {}
     if case == "bars":
         X = make_bars(300, random_state=0).data
-    elif case == "births":  # not even asked
-        given["split_merge"] = SplitMerge(births=False)
-        begun = []
-        monkeypatch.setattr(held_out_trials, "begin_held_out", begun.append)
-        HDP(random_state=0, **given).fit(X)
-        assert not begun
-        return
-    elif case == "limit":
-        given["max_components"] = 300
-
-        def begin(posterior, *others):
-            posterior.max_components = posterior.state.n_components
-            return held_out_moves.begin_held_out(posterior, *others)
-
     elif case == "gain":
 
         def begin(posterior, judges, least_gain, executor):
@@ -87,25 +85,50 @@ def test_held_out_documents_begin_no_topic(case, monkeypatch):
     assert_same(before.state, after.state)
 
 
+def test_held_out_documents_begin_no_topic_without_births(monkeypatch):
+    begun = []
+    monkeypatch.setattr(held_out_trials, "begin_held_out", begun.append)
+    HDP(split_merge=SplitMerge(births=False), random_state=0).fit(twins())
+    assert not begun
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("limit", "n_topics", "n_docs"),
+    [("FEWEST_JUDGES", 58, 2), ("OWN_SHARE", 100, 6)],
+    ids=["few judges", "shared topics"],
+)
+def test_where_few_judge_or_topics_are_shared_none_begins(
+    limit, n_topics, n_docs, monkeypatch
+):
+    """Topics that the documents learned from have, too, would only be cut in parts."""
+    X = twins(n_topics, n_docs=n_docs)
+    *_, n_begun, _ = begun_from_held_out(X, monkeypatch)
+    assert n_begun == 0
+    monkeypatch.setattr(held_out_moves, limit, 0)
+    *_, n_begun, _ = begun_from_held_out(X, monkeypatch)
+    assert n_begun > 0
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_topics_that_begin_have_the_share_of_their_documents(monkeypatch):
+    """Of all tokens, also if topics explain tables."""
+
+    def begin(posterior, *others):
+        posterior.set_state(by_tables=True)
+        posterior.global_stats.topic_words.decay(0.5)
+        return held_out_moves.begin_held_out(posterior, *others)
+
+    _, _, after, n_begun, judges = begun_from_held_out(twins(), monkeypatch, begin)
+    words = after.global_stats.topic_words.dense()
+    n_new = 60.0 * n_begun
+    share = words[:, -n_begun:].sum() / words.sum()
+    assert share == pytest.approx(n_new / (judges.train.n_tokens + n_new), rel=0.02)
+
+
 def predict(judges, posterior):
     with Executor(None) as executor:
         return judges.predict(posterior, executor)
-
-
-@pytest.mark.usefixtures("all_splits")
-def test_documents_of_one_split_begin_no_topic(monkeypatch):
-    """They are few; if asked, some would."""
-    asked = []
-
-    def begin(posterior, *others):
-        one = posterior.copy()
-        one.is_cross_fitted = False
-        asked.append(held_out_moves.begin_held_out(one, *others))
-        return held_out_moves.begin_held_out(posterior, *others)
-
-    _, _, _, n_begun, _ = begun_from_held_out(twins(40), monkeypatch, begin)
-    assert n_begun == 0 < max(asked)
-    assert len(asked) > 1
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -117,6 +140,7 @@ def test_documents_do_not_judge_the_topics_that_they_begin(monkeypatch):
     judges = held_out.hold_out(X, rng)
     hdp = HDP(10, split_merge=False, max_iter=10, random_state=0).fit(judges.train.X)
     posterior, own = hdp._posterior.copy(), hdp._posterior.copy()
+    monkeypatch.setattr(held_out_moves, "OWN_SHARE", 0.0)
     with Executor(None) as executor:
         begin = held_out_moves.begin_held_out
         assert begin(posterior, judges, 0.0, executor) == 0

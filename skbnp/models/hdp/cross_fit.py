@@ -196,9 +196,9 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
     def steps(self, monitor: Monitor) -> Steps[bool]:
         """Choose a number of topics at the first call; make a pass of its trials."""
         if self.trials is None:
-            self.posterior.is_cross_fitted = True
             trials = self._choose(monitor)
             take_over(trials, self.posterior, monitor)
+            self.posterior.is_cross_fitted = True
             self.trials, self.make, self.held_out = trials, None, []
         return (yield from self.trials.steps(monitor))
 

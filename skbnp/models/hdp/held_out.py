@@ -191,7 +191,9 @@ class HeldOut:
     def mixed(self, result: Prediction) -> Array:
         """Probability of held-out entries under the topics without repeats, (nnz,)."""
         rows, n_words = rows_of(self.held_out.indptr), self.held_out.shape[1]
-        theta = (result.tokens.toarray() + result.prior) / result.total[:, None]
+        theta = result.tokens.toarray()
+        theta += result.prior
+        theta /= result.total[:, None]
         mixed = mix(theta, result.word_topic, self.held_out)
         mixed += result.rest[rows] / n_words
         return mixed

@@ -4,9 +4,10 @@ Topics are learned from all documents except held-out ones. Candidates with thre
 as many topics learn as long, and replace the model if they predict these better, as
 long as nearly all topics live. Then the model learns on while its prediction improves;
 topics explain tables instead of tokens, if that predicts no worse; topics without which
-prediction is no worse are merged or end, several at a time. At last a copy of the model
-learns from all documents, with step sizes as from a start. The topic prior, if it is
-learned, is that which predicts words of held-out documents from their other words best.
+prediction is no worse are merged or end, several at a time. At last a copy learns from
+all documents, with step sizes as from a start, and with topics of held-out documents if
+many are of one document. The topic prior, if learned, is that which predicts words of
+held-out documents from their other words best.
 """
 
 from collections.abc import Callable
@@ -65,7 +66,7 @@ NEAR = 2.0
 SURE_ERRORS = 2.0
 #: Steps of the topic prior before the model goes on, at most.
 MOST_STEPS = 5
-#: Nats per token that the reductions of a trial may cost, as predicted.
+#: Nats per token that reductions of a trial, if several, may cost, as predicted.
 BUDGET = 0.001
 #: A reduction of a smaller share of the topics is the last.
 FEW = 0.03
@@ -203,8 +204,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if is_beside and self.n_final >= n_beside:
             self._adopt(learner, monitor)
             self.posterior.trials_ended = self.is_complete
-            if self.alike:  # files from before lack them
-                self.posterior.alike = min(self.alike), max(self.alike)
+            self.posterior.alike = min(self.alike), max(self.alike)
         return is_exact_pass and self.n_final > n_beside + 1
 
     def _record(self, run: Trial, result: Prediction) -> None:
@@ -233,7 +233,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             result = suit_burstiness(held_out, posterior, run.executor)
         if result is None:
             yield self.judge_cost
-            result = held_out.predict(posterior, run.executor)
+            return held_out.predict(posterior, run.executor)
         return result
 
     def _predict(self, run: Trial) -> Steps[Prediction]:
@@ -470,16 +470,16 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             return None
         kind: Kind = "reduction"
         yield self.judge_cost
-        matched, posterior = self._is_no_better_than_words(run), run.posterior.copy()
-        if matched:
+        posterior = run.posterior.copy()
+        if self._is_no_better_than_words(run):
             kind, n_changes = "merge of all", held_out_moves.merge_all(posterior)
         else:
             yield self.judge_cost
             choosers = self.held_out.half(0, proposal)
             del proposal
-            cheapest = held_out_moves.reductions(run.posterior, *choosers)
+            cheapest = held_out_moves.reductions(posterior, *choosers)
             del choosers
-            least = int(self.finish is not None)  # trials of a stream end sooner
+            least = int(self.finish is not None)  # streams have less time
             n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit, least)
         if n_changes == 0:
             return None

@@ -108,7 +108,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     reservoir: Reservoir | None = None  # documents of a stream that are kept
     #: Smallest and largest number of topics that predict as well as the best.
     alike: tuple[int, int] | None = None
-    is_cross_fitted: bool = False  # whether each document judges them
+    is_cross_fitted: bool = False  # whether each document has judged them
     outliers: Outliers | None = None  # documents of a stream predicted badly
     trials: Any = None  # PausedTrials that go on in the next call
     #: Documents of a stream that topics of trials have missed, to be learned.

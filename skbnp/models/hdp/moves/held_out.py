@@ -51,6 +51,10 @@ Array = NDArray[np.float64]
 OLD_SHARE, NEW_SHARE = 0.2, 0.4
 #: The share of a document where all topics start from documents.
 DOC_SHARE = 0.2
+#: Topics of a training document from which on held-out documents begin topics, too...
+OWN_SHARE = 0.5
+#: ...and held-out documents that judge these, at least.
+FEWEST_JUDGES = 30
 #: Topics that are weighed for a merge with each one.
 N_NEAREST = 3
 #: Of a topic that ends, the share of its proportion that falls to topics which the
@@ -124,31 +128,32 @@ def begin_held_out(
 ) -> int:
     """Begin topics in place from held-out documents if others gain; return how many.
 
-    What was learned without some documents lacks the topics of these alone. The number
-    of topics grows at most as that of documents, so at most as large a share of the
-    held-out documents begin topics as there are topics of a training document: those
-    that are predicted worst. Before that, those of either half are judged by the other
-    half, which must gain a standard error, and `least_gain` nats per token. Collapsed
-    family alone: totals of the mean-field family have no topics without documents.
+    If topics are as many as half of the training documents, many are of one document,
+    and held-out documents, which were not learned from, lack theirs. The number of
+    topics grows at most as that of documents: of the held-out documents, those that are
+    predicted worst begin a topic each, as large a share of them as there are topics of
+    a training document. Before that, those of either half are judged by the other half,
+    which must gain a standard error, and `least_gain` nats per token. Collapsed family
+    alone: totals of the mean-field family have no topics without documents.
     """
-    n_topics = posterior.state.n_components
-    is_split = posterior.is_cross_fitted  # whose documents alone decide nothing
-    if n_topics == 1 or is_split or posterior.model.has_bound:
+    n_topics, n_train = posterior.state.n_components, held_out.train.n_docs
+    limit = int(min(posterior.max_components - n_topics, n_train))
+    n_judges, are_few = len(held_out.first_parts), n_topics < OWN_SHARE * n_train
+    if are_few or limit < 1 or n_judges < FEWEST_JUDGES or posterior.model.has_bound:
         return 0
     before = held_out.log_probability(held_out.predict(posterior, executor))
-    rate = min(n_topics / held_out.train.n_docs, 1.0)
-    limit = posterior.max_components - n_topics
     ranks = np.argsort(before / held_out.n_tokens, kind="stable")  # the worst first
     whole, after = held_out.whole(held_out.first_parts), before.copy()
 
     def begin_from(posterior: HDPPosterior, docs: NDArray[np.intp]) -> int:
         """Begin a topic in place from each of the first documents of `docs`."""
-        words = posterior.global_stats.topic_words
-        X = whole[docs[: int(min(np.ceil(rate * len(docs)), limit))]]
-        n_tokens = np.asarray(X[:, words.seen.words].sum(axis=1)).ravel()
+        seen = posterior.global_stats.topic_words.seen.words
+        n_births = int(np.ceil(min(n_topics / n_train, 1.0) * len(docs)))
+        X = whole[docs[: min(n_births, limit)]]
+        n_tokens = np.asarray(X[:, seen].sum(axis=1)).ravel()
         X, n_tokens = X[n_tokens > 0.0], n_tokens[n_tokens > 0.0]
         if len(n_tokens):
-            n_all = words.tokens.sum() + n_tokens.sum()
+            n_all = held_out.train.n_tokens + n_tokens.sum()
             begin_topics(posterior, X, n_tokens / n_all)
         return len(n_tokens)
 
