@@ -18,9 +18,9 @@ MODELS = {
     "scikit-learn LDA": ("#238b45", "^-"),
     "gensim LdaModel": ("#756bb1", "v-"),
 }
-SECONDS = (2, 5, 15, 30)
+SECONDS = (2, 5, 15, 30, 60)
 corpora = list(dict.fromkeys(row["corpus"] for row in rows))
-figure, panels = plt.subplots(2, 5, figsize=(9.4, 4.9), layout="constrained")
+figure, panels = plt.subplots(3, 4, figsize=(9.4, 6.9), layout="constrained")
 for panel, corpus in zip(panels.flat, corpora, strict=True):
     best = {}
     for name, (colour, style) in MODELS.items():
