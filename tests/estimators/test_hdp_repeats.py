@@ -72,9 +72,9 @@ def reductions(monkeypatch):
     """Whether topics explain tables, limit and changes of each reduction of fits."""
     made, reduce = [], held_out_moves.reduce
 
-    def spy(posterior, results, budget, limit=None):
+    def spy(posterior, results, budget, limit, least):
         by_tables = posterior.state.by_tables
-        n_changes = reduce(posterior, results, budget, limit)
+        n_changes = reduce(posterior, results, budget, limit, least)
         made.append((by_tables, limit, n_changes))
         return n_changes
 
