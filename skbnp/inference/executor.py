@@ -15,8 +15,9 @@ import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
@@ -103,6 +104,20 @@ class Executor:
         kind = "generator" if self._is_lazy else "list"
         jobs = Parallel(n_jobs=self.n_jobs, return_as=kind)
         return iter(jobs(delayed(function)(item) for item in items))
+
+    def map_all(self, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
+        """Return `function(item)` for all items, in order, computed in parallel."""
+        if self._pool is None:
+            return list(self.map(function, items))
+        given = list(items)
+        results: list[Any] = [None] * len(given)
+
+        def task(place: int) -> None:
+            """Write one result."""
+            results[place] = function(given[place])
+
+        self.run([partial(task, place) for place in range(len(given))])
+        return results
 
     def run(self, tasks: Sequence[Task]) -> None:
         """Run tasks that write to memory of this process, and wait for all of them.

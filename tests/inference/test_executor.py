@@ -41,9 +41,10 @@ def check_order(map_items):
 
 
 @jobs
-def test_results_come_in_the_order_of_the_items(n_jobs):
+@pytest.mark.parametrize("method", ["map", "map_all"])
+def test_results_come_in_the_order_of_the_items(n_jobs, method):
     with Executor(n_jobs) as executor:
-        check_order(executor.map)
+        check_order(getattr(executor, method))
 
 
 def map_as_completed(function, items):
@@ -56,6 +57,12 @@ def map_as_completed(function, items):
 def test_order_check_rejects_results_as_they_complete():
     with pytest.raises(AssertionError):
         check_order(map_as_completed)
+
+
+@jobs
+def test_the_first_error_of_all_items_arrives(n_jobs):
+    with Executor(n_jobs) as executor, pytest.raises(ZeroDivisionError):
+        executor.map_all(lambda item: 1 // item, [1, 0, 2, 3])
 
 
 @jobs

@@ -502,7 +502,7 @@ def test_without_births_topics_only_end(bars):
     assert abs(many.n_components_ - 20) <= 1
 
 
-def merge_two(posterior, result, budget, limit):
+def merge_two(posterior, result, budget, limit, least):
     """Reduce by one topic."""
     apply(Merge([tuple(posterior.ids[:2].tolist())]), posterior)
     return 1

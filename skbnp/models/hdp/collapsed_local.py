@@ -137,7 +137,7 @@ class CollapsedStep:
         """Infer expected tables and base probabilities of stored counts, (nnz,)."""
         words = _restaurant(burstiness, batch, self.n_features)
         step = replace(self, restaurant=words)
-        result = list(executor.map(step._infer, batch.blocks))
+        result = executor.map_all(step._infer, batch.blocks)
         return joined(result, "tables"), joined(result, "base")
 
     def _infer(self, block: Block) -> BlockResult:
@@ -181,7 +181,7 @@ def mean_weights(
     topic_words, tops = posterior.global_stats.topic_words, np.empty(len(batch.words))
     eta = max(posterior.state.topic_word_prior, SMALLEST_PRIOR)
     norm = word_norm(topic_words, eta, Weighting.MEAN)
-    run = executor.map if executor.shares_memory else map
+    run = executor.map_all if executor.shares_memory else map
     table = topic_words.weights(
         batch.words, norm, eta, Weighting.MEAN, run=run, tops=tops
     )
@@ -210,7 +210,7 @@ def collect_blocks(
     """
     parts, doc_topics, logs = list[sp.csr_array](), list[DocumentTopics](), 0.0
     for part in batch.parts(PART_SIZE):
-        result = list(executor.map(run, part.blocks))
+        result = executor.map_all(run, part.blocks)
         parts.append(sum_words(part, result, shape, executor))
         doc_topics += [DocumentTopics(*block[:3]) for block in result]
         logs += sum(block.log_predictive for block in result)
@@ -232,6 +232,6 @@ def sum_words(
         joined(result, "sums"),
         shape[1],
         n_ranges=len(part.blocks) if executor.n_workers > 1 else 1,
-        run=executor.map,
+        run=executor.map_all,
     )
     return stacked(sums, shape)

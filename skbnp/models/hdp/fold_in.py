@@ -139,7 +139,7 @@ def _infer(
     `restaurant` their scale, `rest`, V, grid, d and c.
     """
     infer = partial(_infer_block, weights, prior, stop, restaurant)
-    result = list(executor.map(infer, batch.blocks))
+    result = executor.map_all(infer, batch.blocks)
     doc_topics = [DocumentTopics(*one[:3]) for one in result]
     tables, base = (
         np.concatenate([np.zeros(0), *(array for one in result for array in one[at])])

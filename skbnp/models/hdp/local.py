@@ -119,7 +119,7 @@ class DocumentStep:
                 posterior.global_stats.topic_words,
                 batch.words,
                 weighting,
-                run=executor.map if executor.shares_memory else map,
+                run=executor.map_all if executor.shares_memory else map,
             ),
             prior=state.doc_prior,
             share=model.cold_share(state),
@@ -136,7 +136,7 @@ class DocumentStep:
         block_hook: BlockHook | None = None,
     ) -> Collected:
         """Run the local step: statistics, expected counts and document lengths."""
-        visits = list(executor.map(partial(_visit, self, block_hook), batch.blocks))
+        visits = executor.map_all(partial(_visit, self, block_hook), batch.blocks)
         documents = Documents.joined([result for result, _ in visits])
         doc_topic = documents.matrix(documents.tokens, len(self.prior))
         rows, entropy = sum_words(self, batch, documents, executor)
@@ -213,7 +213,7 @@ def sum_words(
         step.weights,
         n_topics,
         n_ranges=len(batch.blocks),
-        run=executor.map,
+        run=executor.map_all,
     )
     rows = WordRows(batch.words, stacked(result, (len(batch.words), n_topics)))
     # -log r = log s - log e - log b.

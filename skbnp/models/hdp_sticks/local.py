@@ -84,7 +84,7 @@ class TableStep:
                 posterior.global_stats.topic_words,
                 batch.words,
                 weighting,
-                run=executor.map if executor.shares_memory else map,
+                run=executor.map_all if executor.shares_memory else map,
             ),
             log_beta=state.log_weights,
             concentration=state.doc_concentration,
@@ -193,6 +193,6 @@ def _sum_words(
         tables.phi,
         shape[1],
         n_ranges=len(batch.blocks),
-        run=executor.map,
+        run=executor.map_all,
     )
     return stacked(result, shape)

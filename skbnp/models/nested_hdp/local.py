@@ -112,7 +112,7 @@ class NestedStep:
         """Infer the expected tokens of nodes in documents, (n_docs, n_nodes)."""
         result = [
             DocumentTopics(*block[:3])
-            for block in executor.map(self._run, batch.blocks)
+            for block in executor.map_all(self._run, batch.blocks)
         ]
         return doc_topic_matrix(result, (batch.n_docs, self.state.n_components))
 
