@@ -163,7 +163,7 @@ THREADS = """
 Wall seconds on `arxiv_large` by one thread and by two in turn, no warm-up: `transform`
 of all documents after one online pass over a sixth of them; `fit` of two passes, online
 and with the corpus as one batch, without moves, and online with them. "same bits" says
-whether the results were equal bit for bit. Online learning gains nothing: minibatches
+whether the results were equal bit for bit. Online learning gains less: minibatches
 are small (an 80th of the documents), and updates between them are made by one thread.
 """
 THREADS_TOPICS = (100, 300)
