@@ -57,6 +57,8 @@ class Executor:
         As in scikit-learn.
     """
 
+    _pool: ThreadPoolExecutor | None = None
+
     def __init__(self, n_jobs: int | None):
         """Read the number of jobs and the backend of joblib."""
         self.n_jobs = n_jobs
@@ -64,7 +66,6 @@ class Executor:
         backend, _ = get_active_backend(prefer="threads")
         self._runs_threads = getattr(backend, "supports_sharedmem", False)
         self._is_lazy = getattr(backend, "supports_return_generator", False)
-        self._pool: ThreadPoolExecutor | None = None
         self._has_ended = Event()
 
     def __enter__(self) -> "Executor":
