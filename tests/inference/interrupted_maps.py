@@ -43,10 +43,17 @@ def run_map(pool):
     assert list(pool.map(work, range(4))) == list(range(4))
 
 
+def run_map_all(pool):
+    assert pool.map_all(work, range(4)) == list(range(4))
+
+
 def run_tasks(pool):
     result = []
     pool.run([lambda item=item: result.append(work(item)) for item in range(4)])
     assert sorted(result) == list(range(4))
+
+
+RUNS = {"map": run_map, "map_all": run_map_all, "run": run_tasks}
 
 
 def interrupted(method, number):
@@ -55,7 +62,7 @@ def interrupted(method, number):
     sys.settrace(tracer)
     try:
         with Executor(2) as pool:
-            {"map": run_map, "run": run_tasks}[method](pool)
+            RUNS[method](pool)
         ended = "nothing"
     except BaseException as error:
         ended = type(error).__name__
