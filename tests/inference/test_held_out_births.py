@@ -1,4 +1,4 @@
-"""Topics of an HDP that begin from held-out documents, judged by others of these."""
+"""Births of topics from held-out documents, judged by others of these."""
 
 import numpy as np
 import pytest
@@ -21,33 +21,33 @@ def twins(n_topics=200, n_words=2000, length=60, n_docs=2):
     return sp.csr_array(rng.multinomial(length, topics) * 1.0)
 
 
-def begun_from_held_out(X, monkeypatch, begin=held_out_moves.begin_held_out, **given):
-    """Fit, and return the posterior before and after topics began, and how many."""
-    begun = []
+def births_of_fit(X, monkeypatch, add=held_out_moves.add_document_births, **given):
+    """Fit, and return the posterior before and after births, and their number."""
+    births = []
 
     def note(posterior, held_out, *others):
         before = posterior.copy()
-        n_begun = begin(posterior, held_out, *others)
-        begun.append((before, posterior.copy(), n_begun, held_out))
-        return n_begun
+        n_births = add(posterior, held_out, *others)
+        births.append((before, posterior.copy(), n_births, held_out))
+        return n_births
 
-    monkeypatch.setattr(held_out_trials, "begin_held_out", note)
+    monkeypatch.setattr(held_out_trials, "add_document_births", note)
     hdp = HDP(random_state=0, **given).fit(X)
-    return hdp, *begun[0]
+    return hdp, *births[0]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_topics_of_held_out_documents_alone_begin(monkeypatch):
-    hdp, before, after, n_begun, judges = begun_from_held_out(twins(), monkeypatch)
+def test_documents_whose_topics_no_other_has_give_births(monkeypatch):
+    hdp, before, after, n_births, judges = births_of_fit(twins(), monkeypatch)
     n_before = before.state.n_components
-    assert n_begun == np.ceil(100 * n_before / 300)
-    assert after.state.n_components == n_before + n_begun
+    assert n_births == np.ceil(100 * n_before / 300)
+    assert after.state.n_components == n_before + n_births
     assert after.state.weights.sum() == pytest.approx(1.0)
     assert n_before < 200 <= hdp.n_components_ <= 220
-    # They begin with the documents that are predicted worst.
+    # They are the documents that are predicted worst.
     logs = judges.log_probability(predict(judges, before)) / judges.n_tokens
     whole = judges.whole(judges.first_parts).toarray()
-    worst = whole[np.argsort(logs, kind="stable")[:n_begun]]
+    worst = whole[np.argsort(logs, kind="stable")[:n_births]]
     words = after.global_stats.topic_words.dense()[:, n_before:].T
     np.testing.assert_allclose(
         words / words.sum(axis=1, keepdims=True),
@@ -61,33 +61,33 @@ def test_topics_of_held_out_documents_alone_begin(monkeypatch):
 def test_the_limit_of_topics_holds(more, monkeypatch):
     def begin(posterior, *others):
         posterior.max_components = posterior.state.n_components + more
-        return held_out_moves.begin_held_out(posterior, *others)
+        return held_out_moves.add_document_births(posterior, *others)
 
-    _, before, after, n_begun, _ = begun_from_held_out(twins(), monkeypatch, begin)
-    assert n_begun == max(more, 0)
-    assert after.state.n_components == before.state.n_components + n_begun
+    _, before, after, n_births, _ = births_of_fit(twins(), monkeypatch, begin)
+    assert n_births == max(more, 0)
+    assert after.state.n_components == before.state.n_components + n_births
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("case", ["bars", "mean_field", "gain"])
-def test_held_out_documents_begin_no_topic(case, monkeypatch):
-    X, begin = twins(), held_out_moves.begin_held_out
+def test_no_births(case, monkeypatch):
+    X, begin = twins(), held_out_moves.add_document_births
     given = {"variational_family": "mean_field"} if case == "mean_field" else {}
     if case == "bars":
         X = make_bars(300, random_state=0).data
     elif case == "gain":
 
         def begin(posterior, judges, least_gain, executor):
-            return held_out_moves.begin_held_out(posterior, judges, 5.0, executor)
+            return held_out_moves.add_document_births(posterior, judges, 5.0, executor)
 
-    _, before, after, n_begun, _ = begun_from_held_out(X, monkeypatch, begin, **given)
-    assert n_begun == 0
+    _, before, after, n_births, _ = births_of_fit(X, monkeypatch, begin, **given)
+    assert n_births == 0
     assert_same(before.state, after.state)
 
 
-def test_held_out_documents_begin_no_topic_without_births(monkeypatch):
+def test_no_births_where_births_are_off(monkeypatch):
     begun = []
-    monkeypatch.setattr(held_out_trials, "begin_held_out", begun.append)
+    monkeypatch.setattr(held_out_trials, "add_document_births", begun.append)
     HDP(split_merge=SplitMerge(births=False), random_state=0).fit(twins())
     assert not begun
 
@@ -95,34 +95,34 @@ def test_held_out_documents_begin_no_topic_without_births(monkeypatch):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     ("limit", "n_topics", "n_docs"),
-    [("FEWEST_JUDGES", 58, 2), ("OWN_SHARE", 100, 6)],
+    [("FEWEST_JUDGES", 58, 2), ("BIRTHS_FROM", 100, 6)],
     ids=["few judges", "shared topics"],
 )
-def test_where_few_judge_or_topics_are_shared_none_begins(
+def test_no_births_where_few_judge_or_topics_are_shared(
     limit, n_topics, n_docs, monkeypatch
 ):
     """Topics that the documents learned from have, too, would only be cut in parts."""
     X = twins(n_topics, n_docs=n_docs)
-    *_, n_begun, _ = begun_from_held_out(X, monkeypatch)
-    assert n_begun == 0
+    *_, n_births, _ = births_of_fit(X, monkeypatch)
+    assert n_births == 0
     monkeypatch.setattr(held_out_moves, limit, 0)
-    *_, n_begun, _ = begun_from_held_out(X, monkeypatch)
-    assert n_begun > 0
+    *_, n_births, _ = births_of_fit(X, monkeypatch)
+    assert n_births > 0
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_topics_that_begin_have_the_share_of_their_documents(monkeypatch):
+def test_births_have_the_share_of_their_documents(monkeypatch):
     """Of all tokens, also if topics explain tables."""
 
     def begin(posterior, *others):
         posterior.set_state(by_tables=True)
         posterior.global_stats.topic_words.decay(0.5)
-        return held_out_moves.begin_held_out(posterior, *others)
+        return held_out_moves.add_document_births(posterior, *others)
 
-    _, _, after, n_begun, judges = begun_from_held_out(twins(), monkeypatch, begin)
+    _, _, after, n_births, judges = births_of_fit(twins(), monkeypatch, begin)
     words = after.global_stats.topic_words.dense()
-    n_new = 60.0 * n_begun
-    share = words[:, -n_begun:].sum() / words.sum()
+    n_new = 60.0 * n_births
+    share = words[:, -n_births:].sum() / words.sum()
     assert share == pytest.approx(n_new / (judges.train.n_tokens + n_new), rel=0.02)
 
 
@@ -132,7 +132,7 @@ def predict(judges, posterior):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_documents_do_not_judge_the_topics_that_they_begin(monkeypatch):
+def test_documents_do_not_judge_their_own_births(monkeypatch):
     """Single documents gain by topics of their own, and no other document does."""
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(300, 0.05), 200)
@@ -140,13 +140,13 @@ def test_documents_do_not_judge_the_topics_that_they_begin(monkeypatch):
     judges = held_out.hold_out(X, rng)
     hdp = HDP(10, split_merge=False, max_iter=10, random_state=0).fit(judges.train.X)
     posterior, own = hdp._posterior.copy(), hdp._posterior.copy()
-    monkeypatch.setattr(held_out_moves, "OWN_SHARE", 0.0)
+    monkeypatch.setattr(held_out_moves, "BIRTHS_FROM", 0.0)
     with Executor(None) as executor:
-        begin = held_out_moves.begin_held_out
+        begin = held_out_moves.add_document_births
         assert begin(posterior, judges, 0.0, executor) == 0
     whole = judges.whole(judges.first_parts)
     shares = np.full(whole.shape[0], 1.0 / X.shape[0])
-    held_out_moves.begin_topics(own, whole, shares)
+    held_out_moves.add_topics(own, whole, shares)
     gain = compare(
         judges.log_probability(predict(judges, own)),
         judges.log_probability(predict(judges, posterior)),

@@ -203,10 +203,10 @@ def maximise_burstiness(
     n_tokens = np.bincount(rows, n, n_docs).astype(np.float64)
     # All words that occur once in a document are replaced by one word and their number:
     # their log probabilities differ by log p alone, so p is their geometric mean.
-    once, ones = n == 1.0, np.ones(n_docs)
+    once = n == 1.0
     docs, at, times = np.unique(rows[once], return_inverse=True, return_counts=True)
     logs_once = np.bincount(at, np.log(np.maximum(p[once], 1e-300)), len(docs)) / times
-    n, t = (np.append(values[~once], ones[: len(docs)]) for values in (n, t))
+    n, t = (np.append(values[~once], np.ones(len(docs))) for values in (n, t))
     p, rows = np.append(p[~once], np.exp(logs_once)), np.append(rows[~once], docs)
     times = np.append(np.ones(len(n) - len(docs)), times)
     sums = n_tables[rows], n_tokens[rows]

@@ -34,7 +34,7 @@ from skbnp.models.hdp.held_out_priors import (
     suit_prior,
 )
 from skbnp.models.hdp.moves import held_out as held_out_moves
-from skbnp.models.hdp.moves.held_out import begin_held_out
+from skbnp.models.hdp.moves.held_out import add_document_births
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
@@ -418,7 +418,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if self.finish is not None:
             posterior = self.final.posterior.copy()
             if self.moves.births:
-                begin_held_out(posterior, self.held_out, ALIKE, self.run.executor)
+                add_document_births(posterior, self.held_out, ALIKE, self.run.executor)
             posterior.step_origin = posterior.n_steps  # steps as from a start
             self.final = self.finish(self.held_out, posterior, self.model.learner)
             self.model.learner.posterior = self.posterior  # its topics are in the copy

@@ -31,7 +31,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
-from skbnp.models.hdp.moves.held_out import begin_topics
+from skbnp.models.hdp.moves.held_out import add_topics
 from skbnp.models.hdp.outliers import Outliers, Proposal, matched
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.arrays import deal_tokens, rows_of
@@ -395,7 +395,7 @@ def judge_proposal(
     if len(chosen):
         shares = proposal.shares[chosen] / proposal.n_judges[chosen]
         topics = proposal.topics[chosen]
-        begin_topics(posterior, topics, np.minimum(shares, MOST_SHARE))
+        add_topics(posterior, topics, np.minimum(shares, MOST_SHARE))
         born = posterior.ids[len(posterior.ids) - len(chosen) :]
         outliers = outliers.with_births(born)
         posterior.recount(monitor)

@@ -33,8 +33,8 @@ from skbnp.utils.random import gamma_noise
 __all__ = [
     "EndUnused",
     "Reduction",
-    "begin_held_out",
-    "begin_topics",
+    "add_document_births",
+    "add_topics",
     "blur",
     "merge_all",
     "propose_births",
@@ -51,9 +51,9 @@ Array = NDArray[np.float64]
 OLD_SHARE, NEW_SHARE = 0.2, 0.4
 #: The share of a document where all topics start from documents.
 DOC_SHARE = 0.2
-#: Topics of a training document from which on held-out documents begin topics, too...
-OWN_SHARE = 0.5
-#: ...and held-out documents that judge these, at least.
+#: Topics of a training document from which on births from held-out documents are tried,
+BIRTHS_FROM = 0.5
+#: and held-out documents that judge them, at least.
 FEWEST_JUDGES = 30
 #: Topics that are weighed for a merge with each one.
 N_NEAREST = 3
@@ -112,7 +112,7 @@ def propose_births(
     return _restart(posterior, train, n_old, OLD_SHARE, drawn, NEW_SHARE, rng)
 
 
-def begin_topics(posterior: HDPPosterior, topics: sp.csr_array, shares: Array) -> None:
+def add_topics(posterior: HDPPosterior, topics: sp.csr_array, shares: Array) -> None:
     """Add topics to a posterior in place, with shares of all tokens, (T,).
 
     `topics` are counts, (T, V); of words that are not seen, they are left out.
@@ -123,30 +123,31 @@ def begin_topics(posterior: HDPPosterior, topics: sp.csr_array, shares: Array) -
     apply(Birth(list(names), columns, shares), posterior)
 
 
-def begin_held_out(
+def add_document_births(
     posterior: HDPPosterior, held_out: HeldOut, least_gain: float, executor: Executor
 ) -> int:
-    """Begin topics in place from held-out documents if others gain; return how many.
+    """Add births from held-out documents in place if others gain; return their number.
 
     If topics are as many as half of the training documents, many are of one document,
     and held-out documents, which were not learned from, lack theirs. The number of
-    topics grows at most as that of documents: of the held-out documents, those that are
-    predicted worst begin a topic each, as large a share of them as there are topics of
-    a training document. Before that, those of either half are judged by the other half,
-    which must gain a standard error, and `least_gain` nats per token. Collapsed family
-    alone: totals of the mean-field family have no topics without documents.
+    topics grows at most as that of documents: as large a share of the held-out
+    documents as there are topics of a training document, those that are predicted
+    worst, each give birth to a topic. Before that, births from either half are judged
+    by the other half, which must gain a standard error, and `least_gain` nats per
+    token. Collapsed family alone: totals of the mean-field family have no topics
+    without documents.
     """
     n_topics, n_train = posterior.state.n_components, held_out.train.n_docs
     limit = int(min(posterior.max_components - n_topics, n_train))
-    n_judges, are_few = len(held_out.first_parts), n_topics < OWN_SHARE * n_train
-    if are_few or limit < 1 or n_judges < FEWEST_JUDGES or posterior.model.has_bound:
+    first, are_few = held_out.first_parts, n_topics < BIRTHS_FROM * n_train
+    if are_few or limit < 1 or len(first) < FEWEST_JUDGES or posterior.model.has_bound:
         return 0
     before = held_out.log_probability(held_out.predict(posterior, executor))
     ranks = np.argsort(before / held_out.n_tokens, kind="stable")  # the worst first
-    whole, after = held_out.whole(held_out.first_parts), before.copy()
+    whole, after = held_out.whole(first), before.copy()
 
-    def begin_from(posterior: HDPPosterior, docs: NDArray[np.intp]) -> int:
-        """Begin a topic in place from each of the first documents of `docs`."""
+    def add_births(posterior: HDPPosterior, docs: NDArray[np.intp]) -> int:
+        """Add a birth in place from each of the first documents of `docs`."""
         seen = posterior.global_stats.topic_words.seen.words
         n_births = int(np.ceil(min(n_topics / n_train, 1.0) * len(docs)))
         X = whole[docs[: min(n_births, limit)]]
@@ -154,17 +155,17 @@ def begin_held_out(
         X, n_tokens = X[n_tokens > 0.0], n_tokens[n_tokens > 0.0]
         if len(n_tokens):
             n_all = held_out.train.n_tokens + n_tokens.sum()
-            begin_topics(posterior, X, n_tokens / n_all)
+            add_topics(posterior, X, n_tokens / n_all)
         return len(n_tokens)
 
     for half in (0, 1):
         proposal = posterior.copy()
-        begin_from(proposal, ranks[ranks % 2 == half])
+        add_births(proposal, ranks[ranks % 2 == half])
         logs = held_out.log_probability(held_out.predict(proposal, executor))
         after[1 - half :: 2] = logs[1 - half :: 2]
     gain = compare(after, before, held_out.n_tokens)
     is_clear = gain.mean > max(gain.error, least_gain)
-    return begin_from(posterior, ranks) if is_clear else 0
+    return add_births(posterior, ranks) if is_clear else 0
 
 
 def start_from_documents(
