@@ -125,7 +125,7 @@ def update_local(
     Stubs by ids of `tree`.
     """
     task = partial(_visit, X=X, paths=paths, frame=frame)
-    parts = list(executor.map(task, blocks(X.shape))) or [task(slice(0, 0))]
+    parts = executor.map_all(task, blocks(X.shape)) or [task(slice(0, 0))]
     memo = Memo.joined(parts)
     return memo.renamed(tree.ids[memo.stubs])
 
@@ -265,5 +265,5 @@ def coordinates(
         own = products[np.arange(len(stubs))[:, None], nodes[stubs]]
         return np.einsum("il,ilm->im", own, inverses[stubs])
 
-    result = list(executor.map(task, blocks(X.shape)))
+    result = executor.map_all(task, blocks(X.shape))
     return best, np.concatenate([np.zeros((0, nodes.shape[1])), *result])

@@ -192,7 +192,7 @@ def update_paths(
         enter=enter,
         is_open=is_open,
     )
-    parts = list(executor.map(task, batch.blocks))
+    parts = executor.map_all(task, batch.blocks)
     return DocPaths.joined(parts, len(paths.level_prior))
 
 
