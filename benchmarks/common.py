@@ -253,6 +253,8 @@ def sample_score(samples, parts):
 class TreeSamples(TopicTreeMixin, TransformerMixin, BaseEstimator):
     """States of a sampler, any sampler's, as an estimator that can be scored."""
 
+    sparse_output = False
+
     def __init__(self, samples, n_jobs=None):
         self.samples, self.n_jobs = samples, n_jobs
         self.n_features_in_ = samples[0].topic_word_counts.shape[1]

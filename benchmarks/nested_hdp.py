@@ -15,21 +15,22 @@ from itertools import combinations
 import common  # before NumPy: it pins the threads
 import numpy as np
 from corpora import docstring_counts
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import adjusted_rand_score
 
 from skbnp import HDP, NestedHDP
 from skbnp.components.tree_sticks import LevelPriors
-from skbnp.metrics import topic_coherence
+from skbnp.metrics import document_completion_score, topic_coherence
 
 READING = """
-`NestedHDP` and `HDP(burstiness=False)`, else with their defaults, and tomotopy's HLDA:
-three levels, alpha = {alpha}, gamma = {gamma}, eta of {etas}, {sweeps} sweeps, the last
+`NestedHDP` and `HDP` with their defaults, and tomotopy's HLDA: three levels, alpha = {alpha}, gamma = {gamma}, eta of {etas}, {sweeps} sweeps, the last
 state. They learn from a random 80 % of the documents; the others are predicted.
 
-- "HLDA", "flat", "nested": `score` of the unseen documents, nats per token, by topics
-  alone; of HLDA that of the best eta, by the paths and levels of `GibbsNestedCRP`, of
-  the first seed; "40 nodes" is `NestedHDP(max_components=40)`, of the first seed.
+- "HLDA", "flat", "nested": `score` of the unseen documents, nats per token; of HLDA
+  that of the best eta, by the levels and paths of `GibbsNestedCRP` and with the same
+  cache for repeated words, learned alike, of the first seed; "40 nodes" is
+  `NestedHDP(max_components=40)`, of the first seed. "alone": by topics alone.
 - "s": processor time, one thread; that of HLDA is of one eta, that of the tree contains
   the flat fit that it starts from.
 - NPMI of the 10 top terms in the training documents: mean over all topics of the flat
@@ -73,8 +74,23 @@ def agreements(branches):
         yield float(adjusted_rand_score(one[both], other[both])), float(both.mean())
 
 
+class NodeMixture(BaseEstimator):
+    """A tree as topics that documents mix, which anybody's cache can be added to."""
+
+    def __init__(self, tree, topic_prior):
+        self.tree = tree
+        counts = tree.samples[0].topic_word_counts
+        self.components_ = counts.toarray() + topic_prior
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return self.tree.transform(X)
+
+
 def hlda(train, test, seed, n_sweeps):
-    """Best score over etas, its eta and processor time, and nodes of each level."""
+    """Best score over etas, its eta and processor time, best score of topics alone."""
     from hlda import HLDA
 
     results = []
@@ -85,10 +101,11 @@ def hlda(train, test, seed, n_sweeps):
             lambda peer=peer: peer.model.train(n_sweeps, workers=1)
         )
         sample = peer.sample()
-        score = common.TreeSamples([sample]).score(test)
-        nodes = np.bincount(sample.depth, minlength=3).tolist()
-        results.append((float(score), eta, seconds, nodes))
-    return max(results)
+        tree = common.TreeSamples([sample])
+        score = document_completion_score(NodeMixture(tree, eta), test, repeats="learn")
+        results.append((float(score), eta, seconds, float(tree.score(test))))
+    best = max(results)
+    return *best[:3], max(alone for *_, alone in results)
 
 
 def measure(name, seeds, n_sweeps):
@@ -96,14 +113,14 @@ def measure(name, seeds, n_sweeps):
     train, test = load(name)
     rows, branches = [], []
     for seed in seeds:
-        flat = HDP(random_state=seed, burstiness=False)
+        flat = HDP(random_state=seed)
         flat_seconds = common.cpu_seconds(lambda flat=flat: flat.fit(train))[1]
         nested = NestedHDP(init=FrozenEstimator(flat), random_state=seed)
         seconds = common.cpu_seconds(lambda nested=nested: nested.fit(train))[1]
         if not rows:
-            peer, eta, peer_seconds, _ = hlda(train, test, seed, n_sweeps)
+            peer, eta, peer_seconds, peer_alone = hlda(train, test, seed, n_sweeps)
             small = NestedHDP(max_components=40, random_state=seed).fit(train)
-            small_score = small.score(test, repeats=False)
+            small_score = small.score(test)
         tree, weights = nested.tree_, nested.topic_weights_
         leaves = tree.leaves[np.argsort(-weights[tree.leaves], kind="stable")]
         coherence = topic_coherence(nested.components_[leaves], train)
@@ -113,9 +130,12 @@ def measure(name, seeds, n_sweeps):
             "seed": seed,
             "HLDA": peer,
             "eta": eta,
-            "flat": flat.score(test, repeats=False),
-            "nested": nested.score(test, repeats=False),
+            "flat": flat.score(test),
+            "nested": nested.score(test),
             "40 nodes": small_score,
+            "HLDA alone": peer_alone,
+            "flat alone": flat.score(test, repeats=False),
+            "nested alone": nested.score(test, repeats=False),
             "HLDA s": peer_seconds,
             "flat s": flat_seconds,
             "nested s": flat_seconds + seconds,

@@ -38,6 +38,8 @@ from skbnp.models.hdp.burstiness import (
 )
 from skbnp.models.hdp.fold_in import fold_in_posterior
 from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights
+from skbnp.models.hdp.moves.repeats import suit_burstiness_to
+from skbnp.models.hdp.reservoir import has_doubled
 from skbnp.models.nested_hdp.local import NestedStep
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
 from skbnp.models.nested_hdp.prediction import NestedPredictor
@@ -56,8 +58,8 @@ from skbnp.utils.validation import (
 
 __all__ = ["NestedHDP"]
 
-#: The topic prior of a tree over that of the flat fit: general words go up, so that
-#: topics are sharper.
+#: The topic prior of a tree over that of the flat fit, unless topics explain tables:
+#: general words go up, so that topics are sharper.
 PRIOR_SHARE = 0.6
 #: Passes in which minibatches are forgotten; all later ones are averaged.
 FORGETTING_PASSES = 2
@@ -99,15 +101,15 @@ class NestedHDP(CountModel):
     doc_concentration : float, default=1.0
         Concentration of a document's children of a node (A), in [1e-100, 1e10].
     topic_word_prior : float or "auto", default="auto"
-        Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]. "auto": 0.6
-        of what the flat fit has learned, as topics of trees are sharper.
+        Dirichlet parameter of topics over terms (eta), in [1e-100, 1e10]. "auto": what
+        the flat fit has learned, or 0.6 of that without burstiness.
     learn_priors : bool, default=True
         Whether both concentrations are learned, from the values given.
     child_concentration_prior, doc_concentration_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma priors of the concentrations, both > 0.
     burstiness : "auto" or False, default="auto"
-        Whether documents predict words that they have shown beyond what topics tell;
-        "auto" learns how much at the end. It changes predictions, and no topic.
+        Whether documents repeat words for reasons of their own, as in `HDP`: topics
+        then explain first uses of words. "auto" learns how much.
     init : "auto" or fitted HDP, default="auto"
         The flat fit that the tree starts from; "auto" makes one. Wrap a fitted one in
         `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
@@ -370,7 +372,11 @@ class NestedHDP(CountModel):
                 f"max_depth={self.max_depth}, but the fit goes on with a tree of "
                 f"{depth + 1} levels."
             )
-        return replace(self._posterior, model=model, max_components=self._limit())
+        state = self._posterior.state
+        if self.burstiness != "auto":
+            state = replace(state, burstiness=None, by_tables=False)
+        limit = self._limit()
+        return replace(self._posterior, model=model, state=state, max_components=limit)
 
     def _extended(self, X):
         return None  # columns stay as they began
@@ -384,9 +390,11 @@ class NestedHDP(CountModel):
             return
         flat = self._flat_posterior(counts, posterior, executor, monitor)
         doc_topic = fold_in_posterior(flat, counts, executor)
+        by_tables = self.burstiness == "auto" and flat.state.by_tables
         eta = self.topic_word_prior
         if isinstance(eta, str):
-            eta = PRIOR_SHARE * flat.state.topic_word_prior
+            eta = flat.state.topic_word_prior
+            eta *= 1.0 if by_tables else PRIOR_SHARE
         start = grouped_start(
             posterior.model,
             flat.global_stats.topic_words,
@@ -402,6 +410,10 @@ class NestedHDP(CountModel):
         n_batches = REMEMBERED * counts.shape[0] / self._batch_size(counts)
         with commit():
             posterior.replace_globals(*start)
+            posterior.set_state(
+                burstiness=flat.state.burstiness if by_tables else None,
+                by_tables=by_tables,
+            )
             posterior.lineage = [Lineage(0, "init", (), tuple(ids.tolist()))]
             posterior.step_origin = -int(n_batches ** (1.0 / self.learning_decay))
 
@@ -414,7 +426,7 @@ class NestedHDP(CountModel):
         flat = HDP(
             HDP().n_components if most is None else min(HDP().n_components, most),
             max_components=most,
-            burstiness=False,  # nodes explain all tokens
+            burstiness=self.burstiness,
         )
         result = flat._start(
             flat._make_model(), counts, posterior.seed_entropy, counts.shape[0]
@@ -472,21 +484,20 @@ class NestedHDP(CountModel):
             posterior, rows, executor, monitor, tasks, goes_on, record
         )
         _prune(posterior)
-        self._learn_burstiness(posterior, rows, executor)
+        learns = self.burstiness == "auto" and not posterior.state.by_tables
+        if learns and rows.shape[0] > 0:
+            suit_burstiness_to(Corpus(rows), posterior, executor, NestedStep)
         return result
-
-    def _learn_burstiness(self, posterior, counts, executor) -> None:
-        """Learn the burstiness of documents, for prediction alone."""
-        burstiness = None
-        if self.burstiness == "auto" and counts.shape[0] > 0:
-            predictor = NestedPredictor(posterior, self._local_stop())
-            burstiness = predictor.learn_burstiness(counts, executor)
-        posterior.set_state(burstiness=burstiness)
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         """Learn a chunk of a stream by online updates."""
+        n_now = posterior.n_seen + counts.shape[0]
         if self._needs_start(posterior):
             self._find_start(posterior, counts, executor, monitor)
+        elif self.burstiness == "auto" and has_doubled(posterior.n_seen, n_now):
+            suit_burstiness_to(
+                Corpus(counts), posterior, executor, NestedStep, are_new=True
+            )
         StreamLearner(
             posterior,
             Corpus(counts),
@@ -494,7 +505,6 @@ class NestedHDP(CountModel):
             self._local_step(executor),
             RunningAverage(),
         ).one_pass(monitor)
-        self._learn_burstiness(posterior, counts, executor)
 
     def _why_not_converged(self) -> str:
         return "leaves no two passes to compare."
@@ -632,7 +642,7 @@ class NestedHDP(CountModel):
     def _expected_uses(self, counts: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
         """Expected tokens of nodes in documents, (n_docs, n_components_), and words."""
         with Executor(self.n_jobs) as executor:
-            return self._predictor().counts(counts, executor), counts.data
+            return self._predictor().counts(counts, executor)
 
     def apply(self, X: MatrixLike) -> np.ndarray:
         """Find the main branch of each document.

@@ -14,7 +14,12 @@ from libc.string cimport memcpy, memset
 
 from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport fast_log
-from skbnp.kernels._restaurant cimport GRID_COLUMNS, Restaurant, expected_tables
+from skbnp.kernels._restaurant cimport (
+    GRID_COLUMNS,
+    Restaurant,
+    expected_tables,
+    log_repeating,
+)
 from skbnp.kernels._sparse cimport (
     Entries,
     copy_entries,
@@ -442,21 +447,6 @@ cdef Py_ssize_t _iterate_fixed "skbnp_iterate_fixed"(
     return n_used
 
 
-cdef inline double log_repeating(
-    const Topics* m, const Document* d, Py_ssize_t i, double p
-) noexcept nogil:
-    """Log probability of a token of a word given all others of the document."""
-    cdef const Restaurant* r = &m.restaurant
-    cdef double others = fmax(d.n_tables - tables_of(d, i), 0.0), before = 0.0
-    cdef double n = d.exact[i] - 1.0, c = r.concentration, share = 0.0
-    cdef double opens = (c + r.discount * others) * p
-    if n > 0.0:
-        before = expected_tables(r, <float>fmin(n, 1e30), <float>opens)
-        share = fmax(n - r.discount * before, 0.0)
-    share += (c + r.discount * (others + before)) * p
-    return fast_log(fmax(share / (c + fmax(d.n_tokens - 1.0, 0.0)), 1e-300))
-
-
 cdef inline Py_ssize_t keep_shares(
     const Topics* m, const Document* d, const Space* s, const int32_t* topics,
     Py_ssize_t n_used, int32_t* lengths, int32_t* places, double* sums, double* tokens,
@@ -530,7 +520,11 @@ cdef Py_ssize_t _finish "skbnp_finish"(
                 product *= fmax(once * p, 1e-36)
             elif r.n_rows:
                 base[i + j] = base_probability(m, d, i + j, masses[j])
-                total += d.exact[i + j] * log_repeating(m, d, i + j, base[i + j])
+                total += d.exact[i + j] * log_repeating(
+                    r, r.discount, r.concentration, d.exact[i + j],
+                    fmax(d.n_tables - tables_of(d, i + j), 0.0), d.n_tokens,
+                    base[i + j],
+                )
             else:
                 total += d.exact[i + j] * fast_log(<double>masses[j])
         if r.n_rows:

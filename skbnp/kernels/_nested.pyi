@@ -1,4 +1,4 @@
-from numpy import float64, int32, intp
+from numpy import float32, float64, int32, intp
 from numpy.typing import NDArray
 
 N_START: int
@@ -20,10 +20,13 @@ def infer_nested(
     go: float,
     held: NDArray[float64],
     whole: bool,
-    n_features: float,
     active: float,
     max_iter: int,
     tol: float,
+    n_features: float,
+    grid: NDArray[float32] | None = None,
+    discount: float = 1.0,
+    concentration: float = 0.0,
 ) -> tuple[
     NDArray[int32],
     NDArray[int32],
@@ -32,4 +35,6 @@ def infer_nested(
     NDArray[int32],
     NDArray[float64],
     float,
+    NDArray[float64],
+    NDArray[float64],
 ]: ...

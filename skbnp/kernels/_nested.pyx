@@ -2,7 +2,8 @@
 
 A document walks down from the root: at an inner node it stops with a probability that
 is Beta(s, g), or goes on to a child by a Dirichlet process with base weights beta of
-the children and concentration A. Passes over words are in src/nested.h.
+the children and concentration A. If words have tables (see `_restaurant`), tables walk
+down in place of tokens. Passes over words are in src/nested.h.
 """
 
 import numpy as np
@@ -13,6 +14,12 @@ from libc.stdlib cimport free, realloc
 
 from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport fast_log
+from skbnp.kernels._restaurant cimport (
+    GRID_COLUMNS,
+    Restaurant,
+    expected_tables,
+    log_repeating,
+)
 from skbnp.kernels._sparse cimport Entries, copy_entries, release, reserve
 
 cdef extern from "src/nested.h" nogil:
@@ -67,6 +74,7 @@ cdef struct Tree "skbnp_tree":
     const double* rest          # (n_nodes,) A beta of children that are not in the tree
     double stop, go, eta, tol, n_features
     double active               # tokens of a node in use
+    Restaurant restaurant       # of no rows: a token opens a table each
     Py_ssize_t* done            # work, for `count_work`
 
 
@@ -75,7 +83,8 @@ cdef struct Walk "skbnp_walk":
     Py_ssize_t n, wide, room
     const int32_t* words
     const double* counts
-    double n_tokens
+    double* opened              # (n,) tables at the start
+    double n_tokens, n_tables
     double* memory              # all that follows; grows
     double* tile
     double* shares
@@ -88,13 +97,14 @@ cdef struct Walk "skbnp_walk":
     double* total
     double* rest
     double* inverse
-    double* n_w                 # (wide,), and the next three
+    double* n_w                 # (wide,) tables, and the next three
     double* taken
     double* own                 # n_w times what the totals hold of it
-    double* logs                # log probability of a token given all others
+    double* base                # probability of a token or table given all others
     int32_t* parent             # (n_used,)
     int32_t* nodes              # (n_used,)
     bint whole                  # whether all tokens of a word are taken out, or one
+    bint repeats                # whether its words have tables
     double held
 
 
@@ -122,7 +132,7 @@ cdef bint _divide(Walk* d, Py_ssize_t n_used) noexcept nogil:
     d.n_w = d.inverse + n_used
     d.taken = d.n_w + wide
     d.own = d.taken + wide
-    d.logs = d.own + wide
+    d.base = d.own + wide
     return True
 
 
@@ -170,7 +180,7 @@ cdef Py_ssize_t _choose_nodes "skbnp_choose_nodes"(
     cdef double* e = onward + m.n_nodes
     cdef double* sums = e + m.n_nodes
     cdef const double* phi
-    cdef double change, enough = fmin(m.active, SHARE_IN_USE * d.n_tokens)
+    cdef double change, enough = fmin(m.active, SHARE_IN_USE * d.n_tables)
     cdef Py_ssize_t u, i, most = 0, put = 0
     for u in range(m.n_nodes):
         tokens[u] = 0.0
@@ -182,7 +192,7 @@ cdef Py_ssize_t _choose_nodes "skbnp_choose_nodes"(
         for i in range(d.n):
             phi = m.topics + d.words[i] * m.n_nodes
             add_scaled(
-                m.n_nodes, d.counts[i] / weigh_word(m.n_nodes, e, phi), phi, sums
+                m.n_nodes, d.opened[i] / weigh_word(m.n_nodes, e, phi), phi, sums
             )
         count_work(2 * d.n * m.n_nodes, m.done)
         change = 0.0
@@ -190,7 +200,7 @@ cdef Py_ssize_t _choose_nodes "skbnp_choose_nodes"(
             sums[u] *= e[u]
             change += fabs(sums[u] - tokens[u])
             tokens[u] = sums[u]
-        if change < m.tol * d.n_tokens:
+        if change < m.tol * d.n_tables:
             break
     for u in range(m.n_nodes):
         chosen[u] = tokens[u] >= enough
@@ -203,6 +213,56 @@ cdef Py_ssize_t _choose_nodes "skbnp_choose_nodes"(
             chosen[put] = <int32_t>u
             put += 1
     return put
+
+
+cdef inline void set_tables(Walk* d, Py_ssize_t i, double tables) noexcept nogil:
+    """Set the tables of a word, and what is taken out of all others for it."""
+    d.n_w[i] = tables
+    d.taken[i] = tables if d.whole else fmin(tables, 1.0)
+    d.own[i] = d.held * tables
+
+
+cdef inline void open_tables(const Tree* m, Walk* d) noexcept nogil:
+    """Start with a table for each token, or for each word if words have tables."""
+    cdef Py_ssize_t i
+    d.n_tokens = d.n_tables = 0.0
+    for i in range(d.n):
+        d.n_tokens += d.counts[i]
+    # Counts beyond single precision are taken as they are.
+    d.repeats = m.restaurant.n_rows > 0 and d.n_tokens <= 1e9
+    for i in range(d.n):
+        d.opened[i] = fmin(d.counts[i], 1.0) if d.repeats else d.counts[i]
+        d.n_tables += d.opened[i]
+
+
+cdef inline void seat_words(const Tree* m, Walk* d, Py_ssize_t begin) noexcept nogil:
+    """Expected tables of the words of a chunk, given those of all other words."""
+    cdef const Restaurant* r = &m.restaurant
+    cdef double opens
+    cdef Py_ssize_t i
+    for i in range(begin, min(begin + <Py_ssize_t>WORDS, d.n)):
+        if d.counts[i] > 1.0:
+            opens = r.concentration + r.discount * fmax(d.n_tables - d.n_w[i], 0.0)
+            opens *= d.base[i]
+            set_tables(d, i, expected_tables(r, <float>d.counts[i], <float>opens))
+
+
+cdef inline void count_tables(Walk* d) noexcept nogil:
+    cdef Py_ssize_t i
+    d.n_tables = 0.0
+    for i in range(d.n):
+        d.n_tables += d.n_w[i]
+
+
+cdef inline double log_token(const Tree* m, const Walk* d, Py_ssize_t i) noexcept nogil:
+    """Log probability of a token given all others of its document."""
+    cdef const Restaurant* r = &m.restaurant
+    if r.n_rows == 0:
+        return fast_log(fmax(d.base[i], 1e-300))
+    return log_repeating(
+        r, r.discount, r.concentration, d.counts[i], fmax(d.n_tables - d.n_w[i], 0.0),
+        d.n_tokens, d.base[i],
+    )
 
 
 cdef inline int open_walk(
@@ -224,9 +284,7 @@ cdef inline int open_walk(
         d.total[a], d.rest[a], d.inverse[a] = m.total[u], m.rest[u], 1.0 / m.norm[u]
     for i in range(d.wide):
         w = d.words[min(i, d.n - 1)]
-        d.n_w[i] = d.counts[i] if i < d.n else 0.0
-        d.taken[i] = d.n_w[i] if d.whole else fmin(d.n_w[i], 1.0)
-        d.own[i] = d.held * d.n_w[i]
+        set_tables(d, i, d.opened[i] if i < d.n else 0.0)
         for a in range(n_used):
             d.tile[a * d.wide + i] = m.topics[w * m.n_nodes + chosen[a]]
             d.shares[a * d.wide + i] = 0.0
@@ -244,8 +302,8 @@ cdef double _walk_down "skbnp_walk_down"(
     cdef double[WORDS] sums
     cdef double[WORDS] left
     cdef double change, total = 0.0
-    cdef Py_ssize_t i, j, a
-    for _ in range(m.max_iter):
+    cdef Py_ssize_t i, j, a, n_made
+    for n_made in range(m.max_iter):
         sum_subtrees(n_used, d.parent, d.tokens, d.subtree)
         for a in range(n_used):
             d.fresh[a] = 0.0
@@ -260,7 +318,9 @@ cdef double _walk_down "skbnp_walk_down"(
                 d.tile + i, d.below, d.onward, d.shares + i, sums, left,
             )
             for j in range(WORDS):
-                d.logs[i + j] = sums[j] + left[j] / m.n_features
+                d.base[i + j] = sums[j] + left[j] / m.n_features
+            if d.repeats:
+                seat_words(m, d, i)
             share_out(n_used, d.wide, d.n_w + i, sums, d.shares + i, d.fresh)
             count_work(4 * WORDS * n_used, m.done)
             i += WORDS
@@ -268,10 +328,12 @@ cdef double _walk_down "skbnp_walk_down"(
         for a in range(n_used):
             change += fabs(d.fresh[a] - d.tokens[a])
             d.tokens[a] = d.fresh[a]
-        if change < m.tol * d.n_tokens:
+        if d.repeats:
+            count_tables(d)
+        if change < m.tol * d.n_tables and n_made > 0:  # nothing is taken out at first
             break
     for i in range(d.n):
-        total += d.n_w[i] * fast_log(fmax(d.logs[i], 1e-300))
+        total += d.counts[i] * log_token(m, d, i)
     return total
 
 
@@ -315,10 +377,13 @@ def infer_nested(
     double go,                      # IN    g > 0
     const double[::1] held,         # IN    (n_docs,) how often totals hold a document
     bint whole,                     # IN    take out all tokens of a word, or one
-    double n_features,              # IN    V
     double active,                  # IN    tokens of a node in use
     Py_ssize_t max_iter,
     double tol,
+    double n_features,              # IN    V
+    const float[:, ::1] grid=None,  # IN    of expected tables; none: no word repeats
+    double discount=1.0,
+    double concentration=0.0,
 ):
     """Responsibilities of nodes for the words of documents, all words at once.
 
@@ -329,9 +394,17 @@ def infer_nested(
         w_c = w_u (1 - stop_u) (M_c + A beta_c) / (M_u - N_u + A),   c below u,
         r_wu ~ w_u stop_u max(phi_wu - h n_w r_wu / norm_u, eta / norm_u),
 
-    at most `max_iter` times, until sum_u |change of N_u| < tol times the tokens. Nodes
+    at least twice if `max_iter` allows, until sum_u |change of N_u| < tol times the
+    tokens, at most `max_iter` times. Nodes
     are those with `active` expected tokens (or a share of `ACTIVE_SHARE`, if that is
     less) after `N_START` iterations in which nothing is taken out, and all above them.
+
+    If there is a `grid`, n_w are the expected tables t_w of c_w tokens in each iteration,
+
+        t_w = E[t | c_w, m],   m = (c + d [T - t_w]) p_w,   T = sum_w t_w,
+
+    with p_w the normaliser of r_w, from the T and t_w of the iteration before; they are
+    min(c_w, 1) in the first.
 
     Time O(nnz * n_nodes + iterations * nnz * nodes in use).
 
@@ -352,6 +425,8 @@ def infer_nested(
     log_predictive : float
         Sum over the tokens of the log probability given all others, of the last
         iteration; children that are not in the tree predict each word alike.
+    tables, base : float64
+        t_w and p_w of each stored count, (nnz,); (0,) without a `grid`.
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
     cdef Py_ssize_t n_nodes = topics.shape[1], longest = 0, done = 0
@@ -367,15 +442,25 @@ def infer_nested(
         raise ValueError("topics, norm, parent and prior disagree on the nodes")
     if not n_nodes == total.shape[0] == rest.shape[0]:
         raise ValueError("topics, total and rest disagree on the nodes")
+    m.restaurant.n_rows = 0
+    if grid is not None:
+        if grid.shape[1] != GRID_COLUMNS:
+            raise ValueError("grid has another number of columns")
+        m.restaurant.expected, m.restaurant.n_rows = &grid[0, 0], grid.shape[0]
+        m.restaurant.discount = <float>discount
+        m.restaurant.concentration = <float>concentration
     for u in range(n_nodes):
         if not (parent[u] == -1 if u == 0 else 0 <= parent[u] < u):
             raise ValueError("parents must come before their children")
     limits, ends = np.zeros(n_docs + 1, np.int32), np.zeros(nnz + 1, np.intp)
     for doc in range(n_docs):
         longest = max(longest, indptr[doc + 1] - indptr[doc])
+    put = nnz if grid is not None else 0
+    tables, base = np.ones(put), np.ones(put)
     if longest == 0:
         none, nothing = np.zeros(0, np.int32), np.zeros(0)
-        return limits, none, nothing, ends, none, nothing, 0.0
+        return limits, none, nothing, ends, none, nothing, 0.0, tables, base
+    cdef double[::1] seated = tables, based = base, opened = np.empty(longest)
     cdef int32_t[::1] doc_limits = limits
     cdef Py_ssize_t[::1] word_ends = ends
     cdef int32_t[:, ::1] numbers = np.empty((4, n_nodes), np.int32)
@@ -385,7 +470,7 @@ def infer_nested(
     m.parent, m.prior, m.total, m.rest = &parent[0], &prior[0], &total[0], &rest[0]
     m.stop, m.go, m.eta, m.tol, m.n_features = stop, go, eta, tol, n_features
     m.active, m.done = active, &done
-    d.memory, d.room, d.whole = NULL, 0, whole
+    d.memory, d.room, d.whole, d.opened = NULL, 0, whole, &opened[0]
     d.parent, d.nodes = &numbers[0, 0], &numbers[1, 0]
     try:
         with nogil:
@@ -395,9 +480,7 @@ def infer_nested(
                 if d.n == 0:
                     continue
                 d.words, d.counts, d.held = &words[begin], &counts[begin], held[doc]
-                d.n_tokens = 0.0
-                for i in range(d.n):
-                    d.n_tokens += d.counts[i]
+                open_tables(&m, &d)
                 n_used = _choose_nodes(&m, &d, &work[0, 0], &numbers[2, 0])
                 failed = not (
                     _divide(&d, n_used)
@@ -417,6 +500,8 @@ def infer_nested(
                 shared.n += put
                 for i in range(d.n):
                     word_ends[begin + i + 1] = word_ends[begin + i] + lengths[i]
+                for i in range(d.n if m.restaurant.n_rows else 0):
+                    seated[begin + i], based[begin + i] = d.n_w[i], d.base[i]
                 for u in range(n_used):
                     kept.indices[kept.n + u] = d.nodes[u]
                 kept.n += n_used
@@ -431,4 +516,4 @@ def infer_nested(
         free(d.memory)
         release(&kept)
         release(&shared)
-    return limits, nodes, tokens, ends, used, sums, logs
+    return limits, nodes, tokens, ends, used, sums, logs, tables, base

@@ -1,5 +1,9 @@
 """Expected tables of words in the restaurant of a document, see src/restaurant.h."""
 
+from libc.math cimport fmax, fmin
+
+from skbnp.kernels._math cimport fast_log
+
 cdef extern from "src/restaurant.h" nogil:
     cdef struct Restaurant "skbnp_restaurant":
         const float* expected
@@ -12,3 +16,20 @@ cdef extern from "src/restaurant.h" nogil:
         GRID_COLUMNS
     float GRID_FIRST
     float GRID_PER_UNIT
+
+
+cdef inline double log_repeating(
+    const Restaurant* r, double d, double c, double n, double others, double n_tokens,
+    double p,
+) noexcept nogil:
+    """Log probability of one of the `n` tokens of a word given all others.
+
+    `others` are the tables of all other words of the document, `n_tokens` its tokens, d
+    and c discount and concentration, p the probability of the word under the topics.
+    """
+    cdef double before = 0.0, share = 0.0, rest = n - 1.0, opens = (c + d * others) * p
+    if rest > 0.0:
+        before = expected_tables(r, <float>fmin(rest, 1e30), <float>opens)
+        share = fmax(rest - d * before, 0.0)
+    share += (c + d * (others + before)) * p
+    return fast_log(fmax(share / (c + fmax(n_tokens - 1.0, 0.0)), 1e-300))

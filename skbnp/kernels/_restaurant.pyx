@@ -16,7 +16,7 @@ import numpy as np
 from libc.math cimport INFINITY, fmax, lgamma, log
 
 from skbnp.kernels._interrupts cimport count_work
-from skbnp.kernels._math cimport fast_exp, fast_log
+from skbnp.kernels._math cimport fast_exp
 from skbnp.kernels._restaurant cimport (
     GRID_COLUMNS,
     GRID_EXACT,
@@ -25,6 +25,7 @@ from skbnp.kernels._restaurant cimport (
     GRID_PER_UNIT,
     Restaurant,
     expected_tables,
+    log_repeating,
 )
 
 #: Most tokens of a row of the grid: the numbers of a row stay in the range of doubles.
@@ -141,7 +142,7 @@ def leave_one_out(
         n log( ([n - 1 - d t1]_+ + (c + d [T - t + t1]) p) / (c + N - 1) ).
     """
     cdef Py_ssize_t i, n = counts.shape[0]
-    cdef double rest, before, others, mass, share
+    cdef double others
     cdef Restaurant r
     logs = np.empty(n)
     cdef double[::1] put = logs
@@ -149,14 +150,8 @@ def leave_one_out(
     r.discount, r.concentration = <float>discount, <float>concentration
     with nogil:
         for i in range(n):
-            rest = fmax(counts[i] - 1.0, 0.0)
             others = fmax(doc_tables[i] - tables[i], 0.0)
-            before = 0.0
-            if rest > 0.0:
-                mass = (concentration + discount * others) * base[i]
-                before = <double>expected_tables(&r, <float>rest, <float>mass)
-            share = fmax(rest - discount * before, 0.0)
-            share += (concentration + discount * (others + before)) * base[i]
-            share /= concentration + fmax(doc_tokens[i] - 1.0, 0.0)
-            put[i] = counts[i] * fast_log(fmax(share, 1e-300))
+            put[i] = counts[i] * log_repeating(
+                &r, discount, concentration, counts[i], others, doc_tokens[i], base[i]
+            )
     return logs

@@ -216,9 +216,11 @@ register(
     "stop_prior go_prior learn_concentrations learn_topic_prior child_prior doc_prior",
 )
 register(
-    "nested-hdp-state/1",
+    "nested-hdp-state/2",
     MixedTree,
-    "tree weights concentrations child_concentration topic_word_prior burstiness",
+    "tree weights concentrations child_concentration topic_word_prior burstiness "
+    "by_tables",
+    older={"nested-hdp-state/1": {"by_tables": False}},
 )
 register(
     "nested-hdp-stats/1",

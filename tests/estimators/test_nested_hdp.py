@@ -1,15 +1,19 @@
 """NestedHDP: planted trees, prediction, and where it starts."""
 
+import warnings
 from unittest import mock
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import adjusted_rand_score
 
 from checks.failures import Failure
 from checks.states import assert_same
 from skbnp import HDP, NestedHDP, StickBreakingHDP
+from skbnp.estimators import _nested_hdp as module
 from skbnp.inspection import summary, top_terms
 
 pytestmark = pytest.mark.usefixtures("one_split")
@@ -146,6 +150,85 @@ def test_it_goes_on_with_no_fewer_levels_than_it_has(fit):
     nested = NestedHDP(max_depth=3, max_iter=1, random_state=0).fit(X[:100])
     with pytest.raises(ValueError, match=r"max_depth=2, but the fit .* 3 levels"):
         nested.set_params(max_depth=2).partial_fit(X)
+
+
+@pytest.fixture(scope="module")
+def bursty():
+    """Planted documents, each of which repeats words by a Dirichlet process."""
+    rng = np.random.default_rng(0)
+    X, theme, topics = planted(rng, n_tokens=200)
+    shares = np.array([rng.dirichlet(20.0 * row / row.sum() + 1e-9) for row in X])
+    repeated = np.array([rng.multinomial(60, row) for row in shares])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        nested = NestedHDP(random_state=0).fit(repeated[:300])
+    return nested, repeated, theme, topics
+
+
+def test_nodes_of_bursty_documents_explain_first_uses(bursty):
+    nested, X, theme, _ = bursty
+    assert 10.0 < nested.word_concentration_ < 40.0
+    assert nested._posterior.state.by_tables
+    # Tables of the training documents, not tokens.
+    uses, tables = nested._expected_uses(nested._check_counts(X, "transform")[0])
+    assert_allclose(uses.sum(axis=1), np.add.reduceat(tables, starts_of(X)), rtol=1e-9)
+    assert tables.sum() < 0.8 * X.sum()
+    learned = (nested.components_ - nested.topic_word_prior_).sum()
+    assert learned == pytest.approx(tables[: np.count_nonzero(X[:300])].sum(), rel=0.1)
+    assert adjusted_rand_score(theme[300:], nested.apply(X[300:])) > 0.6
+
+
+def starts_of(X):
+    """Place of the first stored count of each row, all of which have some."""
+    return np.concatenate([[0], np.count_nonzero(X, axis=1).cumsum()[:-1]])
+
+
+def test_bursty_documents_are_predicted_better_than_by_topics_of_tokens(bursty):
+    nested, X, _, _ = bursty
+    plain = NestedHDP(burstiness=False, random_state=0).fit(X[:300])
+    assert not plain._posterior.state.by_tables
+    assert plain.word_concentration_ == np.inf
+    assert nested.score(X[300:]) > plain.score(X[300:]) + 0.1
+    flat = HDP(random_state=0).fit(X[:300])
+    assert nested.score(X[300:]) > flat.score(X[300:]) - 0.01
+    assert nested.score(X[300:]) > nested.score(X[300:], repeats=False) + 0.05
+
+
+@pytest.mark.parametrize("method", ["memoized", "batch"])
+def test_methods_learn_from_tables_alike(bursty, method):
+    nested, X, _, _ = bursty
+    other = NestedHDP(learning_method=method, random_state=0).fit(X[:300])
+    assert other.word_concentration_ == nested.word_concentration_
+    assert other.score(X[300:]) == pytest.approx(nested.score(X[300:]), abs=0.03)
+
+
+def test_a_stream_learns_from_tables_and_burstiness_from_new_documents(bursty):
+    nested, X, _, _ = bursty
+    stream = NestedHDP(random_state=0).partial_fit(X[:240])
+    before = stream.word_concentration_
+    calls, learn = [], module.suit_burstiness_to
+    with mock.patch.object(
+        module, "suit_burstiness_to", lambda *a, **k: calls.append(k) or learn(*a, **k)
+    ):
+        stream.partial_fit(X[240:300])
+        stream.partial_fit(X[240:300])
+    assert calls == [{"are_new": True}]  # at 250 documents, once
+    assert stream._posterior.state.by_tables
+    assert before != stream.word_concentration_ < 60.0
+    assert stream.score(X[300:]) == pytest.approx(nested.score(X[300:]), abs=0.1)
+    stream.set_params(burstiness=False).partial_fit(X[:60])
+    assert stream.word_concentration_ == np.inf
+    assert not stream._posterior.state.by_tables
+
+
+def test_a_flat_fit_of_tokens_leaves_burstiness_to_predictions(bursty):
+    _, X, _, _ = bursty
+    flat = HDP(burstiness=False, random_state=0).fit(X[:300])
+    nested = NestedHDP(init=FrozenEstimator(flat), random_state=0).fit(X[:300])
+    assert not nested._posterior.state.by_tables
+    assert nested.topic_word_prior_ == pytest.approx(0.6 * flat.topic_word_prior_)
+    assert 10.0 < nested.word_concentration_ < 60.0
+    assert nested.score(X[300:]) > flat.score(X[300:]) + 0.05
 
 
 def test_outlines_read_it(fit):

@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from checks.grids import on_grid
 from reference import hdp_collapsed as reference
 from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.kernels._collapsed import (
@@ -19,7 +20,6 @@ from skbnp.kernels._restaurant import (
     expected_tables_grid,
     leave_one_out,
     n_grid_rows,
-    tables_of,
 )
 
 #: Single precision rounds by 6e-8 relatively. Sums of some dozens of products and the
@@ -532,21 +532,6 @@ def repeating(counts, discount, concentration, n_features):
     }
 
 
-def on_grid(counts):
-    """E[t | n, m, d] as the kernels read it, for the twin."""
-
-    grids = {}
-
-    def tables(n, mass, discount):
-        if discount not in grids:
-            n_rows = n_grid_rows(counts.max())
-            grids[discount] = expected_tables_grid(discount, n_rows)
-        grid = grids[discount]
-        return tables_of(np.array([n]), np.array([mass]), grid, discount)[0]
-
-    return tables
-
-
 @pytest.mark.parametrize("discount", [0.0, 0.4, 0.9])
 @pytest.mark.parametrize("concentration", [1.0, 40.0, 1e6])
 @pytest.mark.parametrize("held", [0.0, 1.0])
@@ -555,15 +540,14 @@ def test_kernel_equals_its_twin_where_words_repeat(held, concentration, discount
     given = inputs(counts, topic_words, 0.05, prior, held)
     share, n_clear = prior / prior.sum(), 0
     options = {"rest": 0.2, "share": share, "max_iter": 10, "tol": 1e-3}
-    result = infer_collapsed(
-        **given, **options, **repeating(counts, discount, concentration, 40)
-    )
+    args = repeating(counts, discount, concentration, 40)
+    result = infer_collapsed(**given, **options, **args)
     limits, topics, tokens, ends, used, sums, _, tables, base = result
     actual = np.zeros((len(counts), 9))
     actual[np.repeat(np.arange(len(counts)), np.diff(limits)), topics] = tokens
     of_counts = np.zeros((len(ends) - 1, 9))
     of_counts[np.repeat(np.arange(len(ends) - 1), np.diff(ends)), used] = sums
-    repeats = reference.Repeats(discount, concentration, 0.2, on_grid(counts))
+    repeats = reference.Repeats(discount, concentration, 0.2, on_grid(args["grid"]))
     rows, words = np.nonzero(counts)
     for doc, row in enumerate(counts):
         want = reference.document_step(
@@ -612,7 +596,7 @@ def test_zero_order_equals_its_twin_where_words_repeat(concentration, discount, 
     limits, topics, tokens, tables, base = infer_zero_order(**given, **options, **more)
     result = np.zeros((len(counts), 9))
     result[np.repeat(np.arange(len(counts)), np.diff(limits)), topics] = tokens
-    repeats = reference.Repeats(discount, concentration, 0.3, on_grid(counts))
+    repeats = reference.Repeats(discount, concentration, 0.3, on_grid(more["grid"]))
     (rows, words), n_clear = np.nonzero(counts), 0
     for doc, row in enumerate(counts.astype(float)):
         want, margin, t, p = reference.zero_order_step(

@@ -5,9 +5,11 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
+from checks.grids import on_grid
 from reference import nested_hdp as reference
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.kernels._nested import infer_nested
+from skbnp.kernels._restaurant import expected_tables_grid, n_grid_rows
 from skbnp.models.nested_hdp import start
 from skbnp.models.nested_hdp.local import node_shares
 from skbnp.models.nested_hdp.model import (
@@ -22,6 +24,8 @@ from skbnp.trees import Tree
 
 #: Sums and products of doubles, passed on by ten iterations.
 NEAR = {"rtol": 1e-9, "atol": 1e-12}
+#: Tables are read from a grid in single precision, where a mass may round otherwise.
+SINGLE = 2e-5
 #: Trees by depths: of one node, flat, of one path, and of several levels.
 TREES = {
     "root": [0],
@@ -50,7 +54,18 @@ def twin_of(state, model):
     return reference.Tree(children, state.weights, state.totals, model.stop, model.go)
 
 
-def run(state, model, counts, topic_words, held=1.0, *, whole=True, tol=1e-9):
+def run(
+    state,
+    model,
+    counts,
+    topic_words,
+    held=1.0,
+    *,
+    whole=True,
+    max_iter=10,
+    tol=1e-9,
+    words=(),
+):
     counts = np.atleast_2d(counts)
     X, eta = sp.csr_array(counts), state.topic_word_prior
     norm = len(topic_words) * eta + topic_words.sum(axis=0)
@@ -69,10 +84,11 @@ def run(state, model, counts, topic_words, held=1.0, *, whole=True, tol=1e-9):
         model.go,
         np.full(len(counts), held),
         whole,
-        float(len(topic_words)),
         0.5,
-        10,
+        max_iter,
         tol,
+        float(len(topic_words)),
+        *words,
     )
 
 
@@ -93,14 +109,14 @@ def test_step_is_that_of_the_slow_twin(depth, whole, seed):
         held,
         whole=whole,
     )
-    limits, nodes, tokens, ends, used, sums, logs = result
+    limits, nodes, tokens, ends, used, sums, logs, *tables = result
     doc_nodes = sp.csr_array((tokens, nodes, limits), (5, len(depth))).toarray()
     stored = sp.csr_array((sums, used, ends), (len(ends) - 1, len(depth))).toarray()
     expected_logs, at = 0.0, 0
     for doc in range(5):
         if not counts[doc].any():
             continue
-        r, expected, log = reference.visit(
+        twin = reference.local_step(
             twin_of(state, model),
             counts[doc],
             topic_words + counts.sum(axis=0)[:, None],
@@ -114,12 +130,95 @@ def test_step_is_that_of_the_slow_twin(depth, whole, seed):
         n = np.count_nonzero(counts[doc])
         words = np.flatnonzero(counts[doc])
         assert_allclose(
-            stored[at : at + n], counts[doc][words, None] * r[words], **NEAR
+            stored[at : at + n],
+            counts[doc][words, None] * twin.shares[words],
+            **NEAR,
         )
-        assert_allclose(doc_nodes[doc], expected, **NEAR)
-        expected_logs, at = expected_logs + log, at + n
+        assert_allclose(doc_nodes[doc], twin.tokens, **NEAR)
+        expected_logs, at = expected_logs + twin.log_predictive, at + n
     assert_allclose(logs, expected_logs, rtol=1e-9)
+    assert [len(array) for array in tables] == [0, 0]
     assert_allclose(doc_nodes.sum(axis=1), counts.sum(axis=1), rtol=1e-12)
+
+
+@each_tree
+@pytest.mark.parametrize("whole", [True, False], ids=["types", "tokens"])
+@pytest.mark.parametrize("discount", [0.0, 0.6])
+def test_step_by_tables_is_that_of_the_slow_twin(discount, depth, whole, seed):
+    rng = np.random.default_rng([seed, 1])
+    state, model = random_state(rng, depth), NestedHDPModel(stop=0.4, go=0.8)
+    counts = rng.poisson(0.8, size=(5, 30)) * rng.geometric(0.4, size=(5, 30))
+    counts[2], counts[3] = 0, np.minimum(counts[3], 1)
+    counts = counts.astype(float)
+    topic_words = (
+        rng.gamma(0.3, 5.0, size=(30, len(depth))) + counts.sum(axis=0)[:, None]
+    )
+    held, concentration = 0.9 if whole else 0.0, 20.0
+    grid = expected_tables_grid(discount, n_grid_rows(counts.max()))
+    words = grid, discount, concentration
+    *_, ends, used, sums, logs, tables, base = run(
+        state, model, counts, topic_words, held, whole=whole, words=words
+    )
+    stored = sp.csr_array((sums, used, ends), (len(ends) - 1, len(depth))).toarray()
+    repeats = reference.Repeats(discount, concentration, on_grid(grid))
+    expected_logs, at = 0.0, 0
+    for row in counts[counts.any(axis=1)]:
+        twin = reference.local_step(
+            twin_of(state, model),
+            row,
+            topic_words,
+            state.topic_word_prior,
+            held,
+            whole=whole,
+            active=0.5,
+            max_iter=10,
+            tol=1e-9,
+            repeats=repeats,
+        )
+        seen = np.flatnonzero(row)
+        here = slice(at, at + len(seen))
+        want = twin.tables[seen, None] * twin.shares[seen]
+        assert_allclose(tables[here], twin.tables[seen], rtol=SINGLE)
+        assert_allclose(base[here], twin.base[seen], rtol=SINGLE)
+        assert_allclose(stored[here], want, rtol=SINGLE, atol=SINGLE)
+        expected_logs, at = expected_logs + twin.log_predictive, at + len(seen)
+    assert_allclose(logs, expected_logs, rtol=1e-4)  # the twin reads no grid there
+    assert_allclose(stored.sum(axis=1), tables, rtol=1e-12)
+    assert tables.sum() < 0.95 * counts.sum()
+
+
+@pytest.mark.parametrize("depth", [*TREES.values()][:3], ids=[*TREES][:3])
+def test_where_each_token_opens_a_table_the_step_is_that_of_tokens(depth, seed):
+    rng = np.random.default_rng([seed, 2])
+    state, model = random_state(rng, depth), NestedHDPModel()
+    counts = rng.poisson(1.5, size=(5, 30)).astype(float)
+    topic_words = (
+        rng.gamma(0.3, 5.0, size=(30, len(depth))) + counts.sum(axis=0)[:, None]
+    )
+    grid = expected_tables_grid(0.0, n_grid_rows(counts.max()))
+    given = state, model, counts, topic_words
+    *_, by_tokens, logs, _, _ = run(*given, max_iter=500)
+    for concentration, is_limit in ((1e15, True), (20.0, False)):
+        *_, sums, bursty, tables, _ = run(
+            *given, max_iter=500, words=(grid, 0.0, concentration)
+        )
+        assert np.allclose(tables, counts[counts > 0], rtol=1e-3) is is_limit
+        if is_limit:
+            assert_allclose(sums, by_tokens, rtol=1e-3, atol=1e-3)
+            assert_allclose(bursty, logs, rtol=1e-3)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-3, 1.0, 1e12, 1e200])
+def test_tables_are_finite_whatever_is_given(size):
+    rng = np.random.default_rng(0)
+    state, model = random_state(rng, TREES["deep"]), NestedHDPModel()
+    counts = size * rng.poisson(1.5, size=(5, 30)).astype(float)
+    topic_words = rng.gamma(0.3, 5.0, size=(30, 10))
+    grid = expected_tables_grid(0.7, n_grid_rows(counts.max()))
+    result = run(state, model, counts, topic_words, 0.0, words=(grid, 0.7, 1.0))
+    for array in result:
+        assert np.isfinite(array).all()
+    assert (result[-2] <= counts[counts > 0] * (1.0 + 1e-6)).all()
 
 
 @each_tree

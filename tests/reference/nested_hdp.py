@@ -14,10 +14,13 @@ J. Paisley, C. Wang, D. M. Blei and M. I. Jordan. Nested hierarchical Dirichlet
 processes. IEEE TPAMI 37(2), 2015.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import betaln, gammaln, psi
+
+from reference import restaurant
 
 N_START, ACTIVE_SHARE, LEAST = 3, 0.02, 1e-3
 
@@ -54,8 +57,11 @@ class Tree:
                 value += gammaln(at + n) - gammaln(at)
         return value
 
-    def shares(self, tokens):
-        """Probability of each node for one more token, and of none of them."""
+    def shares(self, tokens, used=None):
+        """Probability of each node for one more token, and of none of them.
+
+        None of the children in the tree of a node that is `used`; all are by default.
+        """
         shares, left = np.zeros(len(tokens)), 0.0
 
         def walk(node, weight):
@@ -69,7 +75,8 @@ class Tree:
             stops = (here + self.stop) / (here + further + self.stop + self.go)
             shares[node] = weight * stops
             onward = weight * (1.0 - stops) / (further + a)
-            left += onward * a * (1.0 - sum(self.weights[c] for c in children))
+            if used is None or used[node]:
+                left += onward * a * (1.0 - sum(self.weights[c] for c in children))
             for c in children:
                 mass = max(self.below(tokens, c), 0.0) + a * self.weights[c]
                 walk(c, onward * mass)
@@ -78,48 +85,83 @@ class Tree:
         return shares, left
 
 
-def visit(tree, counts, topic_words, eta, held, *, whole, active, max_iter, tol):
-    """Responsibilities (n_words, n_nodes) of one document, n_u, and the log predictive.
+@dataclass
+class Repeats:
+    """Words that a document repeats; ``tables`` is E[t | n, m, d]."""
 
-    `topic_words` (V, n_nodes) are S, `counts` (V,) those of the document.
+    discount: float
+    concentration: float
+    tables: Callable[[float, float, float], float] = restaurant.expected_tables
+
+
+@dataclass
+class Document:
+    """The step of one document: the words are those of the vocabulary."""
+
+    shares: np.ndarray  # (V, n_nodes) r
+    tokens: np.ndarray  # (n_nodes,) n_u, of tables if words repeat
+    log_predictive: float
+    tables: np.ndarray  # (V,) t
+    base: np.ndarray  # (V,) p
+
+
+def local_step(
+    tree, counts, topic_words, eta, held, *, whole, active, max_iter, tol, repeats=None
+):
+    """Responsibilities of nodes in one document.
+
+    `topic_words` (V, n_nodes) are S, `counts` (V,) those of the document. With
+    `repeats` the tables of words take the place of their tokens.
     """
     n_vocabulary, n_nodes = topic_words.shape
     norm = n_vocabulary * eta + topic_words.sum(axis=0)
-    words, n_tokens = np.flatnonzero(counts), counts.sum()
+    words = np.flatnonzero(counts)
+    tables = counts if repeats is None else np.minimum(counts, 1.0)
+    n_tables, base = tables.sum(), np.zeros(n_vocabulary)
     phi = (topic_words + eta) / norm
     tokens = np.zeros(n_nodes)
     for _ in range(N_START):
         e, _ = tree.shares(tokens)
         new = np.zeros(n_nodes)
         for w in words:
-            new += counts[w] * e * phi[w] / (e @ phi[w])
+            new += tables[w] * e * phi[w] / (e @ phi[w])
         change, tokens = np.abs(new - tokens).sum(), new
-        if change < tol * n_tokens:
+        if change < tol * n_tables:
             break
-    used = tokens >= min(active, ACTIVE_SHARE * n_tokens)
+    used = tokens >= min(active, ACTIVE_SHARE * n_tables)
     used[0] = used[tokens.argmax()] = True
     for node in range(n_nodes - 1, -1, -1):
         used[node] |= any(used[c] for c in tree.children[node])
     tokens = np.where(used, tokens, 0.0)
     # Nodes that are not in use keep their prior, but get nothing.
-    r, logs = np.zeros((n_vocabulary, n_nodes)), 0.0
-    for _ in range(max_iter):
-        fresh, logs, new = np.zeros(n_nodes), 0.0, np.zeros_like(r)
+    r = np.zeros((n_vocabulary, n_nodes))
+    for n_made in range(max_iter):
+        fresh, new, seated = np.zeros(n_nodes), np.zeros_like(r), tables.copy()
         for w in words:
-            taken = counts[w] if whole else min(counts[w], 1.0)
-            shares, left = tree.shares(tokens - taken * r[w])
-            p = np.maximum(phi[w] - held * counts[w] * r[w] / norm, eta / norm)
+            taken = tables[w] if whole else min(tables[w], 1.0)
+            shares, left = tree.shares(tokens - taken * r[w], used)
+            p = np.maximum(phi[w] - held * tables[w] * r[w] / norm, eta / norm)
             joint = np.where(used, shares * p, 0.0)
-            logs += counts[w] * np.log(joint.sum() + left / n_vocabulary)
+            base[w] = joint.sum() + left / n_vocabulary
+            if repeats is not None and counts[w] > 1.0:
+                mass = repeats.discount * (tables.sum() - tables[w])
+                mass = (mass + repeats.concentration) * base[w]
+                seated[w] = repeats.tables(counts[w], mass, repeats.discount)
             new[w] = joint / joint.sum()
-            fresh += counts[w] * new[w]
+            fresh += seated[w] * new[w]
         change, tokens, r = np.abs(fresh - tokens).sum(), fresh, new
-        if change < tol * n_tokens:
+        tables = seated
+        if change < tol * tables.sum() and n_made > 0:
             break
+    if repeats is None:
+        logs = counts[words] * np.log(base[words])
+    else:
+        at = repeats.discount, repeats.concentration
+        logs = restaurant.leave_one_out(counts[words], tables[words], base[words], *at)
     least = min(LEAST, 0.5 / used.sum())
     r[r < least] = 0.0
     r[words] /= r[words].sum(axis=1, keepdims=True)
-    return r, counts @ r, logs
+    return Document(r, tables @ r, logs.sum(), tables, base)
 
 
 def tables(tree, doc_nodes):

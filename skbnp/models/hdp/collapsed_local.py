@@ -23,6 +23,7 @@ __all__ = [
     "DocumentTopics",
     "doc_topic_matrix",
     "mean_weights",
+    "restaurant_of",
     "sum_words",
 ]
 
@@ -107,7 +108,7 @@ class CollapsedStep:
             doc_weights=np.zeros(batch.n_docs) if remembered is None else remembered,
             stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
             n_features=n_features,
-            restaurant=_restaurant(burstiness, batch, n_features),
+            restaurant=restaurant_of(burstiness, batch, n_features),
         )
 
     def collect(
@@ -135,7 +136,7 @@ class CollapsedStep:
         self, burstiness: Burstiness, batch: Batch, executor: Executor
     ) -> tuple[Array, Array]:
         """Infer expected tables and base probabilities of stored counts, (nnz,)."""
-        words = _restaurant(burstiness, batch, self.n_features)
+        words = restaurant_of(burstiness, batch, self.n_features)
         step = replace(self, restaurant=words)
         result = executor.map_all(step._infer, batch.blocks)
         return joined(result, "tables"), joined(result, "base")
@@ -160,10 +161,10 @@ class CollapsedStep:
         return BlockResult(*result)
 
 
-def _restaurant(
+def restaurant_of(
     burstiness: Burstiness | None, batch: Batch, n_features: float
 ) -> tuple[Any, ...]:
-    """The arguments of `infer_collapsed` for burstiness; none if there is none."""
+    """The last arguments of the kernels with burstiness; none if there is none."""
     if burstiness is None:
         return ()
     most = max((block.counts.max(initial=1.0) for block in batch.blocks), default=1.0)

@@ -1,6 +1,7 @@
 """The collapsed local step of the nested HDP: nodes of the documents of a batch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +12,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._nested import infer_nested
+from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import (
     MAX_ITER,
     TOL,
@@ -18,9 +20,10 @@ from skbnp.models.hdp.collapsed_local import (
     DocumentTopics,
     collect_blocks,
     doc_topic_matrix,
+    restaurant_of,
 )
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel
-from skbnp.rows.batch import Batch, Block
+from skbnp.rows.batch import Batch, Block, joined
 
 __all__ = ["NestedStep", "mean_topics", "node_shares"]
 
@@ -53,6 +56,7 @@ class NestedStep:
     whole: bool  # whether all tokens of a word are taken out of the others
     n_features: int  # V
     stop: LocalStop
+    restaurant: tuple[Any, ...]  # grid, d and c, if words have tables
 
     @classmethod
     def prepare(
@@ -70,13 +74,16 @@ class NestedStep:
 
         `remembered` is the effective count of each document in the totals, which the
         step subtracts; None for zero. If topics are fixed, one token of a word is
-        subtracted from the document's other tokens.
+        subtracted from the document's other tokens, and words have no tables, see
+        `with_burstiness`.
         """
         del weighting, executor  # there is no other way, and nothing to share out
         words, state = posterior.global_stats.topic_words, posterior.state
         topics, norm = mean_topics(words, state.topic_word_prior, batch.words)
         held = np.zeros(batch.n_docs) if remembered is None else remembered
         stop = LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL))
+        has_tables = state.by_tables and not is_fixed
+        burstiness = state.burstiness if has_tables else None
         return cls(
             state,
             posterior.model,
@@ -86,6 +93,7 @@ class NestedStep:
             not is_fixed,
             words.shape[0],
             stop,
+            restaurant_of(burstiness, batch, words.shape[0])[1:],
         )
 
     def collect(
@@ -108,13 +116,34 @@ class NestedStep:
         )
         return Collected(stats, batch.n_tokens, [], doc_nodes)
 
-    def expected_counts(self, batch: Batch, executor: Executor) -> sp.csr_array:
-        """Infer the expected tokens of nodes in documents, (n_docs, n_nodes)."""
-        result = [
-            DocumentTopics(*block[:3])
-            for block in executor.map_all(self._run, batch.blocks)
-        ]
-        return doc_topic_matrix(result, (batch.n_docs, self.state.n_components))
+    def infer(
+        self, batch: Batch, executor: Executor
+    ) -> tuple[sp.csr_array, Array, Array]:
+        """Infer the nodes of documents and the tables of their words.
+
+        Returns expected tokens of nodes, or tables, (n_docs, n_nodes), and of each
+        stored count the expected tables and the probability under the nodes, (nnz,);
+        both empty without burstiness.
+        """
+        result = executor.map_all(self._run, batch.blocks)
+        doc_nodes = doc_topic_matrix(
+            [DocumentTopics(*block[:3]) for block in result],
+            (batch.n_docs, self.state.n_components),
+        )
+        return doc_nodes, joined(result, "tables"), joined(result, "base")
+
+    def seat(
+        self, burstiness: Burstiness, batch: Batch, executor: Executor
+    ) -> tuple[Array, Array]:
+        """Infer expected tables and base probabilities of stored counts, (nnz,)."""
+        return self.with_burstiness(burstiness, batch).infer(batch, executor)[1:]
+
+    def with_burstiness(
+        self, burstiness: Burstiness | None, batch: Batch
+    ) -> "NestedStep":
+        """Return the step with tables of words; without any if there is none."""
+        words = restaurant_of(burstiness, batch, self.n_features)[1:]
+        return replace(self, restaurant=words)
 
     def _run(self, block: Block) -> BlockResult:
         state, model = self.state, self.model
@@ -134,10 +163,11 @@ class NestedStep:
                 model.go,
                 np.ascontiguousarray(self.held[block.rows]),
                 self.whole,
-                float(self.n_features),
                 ACTIVE if self.whole else ACTIVE_FIXED,
                 self.stop.max_iter,
                 self.stop.tol,
+                float(self.n_features),
+                *self.restaurant,
             )
         )
 

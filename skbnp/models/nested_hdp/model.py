@@ -9,7 +9,8 @@ a nested Dirichlet process, of which beta are the shares.
 
 Topics, V and proportions are integrated out, to zero order, by `infer_nested` of the
 kernels. Let N_ju be the expected tokens of document j at node u and below, and n_ju
-those at u itself. As in the collapsed HDP, with expected counts taken for Poisson,
+those at u itself; with burstiness, tables of words in place of tokens. As in the
+collapsed HDP, with expected counts taken for Poisson,
 
     P_jc = 1 - exp(-N_jc),
     M_c = sum_j P_jc A beta_c [psi(A beta_c + N_jc / P_jc) - psi(A beta_c)],
@@ -71,7 +72,8 @@ class MixedTree:
     concentrations: Array  # (n_levels - 1,) A of the children of nodes of a level
     child_concentration: float  # gamma
     topic_word_prior: float  # eta
-    burstiness: Burstiness | None = None  # of predictions; None: no word is repeated
+    burstiness: Burstiness | None = None  # None: documents repeat no word
+    by_tables: bool = False  # whether topics explain the tables of words, not tokens
 
     @property
     def n_components(self) -> int:

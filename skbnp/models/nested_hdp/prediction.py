@@ -34,18 +34,18 @@ class NestedPredictor:
     repeats: bool = False  # whether a document predicts its own words
     learns: bool = False  # whether how much is learned where the model does not know
 
-    def counts(self, X: sp.csr_array, executor: Executor) -> sp.csr_array:
-        """Infer the expected tokens of nodes in documents, (n_docs, n_nodes)."""
-        batch = Batch.from_counts(X, self.posterior.state.n_components)
-        step = NestedStep.prepare(
-            self.posterior, batch, self.stop, executor, is_fixed=True
-        )
-        return step.expected_counts(batch, executor)
+    def counts(self, X: sp.csr_array, executor: Executor) -> tuple[sp.csr_array, Array]:
+        """Infer the expected uses of nodes in documents, and those of words.
+
+        Uses are tables with burstiness, otherwise tokens; (n_docs, n_nodes), (nnz,).
+        """
+        burstiness = self.posterior.state.burstiness
+        doc_nodes, tables, _ = self._infer(X, burstiness, executor)
+        return doc_nodes, X.data if burstiness is None else tables
 
     def infer(self, X: sp.csr_array, executor: Executor) -> tuple[Array, Array]:
         """Infer the shares of nodes, and of children that are not in the tree."""
-        doc_nodes = self.counts(X, executor).toarray()
-        return node_shares(self.posterior.state, self.posterior.model, doc_nodes)
+        return self._shares(self.counts(X, executor)[0])
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
@@ -54,33 +54,39 @@ class NestedPredictor:
 
         Children that are not in the tree predict each word with equal probability.
         """
-        shares, left = self.infer(X_observed, executor)
-        mixed = self._mix(shares, left, X_held)
-        if self.repeats and X_observed.nnz:
-            burstiness = self.posterior.state.burstiness
-            base = self._mix(shares, left, X_observed)
-            if burstiness is None and self.learns:
-                burstiness = _learn(X_observed, base)
-            if burstiness is not None:
-                tables = burstiness.tables(X_observed, base)
-                shown, opens = burstiness.repeats(X_observed, tables, X_held)
-                mixed = shown + opens[rows_of(X_held.indptr)] * mixed
+        burstiness = self._burstiness_of(X_observed, executor)
+        doc_nodes, tables, _ = self._infer(X_observed, burstiness, executor)
+        rows = rows_of(X_held.indptr)
+        shares, left = self._shares(doc_nodes)
+        state, words = self.posterior.state, self.posterior.global_stats.topic_words
+        topics = MeanTopics.of(words, state.topic_word_prior)
+        mixed = mix(shares, topics, X_held) + left[rows] / X_held.shape[1]
+        if burstiness is not None:
+            shown, opens = burstiness.repeats(X_observed, tables, X_held)
+            mixed = shown + opens[rows] * mixed
         with np.errstate(divide="ignore"):
             return float((X_held.data * np.log(np.minimum(mixed, 1.0))).sum())
 
-    def learn_burstiness(
-        self, X: sp.csr_array, executor: Executor
-    ) -> Burstiness | None:
-        """Learn the burstiness of documents; None if they do not repeat words."""
+    def _burstiness_of(self, X: sp.csr_array, executor: Executor) -> Burstiness | None:
+        """Return the burstiness by which documents predict their own words."""
+        if not self.repeats or X.nnz == 0:
+            return None
+        burstiness = self.posterior.state.burstiness
+        if burstiness is not None or not self.learns:
+            return burstiness
         some = X[evenly(X.shape[0], N_DOCS)]
-        return _learn(some, self._mix(*self.infer(some, executor), some))
+        return learn_burstiness(some, lambda b: self._infer(some, b, executor)[1:])
 
-    def _mix(self, shares: Array, left: Array, X: sp.csr_array) -> Array:
-        """Probability of the word of each stored count under the nodes, (nnz,)."""
-        state, words = self.posterior.state, self.posterior.global_stats.topic_words
-        topics = MeanTopics.of(words, state.topic_word_prior)
-        return mix(shares, topics, X) + left[rows_of(X.indptr)] / X.shape[1]
+    def _shares(self, doc_nodes: sp.csr_array) -> tuple[Array, Array]:
+        posterior = self.posterior
+        return node_shares(posterior.state, posterior.model, doc_nodes.toarray())
 
-
-def _learn(X: sp.csr_array, base: Array) -> Burstiness | None:
-    return learn_burstiness(X, lambda b: (b.tables(X, base), base))
+    def _infer(
+        self, X: sp.csr_array, burstiness: Burstiness | None, executor: Executor
+    ) -> tuple[sp.csr_array, Array, Array]:
+        """Infer expected uses of nodes, tables of words and their probabilities."""
+        batch = Batch.from_counts(X, self.posterior.state.n_components)
+        step = NestedStep.prepare(
+            self.posterior, batch, self.stop, executor, is_fixed=True
+        )
+        return step.with_burstiness(burstiness, batch).infer(batch, executor)
