@@ -24,8 +24,9 @@ from skbnp.components.tree_sticks import LevelPriors
 from skbnp.metrics import document_completion_score, topic_coherence
 
 READING = """
-`NestedHDP` and `HDP` with their defaults, and tomotopy's HLDA: three levels, alpha = {alpha}, gamma = {gamma}, eta of {etas}, {sweeps} sweeps, the last
-state. They learn from a random 80 % of the documents; the others are predicted.
+`NestedHDP` and `HDP` with their defaults, and tomotopy's HLDA: three levels, alpha =
+{alpha}, gamma = {gamma}, eta of {etas}, {sweeps} sweeps, the last state. They learn
+from a random 80 % of the documents; the others are predicted.
 
 - "HLDA", "flat", "nested": `score` of the unseen documents, nats per token; of HLDA
   that of the best eta, by the levels and paths of `GibbsNestedCRP` and with the same
