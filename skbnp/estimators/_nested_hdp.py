@@ -19,6 +19,7 @@ from skbnp.estimators._saved import (
     check_kinds,
     check_number,
     check_seen_words,
+    check_sparse,
 )
 from skbnp.estimators._trees import MOST_LEVELS
 from skbnp.estimators._variational import CountModel
@@ -42,6 +43,7 @@ from skbnp.models.hdp.moves.repeats import suit_burstiness_to
 from skbnp.models.hdp.reservoir import has_doubled
 from skbnp.models.nested_hdp.local import NestedStep
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
+from skbnp.models.nested_hdp.posterior import NestedPosterior
 from skbnp.models.nested_hdp.prediction import NestedPredictor
 from skbnp.models.nested_hdp.prune import prune
 from skbnp.models.nested_hdp.start import grouped_start
@@ -61,6 +63,8 @@ __all__ = ["NestedHDP"]
 #: The topic prior of a tree over that of the flat fit, unless topics explain tables:
 #: general words go up, so that topics are sharper.
 PRIOR_SHARE = 0.6
+#: Tokens of a stream whose tree may start again from all documents.
+STREAM_TOKENS = 1_500_000
 #: Passes in which minibatches are forgotten; all later ones are averaged.
 FORGETTING_PASSES = 2
 #: Share of a pass that the last minibatches of the first step stand for: what the start
@@ -200,7 +204,10 @@ class NestedHDP(CountModel):
     -----
     When `fit` ends, leaves of 1.5 expected tables at most join the nodes above them. A
     pass takes time in proportion to stored counts times nodes; memory is some 24 bytes
-    for each term and node. A start takes as long as a fit of `HDP`.
+    for each term and node. A start takes as long as a fit of `HDP`. `partial_fit` keeps
+    the documents of a stream up to 1.5 million tokens, and fits all of them again in
+    the first call and whenever their number has doubled, from 125 on: nodes get new ids
+    then. Calls between these, and all later ones, learn words and weights of nodes.
 
     Departures from the paper are listed in `doc/derivations/nested_hdp.rst`.
 
@@ -340,7 +347,7 @@ class NestedHDP(CountModel):
 
         return accept
 
-    def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
+    def _start(self, model, counts, seed_entropy, n_docs) -> NestedPosterior:
         """Return a posterior of a root without words; `_find_start` finds the tree."""
         nothing = SeenWords(np.empty(0, np.intp), counts.shape[1])
         eta = self.topic_word_prior
@@ -351,7 +358,7 @@ class NestedHDP(CountModel):
             float(self.child_concentration),
             DEFAULT_PRIOR if isinstance(eta, str) else float(eta),
         )
-        return Posterior(
+        return NestedPosterior(
             model,
             state,
             model.start(state, WordTopics(np.zeros((0, 1)), nothing)),
@@ -361,10 +368,16 @@ class NestedHDP(CountModel):
             max_components=self._limit(),
         )
 
+    def _start_stream(self, model, rows, seed_entropy, n_rows) -> NestedPosterior:
+        """Return a root without words, and without documents so far."""
+        nothing = sp.csr_array((0, rows.shape[1]))
+        posterior = self._start(model, rows, seed_entropy, n_rows)
+        return replace(posterior, documents=nothing)
+
     def _has_started(self) -> bool:
         return len(self._posterior.global_stats.topic_words.seen) > 0
 
-    def _resumed(self, model, *, in_fit: bool) -> Posterior:
+    def _resumed(self, model, *, in_fit: bool) -> NestedPosterior:
         """Return the posterior of the last call with present parameters."""
         depth = self._posterior.state.tree.max_depth
         if depth >= self.max_depth:
@@ -375,8 +388,10 @@ class NestedHDP(CountModel):
         state = self._posterior.state
         if self.burstiness != "auto":
             state = replace(state, burstiness=None, by_tables=False)
-        limit = self._limit()
-        return replace(self._posterior, model=model, state=state, max_components=limit)
+        result = NestedPosterior.of(
+            self._posterior, model=model, state=state, max_components=self._limit()
+        )
+        return replace(result, documents=None) if in_fit else result
 
     def _extended(self, X):
         return None  # columns stay as they began
@@ -483,18 +498,35 @@ class NestedHDP(CountModel):
         result = super()._learn_all(
             posterior, rows, executor, monitor, tasks, goes_on, record
         )
-        _prune(posterior)
-        learns = self.burstiness == "auto" and not posterior.state.by_tables
-        if learns and rows.shape[0] > 0:
-            suit_burstiness_to(Corpus(rows), posterior, executor, NestedStep)
+        self._finish(posterior, rows, executor)
         return result
 
+    def _finish(self, posterior, counts, executor) -> None:
+        """Prune the tree in place; learn burstiness unless topics explain tables."""
+        _prune(posterior)
+        learns = self.burstiness == "auto" and not posterior.state.by_tables
+        if learns and counts.shape[0] > 0:
+            suit_burstiness_to(Corpus(counts), posterior, executor, NestedStep)
+
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
-        """Learn a chunk of a stream by online updates."""
-        n_now = posterior.n_seen + counts.shape[0]
+        """Learn a chunk of a stream by online updates, or fit all of the stream.
+
+        The tree starts again from all documents whenever these have doubled, as long as
+        they have at most `STREAM_TOKENS` tokens.
+        """
+        has_grown = has_doubled(posterior.n_seen, posterior.n_seen + counts.shape[0])
+        if posterior.documents is not None:
+            documents = sp.csr_array(sp.vstack([posterior.documents, counts]))
+            if posterior.n_seen == 0 or documents.sum() <= STREAM_TOKENS:
+                if posterior.n_seen == 0 or has_grown:
+                    self._fit_stream(posterior, documents, counts, executor, monitor)
+                    return
+            else:
+                documents = None
+            posterior.documents = documents
         if self._needs_start(posterior):
             self._find_start(posterior, counts, executor, monitor)
-        elif self.burstiness == "auto" and has_doubled(posterior.n_seen, n_now):
+        elif self.burstiness == "auto" and has_grown:
             suit_burstiness_to(
                 Corpus(counts), posterior, executor, NestedStep, are_new=True
             )
@@ -505,6 +537,24 @@ class NestedHDP(CountModel):
             self._local_step(executor),
             RunningAverage(),
         ).one_pass(monitor)
+
+    def _fit_stream(self, posterior, documents, counts, executor, monitor) -> None:
+        """Fit all documents of a stream, `counts` the last, and adopt the tree."""
+        n_docs = documents.shape[0]
+        fitted = self._start(posterior.model, documents, posterior.seed_entropy, n_docs)
+        fitted.max_components = posterior.max_components
+        self._find_start(fitted, documents, executor, monitor)
+        around = documents, self._local_step(executor)
+        trace = discarding("log_predictive")
+        trace.tol = self.tol
+        learner = self._make_learner(fitted, around, False)
+        learn(learner, trace, n_passes=self.max_iter)
+        self._finish(fitted, documents, executor)
+        fitted.documents = documents
+        # The next minibatch weighs as much as as many documents of the fit.
+        n_batches = n_docs / min(self._batch_size(counts), counts.shape[0])
+        fitted.step_origin = -int(n_batches ** (1.0 / self.learning_decay))
+        posterior.adopt(fitted, counts.shape[0], monitor)
 
     def _why_not_converged(self) -> str:
         return "leaves no two passes to compare."
@@ -553,6 +603,10 @@ class NestedHDP(CountModel):
         super()._check_saved()
         posterior = self._posterior
         state, global_stats = posterior.state, posterior.global_stats
+        documents = getattr(posterior, "documents", None)
+        if documents is not None:
+            shape = len(documents.indptr) - 1, self.n_features_in_
+            check_sparse("documents", documents, shape, kind="f")
         check_kinds(state, tree=Tree)
         state.tree.check()
         n, words = len(state.tree), global_stats.topic_words

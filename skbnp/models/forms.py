@@ -81,6 +81,7 @@ from skbnp.models.nested_crp_walks.chain import NestedState
 from skbnp.models.nested_crp_walks.model import Paths
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
+from skbnp.models.nested_hdp.posterior import NestedPosterior
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.plain import from_plain, register, to_plain
 
@@ -215,6 +216,7 @@ register(
     NestedHDPModel,
     "stop_prior go_prior learn_concentrations learn_topic_prior child_prior doc_prior",
 )
+register("nested-hdp-posterior/1", NestedPosterior, POSTERIOR + " documents")
 register(
     "nested-hdp-state/2",
     MixedTree,

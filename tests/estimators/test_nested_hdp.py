@@ -204,12 +204,17 @@ def test_methods_learn_from_tables_alike(bursty, method):
 
 def test_a_stream_learns_from_tables_and_burstiness_from_new_documents(bursty):
     nested, X, _, _ = bursty
-    stream = NestedHDP(random_state=0).partial_fit(X[:240])
-    before = stream.word_concentration_
     calls, learn = [], module.suit_burstiness_to
-    with mock.patch.object(
-        module, "suit_burstiness_to", lambda *a, **k: calls.append(k) or learn(*a, **k)
+    with (
+        mock.patch.object(module, "STREAM_TOKENS", 0),
+        mock.patch.object(
+            module,
+            "suit_burstiness_to",
+            lambda *a, **k: calls.append(k) or learn(*a, **k),
+        ),
     ):
+        stream = NestedHDP(random_state=0).partial_fit(X[:240])
+        before = stream.word_concentration_
         stream.partial_fit(X[240:300])
         stream.partial_fit(X[240:300])
     assert calls == [{"are_new": True}]  # at 250 documents, once
@@ -219,6 +224,76 @@ def test_a_stream_learns_from_tables_and_burstiness_from_new_documents(bursty):
     stream.set_params(burstiness=False).partial_fit(X[:60])
     assert stream.word_concentration_ == np.inf
     assert not stream._posterior.state.by_tables
+
+
+def in_chunks(X, sizes):
+    stream, at = NestedHDP(random_state=0), 0
+    for size in sizes:
+        stream.partial_fit(X[at : at + size])
+        at += size
+    return stream
+
+
+def test_a_stream_in_one_chunk_is_a_fit(bursty):
+    nested, X, _, _ = bursty
+    assert_same(in_chunks(X, [300]).components_, nested.components_)
+
+
+def test_a_stream_is_a_fit_of_all_documents_when_these_have_doubled(bursty):
+    nested, X, _, _ = bursty
+    stream = in_chunks(X, [20] * 5 + [150])
+    fit = NestedHDP(random_state=0).fit(X[:250])
+    assert_same(stream.components_, fit.components_)
+    assert stream._posterior.documents.shape == (250, X.shape[1])
+    ids = set(stream.component_ids_)
+    assert not ids & set(stream.lineage_[0].children)
+    kinds = {entry.kind for entry in stream.lineage_}
+    assert kinds <= {"init", "merge", "prune", "birth"}
+    stream.partial_fit(X[250:300])
+    assert set(stream.component_ids_) == ids
+    assert np.abs(stream.components_ - fit.components_).max() > 0.1
+    assert stream.score(X[300:]) == pytest.approx(nested.score(X[300:]), abs=0.05)
+    assert stream._posterior.n_seen == 300
+
+
+def test_small_chunks_are_predicted_from_as_well_as_large_ones(bursty):
+    nested, X, _, _ = bursty
+    stream = in_chunks(X, [10] * 30)
+    assert stream.score(X[300:]) == pytest.approx(nested.score(X[300:]), abs=0.03)
+
+
+def test_a_long_stream_keeps_no_documents(bursty):
+    _, X, _, _ = bursty
+    with mock.patch.object(module, "STREAM_TOKENS", X[:100].sum()):
+        stream = in_chunks(X, [100])
+        ids = stream.component_ids_.tolist()
+        assert stream._posterior.documents is not None
+        stream.partial_fit(X[100:300])
+        assert stream._posterior.documents is None
+        assert stream.component_ids_.tolist() == ids
+        stream.partial_fit(X[:300])
+    assert stream._posterior.documents is None
+
+
+def test_a_fit_keeps_no_documents(bursty):
+    nested, X, _, _ = bursty
+    assert nested._posterior.documents is None
+    stream = in_chunks(X, [100]).set_params(warm_start=True)
+    assert stream.fit(X[:100])._posterior.documents is None
+
+
+def test_failure_in_a_further_fit_of_a_stream_leaves_the_tree(bursty):
+    _, X, _, _ = bursty
+    stream = in_chunks(X, [100])
+    before = stream.components_.copy()
+    with (
+        mock.patch.object(NestedHDP, "_finish", side_effect=Failure),
+        pytest.raises(Failure),
+    ):
+        stream.partial_fit(X[100:300])
+    assert_same(stream.components_, before)
+    assert stream._posterior.n_seen == 100
+    assert stream._posterior.documents.shape[0] == 100
 
 
 def test_a_flat_fit_of_tokens_leaves_burstiness_to_predictions(bursty):

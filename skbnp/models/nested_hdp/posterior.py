@@ -1,0 +1,53 @@
+"""The posterior of a nested HDP, with the documents of a short stream."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from skbnp.inference.interrupts import commit
+from skbnp.inference.monitor import Monitor
+from skbnp.inference.posterior import Lineage, Posterior
+from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
+from skbnp.trees import Tree
+
+__all__ = ["NestedPosterior"]
+
+
+@dataclass(slots=True)
+class NestedPosterior(Posterior[NestedHDPModel, MixedTree, NestedStats]):
+    """Globals of a nested HDP, and documents that its tree may start again from."""
+
+    #: All documents of a stream; None if they are too many, or after a fit.
+    documents: sp.csr_array | None = None
+
+    @classmethod
+    def of(cls, posterior: Posterior, **changes: Any) -> "NestedPosterior":
+        """Return a copy with changes of a posterior with or without documents."""
+        values = {
+            item.name: getattr(posterior, item.name) for item in fields(posterior)
+        }
+        return cls(**values | changes)
+
+    def adopt(self, other: "NestedPosterior", n_docs: int, monitor: Monitor) -> None:
+        """Replace the tree in place by that of another posterior: one update.
+
+        `n_docs` are the documents that the other has learned from beyond those of this
+        one; steps start from its origin. The first tree keeps its ids; all nodes of a
+        later one are new.
+        """
+        state, log, step = other.state, other.lineage, self.n_steps + 1
+        if self.n_seen > 0:
+            ids = self.n_named + np.arange(len(state.tree))
+            state = replace(state, tree=Tree(ids, state.tree.depth))
+            ended = [Lineage(step, "prune", (n,), ()) for n in self.ids.tolist()]
+            born = [Lineage(step, "birth", (), (n,)) for n in ids.tolist()]
+            log = [*self.lineage, *ended, *born]
+        with commit():
+            self.replace_globals(state, other.global_stats)
+            self.lineage, self.documents = log, other.documents
+            self.step_origin = step + other.step_origin
+            self.n_steps, self.n_seen = step, self.n_seen + n_docs
+            self.init_fraction = other.init_fraction
+            self.record(monitor)
