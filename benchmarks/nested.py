@@ -9,6 +9,7 @@ ones of their corpus, so that the table can be made in several runs.
 """
 
 import argparse
+import resource
 import json
 import time
 
@@ -408,7 +409,10 @@ def follow(crp, chunks, size):
         seconds += common.cpu_seconds(lambda rows=chunk: crp.partial_fit(rows))[1]
         if number * size not in LOOKS:
             continue
-        now, peak = resident()
+        now, peak = (
+            resident(),
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        )
         first = peak if first is None else first
         kinds = [entry.kind for entry in crp.lineage_]
         yield {

@@ -202,14 +202,10 @@ class NestedHDP(CountModel):
 
     Notes
     -----
-    When `fit` ends, leaves of 1.5 expected tables at most join the nodes above them. A
-    pass takes time in proportion to stored counts times nodes; memory is some 24 bytes
-    for each term and node. A start takes as long as a fit of `HDP`. `partial_fit` keeps
-    the documents of a stream up to 1.5 million tokens, and fits all of them again in
-    the first call and whenever their number has doubled, from 125 on: nodes get new ids
-    then. Calls between these, and all later ones, learn words and weights of nodes.
-
-    Departures from the paper are listed in `doc/derivations/nested_hdp.rst`.
+    When `fit` ends, leaves of at most 1.5 expected tables join the nodes above them.
+    `partial_fit` keeps the documents of a stream up to 1.5 million tokens and fits all
+    of them again whenever their number has doubled; nodes get new ids then. Departures
+    from the paper are listed in `doc/derivations/nested_hdp.rst`.
 
     References
     ----------
