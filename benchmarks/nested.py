@@ -9,8 +9,8 @@ ones of their corpus, so that the table can be made in several runs.
 """
 
 import argparse
-import resource
 import json
+import resource
 import time
 
 import common  # before NumPy: it pins the threads
