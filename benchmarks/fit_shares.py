@@ -57,6 +57,24 @@ class Clock:
 
         return timed
 
+    def around_steps(self, function):
+        """Return a function that returns an iterator, timed step by step."""
+
+        def timed(*args, **kwargs):
+            steps = function(*args, **kwargs)
+            while True:
+                begin = time.thread_time()
+                try:
+                    step = next(steps)
+                except StopIteration as end:
+                    self.n_calls += 1
+                    return end.value
+                finally:
+                    self.seconds += time.thread_time() - begin
+                yield step
+
+        return timed
+
 
 @contextmanager
 def timed_parts():
@@ -91,7 +109,7 @@ def timed_parts():
     given = WordTopics.weights.__kwdefaults__  # has a kernel, which is not an attribute
     given = given | {"fill_rows": around[id(given["fill_rows"])]}
     put(WordTopics.weights, "__kwdefaults__", given)
-    put(Learner, "one_pass", passes.around(Learner.one_pass))
+    put(Learner, "steps", passes.around_steps(Learner.steps))
     put(Executor, "map", timed_map)
     try:
         yield kernels, passes, saved

@@ -202,7 +202,7 @@ class NestedHDP(CountModel):
 
     Notes
     -----
-    When `fit` ends, leaves of at most 1.5 expected tables join the nodes above them.
+    When `fit` ends, leaves of less than half a table join the nodes above them.
     `partial_fit` keeps the documents of a stream up to 1.5 million tokens and fits all
     of them again whenever their number has doubled; nodes get new ids then. Departures
     from the paper are listed in `doc/derivations/nested_hdp.rst`.
@@ -722,7 +722,7 @@ class NestedHDP(CountModel):
 
 
 def _prune(posterior: Posterior) -> None:
-    """Merge leaves that at most one document needs into their parents, in place."""
+    """Merge leaves that no document uses into their parents, in place."""
     state, stats, pairs = prune(
         posterior.model, posterior.state, posterior.global_stats
     )

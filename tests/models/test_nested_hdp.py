@@ -346,10 +346,10 @@ def pruned(depth, tables, words):
     return state, *prune(model, state, stats)
 
 
-def test_leaves_of_one_document_join_the_nodes_above(seed):
+def test_leaves_that_no_document_uses_join_the_nodes_above(seed):
     words = np.random.default_rng(seed).gamma(0.5, 2.0, size=(9, 7))
     # 0 above 1, 5, 6; 1 above 2, 3, 4
-    depth, tables = [0, 1, 2, 2, 2, 1, 1], [0, 9, 4, 1.2, 3, 0.4, 5]
+    depth, tables = [0, 1, 2, 2, 2, 1, 1], [0, 9, 4, 0.3, 3, 0.4, 5]
     before, state, stats, pairs = pruned(depth, tables, words)
     assert pairs == [(5, 0), (3, 1)]
     assert state.tree.ids.tolist() == [0, 1, 2, 4, 6]
@@ -361,16 +361,16 @@ def test_leaves_of_one_document_join_the_nodes_above(seed):
     assert before.tree.ids.tolist() == [*range(7)]
 
 
-def test_nothing_is_pruned_that_two_documents_need():
+def test_nothing_is_pruned_that_a_document_uses():
     words = np.ones((3, 4))
-    before, state, _, pairs = pruned([0, 1, 2, 2], [0, 4, 1.5, 2], words)
+    before, state, _, pairs = pruned([0, 1, 2, 2], [0, 4, 0.5, 1], words)
     assert pairs == []
     assert state is before
 
 
 def test_no_leaf_is_left_without_siblings():
     words = np.arange(8.0).reshape(2, 4)
-    _, state, stats, pairs = pruned([0, 1, 2, 2], [0, 9, 9, 1], words)
+    _, state, stats, pairs = pruned([0, 1, 2, 2], [0, 9, 9, 0.1], words)
     assert pairs == [(3, 1), (2, 1)]
     assert state.tree.ids.tolist() == [0, 1]
     assert stats.topic_words.seen_counts().tolist() == [[0, 1 + 2 + 3], [4, 5 + 6 + 7]]

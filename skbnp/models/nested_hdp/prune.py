@@ -1,4 +1,4 @@
-"""Pruning of the nested HDP: leaves of at most one document join their parents."""
+"""Pruning of the nested HDP: leaves that no document uses join their parents."""
 
 from dataclasses import replace
 
@@ -11,14 +11,14 @@ from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
 
 __all__ = ["prune"]
 
-#: Expected tables M_c of a leaf that one document needs, or none.
-ONE_DOCUMENT = 1.5
+#: Expected tables M_c of a leaf that no document uses.
+UNUSED = 0.5
 
 
 def prune(
     model: NestedHDPModel, state: MixedTree, stats: NestedStats[WordTopics]
 ) -> tuple[MixedTree, NestedStats[WordTopics], list[tuple[int, int]]]:
-    """The tree without leaves that at most one document needs, and its statistics.
+    """The tree without leaves that no document uses, and its statistics.
 
     And pairs of ids: a leaf, and the node that it is merged into. A leaf whose siblings
     have all ended is merged into its parent too, unless that is the root.
@@ -57,7 +57,7 @@ def joined(state: MixedTree, tables: NDArray[np.float64]) -> NDArray[np.intp]:
     into, n_children = np.arange(n), np.bincount(parent[1:], minlength=n)
     had = n_children.copy()
     for node in range(n - 1, 0, -1):  # children before their parents
-        if n_children[node] == 0 and tables[node] < ONE_DOCUMENT:
+        if n_children[node] == 0 and tables[node] < UNUSED:
             into[node] = parent[node]
             n_children[parent[node]] -= 1
     for node in range(n - 1, 0, -1):
