@@ -243,10 +243,14 @@ class GibbsRun:
         return self.chain.trace()
 
 
-def sample_score(samples, parts):
-    """Score as of `GibbsHDP`: probabilities averaged over samples."""
+def sample_score(samples, parts, *, repeats=False):
+    """Score as of `GibbsHDP`: probabilities averaged over samples.
+
+    With `repeats` each sample has the cache that the observed tokens suggest.
+    """
+    predictor = MixturePredictor(samples, repeats=repeats, learns=repeats)
     with Executor(None) as executor:
-        total = MixturePredictor(samples).log_likelihood(*parts, executor)
+        total = predictor.log_likelihood(*parts, executor)
     return float(total / parts[1].sum())
 
 
