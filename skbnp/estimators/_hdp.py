@@ -957,13 +957,14 @@ class HDP(VariationalTopicModel):
             )
         least = self._least_samples(posterior, trials.held_out.train.X)
         n_docs = max(self.total_samples or posterior.n_seen, least)
+        size = min(self._batch_size(learned), max(learned.shape[0], 1))
         if are_over:
             if trials.n_accepted:
-                share(trials, posterior, n_docs, monitor)
+                share(trials, posterior, n_docs, size, monitor)
             posterior.reservoir = reservoir.end_trials(trials.n_accepted, in_passes)
             return
         if trials.have_news and not in_passes:
-            share(trials, posterior, n_docs, monitor)
+            share(trials, posterior, n_docs, size, monitor)
             posterior.reservoir = reservoir.unscored()
         posterior.trials = ongoing.paused()
 

@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from skbnp.components.seen_words import SeenWords
+from skbnp.components.statistics import multiply
 from skbnp.components.word_topics import WordTopics
 from skbnp.estimators._base import are_in_use
+from skbnp.estimators._given_topics import check_names
 from skbnp.estimators._hdp import HDP
 from skbnp.estimators._known_topics import DEFAULT_PRIOR
 from skbnp.estimators._saved import (
@@ -39,7 +42,6 @@ from skbnp.models.hdp.burstiness import (
 )
 from skbnp.models.hdp.fold_in import fold_in_posterior
 from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights
-from skbnp.models.hdp.moves.repeats import suit_burstiness_to
 from skbnp.models.hdp.reservoir import has_doubled
 from skbnp.models.nested_hdp.local import NestedStep
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
@@ -63,8 +65,8 @@ __all__ = ["NestedHDP"]
 #: The topic prior of a tree over that of the flat fit, unless topics explain tables:
 #: general words go up, so that topics are sharper.
 PRIOR_SHARE = 0.6
-#: Tokens of a stream whose tree may start again from all documents.
-STREAM_TOKENS = 1_500_000
+#: Tokens, and stored counts, of the documents of a stream that are kept.
+MOST_KEPT = 1_500_000
 #: Passes in which minibatches are forgotten; all later ones are averaged.
 FORGETTING_PASSES = 2
 #: Share of a pass that the last minibatches of the first step stand for: what the start
@@ -115,8 +117,8 @@ class NestedHDP(CountModel):
         Whether documents repeat words for reasons of their own, as in `HDP`: topics
         then explain first uses of words. "auto" learns how much.
     init : "auto" or fitted HDP, default="auto"
-        The flat fit that the tree starts from; "auto" makes one. Wrap a fitted one in
-        `sklearn.frozen.FrozenEstimator` where the estimator will be cloned.
+        The flat fit that the tree starts from, with its burstiness; "auto" makes one.
+        Wrap a fitted one in `sklearn.frozen.FrozenEstimator` for clones.
     batch_size : int or "auto", default="auto"
         Documents of a minibatch at most; "auto": as :class:`HDP` chooses.
     learning_offset : float, default=1.0
@@ -150,15 +152,16 @@ class NestedHDP(CountModel):
     Attributes
     ----------
     tree_ : TreeView
-        The tree: `parent`, `depth`, `ids`, and `weight`, the expected share of tokens
-        at a node and below.
+        The tree: `parent`, `depth`, `ids`, and `weight`, the expected share of a node
+        and all below, of tokens or with burstiness of first uses of words.
     components_ : ndarray of shape (n_components_, n_features)
         Dirichlet parameters of the topics, a row for each node of `tree_`: expected
-        counts of each term plus the topic prior. Made anew at each access.
+        counts of each term (with burstiness, of first uses) plus the topic prior. Made
+        anew at each access.
     topic_word_distr_ : ndarray of shape (n_components_, n_features)
         Expected topics; rows sum to one. Made anew at each access.
     topic_weights_ : ndarray of shape (n_components_,)
-        Expected share of tokens at each node itself; they sum to one.
+        Expected share of each node itself; they sum to one.
     n_components_ : int
         Number of nodes, the root included.
     component_ids_ : ndarray of shape (n_components_,)
@@ -203,9 +206,8 @@ class NestedHDP(CountModel):
     Notes
     -----
     When `fit` ends, leaves of less than half a table join the nodes above them.
-    `partial_fit` keeps the documents of a stream up to 1.5 million tokens and fits all
-    of them again whenever their number has doubled; nodes get new ids then. Departures
-    from the paper are listed in `doc/derivations/nested_hdp.rst`.
+    `partial_fit` keeps the documents of a short stream. Departures from the paper are
+    listed in `doc/derivations/nested_hdp.rst`.
 
     References
     ----------
@@ -389,8 +391,50 @@ class NestedHDP(CountModel):
         )
         return replace(result, documents=None) if in_fit else result
 
+    def _read(self, X, *, reset: bool, method: str, sample_weight=None):
+        """Check counts, and the columns of a model to start from."""
+        if reset and not isinstance(self.init, str):
+            check_is_fitted(self.init)
+            check_names(self.init, X)
+        return super()._read(X, reset=reset, method=method, sample_weight=sample_weight)
+
     def _extended(self, X):
         return None  # columns stay as they began
+
+    def partial_fit(
+        self, X: MatrixLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from a chunk of a stream: a fit of all documents so far, or an update.
+
+        The documents of a stream are kept up to 1.5 million tokens (and stored counts).
+        The first call, and each in which their number passes 125, 250 or a further
+        doubling, fits all of them as `fit` does; nodes have new ids then. Other calls
+        make one online update per `batch_size` documents, as do all calls after `fit`,
+        with a fitted `init`, or beyond that size. A failed call leaves the estimator as
+        it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of the chunk; rows are documents.
+        y : None
+            Ignored, but handed on to callbacks.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Whole numbers: a row of weight w counts as w copies of it, and one of weight
+            0 is left out. None is 1 for all. Fractions raise ValueError.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If `X` has negative, infinite or missing values, no rows or no columns, or
+            other columns than before.
+        """
+        return super().partial_fit(X, y, sample_weight=sample_weight)
 
     def _needs_start(self, posterior) -> bool:
         return len(posterior.global_stats.topic_words.seen) == 0
@@ -401,7 +445,8 @@ class NestedHDP(CountModel):
             return
         flat = self._flat_posterior(counts, posterior, executor, monitor)
         doc_topic = fold_in_posterior(flat, counts, executor)
-        by_tables = self.burstiness == "auto" and flat.state.by_tables
+        burstiness = flat.state.burstiness if self.burstiness == "auto" else None
+        by_tables = burstiness is not None and flat.state.by_tables
         eta = self.topic_word_prior
         if isinstance(eta, str):
             eta = flat.state.topic_word_prior
@@ -421,10 +466,7 @@ class NestedHDP(CountModel):
         n_batches = REMEMBERED * counts.shape[0] / self._batch_size(counts)
         with commit():
             posterior.replace_globals(*start)
-            posterior.set_state(
-                burstiness=flat.state.burstiness if by_tables else None,
-                by_tables=by_tables,
-            )
+            posterior.set_state(burstiness=burstiness, by_tables=by_tables)
             posterior.lineage = [Lineage(0, "init", (), tuple(ids.tolist()))]
             posterior.step_origin = -int(n_batches ** (1.0 / self.learning_decay))
 
@@ -490,42 +532,39 @@ class NestedHDP(CountModel):
     def _learn_all(
         self, posterior, rows, executor, monitor, tasks, goes_on, record
     ) -> bool:
-        """Make the passes of `fit`, then prune and learn burstiness."""
+        """Make the passes of `fit`, then prune the tree."""
         result = super()._learn_all(
             posterior, rows, executor, monitor, tasks, goes_on, record
         )
-        self._finish(posterior, rows, executor)
-        return result
-
-    def _finish(self, posterior, counts, executor) -> None:
-        """Prune the tree in place; learn burstiness unless topics explain tables."""
         _prune(posterior)
-        learns = self.burstiness == "auto" and not posterior.state.by_tables
-        if learns and counts.shape[0] > 0:
-            suit_burstiness_to(Corpus(counts), posterior, executor, NestedStep)
+        return result
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
         """Learn a chunk of a stream by online updates, or fit all of the stream.
 
         The tree starts again from all documents whenever these have doubled, as long as
-        they have at most `STREAM_TOKENS` tokens.
+        they are at most `MOST_KEPT` tokens and stored counts.
         """
-        has_grown = has_doubled(posterior.n_seen, posterior.n_seen + counts.shape[0])
-        if posterior.documents is not None:
+        documents = None
+        if posterior.documents is not None and isinstance(self.init, str):
             documents = sp.csr_array(sp.vstack([posterior.documents, counts]))
-            if posterior.n_seen == 0 or documents.sum() <= STREAM_TOKENS:
-                if posterior.n_seen == 0 or has_grown:
-                    self._fit_stream(posterior, documents, counts, executor, monitor)
-                    return
-            else:
+            is_first, n_now = self._needs_start(posterior), documents.shape[0]
+            n_before = n_now - counts.shape[0]
+            is_kept = max(documents.sum(), documents.nnz) <= MOST_KEPT
+            if n_now > 0 and (is_first or (is_kept and has_doubled(n_before, n_now))):
+                kept = documents if is_kept else None
+                self._fit_stream(posterior, documents, kept, executor, monitor)
+                return
+            if not is_kept:
                 documents = None
-            posterior.documents = documents
         if self._needs_start(posterior):
             self._find_start(posterior, counts, executor, monitor)
-        elif self.burstiness == "auto" and has_grown:
-            suit_burstiness_to(
-                Corpus(counts), posterior, executor, NestedStep, are_new=True
-            )
+        elif documents is not None and counts.shape[0] > 0:
+            # Minibatches weigh as much as as many documents so far.
+            size = min(self._batch_size(counts), counts.shape[0])
+            n_batches = 1.0 + posterior.n_seen / size
+            n_updates = int(n_batches ** (1.0 / self.learning_decay))
+            posterior.step_origin = posterior.n_steps - n_updates
         StreamLearner(
             posterior,
             Corpus(counts),
@@ -533,9 +572,10 @@ class NestedHDP(CountModel):
             self._local_step(executor),
             RunningAverage(),
         ).one_pass(monitor)
+        posterior.documents = documents
 
-    def _fit_stream(self, posterior, documents, counts, executor, monitor) -> None:
-        """Fit all documents of a stream, `counts` the last, and adopt the tree."""
+    def _fit_stream(self, posterior, documents, kept, executor, monitor) -> None:
+        """Fit all documents of a stream and adopt the tree, with documents to keep."""
         n_docs = documents.shape[0]
         fitted = self._start(posterior.model, documents, posterior.seed_entropy, n_docs)
         fitted.max_components = posterior.max_components
@@ -545,12 +585,13 @@ class NestedHDP(CountModel):
         trace.tol = self.tol
         learner = self._make_learner(fitted, around, False)
         learn(learner, trace, n_passes=self.max_iter)
-        self._finish(fitted, documents, executor)
-        fitted.documents = documents
-        # The next minibatch weighs as much as as many documents of the fit.
-        n_batches = n_docs / min(self._batch_size(counts), counts.shape[0])
+        _prune(fitted)
+        if self.total_samples is not None:
+            multiply(fitted.global_stats, max(self.total_samples / n_docs, 1.0))
+        n_batches = n_docs / min(self._batch_size(documents), n_docs)
         fitted.step_origin = -int(n_batches ** (1.0 / self.learning_decay))
-        posterior.adopt(fitted, counts.shape[0], monitor)
+        fitted.documents = kept
+        posterior.adopt(fitted, n_docs, monitor)
 
     def _why_not_converged(self) -> str:
         return "leaves no two passes to compare."

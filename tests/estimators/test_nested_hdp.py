@@ -4,6 +4,7 @@ import warnings
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
@@ -11,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import adjusted_rand_score
 
 from checks.failures import Failure
+from checks.lineages import check_lineage
 from checks.states import assert_same
 from skbnp import HDP, NestedHDP, StickBreakingHDP
 from skbnp.estimators import _nested_hdp as module
@@ -202,30 +204,6 @@ def test_methods_learn_from_tables_alike(bursty, method):
     assert other.score(X[300:]) == pytest.approx(nested.score(X[300:]), abs=0.03)
 
 
-def test_a_stream_learns_from_tables_and_burstiness_from_new_documents(bursty):
-    nested, X, _, _ = bursty
-    calls, learn = [], module.suit_burstiness_to
-    with (
-        mock.patch.object(module, "STREAM_TOKENS", 0),
-        mock.patch.object(
-            module,
-            "suit_burstiness_to",
-            lambda *a, **k: calls.append(k) or learn(*a, **k),
-        ),
-    ):
-        stream = NestedHDP(random_state=0).partial_fit(X[:240])
-        before = stream.word_concentration_
-        stream.partial_fit(X[240:300])
-        stream.partial_fit(X[240:300])
-    assert calls == [{"are_new": True}]  # at 250 documents, once
-    assert stream._posterior.state.by_tables
-    assert before != stream.word_concentration_ < 60.0
-    assert stream.score(X[300:]) == pytest.approx(nested.score(X[300:]), abs=0.1)
-    stream.set_params(burstiness=False).partial_fit(X[:60])
-    assert stream.word_concentration_ == np.inf
-    assert not stream._posterior.state.by_tables
-
-
 def in_chunks(X, sizes):
     stream, at = NestedHDP(random_state=0), 0
     for size in sizes:
@@ -264,7 +242,7 @@ def test_small_chunks_are_predicted_from_as_well_as_large_ones(bursty):
 
 def test_a_long_stream_keeps_no_documents(bursty):
     _, X, _, _ = bursty
-    with mock.patch.object(module, "STREAM_TOKENS", X[:100].sum()):
+    with mock.patch.object(module, "MOST_KEPT", X[:100].sum()):
         stream = in_chunks(X, [100])
         ids = stream.component_ids_.tolist()
         assert stream._posterior.documents is not None
@@ -287,7 +265,7 @@ def test_failure_in_a_further_fit_of_a_stream_leaves_the_tree(bursty):
     stream = in_chunks(X, [100])
     before = stream.components_.copy()
     with (
-        mock.patch.object(NestedHDP, "_finish", side_effect=Failure),
+        mock.patch.object(module, "_prune", side_effect=Failure),
         pytest.raises(Failure),
     ):
         stream.partial_fit(X[100:300])
@@ -296,14 +274,117 @@ def test_failure_in_a_further_fit_of_a_stream_leaves_the_tree(bursty):
     assert stream._posterior.documents.shape[0] == 100
 
 
-def test_a_flat_fit_of_tokens_leaves_burstiness_to_predictions(bursty):
+def test_the_tree_has_the_burstiness_of_the_flat_fit(bursty, fit):
     _, X, _, _ = bursty
-    flat = HDP(burstiness=False, random_state=0).fit(X[:300])
-    nested = NestedHDP(init=FrozenEstimator(flat), random_state=0).fit(X[:300])
-    assert not nested._posterior.state.by_tables
+    for flat in (HDP(random_state=0), HDP(burstiness=False, random_state=0)):
+        flat.fit(X[:300])
+        nested = NestedHDP(init=FrozenEstimator(flat), random_state=0).fit(X[:300])
+        assert nested.word_concentration_ == flat.word_concentration_
+        assert nested.word_discount_ == flat.word_discount_
+        assert nested._posterior.state.by_tables is flat._posterior.state.by_tables
     assert nested.topic_word_prior_ == pytest.approx(0.6 * flat.topic_word_prior_)
-    assert 10.0 < nested.word_concentration_ < 60.0
-    assert nested.score(X[300:]) > flat.score(X[300:]) + 0.05
+    assert fit[0].word_concentration_ == np.inf  # documents that are not bursty
+
+
+@pytest.mark.parametrize("size", [1, 6])
+def test_small_calls_leave_burstiness(bursty, size):
+    _, X, _, _ = bursty
+    nested = NestedHDP(random_state=0).fit(X[: 250 - size])
+    before = nested.score(X[300:])
+    known = nested.word_concentration_
+    for _ in range(3):
+        nested.partial_fit(X[250 - size : 250])
+    assert nested.word_concentration_ == known
+    assert nested.score(X[300:]) > before - 0.15
+
+
+def test_a_stream_of_known_length_is_predicted_as_any_other(bursty):
+    _, X, _, _ = bursty
+    scores = []
+    for total in (None, 1e3, 1e5):
+        stream = NestedHDP(random_state=0, total_samples=total).partial_fit(X[:130])
+        for begin in range(130, 200, 10):
+            stream.partial_fit(X[begin : begin + 10])
+        scores.append(stream.score(X[300:]))
+        tokens = stream.components_.sum() - stream.topic_word_prior_ * X.shape[1]
+        assert total is None or tokens > 0.1 * total * X[:130].sum() / 130
+    assert max(scores) - min(scores) < 0.02
+
+
+def test_a_given_flat_fit_is_kept_in_streams(bursty):
+    _, X, _, _ = bursty
+    flat = HDP(random_state=0).fit(X[:300])
+    stream = NestedHDP(init=flat, random_state=0)
+    for size in (1, 5, 20, 200):
+        stream.partial_fit(X[:size])
+        assert stream._posterior.documents is None
+        assert stream.score(X[300:]) > flat.score(X[300:]) - 0.1
+    ids = set(stream.component_ids_)
+    assert ids == set(stream.lineage_[0].children)
+    begun = in_chunks(X, [100])
+    begun.set_params(init=HDP(5, split_merge=False, max_iter=1).fit(X[:, :50]))
+    begun.partial_fit(X[100:300])
+    assert begun._posterior.documents is None
+
+
+def test_frames_must_have_the_columns_of_init(bursty):
+    _, X, _, _ = bursty
+    frame = pd.DataFrame(X[:100]).add_prefix("w")
+    flat = HDP(5, split_merge=False, max_iter=2, random_state=0).fit(frame)
+    assert NestedHDP(init=flat, max_iter=1).fit(frame).n_components_ > 1
+    with pytest.raises(ValueError, match=r"X must have the columns that init"):
+        NestedHDP(init=flat).fit(frame[frame.columns[::-1]])
+
+
+def test_a_stream_may_begin_without_tokens(bursty):
+    _, X, _, _ = bursty
+    empty = np.zeros((3, X.shape[1]))
+    stream = NestedHDP(random_state=0).partial_fit(empty)
+    assert stream.transform(X[:2]).shape == (2, stream.n_components_)
+    stream.partial_fit(X[:100]).partial_fit(empty)
+    assert stream.score(X[300:]) > -np.inf
+    check_lineage(stream)
+
+
+def test_the_log_of_a_stream_goes_forward(bursty):
+    _, X, _, _ = bursty
+    many = HDP(300, split_merge=False, max_iter=1, random_state=0).fit(X[:100])
+    stream = NestedHDP(random_state=0)
+    start = many._posterior
+    with mock.patch.object(NestedHDP, "_flat_posterior", return_value=start):
+        stream.partial_fit(X[:100])
+    assert any(entry.kind == "merge" for entry in stream.lineage_)
+    stream.partial_fit(X[100:110]).partial_fit(X[110:250])
+    check_lineage(stream)
+
+
+def test_an_interrupted_call_keeps_no_documents_that_are_not_learned(bursty):
+    _, X, _, _ = bursty
+    stream, calls = NestedHDP(batch_size=5, random_state=0).partial_fit(X[:60]), []
+    collect = module.NestedStep.collect
+
+    def stop(*args, **kwargs):
+        calls.append(0)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return collect(*args, **kwargs)
+
+    with (
+        mock.patch.object(module.NestedStep, "collect", stop),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        stream.partial_fit(X[60:80])
+    assert stream._posterior.documents.shape[0] == 60
+    stream.partial_fit(X[60:80])
+    assert stream._posterior.documents.shape[0] == 80
+
+
+def test_kept_documents_are_bounded_by_stored_counts_too(bursty):
+    _, X, _, _ = bursty
+    some = X[:100] * 1e-3
+    with mock.patch.object(module, "MOST_KEPT", np.count_nonzero(some) - 1):
+        stream = NestedHDP(random_state=0).partial_fit(some)
+    assert stream._posterior.documents is None
 
 
 def test_outlines_read_it(fit):

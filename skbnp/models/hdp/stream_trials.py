@@ -306,10 +306,16 @@ def begin_on_sample(
 
 
 def share(
-    trials: StreamTrials, posterior: HDPPosterior, n_docs: float, monitor: Monitor
+    trials: StreamTrials,
+    posterior: HDPPosterior,
+    n_docs: float,
+    batch_size: int,
+    monitor: Monitor,
 ) -> None:
     """Give a stream of `n_docs` documents the topics that trials accepted, in place.
 
+    Steps continue from those of the trials: documents of a minibatch of `batch_size`
+    weigh as much as they would in one of the trials, if these are larger.
     Documents that these topics have missed are to be learned again. As long as trials
     continue, they keep their topics, and the stream its burstiness.
     """
@@ -323,12 +329,15 @@ def share(
     if goes_on:
         burstiness = posterior.state.burstiness
         result.state = replace(result.state, burstiness=burstiness)
+    schedule: Any = trials.model.learner.schedule
+    larger = max(min(schedule.batch_size, schedule.n_rows) / batch_size, 1.0)
+    n_updates = int(trials.model.learner.n_updates * larger ** (1.0 / schedule.decay))
     before = 0 if posterior.missed is None else posterior.missed.shape[0]
     missed = [with_columns(X, n_words) for X in trials.missed if X.shape[0]]
     with commit():
         posterior.adopt(result, monitor, trials.n_logged)
         posterior.alike = min(trials.alike), max(trials.alike)
-        posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
+        posterior.step_origin = posterior.n_steps - n_updates
         posterior.missed = sp.vstack(missed, format="csr") if missed else None
         posterior.n_seen -= sum(X.shape[0] for X in missed) - before
     trials.n_shared, trials.n_logged = trials.n_accepted, len(result.lineage)

@@ -132,12 +132,6 @@ class NestedStep:
         )
         return doc_nodes, joined(result, "tables"), joined(result, "base")
 
-    def seat(
-        self, burstiness: Burstiness, batch: Batch, executor: Executor
-    ) -> tuple[Array, Array]:
-        """Infer expected tables and base probabilities of stored counts, (nnz,)."""
-        return self.with_burstiness(burstiness, batch).infer(batch, executor)[1:]
-
     def with_burstiness(
         self, burstiness: Burstiness | None, batch: Batch
     ) -> "NestedStep":

@@ -31,13 +31,12 @@ class NestedPosterior(Posterior[NestedHDPModel, MixedTree, NestedStats]):
         return cls(**values | changes)
 
     def adopt(self, other: "NestedPosterior", n_docs: int, monitor: Monitor) -> None:
-        """Replace the tree in place by that of another posterior: one update.
+        """Replace the tree in place by that of a fit of all `n_docs`: one update.
 
-        `n_docs` are the documents that the other has learned from beyond those of this
-        one; steps start from its origin. The first tree keeps its ids; all nodes of a
-        later one are new.
+        The first tree keeps its ids; all nodes of a later one are new.
         """
-        state, log, step = other.state, other.lineage, self.n_steps + 1
+        state, step = other.state, self.n_steps + 1
+        log = [entry._replace(step=min(entry.step, step)) for entry in other.lineage]
         if self.n_seen > 0:
             ids = self.n_named + np.arange(len(state.tree))
             state = replace(state, tree=Tree(ids, state.tree.depth))
@@ -47,7 +46,7 @@ class NestedPosterior(Posterior[NestedHDPModel, MixedTree, NestedStats]):
         with commit():
             self.replace_globals(state, other.global_stats)
             self.lineage, self.documents = log, other.documents
+            self.n_steps, self.n_seen = step, n_docs
             self.step_origin = step + other.step_origin
-            self.n_steps, self.n_seen = step, self.n_seen + n_docs
             self.init_fraction = other.init_fraction
             self.record(monitor)

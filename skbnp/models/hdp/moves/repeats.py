@@ -7,7 +7,6 @@ instead, see `held_out_trials`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -30,23 +29,19 @@ SPACING = 3
 
 
 def suit_burstiness_to(
-    corpus: Corpus,
-    posterior: Posterior,
-    executor: Executor,
-    step_type: Any = CollapsedStep,
-    *,
-    are_new: bool = False,
+    corpus: Corpus, posterior: Posterior, executor: Executor
 ) -> None:
     """Learn the burstiness of some documents of a corpus; set it in place.
 
-    The totals contain each of the documents once, or not at all if they are new.
-    `step_type` has the methods `prepare` and `seat` of `CollapsedStep`.
+    The totals contain each of the documents once.
     """
     X = corpus.fetch(evenly(corpus.n_docs, N_DOCS))
     batch = Batch.from_counts(X, posterior.state.n_components)
     stop = LocalStop(MAX_ITER, TOL)
-    doc_weights = np.zeros(batch.n_docs) if are_new else np.ones(batch.n_docs)
-    step = step_type.prepare(posterior, batch, stop, executor, remembered=doc_weights)
+    doc_weights = np.ones(batch.n_docs)
+    step = CollapsedStep.prepare(
+        posterior, batch, stop, executor, remembered=doc_weights
+    )
     burstiness = learn_burstiness(
         X, lambda b: step.seat(b, batch, executor), posterior.state.burstiness
     )
