@@ -434,8 +434,8 @@ class HDP(VariationalTopicModel):
             )
         posterior: Any = super()._resumed(model, in_fit=in_fit)
         state = posterior.state
-        by_tables = state.by_tables and in_fit  # a stream learns from tokens
         burstiness = state.burstiness if self._learns_burstiness else None
+        by_tables = burstiness is not None and (state.by_tables or not in_fit)
         posterior.state = replace(state, burstiness=burstiness, by_tables=by_tables)
         if posterior.max_components < self._posterior.max_components:
             posterior.trials = None  # of more topics than may be
@@ -837,7 +837,10 @@ class HDP(VariationalTopicModel):
         return None if moves is None or moves.reservoir_tokens == 0 else moves
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
-        """Learn a chunk of a stream part by part, with trials when they are due."""
+        """Learn a chunk of a stream part by part, with trials when they are due.
+
+        Topics explain tables in updates, and tokens in trials.
+        """
         posterior.trials_ended = True  # a stream keeps its topics in later fits
         moves = self._reservoir_moves()
         if moves is None:
@@ -954,6 +957,7 @@ class HDP(VariationalTopicModel):
                 posterior.state,
                 prediction_concentration=suited.prediction_concentration,
                 burstiness=suited.burstiness,
+                by_tables=suited.burstiness is not None,
             )
         least = self._least_samples(posterior, trials.held_out.train.X)
         n_docs = max(self.total_samples or posterior.n_seen, least)

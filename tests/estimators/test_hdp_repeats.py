@@ -139,3 +139,31 @@ def test_repeats_of_counts_from_a_pickle_are_those_of_counts():
         for counts in (X, other)
     )
     np.testing.assert_array_equal(one[0], same[0])
+
+
+def test_streams_learn_from_tables_between_trials():
+    """Totals of a stream and of a fit hold tables of about the same number."""
+    X = draw_bursty(600, 6, 120, 80, 20.0, 0)
+    hdp = HDP(random_state=0).fit(X[:300])
+    hdp.partial_fit(X[300:320])
+    assert hdp._posterior.state.by_tables
+    stream = HDP(random_state=0)
+    for begin in range(0, 600, 50):
+        stream.partial_fit(X[begin : begin + 50])
+    state = stream._posterior.state
+    assert state.by_tables
+    assert state.burstiness is not None
+    words = stream.components_ - stream.topic_word_prior_
+    n_docs = 0.9 * len(X)  # of a reservoir, which holds out a tenth
+    assert words.sum() < 0.9 * X.sum() * n_docs / len(X)
+    stream.set_params(burstiness=False).partial_fit(X[:20])
+    assert not stream._posterior.state.by_tables
+
+
+def test_streams_without_repeats_learn_from_tokens():
+    stream = HDP(random_state=0)
+    X = make_bars(600, random_state=0).data
+    for begin in range(0, 600, 50):
+        stream.partial_fit(X[begin : begin + 50])
+    assert not stream._posterior.state.by_tables
+    assert stream._posterior.state.burstiness is None

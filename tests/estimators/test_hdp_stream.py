@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
 from skbnp.estimators._variational import VariationalTopicModel
-from skbnp.models.hdp import held_out_trials, reservoir
+from skbnp.models.hdp import held_out_trials, reservoir, stream_trials
 from skbnp.models.hdp.held_out import HeldOut
 from skbnp.models.hdp.stream_trials import OngoingTrials
 
@@ -274,3 +275,26 @@ def test_trials_hold_little_more_than_the_topics_at_hand(monkeypatch):
     assert len(at_hand) > 2
     needed = 8 * n_words * max(at_hand) + 12 * X.nnz
     assert peak < 1.5 * needed
+
+
+def step_after_trials(X, size):
+    """Step of the first minibatch of `size` after trials that a stream has accepted."""
+    hdp = HDP(4, learning_decay=0.8, random_state=0)
+    for begin in range(0, X.shape[0], size):
+        hdp.partial_fit(X[begin : begin + size])
+        posterior = hdp._posterior
+        if posterior.step_origin != 0:
+            return (1.0 + posterior.n_steps - posterior.step_origin) ** -0.8
+    raise AssertionError("no trials were accepted")
+
+
+def test_documents_of_small_calls_weigh_no_more_after_trials(bars):
+    """A minibatch of 20 gets a fifth of the step of one of 100, as 20 of 100 would."""
+    steps = {}
+    for weight in (stream_trials.MOST_WEIGHT, 1):
+        with mock.patch.object(stream_trials, "MOST_WEIGHT", weight):
+            steps[weight] = step_after_trials(bars.data, 20)
+    assert steps[stream_trials.MOST_WEIGHT] == pytest.approx(0.2 * steps[1], rel=0.1)
+    with mock.patch.object(stream_trials, "MOST_WEIGHT", 1):
+        alike = step_after_trials(bars.data, 250)
+    assert step_after_trials(bars.data, 250) == alike  # no more than one of trials

@@ -46,6 +46,10 @@ EARLY = 500
 #: Share of these visits in which a call learns documents that trials have missed.
 MISSED_SHARE = 0.25
 
+#: Documents that weigh as much as a minibatch of trials, at most, when a stream goes on
+#: from the steps of these: with all of a minibatch, late topics are learned slowly.
+MOST_WEIGHT = 100
+
 
 def n_visits_of(n_docs: int, n_call: int) -> float:
     """Local steps of documents that trials make after `n_docs` documents of a call."""
@@ -314,10 +318,10 @@ def share(
 ) -> None:
     """Give a stream of `n_docs` documents the topics that trials accepted, in place.
 
-    Steps continue from those of the trials: documents of a minibatch of `batch_size`
-    weigh as much as they would in one of the trials, if these are larger.
-    Documents that these topics have missed are to be learned again. As long as trials
-    continue, they keep their topics, and the stream its burstiness.
+    Steps continue from those of the trials: documents of a smaller minibatch of
+    `batch_size` weigh as much as they would in one of `MOST_WEIGHT`. Documents that
+    these topics have missed are to be learned again. As long as trials continue, they
+    keep their topics, and the stream its burstiness.
     """
     goes_on = trials.final is None
     result = trials.posterior.copy() if goes_on else trials.posterior
@@ -326,11 +330,14 @@ def share(
     n_words = posterior.global_stats.topic_words.shape[0]
     if n_words > result.global_stats.topic_words.shape[0]:  # new terms came meanwhile
         result.global_stats.topic_words.widen(n_words)
-    if goes_on:
-        burstiness = posterior.state.burstiness
-        result.state = replace(result.state, burstiness=burstiness)
+    state = posterior.state if goes_on else result.state
+    result.state = replace(
+        result.state,
+        burstiness=state.burstiness,
+        by_tables=state.burstiness is not None,
+    )
     schedule: Any = trials.model.learner.schedule
-    larger = max(min(schedule.batch_size, schedule.n_rows) / batch_size, 1.0)
+    larger = max(min(schedule.batch_size, MOST_WEIGHT) / batch_size, 1.0)
     n_updates = int(trials.model.learner.n_updates * larger ** (1.0 / schedule.decay))
     before = 0 if posterior.missed is None else posterior.missed.shape[0]
     missed = [with_columns(X, n_words) for X in trials.missed if X.shape[0]]
