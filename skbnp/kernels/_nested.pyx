@@ -395,9 +395,9 @@ def infer_nested(
         r_wu ~ w_u stop_u max(phi_wu - h n_w r_wu / norm_u, eta / norm_u),
 
     at least twice if `max_iter` allows, until sum_u |change of N_u| < tol times the
-    tokens, at most `max_iter` times. Nodes are those with `active` expected tokens (or a
-    share of `ACTIVE_SHARE`, if that is less) after `N_START` iterations in which nothing
-    is taken out, and all above them.
+    tokens, at most `max_iter` times. Nodes are those with `active` expected tokens (or
+    a share of `ACTIVE_SHARE`, if that is less) after `N_START` iterations in which
+    nothing is taken out, and all above them.
 
     If there is a `grid`, n_w are expected tables t_w of c_w tokens in each iteration,
 
