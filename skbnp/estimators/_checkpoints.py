@@ -87,9 +87,9 @@ class FitRecord:
         self._files = files_of(estimator)
         if not self._files:
             return
-        _refuse(estimator)
+        _check_can_resume(estimator)
         start = _begun_from(estimator) if goes_on else "anew"
-        self._label = _label_of(estimator, rows, start)
+        self._label = _fingerprint_of(estimator, rows, start)
         self._files = [file.of(self._label) for file in self._files]
         self._stamps = dict[FitFile, Any]()
         for file in self._files:
@@ -222,7 +222,7 @@ def _begun_from(estimator: Any) -> str:
     return digest_of([repr(trace), repr(estimator.lineage_)])
 
 
-def _refuse(estimator: BaseEstimator) -> None:
+def _check_can_resume(estimator: BaseEstimator) -> None:
     """Raise unless parameters are data, and the fit can be resumed from a file."""
     instead = getattr(estimator, "_instead_of_checkpoint", None)
     if instead is not None:
@@ -252,7 +252,7 @@ def _parameters_of(estimator: BaseEstimator) -> dict[str, str]:
     }
 
 
-def _label_of(estimator: BaseEstimator, rows: Any, start: str) -> dict[str, str]:
+def _fingerprint_of(estimator: BaseEstimator, rows: Any, start: str) -> dict[str, str]:
     """Return what must be equal to resume a fit: class, parameters, data, start."""
     names = getattr(estimator, "feature_names_in_", np.zeros(0))
     parameters = _parameters_of(estimator)

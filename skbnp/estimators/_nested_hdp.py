@@ -10,11 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.components.statistics import multiply
 from skbnp.components.word_topics import WordTopics
 from skbnp.estimators._base import are_in_use
 from skbnp.estimators._given_topics import check_names
-from skbnp.estimators._hdp import HDP
+from skbnp.estimators._hdp import FULL_SIZE, HDP
 from skbnp.estimators._known_topics import DEFAULT_PRIOR
 from skbnp.estimators._saved import (
     LARGE,
@@ -126,8 +125,8 @@ class NestedHDP(CountModel):
     learning_decay : float, default=0.5
         Decay of the step sizes, in [0.5, 1].
     total_samples : float or None, default=None
-        Documents of the stream that `partial_fit` learns from, > 0. None means those
-        seen so far. `fit` uses the number of documents of `X`.
+        Documents of the stream that `partial_fit` learns from with a fitted `init`,
+        > 0. None means those seen so far, as without.
     max_iter : int, default=5
         Passes over the data in `fit` after the start; more of them mostly fit noise.
     tol : float, default=1e-4
@@ -410,8 +409,8 @@ class NestedHDP(CountModel):
         The first call, and each in which their number passes 125, 250 or a further
         doubling, fits all of them as `fit` does; nodes have new ids then. Other calls
         make one online update per `batch_size` documents, as do all calls after `fit`,
-        with a fitted `init`, or beyond that size. A failed call leaves the estimator as
-        it was.
+        with a fitted `init`, or beyond that size. A call that is refused, or fails in a
+        fit, leaves the estimator as it was; one that fails later keeps its updates.
 
         Parameters
         ----------
@@ -559,16 +558,20 @@ class NestedHDP(CountModel):
                 documents = None
         if self._needs_start(posterior):
             self._find_start(posterior, counts, executor, monitor)
-        elif documents is not None and counts.shape[0] > 0:
+        given = {"total_samples": None, "full_size": FULL_SIZE}
+        if not isinstance(self.init, str):
+            given["total_samples"] = self.total_samples
+        if documents is not None and counts.shape[0] > 0:
             # Minibatches weigh as much as as many documents so far.
             size = min(self._batch_size(counts), counts.shape[0])
             n_batches = 1.0 + posterior.n_seen / size
             n_updates = int(n_batches ** (1.0 / self.learning_decay))
             posterior.step_origin = posterior.n_steps - n_updates
+            given["full_size"] = 1
         StreamLearner(
             posterior,
             Corpus(counts),
-            self._stream_schedule(posterior, counts),
+            replace(self._stream_schedule(posterior, counts), **given),
             self._local_step(executor),
             RunningAverage(),
         ).one_pass(monitor)
@@ -586,8 +589,6 @@ class NestedHDP(CountModel):
         learner = self._make_learner(fitted, around, False)
         learn(learner, trace, n_passes=self.max_iter)
         _prune(fitted)
-        if self.total_samples is not None:
-            multiply(fitted.global_stats, max(self.total_samples / n_docs, 1.0))
         n_batches = n_docs / min(self._batch_size(documents), n_docs)
         fitted.step_origin = -int(n_batches ** (1.0 / self.learning_decay))
         fitted.documents = kept

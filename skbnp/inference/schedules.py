@@ -170,6 +170,9 @@ class OnlineSchedule(Schedule):
     n_forgetting : float
         Passes after which nothing is forgotten any more: steps are then those of a mean
         over all minibatches from there on, with as many before as the step implies.
+    full_size : int
+        Documents of a minibatch whose step is rho_t; smaller ones have their share of
+        it.
     """
 
     n_rows: int
@@ -183,6 +186,7 @@ class OnlineSchedule(Schedule):
     n_seen: int = 0
     reshuffle: bool = True
     n_forgetting: float = np.inf
+    full_size: int = 1
 
     @property
     def n_batches(self) -> int:
@@ -204,7 +208,7 @@ class OnlineSchedule(Schedule):
             total = self.total_samples or seen
             yield Round(
                 (Part(position, order[begin:end]),),
-                step=self.step_size(t),
+                step=self.step_size(t) * min((end - begin) / self.full_size, 1.0),
                 scale=total / (end - begin),
             )
 

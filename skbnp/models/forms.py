@@ -397,10 +397,11 @@ register(
 )
 register("batch-schedule/1", BatchSchedule, "n_rows n_parts scale n_joint")
 register(
-    "online-schedule/1",
+    "online-schedule/2",
     OnlineSchedule,
     "n_rows batch_size offset decay seed_entropy first_step total_samples "
-    "least_samples n_seen reshuffle n_forgetting",
+    "least_samples n_seen reshuffle n_forgetting full_size",
+    older={"online-schedule/1": {"full_size": 1}},
 )
 register("block-schedule/1", BlockSchedule, "sizes n_groups steps")
 register("whole-schedule/1", WholeSchedule, "sizes")

@@ -22,8 +22,8 @@ __all__ = [
     "densest",
     "joined",
     "joined_limits",
+    "map_word_ranges",
     "stacked",
-    "sum_ranges",
 ]
 
 T = TypeVar("T")
@@ -179,25 +179,25 @@ def joined(parts: Iterable[object], name: str, dtype: type = np.float64) -> NDAr
     return np.concatenate([np.zeros(0, dtype), *arrays])
 
 
-def sum_ranges(
+def map_word_ranges(
     function: Callable[..., T],
-    columns: NDArray[np.int32],
+    word_limits: NDArray[np.int32],
     *arguments: object,
     n_ranges: int,
     run: Callable[..., Iterable],
 ) -> list[T]:
     """Call a function for ranges of words of about equal counts, in parallel.
 
-    It gets the range, `columns`, which delimits the counts of words, and `arguments`.
-    Only where the sum of a word does not depend on its range may the number of threads
-    decide how many ranges there are.
+    It gets the range, `word_limits` of the counts of words, and `arguments`. Only where
+    the sum of a word does not depend on its range may the number of threads decide how
+    many ranges there are.
     """
-    task = partial(_on_range, function, (columns, *arguments))
-    if n_ranges == 1 and len(columns) > 1:
-        return list(run(task, [(0, len(columns) - 1)]))
-    edges = np.linspace(0, columns[-1], min(n_ranges, RANGES_PER_BATCH) + 1)
+    task = partial(_on_range, function, (word_limits, *arguments))
+    if n_ranges == 1 and len(word_limits) > 1:
+        return list(run(task, [(0, len(word_limits) - 1)]))
+    edges = np.linspace(0, word_limits[-1], min(n_ranges, RANGES_PER_BATCH) + 1)
     # The last words may have no counts.
-    edges = np.unique([*np.searchsorted(columns, edges), len(columns) - 1])
+    edges = np.unique([*np.searchsorted(word_limits, edges), len(word_limits) - 1])
     return list(run(task, pairwise(edges.tolist())))
 
 

@@ -169,7 +169,7 @@ def _form(counts: sp.csr_array, n_given: int) -> str | None:
     some = _sample(counts)
     if _are_proportional(some, some.data, 0.0):
         return ""
-    name = _scaled_form(some, _idfs(counts, n_given))
+    name = _transformation_of_counts(some, _idfs(counts, n_given))
     if name is not None:
         return name
     if _are_proportional(some, some.data, SUM_RANGE):
@@ -184,7 +184,7 @@ def _form(counts: sp.csr_array, n_given: int) -> str | None:
     return "flat" if _are_flat(some) else ""
 
 
-def _scaled_form(some: sp.csr_array, idfs: list[NDArray]) -> str | None:
+def _transformation_of_counts(some: sp.csr_array, idfs: list[NDArray]) -> str | None:
     """Name the form: counts, logarithms of them, in units by row or column, or tf-idf.
 
     Counts with units by column are weighted words, "". None: none of these.

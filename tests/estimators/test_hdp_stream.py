@@ -17,7 +17,8 @@ from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
 from skbnp.estimators._variational import VariationalTopicModel
-from skbnp.models.hdp import held_out_trials, reservoir, stream_trials
+from skbnp.inference.schedules import OnlineSchedule
+from skbnp.models.hdp import held_out_trials, reservoir
 from skbnp.models.hdp.held_out import HeldOut
 from skbnp.models.hdp.stream_trials import OngoingTrials
 
@@ -277,24 +278,55 @@ def test_trials_hold_little_more_than_the_topics_at_hand(monkeypatch):
     assert peak < 1.5 * needed
 
 
-def step_after_trials(X, size):
-    """Step of the first minibatch of `size` after trials that a stream has accepted."""
-    hdp = HDP(4, learning_decay=0.8, random_state=0)
-    for begin in range(0, X.shape[0], size):
-        hdp.partial_fit(X[begin : begin + size])
-        posterior = hdp._posterior
-        if posterior.step_origin != 0:
-            return (1.0 + posterior.n_steps - posterior.step_origin) ** -0.8
-    raise AssertionError("no trials were accepted")
+def steps_of(hdp, X):
+    """Steps of the minibatches of a call."""
+    steps, one_pass = [], OnlineSchedule.one_pass
+
+    def record(self, number):
+        for round in one_pass(self, number):
+            steps.append(round.step)
+            yield round
+
+    with (
+        mock.patch.object(OnlineSchedule, "one_pass", record),
+        mock.patch.object(HDP, "_try_numbers"),
+    ):
+        hdp.partial_fit(X)
+    return steps
 
 
-def test_documents_of_small_calls_weigh_no_more_after_trials(bars):
-    """A minibatch of 20 gets a fifth of the step of one of 100, as 20 of 100 would."""
-    steps = {}
-    for weight in (stream_trials.MOST_WEIGHT, 1):
-        with mock.patch.object(stream_trials, "MOST_WEIGHT", weight):
-            steps[weight] = step_after_trials(bars.data, 20)
-    assert steps[stream_trials.MOST_WEIGHT] == pytest.approx(0.2 * steps[1], rel=0.1)
-    with mock.patch.object(stream_trials, "MOST_WEIGHT", 1):
-        alike = step_after_trials(bars.data, 250)
-    assert step_after_trials(bars.data, 250) == alike  # no more than one of trials
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_documents_of_small_calls_weigh_no_more(is_stream, bars):
+    """Whatever the sizes of calls: a single one gets an 80th of a step."""
+    X = bars.data
+    hdp = HDP(4, random_state=0, max_iter=60)
+    if is_stream:
+        assert steps_of(hdp, X[:20])[0] == pytest.approx(2.0**-0.5)  # from the start
+        for begin in range(20, 1000, 245):
+            hdp.partial_fit(X[begin : begin + 245])
+        assert hdp._posterior.step_origin != 0
+    else:
+        hdp.fit(X[:1000])
+    whole = 1.0 + hdp._posterior.n_steps - hdp._posterior.step_origin
+    (large,) = steps_of(clone_of(hdp), X[1000:1110])
+    assert large == pytest.approx((1.0 + whole) ** -0.5, rel=0.05)
+    small = [steps_of(clone_of(hdp), X[[row]]) for row in range(1110, 1130)]
+    small = [step for steps in small for step in steps]  # some are held out
+    assert len(small) > 5
+    assert small == pytest.approx([large / 80.0] * len(small), rel=0.05)
+
+
+def clone_of(hdp):
+    return pickle.loads(pickle.dumps(hdp))
+
+
+def test_singles_after_a_fit_or_large_calls_leave_topics(bars):
+    X = bars.data
+    for hdp in (
+        HDP(20, random_state=0).fit(X[:600]),
+        learn(HDP(20, random_state=0), X[:600], 300),
+    ):
+        before = hdp.score(X[1500:])
+        for begin in range(600, 660):
+            hdp.partial_fit(X[begin : begin + 1])
+        assert hdp.score(X[1500:]) > before - 0.03

@@ -278,9 +278,9 @@ class Phase:
         else:
             draw_in_place(self.table, rows, lengths, rng)
         for at in nodes[~self.is_free[nodes]].tolist():
-            self.table[at] = self._propose_direction(at, rng)
+            self.table[at] = self._step_direction(at, rng)
 
-    def _propose_direction(self, at: int, rng: np.random.Generator) -> Array:
+    def _step_direction(self, at: int, rng: np.random.Generator) -> Array:
         """Draw a direction whose children have a past, given those of other levels."""
         state = self.sampler_state
         natural = state.natural_without_rows(at)

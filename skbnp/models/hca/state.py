@@ -151,8 +151,8 @@ class Stats(NodeStatistics):
         """Re-index the statistics to the stubs of another tree.
 
         Rows of a stub that has ended go to the target of its merge, if any, or to the
-        nearest node above that remains; their statistics of levels below are dropped,
-        as the loadings there are not in the tree any more.
+        nearest node above that remains. Of levels below, whose loadings are not in the
+        tree any more, only squares of coordinates stay.
         """
         moved = self.reindex(old, new)
         for place, to, is_heir in ended_nodes(old, new, merged_into):

@@ -15,7 +15,14 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.rows.batch import Batch, Block, joined, joined_limits, stacked, sum_ranges
+from skbnp.rows.batch import (
+    Batch,
+    Block,
+    joined,
+    joined_limits,
+    map_word_ranges,
+    stacked,
+)
 from skbnp.utils.arrays import csr
 
 __all__ = [
@@ -224,7 +231,7 @@ def sum_words(
 ) -> sp.csr_array:
     """Sum responsibilities n_jw r_jwk over documents of some blocks, (n_words, K)."""
     by_word = part.by_word()
-    sums = sum_ranges(
+    sums = map_word_ranges(
         collapsed_sums,
         by_word.indptr.astype(np.int32),
         by_word.data.astype(np.intp, copy=False),

@@ -237,15 +237,17 @@ def score_documents(
     posterior: Posterior,
     X: sp.csr_array,
     executor: Executor,
-    without: Sequence[int] = (),
+    without_topics: Sequence[int] = (),
 ) -> Array:
-    """Log probability of the tokens of documents that have some, nats per token.
+    """Log probability of the tokens of documents, nats per token.
 
-    The proportions of a document are inferred from the same tokens, so that scores are
-    optimistic, equally for all documents that were not learned from. Topics of the
-    columns `without` are left out.
+    Documents without tokens are left out. The proportions of a document are inferred
+    from the same tokens, so that scores are optimistic, equally for all documents that
+    were not learned from. `without_topics` are columns that are left out.
     """
-    mixed = word_probabilities(posterior, posterior.state, X, X, executor, without)
+    mixed = word_probabilities(
+        posterior, posterior.state, X, X, executor, without_topics
+    )
     rows = rows_of(X.indptr)
     logs = X.data * np.log(np.maximum(mixed, 1e-300))
     n_tokens = np.asarray(X.sum(axis=1)).ravel()
@@ -259,18 +261,18 @@ def word_probabilities(
     observed: sp.csr_array,
     predicted: sp.csr_array,
     executor: Executor,
-    without: Sequence[int] = (),
+    without_topics: Sequence[int] = (),
 ) -> Array:
     """Predict the words of each entry of `predicted` from `observed` tokens, (nnz,).
 
     By mean topics and expected proportions under the priors of `state`, except topics
-    of the columns `without`.
+    of the columns `without_topics`.
     """
     topic_words, prior = posterior.global_stats.topic_words, state.doc_prior
     topics = MeanTopics.of(topic_words, state.topic_word_prior)
-    if without:
+    if without_topics:
         prior = prior.copy()
-        prior[list(without)] = 0.0
+        prior[list(without_topics)] = 0.0
     theta = fold_in(topics, prior, observed, executor).toarray() + prior
     rest = state.doc_concentration * state.weights[-1]
     total, rows = theta.sum(axis=1) + rest, rows_of(predicted.indptr)

@@ -183,7 +183,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         run.n_passes += 1
         is_half, is_over = run.n_passes == (length + 1) // 2, run.n_passes == length
         if is_over or (is_half and run.kind in COMPARED_AT_HALF):
-            self._record(run, (yield from self._predict(run)))
+            self._record(run, (yield from self._suit_and_predict(run)))
         elif is_half:
             yield from self._suit_prior(run)
         if is_half and not is_over:  # topics change in place
@@ -236,7 +236,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             return held_out.predict(posterior, run.executor)
         return result
 
-    def _predict(self, run: Trial) -> Steps[Prediction]:
+    def _suit_and_predict(self, run: Trial) -> Steps[Prediction]:
         """Set the best parameters in place, and predict held-out documents."""
         posterior = run.posterior
         if run.kind == "start" and run.n_passes < self.length:  # topics form first

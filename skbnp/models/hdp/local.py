@@ -14,7 +14,14 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
-from skbnp.rows.batch import Batch, Block, joined, joined_limits, stacked, sum_ranges
+from skbnp.rows.batch import (
+    Batch,
+    Block,
+    joined,
+    joined_limits,
+    map_word_ranges,
+    stacked,
+)
 from skbnp.utils.arrays import csr, rows_of
 
 __all__ = ["BlockVisit", "DocumentStep", "Documents", "expected_counts", "sum_words"]
@@ -201,7 +208,7 @@ def sum_words(
     logs = np.empty_like(documents.norms)
     log(documents.norms, logs)
     ratios = (batch.counts / documents.norms)[by_word.data]
-    result = sum_ranges(
+    result = map_word_ranges(
         _sum_range,
         by_word.indptr.astype(np.int32),
         by_word.indices.astype(np.int32),

@@ -46,10 +46,6 @@ EARLY = 500
 #: Share of these visits in which a call learns documents that trials have missed.
 MISSED_SHARE = 0.25
 
-#: Documents that weigh as much as a minibatch of trials, at most, when a stream goes on
-#: from the steps of these: with all of a minibatch, late topics are learned slowly.
-MOST_WEIGHT = 100
-
 
 def n_visits_of(n_docs: int, n_call: int) -> float:
     """Local steps of documents that trials make after `n_docs` documents of a call."""
@@ -313,15 +309,12 @@ def share(
     trials: StreamTrials,
     posterior: HDPPosterior,
     n_docs: float,
-    batch_size: int,
     monitor: Monitor,
 ) -> None:
     """Give a stream of `n_docs` documents the topics that trials accepted, in place.
 
-    Steps continue from those of the trials: documents of a smaller minibatch of
-    `batch_size` weigh as much as they would in one of `MOST_WEIGHT`. Documents that
-    these topics have missed are to be learned again. As long as trials continue, they
-    keep their topics, and the stream its burstiness.
+    Documents that these topics have missed are to be learned again. As long as trials
+    continue, they keep their topics, and the stream its burstiness.
     """
     goes_on = trials.final is None
     result = trials.posterior.copy() if goes_on else trials.posterior
@@ -336,15 +329,12 @@ def share(
         burstiness=state.burstiness,
         by_tables=state.burstiness is not None,
     )
-    schedule: Any = trials.model.learner.schedule
-    larger = max(min(schedule.batch_size, MOST_WEIGHT) / batch_size, 1.0)
-    n_updates = int(trials.model.learner.n_updates * larger ** (1.0 / schedule.decay))
     before = 0 if posterior.missed is None else posterior.missed.shape[0]
     missed = [with_columns(X, n_words) for X in trials.missed if X.shape[0]]
     with commit():
         posterior.adopt(result, monitor, trials.n_logged)
         posterior.alike = min(trials.alike), max(trials.alike)
-        posterior.step_origin = posterior.n_steps - n_updates
+        posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
         posterior.missed = sp.vstack(missed, format="csr") if missed else None
         posterior.n_seen -= sum(X.shape[0] for X in missed) - before
     trials.n_shared, trials.n_logged = trials.n_accepted, len(result.lineage)

@@ -13,7 +13,14 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
-from skbnp.rows.batch import Batch, Block, joined, joined_limits, stacked, sum_ranges
+from skbnp.rows.batch import (
+    Batch,
+    Block,
+    joined,
+    joined_limits,
+    map_word_ranges,
+    stacked,
+)
 from skbnp.utils.arrays import rows_of
 
 __all__ = ["TableStep", "Tables"]
@@ -180,7 +187,7 @@ def _sum_words(
     """Sum n zeta phi over documents, (n_words, K)."""
     by_word, n_used = batch.by_word(), np.diff(tables.limits)[rows_of(batch.indptr)]
     places = np.cumsum(n_used) - n_used
-    result = sum_ranges(
+    result = map_word_ranges(
         table_sums,
         by_word.indptr.astype(np.int32),
         by_word.indices.astype(np.int32),

@@ -78,7 +78,7 @@ def propose_exchanges(
     names = _assigned(gains, state, most_lost)
     ids = np.concatenate([state.tree.ids, state.past_ids[state.ended]])
     proposals = []
-    for cycle in _cycles(names):
+    for cycle in _cycles_and_chains(names):
         gain = float(gains[cycle, names[cycle]].sum())
         both = ids[cycle].tolist(), ids[names[cycle]].tolist()
         exchange = Exchange(tuple(both[0]), tuple(both[1]))
@@ -105,7 +105,7 @@ def _assigned(gains: Array, state: EpochState, worth_of_return: float) -> Ints:
     return np.asarray(names)[:n_nodes]
 
 
-def _cycles(names: Ints) -> list[Ints]:
+def _cycles_and_chains(names: Ints) -> list[Ints]:
     """Cut an assignment into cycles, and chains to names of nodes that have ended.
 
     Nodes that keep their past are left out.
