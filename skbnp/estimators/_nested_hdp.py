@@ -547,6 +547,9 @@ class NestedHDP(CountModel):
         documents = None
         if posterior.documents is not None and isinstance(self.init, str):
             documents = sp.csr_array(sp.vstack([posterior.documents, counts]))
+            if documents.nnz <= MOST_KEPT:  # whatever the indices of `X`
+                documents.indices = documents.indices.astype(np.int32, copy=False)
+                documents.indptr = documents.indptr.astype(np.int32, copy=False)
             is_first, n_now = self._needs_start(posterior), documents.shape[0]
             n_before = n_now - counts.shape[0]
             is_kept = max(documents.sum(), documents.nnz) <= MOST_KEPT
@@ -558,23 +561,25 @@ class NestedHDP(CountModel):
                 documents = None
         if self._needs_start(posterior):
             self._find_start(posterior, counts, executor, monitor)
-        given = {"total_samples": None, "full_size": FULL_SIZE}
-        if not isinstance(self.init, str):
-            given["total_samples"] = self.total_samples
+        schedule, is_kept = self._stream_schedule(posterior, counts), False
+        schedule = replace(schedule, full_size=FULL_SIZE)
+        if isinstance(self.init, str):
+            schedule = replace(schedule, total_samples=None)
         if documents is not None and counts.shape[0] > 0:
-            # Minibatches weigh as much as as many documents so far.
-            size = min(self._batch_size(counts), counts.shape[0])
-            n_batches = 1.0 + posterior.n_seen / size
-            n_updates = int(n_batches ** (1.0 / self.learning_decay))
-            posterior.step_origin = posterior.n_steps - n_updates
-            given["full_size"] = 1
+            # Each step is the share of a minibatch in all documents so far.
+            is_kept, size = True, counts.shape[0] / schedule.n_batches
+            share = {"offset": 0.0, "decay": 1.0, "first_step": posterior.n_seen / size}
+            schedule = replace(schedule, full_size=1, **share)
         StreamLearner(
             posterior,
             Corpus(counts),
-            replace(self._stream_schedule(posterior, counts), **given),
+            schedule,
             self._local_step(executor),
             RunningAverage(),
         ).one_pass(monitor)
+        if is_kept:
+            n_updates = int((posterior.n_seen / size) ** (1.0 / self.learning_decay))
+            posterior.step_origin = posterior.n_steps - n_updates
         posterior.documents = documents
 
     def _fit_stream(self, posterior, documents, kept, executor, monitor) -> None:

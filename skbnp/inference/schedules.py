@@ -157,7 +157,7 @@ class OnlineSchedule(Schedule):
         tau and kappa.
     seed_entropy : int or None
         Names the random order of documents; None keeps the order of the rows.
-    first_step : int
+    first_step : float
         Updates made so far; the next one has t = first_step + 1.
     total_samples : float or None
         Documents of the corpus; None means those seen by then, or more:
@@ -180,7 +180,7 @@ class OnlineSchedule(Schedule):
     offset: float
     decay: float
     seed_entropy: int | None
-    first_step: int = 0
+    first_step: float = 0
     total_samples: float | None = None
     least_samples: float = 0.0
     n_seen: int = 0
@@ -212,7 +212,7 @@ class OnlineSchedule(Schedule):
                 scale=total / (end - begin),
             )
 
-    def step_size(self, t: int) -> float:
+    def step_size(self, t: float) -> float:
         """Size of the step of update t."""
         last = self.first_step + self.n_forgetting * self.n_batches
         step = (self.offset + min(t, last)) ** -self.decay
@@ -232,7 +232,7 @@ class OnlineSchedule(Schedule):
 
     def n_updates(self, n_passes: int) -> int:
         """Number of updates in `n_passes` passes, with which step sizes decrease."""
-        return self.first_step + n_passes * self.n_batches
+        return int(self.first_step) + n_passes * self.n_batches
 
     def reset(self) -> "OnlineSchedule":
         """Return the schedule of a posterior without updates."""

@@ -27,7 +27,7 @@ from checks.estimators import (
 )
 from checks.long import daily
 from checks.states import NOTES, assert_same, learned
-from skbnp import HDP
+from skbnp import HDP, NestedHDP
 from skbnp.callbacks import HeldOutMonitor, TopicTermsMonitor
 from skbnp.inference.posterior import Posterior
 
@@ -213,7 +213,9 @@ def test_callback_that_raises_in_a_stream_leaves_the_last_complete_pass(
     with pytest.raises(OSError, match="no space left"):
         estimator.partial_fit(rows)
     assert trouble.closed
-    alone = fresh(estimator, max_iter=1).set_callbacks().partial_fit(rows)
+    # A first call of a nested HDP fits its documents, which is one pass of callbacks.
+    changes = {} if isinstance(estimator, NestedHDP) else {"max_iter": 1}
+    alone = fresh(estimator, **changes).set_callbacks().partial_fit(rows)
     assert_same(learned(alone), learned(estimator))
 
 
