@@ -393,8 +393,7 @@ class NestedHDP(CountModel):
     def _read(self, X, *, reset: bool, method: str, sample_weight=None):
         """Check counts, and the columns of a model to start from."""
         if reset and not isinstance(self.init, str):
-            check_is_fitted(self.init)
-            check_names(self.init, X)
+            check_names(self.init, X)  # `_accepter` checks all else
         return super()._read(X, reset=reset, method=method, sample_weight=sample_weight)
 
     def _extended(self, X):
@@ -467,7 +466,7 @@ class NestedHDP(CountModel):
             posterior.replace_globals(*start)
             posterior.set_state(burstiness=burstiness, by_tables=by_tables)
             posterior.lineage = [Lineage(0, "init", (), tuple(ids.tolist()))]
-            posterior.step_origin = -int(n_batches ** (1.0 / self.learning_decay))
+            posterior.step_origin = -self._n_updates_of(n_batches)
 
     def _flat_posterior(self, counts, posterior, executor, monitor):
         """Learn topics of a flat HDP, or return those of the given fit."""
@@ -561,13 +560,12 @@ class NestedHDP(CountModel):
                 documents = None
         if self._needs_start(posterior):
             self._find_start(posterior, counts, executor, monitor)
-        schedule, is_kept = self._stream_schedule(posterior, counts), False
-        schedule = replace(schedule, full_size=FULL_SIZE)
+        schedule = self._stream_schedule(posterior, counts, full_size=FULL_SIZE)
         if isinstance(self.init, str):
             schedule = replace(schedule, total_samples=None)
-        if documents is not None and counts.shape[0] > 0:
-            # Each step is the share of a minibatch in all documents so far.
-            is_kept, size = True, counts.shape[0] / schedule.n_batches
+        is_kept = documents is not None and counts.shape[0] > 0
+        if is_kept:  # each step is the share of a minibatch in all documents so far
+            size = counts.shape[0] / schedule.n_batches
             share = {"offset": 0.0, "decay": 1.0, "first_step": posterior.n_seen / size}
             schedule = replace(schedule, full_size=1, **share)
         StreamLearner(
@@ -578,9 +576,13 @@ class NestedHDP(CountModel):
             RunningAverage(),
         ).one_pass(monitor)
         if is_kept:
-            n_updates = int((posterior.n_seen / size) ** (1.0 / self.learning_decay))
+            n_updates = self._n_updates_of(posterior.n_seen / size)
             posterior.step_origin = posterior.n_steps - n_updates
         posterior.documents = documents
+
+    def _n_updates_of(self, n_batches: float) -> int:
+        """Number of updates after which a step is 1 / `n_batches`."""
+        return int(n_batches ** (1.0 / self.learning_decay))
 
     def _fit_stream(self, posterior, documents, kept, executor, monitor) -> None:
         """Fit all documents of a stream and adopt the tree, with documents to keep."""
@@ -595,7 +597,7 @@ class NestedHDP(CountModel):
         learn(learner, trace, n_passes=self.max_iter)
         _prune(fitted)
         n_batches = n_docs / min(self._batch_size(documents), n_docs)
-        fitted.step_origin = -int(n_batches ** (1.0 / self.learning_decay))
+        fitted.step_origin = -self._n_updates_of(n_batches)
         fitted.documents = kept
         posterior.adopt(fitted, n_docs, monitor)
 
