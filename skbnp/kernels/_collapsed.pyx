@@ -15,10 +15,10 @@ from libc.string cimport memcpy, memset
 from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport fast_log
 from skbnp.kernels._restaurant cimport (
-    GRID_COLUMNS,
     Restaurant,
     expected_tables,
     log_repeating,
+    read_grid,
 )
 from skbnp.kernels._sparse cimport (
     Entries,
@@ -719,13 +719,7 @@ def infer_collapsed(
         raise ValueError("prior, norm and share disagree on the topics")
     if tops.shape[0] != weights.shape[0]:
         raise ValueError("tops and weights disagree on the words")
-    m.restaurant.n_rows = 0
-    if grid is not None:
-        if grid.shape[1] != GRID_COLUMNS:
-            raise ValueError("grid has another number of columns")
-        m.restaurant.expected, m.restaurant.n_rows = &grid[0, 0], grid.shape[0]
-        m.restaurant.discount = <float>discount
-        m.restaurant.concentration = <float>concentration
+    read_grid(&m.restaurant, grid, discount, concentration)
     limits = np.zeros(n_docs + 1, dtype=np.int32)
     ends = np.zeros(nnz + 1, dtype=np.intp)
     for doc in range(n_docs):
@@ -869,16 +863,12 @@ def infer_zero_order(
         raise ValueError("weights must have a column per topic, and lanes filled")
     if words.shape[0] != nnz or indptr[n_docs] != nnz:
         raise ValueError("indptr, words and counts disagree on documents")
+    read_grid(&m.restaurant, grid, discount, concentration)
     if grid is not None:
-        if grid.shape[1] != GRID_COLUMNS or tops.shape[0] != weights.shape[0]:
+        if tops.shape[0] != weights.shape[0]:
             raise ValueError("grid, tops and weights disagree")
-        m.restaurant.expected, m.restaurant.n_rows = &grid[0, 0], grid.shape[0]
-        m.restaurant.discount = <float>discount
-        m.restaurant.concentration = <float>concentration
         m.tops, m.rest, m.whole = &tops[0], rest / n_features, rest + np.sum(prior)
         m.heaviest = 1.0
-    else:
-        m.restaurant.n_rows = 0
     limits = np.zeros(n_docs + 1, dtype=np.int32)
     for doc in range(n_docs):
         longest = max(longest, indptr[doc + 1] - indptr[doc])

@@ -15,10 +15,10 @@ from libc.stdlib cimport free, realloc
 from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport fast_log
 from skbnp.kernels._restaurant cimport (
-    GRID_COLUMNS,
     Restaurant,
     expected_tables,
     log_repeating,
+    read_grid,
 )
 from skbnp.kernels._sparse cimport Entries, copy_entries, release, reserve
 
@@ -442,13 +442,7 @@ def infer_nested(
         raise ValueError("topics, norm, parent and prior disagree on the nodes")
     if not n_nodes == total.shape[0] == rest.shape[0]:
         raise ValueError("topics, total and rest disagree on the nodes")
-    m.restaurant.n_rows = 0
-    if grid is not None:
-        if grid.shape[1] != GRID_COLUMNS:
-            raise ValueError("grid has another number of columns")
-        m.restaurant.expected, m.restaurant.n_rows = &grid[0, 0], grid.shape[0]
-        m.restaurant.discount = <float>discount
-        m.restaurant.concentration = <float>concentration
+    read_grid(&m.restaurant, grid, discount, concentration)
     for u in range(n_nodes):
         if not (parent[u] == -1 if u == 0 else 0 <= parent[u] < u):
             raise ValueError("parents must come before their children")

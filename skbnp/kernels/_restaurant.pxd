@@ -18,6 +18,20 @@ cdef extern from "src/restaurant.h" nogil:
     float GRID_PER_UNIT
 
 
+cdef inline int read_grid(
+    Restaurant* r, const float[:, ::1] grid, double discount, double concentration
+) except -1:
+    """Read the grid of a restaurant; None for one of no rows."""
+    r.expected, r.n_rows = NULL, 0
+    if grid is None:
+        return 0
+    if grid.shape[1] != GRID_COLUMNS:
+        raise ValueError("grid and GRID_COLUMNS disagree")
+    r.expected, r.n_rows = &grid[0, 0], grid.shape[0]
+    r.discount, r.concentration = <float>discount, <float>concentration
+    return 0
+
+
 cdef inline double log_repeating(
     const Restaurant* r, double d, double c, double n, double others, double n_tokens,
     double p,

@@ -26,6 +26,7 @@ from skbnp.kernels._restaurant cimport (
     Restaurant,
     expected_tables,
     log_repeating,
+    read_grid,
 )
 
 #: Most tokens of a row of the grid: the numbers of a row stay in the range of doubles.
@@ -107,18 +108,17 @@ def expected_tables_grid(double discount, Py_ssize_t n_rows):
 def tables_of(
     const double[::1] counts,       # IN    (n,) tokens, > 0
     const double[::1] mass,         # IN    (n,) of a new table, > 0
-    const float[:, ::1] grid,       # IN    of `discount`
+    const float[:, ::1] grid not None,  # IN    of `discount`
     double discount,
 ):
     """Expected tables of each, (n,), from the grid."""
     cdef Py_ssize_t i, n = counts.shape[0]
     cdef Restaurant r
-    if mass.shape[0] != n or grid.shape[1] != GRID_COLUMNS:
-        raise ValueError("counts, mass and grid disagree")
+    if mass.shape[0] != n:
+        raise ValueError("counts and mass disagree")
     tables = np.empty(n)
     cdef double[::1] put = tables
-    r.expected, r.n_rows = &grid[0, 0], grid.shape[0]
-    r.discount, r.concentration = <float>discount, <float>0.0
+    read_grid(&r, grid, discount, 0.0)
     with nogil:
         for i in range(n):
             put[i] = <double>expected_tables(&r, <float>counts[i], <float>mass[i])
@@ -131,7 +131,7 @@ def leave_one_out(
     const double[::1] base,         # IN    (n,) p, probability under the topics
     const double[::1] doc_tables,   # IN    (n,) tables of the document
     const double[::1] doc_tokens,   # IN    (n,) tokens of the document
-    const float[:, ::1] grid,       # IN    of `discount`
+    const float[:, ::1] grid not None,  # IN    of `discount`
     double discount,
     double concentration,
 ):
@@ -146,8 +146,7 @@ def leave_one_out(
     cdef Restaurant r
     logs = np.empty(n)
     cdef double[::1] put = logs
-    r.expected, r.n_rows = &grid[0, 0], grid.shape[0]
-    r.discount, r.concentration = <float>discount, <float>concentration
+    read_grid(&r, grid, discount, concentration)
     with nogil:
         for i in range(n):
             others = fmax(doc_tables[i] - tables[i], 0.0)
