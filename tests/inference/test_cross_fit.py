@@ -14,7 +14,7 @@ from skbnp import HDP
 from skbnp.estimators._cautions import warn_if_unsure
 from skbnp.inference.executor import Executor
 from skbnp.inspection import summary
-from skbnp.models.hdp.cross_fit import hold_out_each, share_of_unseen
+from skbnp.models.hdp.cross_fit import _is_sure, hold_out_each, share_of_unseen
 from skbnp.models.hdp.held_out import Gain, has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 
@@ -205,3 +205,12 @@ def test_documents_without_words_for_others_do_not_judge(n_shared):
     X = np.kron(np.eye(40 // n_shared), np.ones((n_shared, 4)))
     assert hold_out_each(sp.csr_array(X), np.random.default_rng(0)) == []
     assert HDP(random_state=0, max_iter=20).fit(X).n_components_ >= 1
+
+
+@pytest.mark.parametrize(
+    ("mean", "n_docs", "is_sure"),
+    [(0.09, 300, True), (0.09, 30, False), (0.11, 30, True), (0.04, 300, False)],
+)
+def test_few_documents_need_a_gain_of_two_errors(mean, n_docs, is_sure):
+    """Of many, .03 nats and one standard error suffice."""
+    assert _is_sure(Gain(mean, 0.05), n_docs) == is_sure

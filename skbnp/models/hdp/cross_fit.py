@@ -74,8 +74,9 @@ N_PASSES = 6
 #: Topic priors under which tokens are predicted.
 PRIORS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 #: More topics than one must gain a standard error; two, unless they gain so many nats
-#: per token: of words without topics the best of ten numbers gains more than one.
-SURE_GAIN, SURE_ERRORS = 0.03, 2.0
+#: per token, by at least so many documents: of words without topics the best of ten
+#: numbers gains more than one, and of few documents the errors are uncertain.
+SURE_GAIN, SURE_ERRORS, FEWEST_SURE = 0.03, 2.0, 100
 
 
 def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
@@ -343,7 +344,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             chosen = self._with_repeats(chosen)
         if fixed and fixed[0].number == 1 < chosen.number:
             words = self._with_repeats(fixed[0]) if self.have_judges else fixed[0]
-            if not _is_sure(compare(chosen.logs, words.logs, n_tokens)):
+            if not _is_sure(compare(chosen.logs, words.logs, n_tokens), len(n_tokens)):
                 chosen = words
         return self._end(chosen, candidates, monitor)
 
@@ -419,7 +420,8 @@ def _is_alike(one: Candidate, best: Candidate, n_tokens: Array) -> bool:
     return bool(gain.mean >= -max(ALIKE, ALIKE_ERRORS * gain.error))
 
 
-def _is_sure(gain: Gain) -> bool:
-    """Whether the gain of several topics over one topic is large enough."""
-    least = max(gain.error, min(SURE_ERRORS * gain.error, SURE_GAIN), ALIKE / 2.0)
+def _is_sure(gain: Gain, n_docs: int) -> bool:
+    """Whether the gain of several topics over one, by `n_docs`, is large enough."""
+    enough = SURE_GAIN if n_docs >= FEWEST_SURE else np.inf
+    least = max(gain.error, min(SURE_ERRORS * gain.error, enough), ALIKE / 2.0)
     return bool(gain.mean > least)
