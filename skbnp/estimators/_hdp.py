@@ -981,7 +981,7 @@ class HDP(VariationalTopicModel):
                 self._share(trials, posterior, n_docs, monitor)
             posterior.reservoir = reservoir.end_trials(trials.n_accepted, in_passes)
             return
-        if trials.have_news and not in_passes:
+        if trials.have_news:
             self._share(trials, posterior, n_docs, monitor)
             posterior.reservoir = reservoir.unscored()
         posterior.trials = ongoing.paused()

@@ -423,16 +423,38 @@ def test_a_stream_has_births_of_first_trials_while_these_go_on():
     assert hdp.n_components_ > 2
 
 
+@pytest.mark.parametrize(("start", "size", "visits"), [(2, 20, 40.0), (100, 100, 20.0)])
+def test_a_stream_has_topics_before_trials_end(start, size, visits, monkeypatch):
+    """First births and reductions, by steps and by whole passes."""
+    monkeypatch.setattr(stream_trials, "LEAST_VISITS", visits)
+    monkeypatch.setattr(stream_trials, "MORE_VISITS", 0.0)
+    monkeypatch.setattr(stream_trials, "MOST_VISITS", 20.0 if size == 100 else 400.0)
+    X, topics = plant(1200, seed=3, begin=0)
+    hdp, kinds = HDP(start, random_state=0), set()
+    for begin in range(0, X.shape[0], size):
+        hdp.partial_fit(X[begin : begin + size])
+        paused = hdp._posterior.trials
+        if paused is not None and paused.trials.final is None:
+            trials = paused.trials
+            kinds.add(trials.model.kind)
+            if trials.model.kind != "births" or trials.n_accepted == 1:
+                assert trials.n_shared == trials.n_accepted
+                assert hdp.n_components_ == trials.model.n_topics
+        check_lineage(hdp)
+    assert kinds == {"start", "births", "reduction"}
+    assert len(topics) <= hdp.n_components_ < 20
+
+
 def test_the_log_knows_a_topic_that_ended_between_two_shares(monkeypatch):
     """Births that trials ended before the first share are in their log alone."""
     monkeypatch.setattr(stream_trials, "LEAST_VISITS", 170.0)  # calls of 200 take steps
     monkeypatch.setattr(stream_trials, "MORE_VISITS", 0.23)
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(3)
     topics = rng.dirichlet(np.full(200, 0.05), 12)
     weights = rng.dirichlet(np.full(12, 0.2), 800)
     counts = [rng.multinomial(30, row @ topics) for row in weights[:401]]
     X = sp.csr_array(np.array(counts, dtype=float))
-    hdp = HDP(1, random_state=2)
+    hdp = HDP(1, random_state=3)
     for begin, end in [(0, 200), (200, 201), (201, 401)]:
         hdp.partial_fit(X[begin:end])
     ended = [entry.parents for entry in hdp._posterior.lineage if entry.kind == "prune"]

@@ -40,9 +40,6 @@ JUDGE_COST, ROW_COST = 500.0, 0.25
 #: comes with it, and at most. Trials over a whole stream are some hundred visits of
 #: each document.
 LEAST_VISITS, MORE_VISITS, MOST_VISITS = 112.0, 2.9, 400.0
-#: Documents up to which a stream has topics of births at once, before any have ended:
-#: until first trials are over, its topics predict little.
-EARLY = 500
 #: Share of these visits in which a call learns documents that trials have missed.
 MISSED_SHARE = 0.25
 
@@ -79,10 +76,14 @@ class StreamTrials(HeldOutTrials):
 
     @property
     def have_news(self) -> bool:
-        """Whether first births were accepted, and the stream lacks them."""
-        is_new = self.model.kind == "births" and self.n_accepted > self.n_shared
-        is_early = self.held_out.train.n_docs < EARLY
-        return is_new and is_early and self.final is None and self.run is not self.model
+        """Whether trials that continue have accepted topics that the stream lacks.
+
+        Those of first births, which many documents miss, and those of reductions. Of
+        the births after the first, most topics end in reductions.
+        """
+        kind, is_new = self.model.kind, self.n_accepted > self.n_shared
+        is_kept = kind == "reduction" or (kind == "births" and self.n_accepted == 1)
+        return is_new and is_kept and self.final is None and self.run is not self.model
 
     def _after_births(self) -> Steps[Trial | None]:
         """Return the first reduction: the stream itself learns on."""
