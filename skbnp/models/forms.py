@@ -424,29 +424,29 @@ register("held-out-topics/1", MeanTopics, "counts eta norm")
 TRIALS = (
     "held_out moves passes_left finish n_final_passes folds_words prior_limit "
     "learn_burstiness length posterior n_tokens n_trials n_accepted final is_complete "
-    "n_final model run best uses_burstiness tries_tables alike is_halving may_reduce"
+    "n_final model run best uses_burstiness tries_tables alike is_halving may_reduce "
+    "n_rejected"
 )
+REDUCES = {"may_reduce": True, "n_rejected": 0}
 register(
-    "held-out-trials/4",
+    "held-out-trials/5",
     HeldOutTrials,
     TRIALS,
     checked=False,
     older={
-        "held-out-trials/2": {"alike": [], "is_halving": False, "may_reduce": True},
-        "held-out-trials/3": {"is_halving": False, "may_reduce": True},
+        "held-out-trials/2": {"alike": [], "is_halving": False} | REDUCES,
+        "held-out-trials/3": {"is_halving": False} | REDUCES,
+        "held-out-trials/4": {"n_rejected": 0},
     },
 )
 register(
-    "stream-trials/2",
+    "stream-trials/3",
     StreamTrials,
     TRIALS + " missed suited n_shared n_logged",
     checked=False,
     older={
-        "stream-trials/1": {
-            "suited": None,
-            "n_shared": 0,
-            "n_logged": None,
-        }
+        "stream-trials/1": dict(suited=None, n_shared=0, n_logged=None, n_rejected=0),
+        "stream-trials/2": {"n_rejected": 0},
     },
 )
 register(

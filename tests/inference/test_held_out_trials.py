@@ -396,7 +396,7 @@ def test_births_do_not_try_as_many_topics_again(bars, monkeypatch):
         run.n_started, trials.posterior.max_components = 4 * run.n_topics, np.inf
         tried.append(is_tried())
 
-    monkeypatch.setattr(held_out_trials, "ALIVE", 0.0)
+    monkeypatch.setattr(held_out_moves, "ALIVE", 0.0)
     ask_for_births(bars, monkeypatch, ask)
     assert tried[:3] == [False, True, True]
 
@@ -546,7 +546,7 @@ def test_births_are_tried_if_more_would_live_under_the_topic_prior_now(
         prior = run.learner.posterior.state.topic_word_prior
         run.n_started, run.prior_started = 2 * run.n_topics, fall * prior
         for alive in (share - 0.01, share + 0.01):
-            monkeypatch.setattr(held_out_trials, "ALIVE", alive)
+            monkeypatch.setattr(held_out_moves, "ALIVE", alive)
             tried.append(is_tried())
 
     ask_for_births(bars, monkeypatch, ask)
@@ -670,6 +670,37 @@ def test_messages_tell_of_trials(bars, capsys, monkeypatch):
     )
     assert {word for _, word in trials} == {"accepted", "rejected"}
     assert noted == [(int(number), word == "accepted") for number, word in trials]
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_another_single_reduction_is_tried_after_a_rejected_one(is_stream, monkeypatch):
+    """The next cheapest each time, `MOST_REJECTED` in a row, in a stream the first."""
+    predict, lists, tried = held_out_moves.reductions, [], []
+    reduce, gain_of = held_out_moves.reduce, HeldOutTrials._gain
+
+    def note_list(*given):
+        lists.append(predict(*given))
+        return lists[-1]
+
+    def make_one(posterior, cheapest, budget, limit, least):
+        tried.append(len(lists[-1]) - len(cheapest))
+        return reduce(posterior, cheapest, budget, 1, 1)
+
+    def reject(trials, run, others):
+        gain = gain_of(trials, run, others)
+        return gain._replace(mean=-1.0) if run.kind == "reduction" else gain
+
+    monkeypatch.setattr(held_out_moves, "reductions", note_list)
+    monkeypatch.setattr(held_out_moves, "reduce", make_one)
+    monkeypatch.setattr(HeldOutTrials, "_gain", reject)
+    X = make_bars(600, random_state=0).data
+    hdp = HDP(25, random_state=0)
+    hdp = hdp.partial_fit(X) if is_stream else hdp.fit(X)
+    if is_stream:
+        assert {*tried} == {0}
+    else:
+        assert tried == list(range(held_out_trials.MOST_REJECTED))
+        assert hdp.converged_
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

@@ -45,11 +45,6 @@ Array = NDArray[np.float64]
 OnlineLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, RunningAverage]
 Kind = Literal["start", "births", "continuation", "reduction", "merge of all", "tables"]
 
-#: Births for each present topic, and at least.
-BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
-#: Births are tried while so large a share of the topics that began are alive. In the
-#: mean-field family many die while others still stand for two topics each.
-ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
 #: Nats per token that twice as many topics must gain, more than two alike may differ.
 GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which two states predict alike.
@@ -70,6 +65,9 @@ MOST_STEPS = 5
 BUDGET = 0.001
 #: A reduction of a smaller share of the topics is the last.
 FEW = 0.03
+#: Single merges or ends, each another one, rejected in a row until none is tried; in
+#: streams, which have less time, the first.
+MOST_REJECTED = 4
 #: Runs that are judged when half of their passes are made, too: births are many, and
 #: often fall behind.
 COMPARED_AT_HALF = ("start", "births", "merge of all")
@@ -142,6 +140,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     alike: list[int] = field(default_factory=list)  # numbers that predict as well
     is_halving: bool = False  # whether a reduction of more topics was rejected
     may_reduce: bool = True
+    n_rejected: int = 0  # single reductions since the last accepted one
     is_unseen: ClassVar[bool] = False  # between trials
     judge_cost = 0.0  # of a step of judgement, where trials are put aside
 
@@ -303,11 +302,14 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             if gain.mean > 0.0:
                 self.best = run.logs
             self.is_halving |= not accepted
-            most = run.n_changes // 2 if self.is_halving else None
+            self.n_rejected = 0 if accepted else self.n_rejected + (run.n_changes == 1)
+            most = max(run.n_changes // 2, 1) if self.is_halving else None
             n_next = run.n_changes if most is None else most
-            is_near = self.knows_repeats and gain.mean > -NEAR * self._cost(run, gain)
             is_few = n_next < FEW * (run.n_started + run.n_changes)
-            if (accepted or is_near) and not is_few:
+            is_over = self.n_rejected >= (MOST_REJECTED if self.finish else 1)
+            is_near = self.knows_repeats and gain.mean > -NEAR * self._cost(run, gain)
+            is_near |= self.n_rejected > 0  # another one may be better
+            if (accepted or is_near) and not is_few and not is_over:
                 more = yield from self._reduction(self.model, most)
         elif run.kind == "continuation" and accepted:
             more = yield from self._after_births()
@@ -411,7 +413,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if candidate is not None and enough:
             self.run = candidate
             return
-        self.is_complete = candidate is None
+        self.is_complete = candidate is None or self.n_rejected > 0
         self.alike.append(self.model.n_topics)
         self.run, self.model.result = self.model, None  # what others held is free
         self.final = self.model.learner
@@ -438,16 +440,12 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     def _births(self, run: Trial) -> Steps[Trial | None]:
         """Return a trial with three times as many topics, unless many have died."""
         now, train = self.posterior, self.held_out.train
-        wanted = max(int(BIRTH_RATE * run.n_topics), FEWEST_BIRTHS)
-        n_births = int(min(wanted, train.n_docs, now.max_components - run.n_topics))
-        was_tried = n_births < wanted and run.n_topics + n_births <= run.n_started
-        alive = ALIVE_MEAN_FIELD if now.model.has_bound else ALIVE
-        # As many times more would live as the topic prior has become smaller.
-        state = run.posterior.state
-        fall = max(run.prior_started / state.topic_word_prior, 1.0)
-        live = min(fall * run.n_topics / run.n_started, 1.0)
-        may_add = self.moves.births and state.burstiness is None
-        if was_tried or live < alive or n_births < 1 or not may_add:
+        started = run.n_started, run.prior_started
+        n_births = held_out_moves.number_of_births(
+            run.posterior, train.n_docs, *started
+        )
+        may_add = self.moves.births and run.posterior.state.burstiness is None
+        if n_births < 1 or not may_add:
             return None
         n_topics, seen = run.n_topics + n_births, now.global_stats.topic_words.seen
         yield self.judge_cost + BIRTH_COST * n_topics * len(seen)
@@ -478,6 +476,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             choosers = self.held_out.half(0, proposal)
             del proposal
             cheapest = held_out_moves.reductions(posterior, *choosers)
+            cheapest = cheapest[self.n_rejected :]  # the others were tried
             del choosers
             least = int(self.finish is not None)  # streams have less time
             n_changes = held_out_moves.reduce(posterior, cheapest, BUDGET, limit, least)

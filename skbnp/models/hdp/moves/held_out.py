@@ -37,6 +37,7 @@ __all__ = [
     "add_topics",
     "blur",
     "merge_all",
+    "number_of_births",
     "propose_births",
     "prune",
     "reduce",
@@ -49,6 +50,11 @@ Array = NDArray[np.float64]
 #: Of a topic that starts again: the share that was its own, and of a new one that of
 #: a document. The rest is the corpus, with noise.
 OLD_SHARE, NEW_SHARE = 0.2, 0.4
+#: Births for each present topic, and at least.
+BIRTH_RATE, FEWEST_BIRTHS = 2.0, 10
+#: Births are tried while so large a share of the topics that began are alive. In the
+#: mean-field family many die while others still stand for two topics each.
+ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
 #: The share of a document where all topics start from documents.
 DOC_SHARE = 0.2
 #: Topics of a training document from which on births from held-out documents are tried,
@@ -98,6 +104,25 @@ def _blend(
     scale = share / global_stats
     for words in row_parts(mixed.shape, PART_SIZE):
         mixed[words] += topics(words) * scale
+
+
+def number_of_births(
+    posterior: HDPPosterior, most: int, n_started: int, prior_started: float
+) -> int:
+    """Number of births to propose, twice that of the topics; 0 if many have died.
+
+    At most `most`. `n_started` and `prior_started` are the number of topics and the
+    topic prior that the posterior started from.
+    """
+    state, n_topics = posterior.state, posterior.state.n_components
+    wanted = max(int(BIRTH_RATE * n_topics), FEWEST_BIRTHS)
+    n_births = min(wanted, most, posterior.max_components - n_topics)
+    was_tried = n_births < wanted and n_topics + n_births <= n_started
+    alive = ALIVE_MEAN_FIELD if posterior.model.has_bound else ALIVE
+    # As many times more would live as the topic prior has become smaller.
+    fall = max(prior_started / state.topic_word_prior, 1.0)
+    live = min(fall * n_topics / n_started, 1.0)
+    return 0 if was_tried or live < alive else int(max(n_births, 0))
 
 
 def propose_births(
