@@ -46,6 +46,9 @@ class Lineage(NamedTuple):
     parents: tuple[int, ...]  # ids that it changed or ended
     children: tuple[int, ...]  # ids that live on, or begin
 
+    def __deepcopy__(self, memo: dict) -> "Lineage":
+        return self  # logs of many entries are copied often
+
 
 def renamed(lineage: Sequence[Lineage], names: NDArray[np.intp]) -> list[Lineage]:
     """Return the log with id n replaced by `names[n]`."""

@@ -110,9 +110,9 @@ def _normalised(values: Array) -> Array:
 
 
 def _row_sums(values: Array, rows: NDArray[np.intp], n_rows: int) -> Array:
-    """Sum rows of `values` into `n_rows` rows; `rows` are their numbers."""
-    columns = [np.bincount(rows, column, n_rows) for column in values.T]
-    return np.stack(columns, axis=1)
+    """Sum rows of `values` into `n_rows` rows, of the numbers `rows`."""
+    entries = np.ones(len(rows)), (rows, np.arange(len(rows)))
+    return sp.csr_array(entries, (n_rows, len(rows))) @ values
 
 
 def _mixture(
