@@ -461,10 +461,11 @@ learned(
     "posterior held_out make moves n_carried trials",
 )
 learned(
-    "held-out-trial/1",
+    "held-out-trial/2",
     Trial,
     "kind learner monitor n_started prior_started n_changes prior_falls n_passes "
-    "logs prediction",
+    "gain logs prediction",
+    older={"held-out-trial/1": {"gain": 0.0}},
 )
 learned(
     "bound-trials/1",

@@ -5,9 +5,8 @@ as many topics learn as long, and replace the model if they predict these better
 long as nearly all topics live. Then the model learns on while its prediction improves;
 topics explain tables instead of tokens, if that predicts no worse; topics without which
 prediction is no worse are merged or end, several at a time. At last a copy learns from
-all documents, with step sizes as from a start, and with topics of held-out documents if
-many are of one document. The topic prior, if learned, is that which predicts words of
-held-out documents from their other words best.
+all documents, by steps as from a start, with topics of held-out documents if many are
+of one document. The topic prior predicts words of held-out documents from others best.
 """
 
 from collections.abc import Callable
@@ -89,6 +88,7 @@ class Trial:
     n_changes: int  # births, or merges and ends
     prior_falls: bool = True  # whether the last step of the topic prior was far down
     n_passes: int = 0
+    gain: float = 0.0  # of an accepted trial, nats per held-out token
     logs: dict[int, Array] = field(default_factory=dict)
     result: Prediction | None = None  # after the last pass, until it is used
 
@@ -294,7 +294,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             if run.kind != "tables" and (run.kind != "reduction" or is_sure):
                 self._adopt(run.learner, monitor)
             # Otherwise the posterior, which is as good, stays until the end.
-            self.model, self.n_accepted = run, self.n_accepted + 1
+            self.model, self.n_accepted, run.gain = run, self.n_accepted + 1, gain.mean
         else:  # its topics are free before others begin
             self.run, run.learner, run.result = self.model, self.model.learner, None
         more = None
