@@ -94,7 +94,7 @@ class Assigned:
     @property
     def bound(self) -> float:
         """The bound of the globals and these assignments, in nats."""
-        return sum(self.model.objective(self.state, self.stats).values())
+        return self.model.bound(self.state, self.stats)
 
     def lineage_since(self, tree: Tree, step: int) -> list[Lineage]:
         """Entries of births and ends of nodes since `tree`."""

@@ -134,6 +134,10 @@ class EpochModel:
             return self, state
         return replace(self, priors=learn_past_weight(state, self.priors, inner)), state
 
+    def bound(self, state: EpochState, global_stats: EpochStats) -> float:
+        """Bound of all rows of the epoch, in nats."""
+        return sum(self.objective(state, global_stats).values())
+
     def objective(
         self, state: EpochState, global_stats: EpochStats
     ) -> dict[str, float]:

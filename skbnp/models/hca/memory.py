@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting
@@ -131,6 +132,11 @@ class RowCache(StatisticsCache):
             memo = memo.changed(state.tree, flipped)
         self.memo = memo
         posterior.replace_globals(state, stats)
+
+    def put(self, rows: NDArray[np.intp], memo: Memo) -> None:
+        """Replace the memo of some rows, in place."""
+        assert self.memo is not None
+        self.memo = self.memo.replaced(rows, memo)
 
     def end_pass(self, posterior: Posterior) -> None:
         """Learn the hyperparameters, in place."""

@@ -1,6 +1,6 @@
 """Corpus of the nested CRP in parts, and the cache of the paths of its documents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -205,16 +205,6 @@ class TreeCorpus(Corpus):
         X = sp.vstack(words, format="csr") if words else self.parts[0][:0]
         return sp.csr_array(X), DocPaths.joined(memos, self.memos[0].levels.shape[1])
 
-    def put(self, rows: Rows, results: DocPaths) -> list[DocPaths]:
-        """Return memos of all parts with new paths of some documents."""
-        memos, first = list(self.memos), 0
-        for place, docs in enumerate(rows):
-            if len(docs):
-                new = results.take(np.arange(first, first + len(docs)))
-                memos[place] = memos[place].replaced(docs, new)
-                first += len(docs)
-        return memos
-
 
 class PathChange(NamedTuple):
     """Paths and statistics that a round changes in the cache."""
@@ -296,12 +286,20 @@ class PathCache(StatisticsCache):
         self.reindex_to(tree, topics.tree)
         return topics, stats
 
-    def reindex_to(
-        self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
-    ) -> None:
+    def reindex_to(self, old: Tree, new: Tree) -> None:
         """Re-index the statistics of other documents to another tree, in place."""
         if self.others is not None:
-            self.others = self.others.reindex_to(old, new, merged_into)
+            self.others = self.others.reindex_to(old, new)
+
+    def put(self, rows: Rows, memo: DocPaths) -> None:
+        """Replace the paths of some documents, in place."""
+        memos, first = list(self.corpus.memos), 0
+        for place, docs in enumerate(rows):
+            if len(docs):
+                new = memo.take(np.arange(first, first + len(docs)))
+                memos[place] = memos[place].replaced(docs, new)
+                first += len(docs)
+        self.corpus.memos = memos
 
 
 def some_rows(X: sp.csr_array, most: int, rng: np.random.Generator) -> sp.csr_array:

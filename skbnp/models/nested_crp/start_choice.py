@@ -12,7 +12,7 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import SILENT, Reporter, discarding
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import NO_MOVES
-from skbnp.inference.trials import LEAST_GAIN
+from skbnp.inference.trials import LEAST_GAIN, bound_of
 from skbnp.models.nested_crp.memory import (
     PathCache,
     PathLocalStep,
@@ -119,17 +119,17 @@ def _begin_with(posterior: Posterior, topics: TopicTree, scale: float) -> None:
     topics, limit = TopicTree(topics.tree, words, masses), posterior.max_components
     start = start_posterior(posterior.model, topics, posterior.seed_entropy, limit)
     with commit():
-        posterior.state, posterior.global_stats = start.state, start.global_stats
-        posterior.ids, posterior.lineage = start.ids, start.lineage
+        posterior.replace_globals(start.state, start.global_stats)
+        posterior.lineage = start.lineage
 
 
 def _go_on_with(posterior: Posterior, run: Run, scale: float) -> None:
     """Replace globals, ids, lineage and steps in place by an unfinished start."""
     global_stats = run.global_stats.times(scale)
+    topics = global_stats.globals_on(run.topics.tree)
     with commit():
-        posterior.global_stats, posterior.n_steps = global_stats, run.n_steps
-        posterior.state = global_stats.globals_on(run.topics.tree)
-        posterior.ids, posterior.lineage = run.topics.tree.ids, run.lineage
+        posterior.replace_globals(topics, global_stats)
+        posterior.n_steps, posterior.lineage = run.n_steps, run.lineage
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ class Race:
             n_nodes = len(own.state.tree)
             self.reporter.remind(f"start: {n_nodes} nodes after {n_passes} passes")
             is_quiet = learner.one_pass(monitor)
-            bound = own.model.collapsed_bound(own.state.tree, own.global_stats)
+            bound = bound_of(own)
             if is_quiet and bound - before < LEAST_RISE * abs(bound):
                 break
             before = bound

@@ -733,7 +733,7 @@ def test_parents_are_reviewed_after_the_tree_has_changed(gain, seed, monkeypatch
     monkeypatch.setattr(TreeEdits, "_review_parents", lambda *given: looks.append(1))
     monkeypatch.setattr(TreeEdits, "_in_turns", lambda *given: None)
     rise = iter(range(100))
-    monkeypatch.setattr(TreeEdits, "_bound", lambda *given: 1e3 + gain * next(rise))
+    monkeypatch.setattr(TreeEdits, "bound", lambda *given: 1e3 + gain * next(rise))
     record = Sort(learner.posterior.state.tree.ids)
     for n_looks, made in ((1, []), (1, []), (1, [record]), (2, []), (2, [])):
         monkeypatch.setattr(

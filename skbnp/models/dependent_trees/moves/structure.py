@@ -12,7 +12,7 @@ parents are judged again, if the tree has changed since. The moves of the paper 
 merges and births in turn, and nothing else.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.monitor import Account, Monitor
-from skbnp.inference.trials import Rejections
+from skbnp.inference.trials import Rejections, make_in_halves
 from skbnp.models.dependent_trees.bound import direction_bound
 from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.moves.attachments import (
@@ -35,7 +35,6 @@ from skbnp.models.dependent_trees.moves.birth_targets import (
 from skbnp.models.dependent_trees.moves.births import Proposed, join_rows, renumbered
 from skbnp.models.dependent_trees.moves.compound import KINDS, N_TURNS, CompoundMoves
 from skbnp.models.dependent_trees.moves.exchanges import LEAST_GAIN, propose_exchanges
-from skbnp.models.dependent_trees.moves.judging import bound_of
 from skbnp.models.dependent_trees.moves.merges import (
     EntropyLosses,
     MergeProposal,
@@ -96,7 +95,7 @@ class TreeEdits(CompoundMoves):
             return False
         if self._is_printed:
             return self._end_printed_pass(learner)
-        n_before, before = len(self.records), self._bound(learner)
+        n_before, before = len(self.records), self.bound(learner.posterior)
         self._prune(learner)
         self._exchange(learner)
         self._in_turns(self._merge, learner)
@@ -145,7 +144,7 @@ class TreeEdits(CompoundMoves):
 
     def _gains_little(self, learner: EpochLearner, before: float) -> bool:
         """Whether the bound is hardly larger than before the moves of a pass."""
-        return self._bound(learner) - before <= SETTLED_GAIN * abs(before)
+        return self.bound(learner.posterior) - before <= SETTLED_GAIN * abs(before)
 
     def account(self) -> dict[str, object]:
         """Return what other moves need to continue."""
@@ -263,7 +262,7 @@ class TreeEdits(CompoundMoves):
             gain = direction_bound(*new, model.priors, rows)
             gain -= direction_bound(*now, model.priors, rows)
             least = LEAST_GAIN * len(record.nodes) - most
-            if gain > least and bound_of(model, *new) > least_bound:
+            if gain > least and model.bound(*new) > least_bound:
                 self._write(learner, [record], *new)
 
     def _places_to_keep(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
@@ -344,18 +343,14 @@ class TreeEdits(CompoundMoves):
 
     def _apply_births(self, learner: EpochLearner, proposed: list[Proposed]) -> int:
         """Make births together, in halves if the bound would fall; return how many."""
-        if not proposed:
-            return 0
-        renamed = renumbered(proposed, learner.posterior.state.tree)
-        records = [one.birth for one in renamed]
         least = -np.inf if self._is_printed else 0.0
-        if self._make_if_better(learner, records, least, *join_rows(renamed)):
-            return len(records)
-        if len(proposed) == 1:
-            return 0
-        half = len(proposed) // 2
-        first = self._apply_births(learner, proposed[:half])
-        return first + self._apply_births(learner, proposed[half:])
+
+        def make(some: Sequence[Proposed]) -> bool:
+            named = renumbered(some, learner.posterior.state.tree)
+            records = [one.birth for one in named]
+            return self._make_if_better(learner, records, least, *join_rows(named))
+
+        return make_in_halves(make, proposed)
 
     def _sort(self, learner: EpochLearner) -> None:
         """Sort siblings by their rows, in a first epoch."""

@@ -10,13 +10,13 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
-from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, CountingMoves
 from skbnp.inference.schedules import BatchSchedule
-from skbnp.inference.trials import ROUNDING
+from skbnp.inference.trials import ROUNDING, adopt, bound_of, learn_by_moves
 from skbnp.models.hca.memory import RowCache, RowLocalStep
-from skbnp.models.hca.moves.structure import ComponentEdits, bound_of
+from skbnp.models.hca.moves.structure import ComponentEdits
 from skbnp.models.hca.start import path_of_directions, some_rows
 from skbnp.models.hca.state import Stats
 from skbnp.models.hca.updates import coordinate_ascent
@@ -129,9 +129,7 @@ class StreamEdits(CountingMoves):
                 learned.model, state, global_stats.times(1.0 / share)
             )
         with commit():
-            posterior.replace_globals(state, global_stats)
-            log = [entry._replace(step=posterior.n_steps) for entry in learned.lineage]
-            posterior.lineage = posterior.lineage + log[before:]
+            adopt(posterior, state, global_stats, learned.lineage[before:])
             self.recent = self.recent.tried()
         return len(posterior.lineage) == before
 
@@ -151,10 +149,7 @@ class StreamEdits(CountingMoves):
         rows, schedule = Corpus(X), BatchSchedule(len(X))
         cache = RowCache(scale, others)
         inner = Learner(posterior, rows, schedule, learner.local_step, cache, edits)
-        quiet = discarding()
-        for _ in range(MOST_PASSES):
-            if inner.one_pass(quiet):
-                break
+        learn_by_moves(inner, MOST_PASSES)
         return posterior
 
 

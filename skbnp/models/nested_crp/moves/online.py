@@ -9,18 +9,18 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
-from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, CountingMoves
+from skbnp.inference.trials import adopt, idle_leaves, learn_by_moves
 from skbnp.models.nested_crp.memory import (
     PathCache,
     PathLocalStep,
     TreeCorpus,
     some_rows,
 )
-from skbnp.models.nested_crp.model import PathStats, update_globals
+from skbnp.models.nested_crp.model import update_globals
 from skbnp.models.nested_crp.moves.structure import LEAST_MASS, TreeEdits
-from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 
 __all__ = ["OnlineTreeEdits", "restructure"]
@@ -102,14 +102,12 @@ def _learn(
     chunk, corpus = replace(posterior, lineage=[]), TreeCorpus(X, scale=ahead)
     cache, schedule = PathCache(corpus, others), corpus.schedule()
     learner = Learner(chunk, corpus, schedule, local_step, cache)
-    n_levels, quiet = posterior.model.priors.n_levels, discarding()
-    learner.one_pass(quiet)
+    n_levels = posterior.model.n_levels
+    learn_by_moves(learner, 1)
     old = chunk.state.tree
     old_stats = corpus.sums(old, n_levels)
     learner.moves = TreeEdits(moves)
-    for _ in range(MOST_PASSES):
-        if learner.one_pass(quiet):
-            break
+    learn_by_moves(learner, MOST_PASSES)
     if not chunk.lineage:
         return
     new = chunk.state.tree
@@ -125,26 +123,16 @@ def _learn(
     stats = posterior.global_stats.reindex_to(posterior.state.tree, new, merged_into)
     stats = stats.plus(change, counts / (ahead * X.shape[0])).clipped()
     stats = stats.times(mass / stats.stub_masses.sum())
-    log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
-    _adopt(posterior, new, stats, log)
+    adopt(posterior, *update_globals(new, stats), chunk.lineage)
 
 
 def _end_idle(posterior: Posterior) -> None:
     """Remove leaves with hardly a document in the totals, in place."""
     new = tree = posterior.state.tree
-    for leaf in posterior.state.idle_leaves(LEAST_MASS):
+    for leaf in idle_leaves(posterior, LEAST_MASS):
         new = new.remove_upwards(leaf)
     if new is not tree:
         gone = tuple(np.setdiff1d(tree.ids, new.ids).tolist())
         stats = posterior.global_stats.reindex_to(tree, new)
-        _adopt(posterior, new, stats, [Lineage(posterior.n_steps, "prune", gone, ())])
-
-
-def _adopt(
-    posterior: Posterior, tree: Tree, stats: PathStats, log: list[Lineage]
-) -> None:
-    """Replace tree, totals and ids of a posterior in place, in one commit."""
-    topics, stats = update_globals(tree, stats)
-    with commit():
-        posterior.replace_globals(topics, stats)
-        posterior.lineage = [*posterior.lineage, *log]
+        log = [Lineage(posterior.n_steps, "prune", gone, ())]
+        adopt(posterior, *update_globals(new, stats), log)
