@@ -160,7 +160,7 @@ class Kind:
     candidates: Callable[..., list[Ids]]
     make: Callable[..., Proposal | None]
     grows: bool = False
-    by_rule: bool = False  # no bound judges it: all candidates are made
+    ignores_bound: bool = False  # all candidates are made, whatever the bound
 
 
 class Rejections:
@@ -272,7 +272,7 @@ class EditMoves(Judge):
         n_accepted, n_tries, now = 0, 0, learner.n_passes
         for ids in kind.candidates(context):
             key = (kind.name, *ids)
-            is_enough = n_tries == self.moves.max_tries and not kind.by_rule
+            is_enough = n_tries == self.moves.max_tries and not kind.ignores_bound
             if is_enough or not self.rejections.is_over(key, now):
                 continue
             proposal = kind.make(context, *ids)
@@ -280,7 +280,7 @@ class EditMoves(Judge):
                 continue
             n_tries += 1
             monitor.remind(f"pass {now}: tries moves ({kind.name})")
-            if self.attempt(learner, proposal, by_rule=kind.by_rule):
+            if self.attempt(learner, proposal, ignores_bound=kind.ignores_bound):
                 n_accepted += 1
             else:
                 self.rejections.add(key, now)
@@ -292,14 +292,14 @@ class EditMoves(Judge):
         proposal: Any,
         *,
         least: float | None = None,
-        by_rule: bool = False,
+        ignores_bound: bool = False,
     ) -> bool:
         """Run local steps of the rows of a proposal; make it if the bound rises.
 
-        By at least `least` nats, by default `least_gain`; or `by_rule`, in any case.
+        By at least `least` nats, by default `least_gain`; or `ignores_bound`, in any case.
         """
         gain, result = self.tried(learner, proposal, least)
-        if not (by_rule or gain > 0.0):
+        if not (ignores_bound or gain > 0.0):
             return False
         self.make(learner, proposal, result)
         return True

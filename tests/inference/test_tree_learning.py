@@ -74,15 +74,17 @@ class WatchedMemory(PathCache):
 class WatchedEdits(TreeEdits):
     """Moves that are looked at."""
 
-    def attempt(self, learner, proposal, *, least=None, by_rule=False):
+    def attempt(self, learner, proposal, *, least=None, ignores_bound=False):
         assert_same(learner.kept, totals_of(learner))
         before = learner.judged
-        if not super().attempt(learner, proposal, least=least, by_rule=by_rule):
+        if not super().attempt(
+            learner, proposal, least=least, ignores_bound=ignores_bound
+        ):
             assert_same(learner.kept, totals_of(learner))
             return False
         learner.runs.append([])
         learner.block_hook()
-        if not by_rule:
+        if not ignores_bound:
             rise = learner.judged - before + (0.0 if least is None else TIDY_COST)
             assert rise > -1e-9 * abs(before), f"{proposal.kind} fell by {-rise}"
         learner.moved.append(proposal.kind)
@@ -410,7 +412,7 @@ def test_kind_waits_where_all_its_trials_are_rejected(seed, monkeypatch):
         one, tried = learner_of(X, topics, kind=Learner), []
         one.moves = edits_of(one, TreeMoves(max_tries=1))
 
-        def attempt(learner, proposal, *, by_rule, tried=tried, accepts=accepts):
+        def attempt(learner, proposal, *, ignores_bound, tried=tried, accepts=accepts):
             tried.append((learner.n_passes - 1, proposal.kind))
             return accepts
 
@@ -665,9 +667,9 @@ def test_moves_that_nobody_can_tell_of_are_not_made(seed):
     passes(one, 1)
     tree, tried = one.posterior.state.tree, one.moves.attempt
 
-    def alone(learner, proposal, *, by_rule):
+    def alone(learner, proposal, *, ignores_bound):
         rows = [docs[:0] for docs in proposal.rows]
-        return tried(learner, replace(proposal, rows=rows), by_rule=True)
+        return tried(learner, replace(proposal, rows=rows), ignores_bound=True)
 
     one.moves.attempt = alone
     passes(one, 2)
@@ -707,7 +709,7 @@ def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch
             proposal = kind.make(context, *ids)
             if proposal is None:
                 continue
-            assert edits.attempt(one, proposal, by_rule=True)
+            assert edits.attempt(one, proposal, ignores_bound=True)
             kinds.add(kind.name)
             entry = one.posterior.lineage[-1]
             assert set(entry.parents) <= alive

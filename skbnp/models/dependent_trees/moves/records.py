@@ -48,21 +48,26 @@ class Record(ABC):
     __slots__ = ()
     #: Name of the change in the lineage; None where users do not see it.
     kind: ClassVar[str | None] = None
+    #: Fields that name nodes whose direction is updated, by names after the change.
+    updated: ClassVar[tuple[str, ...]] = ()
+    #: Those whose direction is updated before the directions of all of `updated`.
+    updated_first: ClassVar[tuple[str, ...]] = ()
+    #: Parents and children of the entry in the lineage; by default those of `updated`.
+    logged: ClassVar[tuple[tuple[str, ...], tuple[str, ...]] | None] = None
+
+    def _ids(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        """Ids of nodes in some fields."""
+        return tuple(getattr(self, name) for name in names)
 
     @property
     def touched(self) -> tuple[int, ...]:
         """Nodes whose direction is updated, by their names after the change."""
-        return ()
+        return self._ids(self.updated)
 
     @property
     def first(self) -> tuple[int, ...]:
         """Nodes whose direction is updated before those of all that are touched."""
-        return ()
-
-    @property
-    def nodes_concerned(self) -> set[int]:
-        """Nodes that are touched, renamed or ended, by names before and after."""
-        return set(self.touched)
+        return self._ids(self.updated_first)
 
     @property
     def merged_into(self) -> dict[int, int]:
@@ -70,9 +75,16 @@ class Record(ABC):
         return {}
 
     @property
+    def nodes_concerned(self) -> set[int]:
+        """Nodes that are touched, renamed or ended, by names before and after."""
+        moved = self.merged_into
+        return {*self.touched, *moved, *moved.values()} - {-1}
+
+    @property
     def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Parents and children of the entry in the lineage."""
-        return self.touched, self.touched
+        parents, children = self.logged or (self.updated, self.updated)
+        return self._ids(parents), self._ids(children)
 
     def is_possible(self, tree: Tree) -> bool:
         """Whether the change can still be made after others have changed the tree."""
@@ -96,25 +108,13 @@ class Birth(Record):
     """
 
     kind: ClassVar[str] = "birth"
+    updated = ("target", "new")
+    updated_first = ("new",)
+    logged = (("target",), ("target", "new"))
     target: int
     new: int
     ids: Ints  # nodes whose statistics change, the new one included
     change: EpochStats  # in the order of `ids`
-
-    @property
-    def touched(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated."""
-        return self.target, self.new
-
-    @property
-    def first(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated before those of all that are touched."""
-        return (self.new,)
-
-    @property
-    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Parents and children of the entry in the lineage."""
-        return (self.target,), self.touched
 
     def edit(self, tree: Tree) -> Tree:
         """Return the changed tree."""
@@ -126,28 +126,15 @@ class Merge(Record):
     """The target, a sibling or the parent, takes rows and children of the source."""
 
     kind: ClassVar[str] = "merge"
+    updated = ("target",)
+    logged = (("target", "source"), ("target",))
     source: int
     target: int
-
-    @property
-    def touched(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated."""
-        return (self.target,)
-
-    @property
-    def nodes_concerned(self) -> set[int]:
-        """Nodes that are touched, renamed or ended, by names before and after."""
-        return {self.source, self.target}
 
     @property
     def merged_into(self) -> dict[int, int]:
         """Node that takes the rows of each node that ends or is renamed; -1 is none."""
         return {self.source: self.target}
-
-    @property
-    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Parents and children of the entry in the lineage."""
-        return (self.target, self.source), (self.target,)
 
     def is_possible(self, tree: Tree) -> bool:
         """Whether the change can still be made after others have changed the tree."""
@@ -163,24 +150,12 @@ class Attach(Record):
     """A node, with all below it, goes below another parent."""
 
     kind: ClassVar[str] = "reattach"
+    updated = ("node", "old", "parent")
+    updated_first = ("node",)
+    logged = (("node", "parent"), ("node", "parent"))
     node: int
     old: int
     parent: int
-
-    @property
-    def touched(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated."""
-        return self.node, self.old, self.parent
-
-    @property
-    def first(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated before those of all that are touched."""
-        return (self.node,)
-
-    @property
-    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Parents and children of the entry in the lineage."""
-        return (self.node, self.parent), (self.node, self.parent)
 
     def is_possible(self, tree: Tree) -> bool:
         """Whether the change can still be made after others have changed the tree."""
@@ -196,18 +171,9 @@ class Reverse(Record):
     """A node takes the place of its parent, which goes below it."""
 
     kind: ClassVar[str] = "reattach"
+    updated = updated_first = ("node", "parent")
     node: int
     parent: int
-
-    @property
-    def touched(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated."""
-        return self.node, self.parent
-
-    @property
-    def first(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated before those of all that are touched."""
-        return self.node, self.parent
 
     def is_possible(self, tree: Tree) -> bool:
         """Whether the change can still be made after others have changed the tree."""
@@ -245,11 +211,6 @@ class Exchange(Record):
         return set(self.names) != set(self.nodes)
 
     @property
-    def nodes_concerned(self) -> set[int]:
-        """Nodes that are touched, renamed or ended, by names before and after."""
-        return {*self.nodes, *self.names}
-
-    @property
     def merged_into(self) -> dict[int, int]:
         """Node that takes the rows of each node that ends or is renamed; -1 is none."""
         return dict(zip(self.nodes, self.names, strict=True))
@@ -271,17 +232,13 @@ class Remove(Record):
     """A leaf without rows is removed."""
 
     kind: ClassVar[str] = "prune"
+    logged = (("node",), ())
     node: int
 
     @property
     def merged_into(self) -> dict[int, int]:
         """Node that takes the rows of each node that ends or is renamed; -1 is none."""
         return {self.node: -1}
-
-    @property
-    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Parents and children of the entry in the lineage."""
-        return (self.node,), ()
 
     def edit(self, tree: Tree) -> Tree:
         """Return the changed tree."""

@@ -79,12 +79,12 @@ def kinds_of(moves: TreeMoves) -> list[Kind]:
     if moves.prune == "elbo":
         kinds = [Kind("prune", list_leaves, propose_prune)]
     else:
-        kinds = [Kind("prune", _list_empty_leaves, propose_prune, by_rule=True)]
+        kinds = [Kind("prune", _list_empty_leaves, propose_prune, ignores_bound=True)]
     if moves.merge == "elbo":
         kinds.append(Kind("merge", _list_siblings, propose_merge))
     else:
         kinds.append(
-            Kind("merge", _list_similar_leaves, _propose_path_merge, by_rule=True)
+            Kind("merge", _list_similar_leaves, _propose_path_merge, ignores_bound=True)
         )
     if moves.reattach:
         kinds.append(Kind("reattach", _list_attachments, propose_attachment))
@@ -101,7 +101,7 @@ def kinds_of(moves: TreeMoves) -> list[Kind]:
         draw = _draw_growth_nodes
         if moves.grow == "paper":
             draw = _draw_growth_nodes_of_paper
-        kinds.append(Kind("grow", draw, _propose_growth_by_prior, by_rule=True))
+        kinds.append(Kind("grow", draw, _propose_growth_by_prior, ignores_bound=True))
     return kinds
 
 

@@ -88,7 +88,7 @@ class TreeEdits(EditMoves):
             if kind.grows and n_accepted >= SHRINKING:
                 continue  # there are too many nodes as it is
             n_made = self.try_kind(learner, kind, context, monitor)
-            n_accepted += n_made * (not (kind.by_rule and kind.name == "grow"))
+            n_accepted += n_made * (not (kind.ignores_bound and kind.name == "grow"))
         return n_accepted
 
     def try_kind(
@@ -104,7 +104,7 @@ class TreeEdits(EditMoves):
         n_accepted = super().try_kind(learner, kind, context, monitor)
         if n_accepted:
             self.rejections.forget(key)
-        elif not kind.by_rule:
+        elif not kind.ignores_bound:
             self.rejections.add(key, now)
         return n_accepted
 
