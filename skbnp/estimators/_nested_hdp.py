@@ -332,17 +332,12 @@ class NestedHDP(CountModel):
     def _limit(self) -> float:
         return np.inf if self.max_components is None else self.max_components
 
-    def _accepter(self, goes_on):
-        """Return the check of counts against the model to start from."""
+    def _accept(self, counts, goes_on):
+        """Check the model to start from; return the counts."""
         begun = goes_on and self._has_started()
-
-        def accept(counts: sp.csr_array) -> sp.csr_array:
-            """Check the model to start from; return the counts."""
-            if not begun and not isinstance(self.init, str):
-                _check_flat(self.init, counts.shape[1])
-            return counts
-
-        return accept
+        if not begun and not isinstance(self.init, str):
+            _check_flat(self.init, counts.shape[1])
+        return counts
 
     def _start(self, model, counts, seed_entropy, n_docs) -> NestedPosterior:
         """Return a posterior of a root without words; `_find_start` finds the tree."""
@@ -393,7 +388,7 @@ class NestedHDP(CountModel):
     def _read(self, X, *, reset: bool, method: str, sample_weight=None):
         """Check counts, and the columns of a model to start from."""
         if reset and not isinstance(self.init, str):
-            check_names(self.init, X)  # `_accepter` checks all else
+            check_names(self.init, X)  # `_accept` checks all else
         return super()._read(X, reset=reset, method=method, sample_weight=sample_weight)
 
     def _extended(self, X):

@@ -296,7 +296,7 @@ class EditMoves(Judge):
     ) -> bool:
         """Run local steps of the rows of a proposal; make it if the bound rises.
 
-        By at least `least` nats, by default `least_gain`; or `ignores_bound`, in any case.
+        By at least `least` nats, by default `least_gain`, unless it `ignores_bound`.
         """
         gain, result = self.tried(learner, proposal, least)
         if not (ignores_bound or gain > 0.0):

@@ -151,10 +151,7 @@ class TreeCorpus(Corpus):
         return self.parts[part.number]
 
     def sums(
-        self,
-        tree: Tree,
-        n_levels: int,
-        memos: list[DocPaths] | None = None,
+        self, tree: Tree, n_levels: int, memos: list[DocPaths] | None = None
     ) -> PathStats:
         """Sum the statistics of all documents by their memos."""
         total = PathStats.zero(len(tree), self.n_words, n_levels)

@@ -144,11 +144,9 @@ class CompoundMoves(Judge):
     def _exchanges_near(self, learner: EpochLearner, record: Record) -> list[Exchange]:
         """Propose exchanges of the pasts of nodes that a move touches."""
         posterior = learner.posterior
-        state, stats, priors = (
-            posterior.state,
-            posterior.global_stats,
-            posterior.model.priors,
-        )
+        state = posterior.state
+        stats = posterior.global_stats
+        priors = posterior.model.priors
         if len(state.places_with_past) == 0:
             return []
         state, _ = replay(state, stats, priors, [record])

@@ -117,10 +117,8 @@ class StreamEdits(CountingMoves):
         start, edits = replace(posterior), self._edits()
         learned = self._learn(learner, start, edits, X, share * docs_per_row, others)
         if others is None and not is_first and len(learned.state.tree.leaves) > 1:
-            start, edits = (
-                _restarted(learned, X, rng),
-                self._edits(groups_only=True),
-            )
+            start = _restarted(learned, X, rng)
+            edits = self._edits(groups_only=True)
             restarted = self._learn(learner, start, edits, X, share * docs_per_row)
             learned = max(learned, restarted, key=bound_of)
         state, global_stats = learned.state, learned.global_stats

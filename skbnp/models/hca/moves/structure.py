@@ -162,11 +162,7 @@ class ComponentEdits(EditMoves):
                 if gain > best:
                     best = gain
                     rival = Rival(
-                        replace(posterior),
-                        cache.memo,
-                        cache.others,
-                        proposal,
-                        result,
+                        replace(posterior), cache.memo, cache.others, proposal, result
                     )
         return rival
 

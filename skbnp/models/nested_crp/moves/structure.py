@@ -138,11 +138,9 @@ class TreeEdits(EditMoves):
 
         Topics are updated after each step.
         """
-        posterior, corpus, children = (
-            learner.posterior,
-            learner.corpus,
-            proposal.children,
-        )
+        posterior = learner.posterior
+        corpus = learner.corpus
+        children = proposal.children
         priors, local_step = posterior.model.priors, learner.local_step
         X, paths = corpus.take(proposal.rows)
         old_stats = corpus.sum_part(paths, X, posterior.state.tree, priors.n_levels)
