@@ -600,7 +600,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             )
         )
 
-    def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+    def _fitted_attributes(self, posterior, *given):
         """Return the fitted attributes of a posterior."""
         model, state = posterior.model, posterior.state
         tree = state.tree
@@ -611,11 +611,8 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             tree, state.stub_masses, model.concentration, model.n_levels
         )
         return {
-            "_posterior": posterior,
+            **super()._fitted_attributes(posterior, *given),
             "tree_": TreeView(tree.parent, passing, tree.ids, in_use),
-            "n_components_": len(tree),
-            "component_ids_": tree.ids.copy(),
-            "lineage_": list(posterior.lineage),
             "components_": signs[:, None] * state.loadings * unit,
             "centres_": signs * state.centres,
             "mean_": state.mean * unit + model.frame.shift,
@@ -623,9 +620,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             "noise_variance_": float(unit**2 / state.precision),
             "loading_variance_": model.loading_variance,
             "n_active_components_": int(in_use.sum()),
-            "history_": history,
-            "n_iter_": n_iter,
-            "converged_": converged,
         }
 
     # -- loading ----------------------------------------------------------------------

@@ -437,7 +437,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             StreamLearner, posterior, counts, schedule, local_step
         ).one_pass(monitor)
 
-    def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+    def _fitted_attributes(self, posterior, *given):
         """Return the fitted attributes of a posterior."""
         topics, priors = posterior.state, posterior.model.priors
         tree = topics.tree
@@ -447,20 +447,14 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             tree, topics.stub_masses, priors.concentration, priors.n_levels
         )
         return {
-            "_posterior": posterior,
+            **super()._fitted_attributes(posterior, *given),
             "tree_": TreeView(tree.parent, passing, tree.ids, are_in_use(tokens)),
-            "n_components_": len(tree),
-            "component_ids_": tree.ids.copy(),
-            "lineage_": list(posterior.lineage),
             "topic_weights_": tokens / n_tokens if n_tokens > 0 else tokens,
             "child_concentration_": priors.concentration,
             "level_prior_": priors.level_prior.copy(),
             "topic_word_prior_": (
                 float(eta[0]) if (eta == eta[0]).all() else eta.copy()
             ),
-            "history_": history,
-            "n_iter_": n_iter,
-            "converged_": converged,
         }
 
     # -- loading ----------------------------------------------------------------------

@@ -245,9 +245,17 @@ class VariationalEstimator(
     def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
         """Make the passes of `partial_fit`."""
 
-    @abstractmethod
     def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
-        """Return the fitted attributes of a posterior."""
+        """Return the fitted attributes of a posterior; here those of all models."""
+        return {
+            "_posterior": posterior,
+            "n_components_": posterior.state.n_components,
+            "component_ids_": posterior.ids.copy(),
+            "lineage_": list(posterior.lineage),
+            "history_": history,
+            "n_iter_": n_iter,
+            "converged_": converged,
+        }
 
     # -- learning ---------------------------------------------------------------------
 

@@ -237,12 +237,7 @@ class Judge(Moves):
 
 
 class EditMoves(Judge):
-    """Base of moves of trees after passes, each judged by itself.
-
-    Parameters
-    ----------
-    moves : TreeMoves
-    """
+    """Base of moves of trees after passes, each judged by itself."""
 
     #: Rounds of a trial that still gains, at most, in numbers of its usual rounds.
     overtime: ClassVar[int] = 1

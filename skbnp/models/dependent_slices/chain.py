@@ -80,19 +80,9 @@ class SliceChain:
     what is learned, and of the log probability of what has come of it. Each has pieces
     whose tasks run side by side: all that reads or writes the directions of all nodes.
 
-    Parameters
-    ----------
-    epochs : sequence of EpochRows
-        In their order.
-    settings : TreeSettings
-    seed_entropy : int
-        Of the fit.
-    start : TreeStart or TreeChainState
-        Where to go on.
-    number : int
-        Of the chain, where it starts.
-    seen : SeenWords or None
-        Columns that rows have, in the order of the rows here; None: all.
+    Of `epochs` in their order; `start` is where to go on, `number` that of the
+    chain, where it starts, and `seen` the columns that rows have, in the order of
+    the rows here, None for all.
     """
 
     phase: Phase

@@ -50,16 +50,10 @@ class Phase:
     *Candidates* are the nodes of the tree, by position, and after them children that
     rows may open.
 
-    Parameters
-    ----------
-    state : SlicedTree
-    parity : {0, 1}
-        Parity of the depth of nodes whose directions are integrated out, if no child
-        has a past.
-    streams : callable
-        Returns a generator for each name, some integers.
-    memory : ndarray of shape (n_rows, width), optional
-        For the directions of candidates, if it has a row of each.
+    Directions of nodes whose depth has this `parity` are integrated out, if no
+    child has a past. `streams` returns a generator for each name, some integers;
+    `memory`, (n_rows, width), is for the directions of candidates, if it has a row
+    of each.
     """
 
     def __init__(

@@ -119,22 +119,11 @@ def assign_rows(
 ) -> Assigned:
     """Assign each row of an epoch to one node, and update the globals.
 
-    Parameters
-    ----------
-    model, state : EpochModel, EpochState
-        Where they begin.
-    others : EpochStats
-        Of rows that stay where they are, by the same tree.
-    X : csr_array of float32 of shape (n_rows, V)
-        Rows of length one.
-    moves : EpochMoves or None
-        Whether nodes may be opened; leaves without rows end in any case.
-    max_components : float
-        Nodes at most.
-    rng : Generator
-        Draws the order in which rows choose.
-    run : callable, default=map
-        Maps over blocks of rows, in order; the result does not depend on it.
+    `others` are statistics of rows that stay where they are, by the same tree; `X`
+    are rows of length one, (n_rows, V) in single precision. Without `moves` no node
+    is opened, and none beyond `max_components`; leaves without rows end in any
+    case. `rng` draws the order in which rows choose, and `run` maps over blocks of
+    rows, on which the result does not depend.
     """
     n_rows = X.shape[0] + float(others.masses.sum())
     most = min(max_components, MOST_NODES * n_rows**0.5)

@@ -230,10 +230,7 @@ def rows_by_epoch(
     raised if rows have no label and there are several epochs, or if the epoch is an
     earlier one.
 
-    Raises
-    ------
-    ValueError
-        If a label is earlier than all epochs.
+    Raises ValueError if a label is earlier than all epochs.
     """
     names = [epoch.label for epoch in known]
     if labels is None:

@@ -96,12 +96,8 @@ class FramedAverage(RunningAverage):
 class RowCache(StatisticsCache):
     """Totals contain each row once, with its statistics at its last local step.
 
-    Parameters
-    ----------
-    scale : float
-        Rows behind each.
-    others : Stats or None
-        Statistics of rows of earlier calls, by the present tree.
+    `scale` is the number of rows behind each, and `others` are statistics of rows
+    of earlier calls, by the present tree.
     """
 
     scale: float

@@ -121,15 +121,9 @@ class PathResult:
 class TreeCorpus(Corpus):
     """Corpus in parts, with the paths of documents at their last local step.
 
-    Parameters
-    ----------
-    X : csr_array
-        Canonical counts, no empty rows.
-    size : int or None
-        Rows of a part at most; parts are of equal size. By default they have about
-        `PART` stored counts.
-    scale : float
-        Documents behind each.
+    Of canonical counts without empty rows; parts are of equal size, of at most
+    `size` rows, by default of about `PART` stored counts. `scale` is the number of
+    documents behind each.
     """
 
     def __init__(self, X: sp.csr_array, size: int | None = None, scale: float = 1.0):
@@ -217,12 +211,8 @@ class PathCache(StatisticsCache):
     If a round updates all parts, their sum replaces the totals; else old statistics of
     the part are subtracted and new ones added.
 
-    Parameters
-    ----------
-    corpus : TreeCorpus
-        Has the paths of its documents.
-    others : PathStats or None
-        Statistics of documents that are not updated again, by the present tree.
+    The corpus has the paths of its documents; `others` are statistics of documents
+    that are not updated again, by the present tree.
     """
 
     corpus: TreeCorpus

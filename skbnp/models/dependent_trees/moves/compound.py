@@ -49,12 +49,7 @@ KINDS = ("attachment", "birth", "exchange", "merge", "reversal")
 
 
 class CompoundMoves(Judge):
-    """Merges and births with attachments, exchanges and priors that follow.
-
-    Parameters
-    ----------
-    moves : EpochMoves
-    """
+    """Merges and births with attachments, exchanges and priors that follow."""
 
     def __init__(self, moves: EpochMoves):
         """Start without cached products and rejections."""

@@ -14,7 +14,6 @@ merges and births in turn, and nothing else.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +35,11 @@ from skbnp.models.dependent_trees.moves.births import Proposed, join_rows, renum
 from skbnp.models.dependent_trees.moves.compound import KINDS, N_TURNS, CompoundMoves
 from skbnp.models.dependent_trees.moves.exchanges import LEAST_GAIN, propose_exchanges
 from skbnp.models.dependent_trees.moves.merges import (
-    EntropyLosses,
-    MergeProposal,
     propose_merges,
 )
 from skbnp.models.dependent_trees.moves.records import (
     Birth,
     Merge,
-    Record,
     Remove,
     Sort,
     propose_removals,
@@ -71,12 +67,7 @@ BIRTH_SHARE = 0.1
 
 
 class TreeEdits(CompoundMoves):
-    """Moves of dependent trees after each pass, in the order of their kinds.
-
-    Parameters
-    ----------
-    moves : EpochMoves
-    """
+    """Moves of dependent trees after each pass, in the order of their kinds."""
 
     def __init__(self, moves: EpochMoves):
         """Start with all moves due, and without rejections."""
@@ -192,36 +183,26 @@ class TreeEdits(CompoundMoves):
             return
         losses = cache.losses()
         for parity in (1, 0):
-            if len(learner.posterior.state.tree) == 1:
+            posterior = learner.posterior
+            state, stats = posterior.state, posterior.global_stats
+            if len(state.tree) == 1:
                 return
-            proposals = self._find_merges(learner, parity, test, losses)
+            proposals = propose_merges(
+                state,
+                stats,
+                posterior.model.priors,
+                self._products_of(learner),
+                parity,
+                test,
+                losses,
+                self._places_to_keep(state, stats),
+                cache.run,
+            )
             moves = [one.records for one in proposals]
             least = [one.lost if self._is_printed else one.least for one in proposals]
             if self._keep(learner, moves, least):
                 self._refresh(learner)
                 losses = cache.losses()
-
-    def _find_merges(
-        self,
-        learner: EpochLearner,
-        parity: int,
-        test: Literal["safe", "lax"],
-        losses: EntropyLosses,
-    ) -> list[MergeProposal]:
-        """Propose merges in the units of a parity."""
-        posterior = learner.posterior
-        state, stats = posterior.state, posterior.global_stats
-        return propose_merges(
-            state,
-            stats,
-            posterior.model.priors,
-            self._products_of(learner),
-            parity,
-            test,
-            losses,
-            self._places_to_keep(state, stats),
-            learner.cache.run,
-        )
 
     def _exchange(self, learner: EpochLearner) -> None:
         """Exchange the pasts of nodes for those that explain them best."""
@@ -287,8 +268,18 @@ class TreeEdits(CompoundMoves):
             return
         if len(learner.posterior.state.tree) == 1:
             return
-        for kind in ("reversal", "attachment"):
-            moves = self._new_parents(learner, kind, (waits or self._rejections)[kind])
+        kinds = ("reversal", propose_reversals), ("attachment", propose_attachments)
+        for kind, propose in kinds:
+            posterior = learner.posterior
+            proposals = propose(
+                posterior.state,
+                posterior.global_stats,
+                posterior.model.priors,
+                self._products_of(learner),
+                (waits or self._rejections)[kind],
+                learner.n_passes,
+            )
+            moves = [(record,) for record, _ in proposals]
             if self._keep(learner, moves, [0.0] * len(moves)):
                 return
 
@@ -296,22 +287,6 @@ class TreeEdits(CompoundMoves):
         """Judge all nodes below other parents, also those that wait."""
         waits = {kind: Rejections() for kind in KINDS}
         self._in_turns(partial(self._attach, waits=waits), learner)
-
-    def _new_parents(
-        self, learner: EpochLearner, kind: str, rejections: Rejections
-    ) -> list[tuple[Record]]:
-        """Propose moves of one kind, each a tuple of one record."""
-        propose = propose_reversals if kind == "reversal" else propose_attachments
-        posterior = learner.posterior
-        proposals = propose(
-            posterior.state,
-            posterior.global_stats,
-            posterior.model.priors,
-            self._products_of(learner),
-            rejections,
-            learner.n_passes,
-        )
-        return [(record,) for record, _ in proposals]
 
     def _propose_births(self, learner: EpochLearner) -> int:
         """Try births; return the number of nodes that are born."""

@@ -74,18 +74,7 @@ class StreamEdits(CountingMoves):
     A row counts at most once, however many it stands for in the totals: else the first
     rows of a long stream would make a tree of their noise.
 
-    Parameters
-    ----------
-    moves : TreeMoves
-    tol : float
-        See `ComponentEdits`.
-    recent : RecentRows
-        Rows of the chunks before.
-
-    Attributes
-    ----------
-    recent : RecentRows
-        Rows for the next chunk.
+    `recent` are the rows of the chunks before, then those for the next one.
     """
 
     def __init__(self, moves: TreeMoves, tol: float, recent: RecentRows):

@@ -72,14 +72,9 @@ class ComponentEdits(EditMoves):
 
     Growing and shrinking take turns until nothing is gained.
 
-    Parameters
-    ----------
-    moves : TreeMoves
-    tol : float
-        Splits that raise the bound by less are refused, in parts of the nats of white
-        noise.
-    groups_only : bool
-        Whether a single path learns only if groups have a higher bound, from these.
+    Splits that raise the bound by less than `tol`, in parts of the nats of white
+    noise, are refused. With `groups_only`, a single path learns only if groups have
+    a higher bound, from these.
     """
 
     overtime: ClassVar[int] = 5

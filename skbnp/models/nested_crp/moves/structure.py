@@ -49,11 +49,8 @@ TIDY_MASS, TIDY_COST = 0.5, 1.0
 class TreeEdits(EditMoves):
     """Moves of a nested CRP after each pass, judged by the collapsed bound.
 
-    Parameters
-    ----------
-    moves : TreeMoves
-    ends_idle : bool
-        Whether leaves with hardly a document are removed after passes without moves.
+    With `ends_idle`, leaves with hardly a document are removed after passes without
+    moves.
     """
 
     ends_idle: bool
