@@ -140,7 +140,7 @@ class SliceChain:
         if start.lineage:
             log = end_entries(start.step, np.setdiff1d(state.tree.ids, ids))
         else:
-            log = [_init(start.step, ids)]
+            log = [Lineage(start.step, "init", (), tuple(np.sort(ids).tolist()))]
         return TreeChainState(
             number=number,
             step=start.step,
@@ -470,10 +470,6 @@ def best_past_weight(state: SlicedTree, products: Array) -> float:
     pulls = np.where(old > 0, state.pull, 0.0)
     pull = best_past_pull(pulls, of_pasts, cosines, state.dimension)
     return pull / state.prior_concentration
-
-
-def _init(step: int, ids: NDArray[np.intp]) -> Lineage:
-    return Lineage(step, "init", (), tuple(np.sort(ids).tolist()))
 
 
 def _unit(means: Array) -> Array:

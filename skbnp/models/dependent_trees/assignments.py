@@ -129,25 +129,6 @@ def assign_rows(
     most = min(max_components, MOST_NODES * n_rows**0.5)
     if moves is None or not moves.birth or moves.algorithm == "paper":
         moves, most = None, 0.0
-    starts, rows = _starts(model, state, others, X, moves, most, rng, run), _Rows.of(X)
-    result = _choose_nodes(*starts.pop(0), X, rows, most, rng, run)
-    if starts:
-        born = _choose_nodes(*starts.pop(), X, rows, most, rng, run)
-        result = born if born.bound > result.bound else result
-    return result
-
-
-def _starts(
-    model: EpochModel,
-    state: EpochState,
-    others: EpochStats,
-    X: sp.csr_array,
-    moves: EpochMoves | None,
-    most: float,
-    rng: np.random.Generator,
-    run: Run,
-) -> list[_Start]:
-    """Score all rows once: return the globals, and others with births if any gain."""
     first = _score_all(model, state, others, X, run)
     starts = [(first.model, first.state, first.others, first.nodes)]
     if moves is not None and len(state.places_with_past):
@@ -155,7 +136,14 @@ def _starts(
         births = births[: int(max(most - len(first.state.tree), 0))]
         if births:
             starts.append(_with_births(first, births))
-    return starts
+        del births
+    del first  # memos
+    rows = _Rows.of(X)
+    result = _choose_nodes(*starts.pop(0), X, rows, most, rng, run)
+    if starts:
+        born = _choose_nodes(*starts.pop(), X, rows, most, rng, run)
+        result = born if born.bound > result.bound else result
+    return result
 
 
 @dataclass(frozen=True, slots=True)

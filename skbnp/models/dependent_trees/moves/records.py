@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from skbnp.inference.posterior import Lineage
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS
-from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
+from skbnp.models.dependent_trees.state import (
+    EpochState,
+    EpochStats,
+    TreePriors,
+    reordered,
+)
 from skbnp.models.dependent_trees.updates import update_nodes, update_own_nodes
 from skbnp.trees import Tree
 
@@ -290,7 +295,10 @@ def replay(
     if births:
         kept = _with_births(kept, tree, births, merged_into)
     new = resized(state, tree)
-    _inherit(new.history, state.history, state.tree, tree, merged_into)
+    for gone, target in merged_into.items():
+        if target >= 0 and gone in state.tree:
+            at = state.tree.positions(gone)
+            new.history[tree.positions(target)] += state.history[at]
     new = replace(new, masses=kept.masses)
     moved = {node for record in records for node in record.first}
     first = {merged_into.get(node, node) for node in moved} - {-1}
@@ -382,34 +390,12 @@ def propose_removals(state: EpochState, stats: EpochStats) -> list[Remove]:
 
 def resized(state: EpochState, tree: Tree) -> EpochState:
     """Re-index the state to another tree; new nodes have zeros."""
-    is_new = ~np.isin(tree.ids, state.tree.ids)
-    places = np.zeros(len(tree), dtype=np.intp)
-    places[~is_new] = state.tree.positions(tree.ids[~is_new])
-
-    def moved(values: Array) -> Array:
-        """Re-index an array by node; new nodes have zeros."""
-        result = values[places]
-        result[is_new] = 0.0
-        return result
-
-    return replace(
-        state,
-        tree=tree,
-        masses=moved(state.masses),
-        history=moved(state.history),
-        means=moved(state.means),
-        concentrations=moved(state.concentrations),
-        past=np.where(is_new, -1, state.past[places]),
-    )
-
-
-def _inherit(
-    new: Array, old: Array, before: Tree, tree: Tree, merged_into: dict[int, int]
-) -> None:
-    """Add the values of nodes that ended to their targets, in place."""
-    for gone, target in merged_into.items():
-        if target >= 0 and gone in before:
-            new[tree.positions(target)] += old[before.positions(gone)]
+    is_there, places = state.tree.find(tree.ids)
+    new = reordered(state, tree, np.where(is_there, places, 0))
+    for values in (new.masses, new.history, new.means, new.concentrations):
+        values[~is_there] = 0.0
+    new.past[~is_there] = -1
+    return new
 
 
 def replay_memo(memo: Memo, records: Sequence[Record]) -> Memo:

@@ -96,18 +96,15 @@ class StreamEdits(CountingMoves):
         rng = stream(posterior.seed_entropy, Purpose.SOME_DOCS, posterior.n_steps)
         X = X[some_rows(np.arange(len(X)), rng)]
         docs_per_row, others = self._n_counted / len(X), None
-        share = min(
-            1.0, 1.0 / docs_per_row
-        )  # by which all count where moves are judged
+        share = min(1.0, 1.0 / docs_per_row)  # of a row, where moves are judged
         if self._n_counted < (1.0 - ROUNDING) * mass:
-            others = posterior.global_stats.times(
-                share * (1.0 - self._n_counted / mass)
-            )
-        start, edits = replace(posterior), self._edits()
+            kept = share * (1.0 - self._n_counted / mass)
+            others = posterior.global_stats.times(kept)
+        start, edits = replace(posterior), ComponentEdits(self.moves, self.tol)
         learned = self._learn(learner, start, edits, X, share * docs_per_row, others)
         if others is None and not is_first and len(learned.state.tree.leaves) > 1:
             start = _restarted(learned, X, rng)
-            edits = self._edits(groups_only=True)
+            edits = ComponentEdits(self.moves, self.tol, groups_only=True)
             restarted = self._learn(learner, start, edits, X, share * docs_per_row)
             learned = max(learned, restarted, key=bound_of)
         state, global_stats = learned.state, learned.global_stats
@@ -119,9 +116,6 @@ class StreamEdits(CountingMoves):
             adopt(posterior, state, global_stats, learned.lineage[before:])
             self.recent = self.recent.tried()
         return len(posterior.lineage) == before
-
-    def _edits(self, *, groups_only: bool = False) -> ComponentEdits:
-        return ComponentEdits(self.moves, self.tol, groups_only=groups_only)
 
     def _learn(
         self,

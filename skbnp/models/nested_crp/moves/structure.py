@@ -8,7 +8,6 @@ keep their paths. The edit is accepted if the collapsed bound of the corpus rise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
@@ -19,7 +18,6 @@ from skbnp.inference.trials import (
     LEAST_GAIN,
     ROUNDING,
     EditMoves,
-    Ids,
     Kind,
     LocalUpdate,
     Proposal,
@@ -146,16 +144,13 @@ class TreeEdits(EditMoves):
             topics: TopicTree, last: PathStats | None, memo: DocPaths, rest: PathStats
         ) -> Result:
             # Documents that a node has lost may go anywhere, others to what changes.
-            is_first, tree = last is None, topics.tree
-            open_to = _below(tree, children) if children or not is_first else None
+            is_first, tree, open_to = last is None, topics.tree, None
+            if children or not is_first:
+                below = map(tree.subtree_of, children)
+                open_to = np.concatenate([tree.ids[:0], *below])
             memo = paths if is_first else memo
             memo = local_step.update_paths(topics, priors, X, memo, open_to)
             stats = corpus.sum_part(memo, X, tree, priors.n_levels).plus(rest)
             return *update_globals(tree, stats), memo
 
         return posterior.global_stats.plus(old_stats, -1.0).clipped(), update
-
-
-def _below(tree: Tree, nodes: Ids) -> NDArray[np.intp]:
-    """Ids of some nodes, and of all nodes below them."""
-    return np.concatenate([np.empty(0, np.intp), *map(tree.subtree_of, nodes)])
