@@ -253,7 +253,7 @@ class EditMoves(Judge):
         """Nats by which the bound must rise for a tree in the place of the present."""
 
     @abstractmethod
-    def touched(self, learner: Learner, proposal: Any) -> tuple[Any, LocalUpdate]:
+    def prepare(self, learner: Learner, proposal: Any) -> tuple[Any, LocalUpdate]:
         """Statistics of the rows that a proposal does not touch; the step of others.
 
         The step updates the touched rows, then the globals, given the result before and
@@ -293,13 +293,13 @@ class EditMoves(Judge):
 
         By at least `least` nats, by default `least_gain`, unless it `ignores_bound`.
         """
-        gain, result = self.tried(learner, proposal, least)
+        gain, result = self.judge(learner, proposal, least)
         if not (ignores_bound or gain > 0.0):
             return False
         self.make(learner, proposal, result)
         return True
 
-    def tried(
+    def judge(
         self, learner: Learner, proposal: Any, least: float | None = None
     ) -> tuple[float, Result]:
         """Rise of the bound by a proposal, less the rise that it needs; the result."""
@@ -315,7 +315,7 @@ class EditMoves(Judge):
     ) -> Iterator[tuple[float, Result]]:
         """Yield the bound, and the result, after each update of the touched rows."""
         model, tree = learner.posterior.model, proposal.tree
-        rest, update = self.touched(learner, proposal)
+        rest, update = self.prepare(learner, proposal)
         rest = proposal.reindexed(rest, learner.posterior.state.tree)
         result: Result = proposal.state, None, None
         while True:
@@ -327,12 +327,8 @@ class EditMoves(Judge):
 
     def make(self, learner: Learner, proposal: Any, result: Result) -> None:
         """Write a proposal into globals, cache and log, in one commit."""
-        cache, posterior, (state, stats, memo) = (
-            learner.cache,
-            learner.posterior,
-            result,
-        )
-        others = cache.others
+        cache, posterior = learner.cache, learner.posterior
+        (state, stats, memo), others = result, cache.others
         if others is not None:
             others = proposal.reindexed(others, posterior.state.tree)
             others = others.reindex_to(proposal.tree, state.tree)

@@ -285,7 +285,7 @@ MOVING = {
     ("memory.py", "stochastic_update"),
     ("memory.py", "_updated"),
     ("structure.py", "_grow"),
-    ("structure.py", "touched"),
+    ("structure.py", "prepare"),
     ("trials.py", "attempt"),
     ("trials.py", "_rounds"),
     ("trials.py", "make"),

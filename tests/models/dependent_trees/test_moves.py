@@ -52,8 +52,11 @@ from skbnp.models.dependent_trees.moves.births import (
     propose_birth,
     row_keys,
 )
-from skbnp.models.dependent_trees.moves.merges import EntropyLosses, propose_merges
-from skbnp.models.dependent_trees.moves.partition import birth_units, merge_units
+from skbnp.models.dependent_trees.moves.merges import (
+    EntropyLosses,
+    merge_units,
+    propose_merges,
+)
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
     Attach,
@@ -462,14 +465,6 @@ def test_units_of_merges_do_not_meet(seed):
             check_units(tree, tree.parent, 0)  # each list by itself
     with pytest.raises(ValueError, match="parity"):
         merge_units(tree, 2)
-
-
-def test_units_of_births_depend_on_ids_alone(seed):
-    tree = random_tree(np.random.default_rng(seed), 40)
-    units = birth_units(tree, 7)
-    turned = tree.sort_siblings(-np.arange(40))
-    assert_array_equal(birth_units(turned, 7), units[tree.positions(turned.ids)])
-    assert set(units.tolist()) == set(range(7))
 
 
 # Gains --------------------------------------------------------------------------------

@@ -226,7 +226,7 @@ def test_a_gain_is_the_difference_of_two_full_objectives(settled):
         if proposal.kind in kinds:
             continue
         kinds.add(proposal.kind)
-        gain, result = edits.tried(settled, proposal, 0.0)
+        gain, result = edits.judge(settled, proposal, 0.0)
         one = settled.fork(replace(posterior), copy(settled.cache))
         edits.make(one, proposal, result)
         state = one.posterior.state

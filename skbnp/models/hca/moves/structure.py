@@ -153,7 +153,7 @@ class ComponentEdits(EditMoves):
         for size in SIZES:
             proposal = propose_groups(context, size)
             if proposal is not None and context.has_room(proposal.tree):
-                gain, result = self.tried(learner, proposal)
+                gain, result = self.judge(learner, proposal)
                 if gain > best:
                     best = gain
                     rival = Rival(
@@ -216,7 +216,7 @@ class ComponentEdits(EditMoves):
         least = -ROUNDING * (abs(bound) + nats)
         return min(least, -AS_GOOD) if len(new) < size else least
 
-    def touched(
+    def prepare(
         self, learner: ComponentLearner, proposal: Proposal
     ) -> tuple[Stats, LocalUpdate]:
         """Statistics of the rows that a move does not touch; the step of the others.

@@ -126,16 +126,14 @@ class TreeEdits(EditMoves):
             return -ROUNDING * abs(self.bound(learner.posterior))
         return LEAST_GAIN
 
-    def touched(
+    def prepare(
         self, learner: TreeLearner, proposal: Proposal
     ) -> tuple[PathStats, LocalUpdate]:
         """Statistics of the documents that a move does not touch; the step of others.
 
         Topics are updated after each step.
         """
-        posterior = learner.posterior
-        corpus = learner.corpus
-        children = proposal.children
+        posterior, corpus = learner.posterior, learner.corpus
         priors, local_step = posterior.model.priors, learner.local_step
         X, paths = corpus.take(proposal.rows)
         old_stats = corpus.sum_part(paths, X, posterior.state.tree, priors.n_levels)
@@ -145,8 +143,8 @@ class TreeEdits(EditMoves):
         ) -> Result:
             # Documents that a node has lost may go anywhere, others to what changes.
             is_first, tree, open_to = last is None, topics.tree, None
-            if children or not is_first:
-                below = map(tree.subtree_of, children)
+            if proposal.children or not is_first:
+                below = map(tree.subtree_of, proposal.children)
                 open_to = np.concatenate([tree.ids[:0], *below])
             memo = paths if is_first else memo
             memo = local_step.update_paths(topics, priors, X, memo, open_to)
