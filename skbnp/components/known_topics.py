@@ -120,13 +120,8 @@ class TopicPriors:
 class KnownWordTopics(WordTopics):
     """Table of topic counts, in which known topics have the boosts of their words.
 
-    Parameters
-    ----------
-    values : (n_rows, n_topics)
-        Counts to start from, without boosts.
-    seen : SeenWords
-        Words of the rows; those of boosts are added.
-    known : TopicPriors
+    `values`, (n_rows, n_topics), are counts to start from, without boosts; `seen`
+    are the words of the rows, to which those of boosts are added.
     """
 
     known: TopicPriors

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import average
 from scipy.special import gammaln
@@ -20,7 +21,13 @@ from scipy.special import gammaln
 from skbnp.components.topic_evidence import Array, Evidence, Ints, Moments, TopicCounts
 from skbnp.kernels._topic_groups import merge_gains, rising_sums
 
-__all__ = ["Grouping", "group_topics", "linkage"]
+__all__ = [
+    "Grouping",
+    "group_topics",
+    "linkage",
+    "normalised",
+    "presence_correlations",
+]
 
 _NONE = np.zeros(0, dtype=np.int32)
 #: Relative error of what is read from tables.
@@ -221,7 +228,9 @@ class Groups:
                 return False
             self.merge(best, g)
             return True
-        self._take_out(k)
+        # Topic k is a group by itself in the last place, its label unchanged.
+        self.labels[k], self.members[self.spare] = self.spare, [k]
+        self._put(self.spare, self.counts.of_topic(k), self.alone[k])
         gains = self.gains(self.spare)
         gains[g] = self._gain_of(k, g)
         best = int(gains.argmax())
@@ -244,11 +253,6 @@ class Groups:
         if not stays_alone:
             self.merge(best, own)
         return True
-
-    def _take_out(self, k: int) -> None:
-        """Make topic k a group by itself in the last place, its label unchanged."""
-        self.labels[k], self.members[self.spare] = self.spare, [k]
-        self._put(self.spare, self.counts.of_topic(k), self.alone[k])
 
     def _gain_of(self, k: int, g: int) -> float:
         """Gain of topic k, alone in the last place, by its return to group g."""
@@ -337,15 +341,24 @@ def _regroup_in_rounds(
     return best
 
 
-def linkage_by_presence(counts: TopicCounts) -> NDArray:
-    """Return the average-linkage tree by correlation of P_jk, SciPy's linkage."""
-    present = counts.by_doc.copy()
+def presence_correlations(doc_topic: sp.csr_array) -> Array:
+    """Correlations of P_jk, that topic k is present in document j, (K, K)."""
+    present = doc_topic.copy()
     present.data = -np.expm1(-present.data)
     means = np.asarray(present.mean(axis=0)).ravel()
-    products = (present.T @ present).toarray() / counts.n_docs
-    covariances = products - np.outer(means, means)
-    scales = np.sqrt(np.maximum(np.diag(covariances), 1e-300))
-    distances = 1.0 - covariances / np.outer(scales, scales)
+    products = (present.T @ present).toarray() / max(doc_topic.shape[0], 1)
+    return normalised(products - np.outer(means, means))
+
+
+def normalised(products: Array) -> Array:
+    """Divide products of vectors by their lengths."""
+    scales = np.sqrt(np.maximum(np.diag(products), 1e-300))
+    return products / np.outer(scales, scales)
+
+
+def linkage_by_presence(counts: TopicCounts) -> NDArray:
+    """Return the average-linkage tree by correlation of P_jk, SciPy's linkage."""
+    distances = 1.0 - presence_correlations(counts.by_doc)
     return average(distances[np.triu_indices(counts.n_topics, 1)])
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "log_path_evidence",
     "log_stick_evidence",
     "log_stub_priors",
+    "passing_probabilities",
     "stick_parameters",
     "stub_nodes",
 ]
@@ -124,6 +125,14 @@ def log_mean_stubs(
     log_stay, log_pass = np.log(a) - np.log(a + b), np.log(b) - np.log(a + b)
     passing, left = _log_breaks(tree, log_stay, log_pass)
     return passing, passing + np.where(tree.depth < n_levels - 1, left, 0.0)
+
+
+def passing_probabilities(
+    tree: Tree, stub_masses: Array, concentration: float, n_levels: int
+) -> Array:
+    """Probability that a path passes each node, by mean sticks."""
+    sticks = stick_parameters(tree, stub_masses, concentration)
+    return np.exp(log_mean_stubs(tree, *sticks, n_levels)[0])
 
 
 def _log_breaks(tree: Tree, log_stay: Array, log_pass: Array) -> tuple[Array, Array]:

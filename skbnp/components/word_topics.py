@@ -89,17 +89,10 @@ class WordTopics:
     of zeros, behind the last. Changes of topics touch the columns concerned; some
     are in reserve. A copy shares the table until either changes.
 
-    Parameters
-    ----------
-    values : (n_rows, n_topics)
-        Counts to start from; kept, not copied where the whole vocabulary is seen.
-    seen : SeenWords, default=None
-        Words of the rows; None for the whole vocabulary, in its order.
-
-    Attributes
-    ----------
-    total : (n_topics,)
-        Counts summed over the vocabulary.
+    `values`, (n_rows, n_topics), are counts to start from: kept, not copied where
+    the whole vocabulary is seen. `seen` are the words of the rows, None for the
+    whole vocabulary, in its order. `total`, (n_topics,), are counts summed over the
+    vocabulary.
     """
 
     _values: Array

@@ -29,13 +29,9 @@ PER_FIT = (
 class Checkpoints:
     """Checkpoint files of one fit in a folder.
 
-    Parameters
-    ----------
-    folder : path-like
-        Made if it does not exist. ``{fit}`` in it stands for a digest of `origin`.
-    origin : dict
-        What must be equal to resume from a checkpoint: names of parameters and data,
-        with texts of their values.
+    The folder is made if it does not exist; ``{fit}`` in it stands for a digest of
+    `origin`: what must be equal to resume, names of parameters and data with texts
+    of their values.
     """
 
     def __init__(self, folder: str | os.PathLike, origin: Mapping[str, str]):
@@ -53,10 +49,7 @@ class Checkpoints:
     def write(self, number: int, account: object) -> None:
         """Write the learned state after pass `number`.
 
-        Raises
-        ------
-        ValueError
-            If another fit has written to the folder since.
+        Raises ValueError if another fit has written to the folder since.
         """
         self._refuse_other()
         path = self.folder / f"pass-{number:06d}.npz"
@@ -70,10 +63,8 @@ class Checkpoints:
 
         Warns of those that are damaged.
 
-        Raises
-        ------
-        ValueError
-            If it is of other data or of other parameters, or if all are damaged.
+        Raises ValueError if it is of other data or of other parameters, or if
+        all are damaged.
         """
         self._tidy()
         return read_newest(

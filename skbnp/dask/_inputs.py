@@ -110,10 +110,8 @@ def is_frame(X: MatrixLike) -> bool:
 def blocks_of(X: MatrixLike, epochs: Labels = None) -> list[Block]:
     """Divide rows into blocks as they are stored; nothing is read.
 
-    Raises
-    ------
-    ValueError
-        If there is no block, or labels are not in the form of the rows.
+    Raises ValueError if there is no block, or labels are not in the form of the
+    rows.
     """
     if not is_lazy(X):
         check_container(X, "X")

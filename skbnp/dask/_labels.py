@@ -27,24 +27,10 @@ def labels_by_block(
 ) -> tuple[list[Labels], Order]:
     """Divide labels into blocks as the rows are, with the order of a Categorical.
 
-    Parameters
-    ----------
-    epochs : one label for all rows, labels for each row, or for each block
-        As they are given, in memory or lazy.
-    sizes : sequence of int or None
-        Rows of each block, None where they are not known.
-
-    Returns
-    -------
-    blocks : list
-        Labels of each block: arrays, `Delayed` or single labels.
-    order : tuple of labels or None
-        Of the categories.
-
-    Raises
-    ------
-    ValueError
-        If labels are not given as the rows are.
+    `epochs` are one label for all rows, labels for each row, or for each block, in
+    memory or lazy; `sizes` are the rows of each block, None where they are not
+    known. Returns arrays, `Delayed` or single labels by block, and the order of the
+    categories. Raises ValueError if labels are not given as the rows are.
     """
     if epochs is None or isinstance(epochs, str):
         return [epochs] * len(sizes), None

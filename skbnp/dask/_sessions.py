@@ -44,11 +44,7 @@ class Session(Protocol):
 class LocalSession:
     """Rows of a fit in this process, in the same shards as on workers.
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-    read : callable
-        Returns rows by label, given rows and labels of a block.
+    `read` returns rows by label, given rows and labels of a block.
     """
 
     def __init__(self, blocks: Sequence[Block], read: Reader):
@@ -76,14 +72,8 @@ class LocalSession:
 class WorkerSession:
     """Rows of a fit on the workers of a cluster.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    blocks : sequence of Block
-    read : callable
-        Returns rows by label, given rows and labels of a block, on a worker.
-    timeout : float
-        Seconds of silence after which a worker is lost.
+    `read` returns rows by label, given rows and labels of a block, on a worker; one
+    that is silent for `timeout` seconds is lost.
     """
 
     def __init__(

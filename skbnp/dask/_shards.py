@@ -43,13 +43,8 @@ class WorkersLostError(RuntimeError):
 class Roster:
     """Workers that have sent a heartbeat within the last seconds.
 
-    Parameters
-    ----------
-    pool : Pool
-    timeout : float
-        Seconds of silence after which a worker is lost, and seconds without any worker
-        after which an error is raised.
-    clock, sleep : callable
+    A worker that is silent for `timeout` seconds is lost; without any worker for as
+    long an error is raised.
     """
 
     def __init__(
@@ -71,10 +66,7 @@ class Roster:
     def look(self) -> dict[str, Presence]:
         """Return the workers that are alive at present.
 
-        Raises
-        ------
-        WorkersLostError
-            If there has been none for `timeout` seconds.
+        Raises WorkersLostError if there has been none for `timeout` seconds.
         """
         now = self._looked = self.clock()
         try:
@@ -126,13 +118,7 @@ class Roster:
 class WorkerShards:
     """Blocks of rows on workers, divided by label when they are read.
 
-    Parameters
-    ----------
-    pool : Pool
-    blocks : sequence of Block
-    read : callable
-        Returns rows by label, given rows and labels of a block, on a worker.
-    roster : Roster
+    `read` returns rows by label, given rows and labels of a block, on a worker.
     """
 
     def __init__(
@@ -371,13 +357,7 @@ class WorkerShards:
 
 
 class DaskShards:
-    """Shards of one label on workers, for learning.
-
-    Parameters
-    ----------
-    workers : WorkerShards
-    label : object
-    """
+    """Shards of one label on workers, for learning."""
 
     is_lasting = False
 

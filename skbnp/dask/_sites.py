@@ -92,10 +92,7 @@ class Raised:
 class Site:
     """Rows and broadcasts of one fit in one process.
 
-    Parameters
-    ----------
-    n_threads : int
-        Shards that are worked on at a time.
+    It works on `n_threads` shards at a time.
     """
 
     n_threads: int

@@ -34,6 +34,7 @@ from skbnp.inference.posterior import Lineage, per_token
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.schedules import ShardSchedule, even_limits
 from skbnp.inference.shards import LocalShards, Shards
+from skbnp.inference.trials import adopt
 from skbnp.models.dependent_trees.assignments import Assigned, assign_rows
 from skbnp.models.dependent_trees.epoch import (
     ClosedEpoch,
@@ -505,9 +506,8 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         with commit():
             if result is not None:
                 posterior.model = result.model
-                posterior.replace_globals(result.state, result.stats)
-                lineage = result.lineage_since(tree, step)
-                posterior.lineage = [*posterior.lineage, *lineage]
+                log = result.lineage_since(tree, step)
+                adopt(posterior, result.state, result.stats, log)
             posterior.n_open += X.shape[0]
             posterior.unsettled = (*posterior.unsettled, label)
         others = None if result is None else result.others
@@ -552,15 +552,11 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
                 ConvergenceWarning,
             )
 
-    def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+    def _fitted_attributes(self, posterior, *given):
         past_weight = posterior.model.priors.past_weight
         return {
+            **super()._fitted_attributes(posterior, *given),
             **self._tree_attributes(posterior.state, past_weight),
-            "_posterior": posterior,
-            "lineage_": list(posterior.lineage),
-            "history_": history,
-            "n_iter_": n_iter,
-            "converged_": converged,
         }
 
     # -- loading ----------------------------------------------------------------------

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from skbnp.components.tree_moves import TreeMoves
-from skbnp.components.tree_sticks import log_mean_stubs, stick_parameters
+from skbnp.components.tree_sticks import passing_probabilities
 from skbnp.estimators._saved import (
     LARGE,
     LARGE_SQUARE,
@@ -600,21 +600,19 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             )
         )
 
-    def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+    def _fitted_attributes(self, posterior, *given):
         """Return the fitted attributes of a posterior."""
         model, state = posterior.model, posterior.state
-        tree, through = (
-            state.tree,
-            state.tree.accumulate(posterior.global_stats.stub_masses),
-        )
+        tree = state.tree
+        through = state.tree.accumulate(posterior.global_stats.stub_masses)
         in_use = through >= max(1.0, 1e-4 * posterior.global_stats.n_rows)
         unit, signs = model.frame.unit, _signs(state.loadings)
+        passing = passing_probabilities(
+            tree, state.stub_masses, model.concentration, model.n_levels
+        )
         return {
-            "_posterior": posterior,
-            "tree_": TreeView(tree.parent, _passing(model, state), tree.ids, in_use),
-            "n_components_": len(tree),
-            "component_ids_": tree.ids.copy(),
-            "lineage_": list(posterior.lineage),
+            **super()._fitted_attributes(posterior, *given),
+            "tree_": TreeView(tree.parent, passing, tree.ids, in_use),
             "components_": signs[:, None] * state.loadings * unit,
             "centres_": signs * state.centres,
             "mean_": state.mean * unit + model.frame.shift,
@@ -622,9 +620,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             "noise_variance_": float(unit**2 / state.precision),
             "loading_variance_": model.loading_variance,
             "n_active_components_": int(in_use.sum()),
-            "history_": history,
-            "n_iter_": n_iter,
-            "converged_": converged,
         }
 
     # -- loading ----------------------------------------------------------------------
@@ -637,11 +632,9 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         """Raise if the saved posterior is unfit for use."""
         super()._check_saved()
         posterior = self._posterior
-        model, state, global_stats = (
-            posterior.model,
-            posterior.state,
-            posterior.global_stats,
-        )
+        model = posterior.model
+        state = posterior.state
+        global_stats = posterior.global_stats
         n_levels, n_features = model.n_levels, self.n_features_in_
         check_number("max_depth", n_levels, least=1, most=MOST_LEVELS)
         state.tree.check()
@@ -943,9 +936,3 @@ def _signs(loadings: np.ndarray) -> np.ndarray:
     """Signs that make the largest entries of loadings positive."""
     largest = np.abs(loadings).argmax(axis=1)
     return np.where(loadings[np.arange(len(loadings)), largest] < 0.0, -1.0, 1.0)
-
-
-def _passing(model: Model, state) -> np.ndarray:
-    """Probability that a path passes each node, by mean sticks."""
-    sticks = stick_parameters(state.tree, state.stub_masses, model.concentration)
-    return np.exp(log_mean_stubs(state.tree, *sticks, model.n_levels)[0])

@@ -11,11 +11,7 @@ from numpy.typing import ArrayLike
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.tree_moves import TreeMoves
-from skbnp.components.tree_sticks import (
-    LevelPriors,
-    log_mean_stubs,
-    stick_parameters,
-)
+from skbnp.components.tree_sticks import passing_probabilities
 from skbnp.estimators._base import are_in_use, drop_empty
 from skbnp.estimators._saved import (
     LARGE,
@@ -355,21 +351,16 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _why_not_converged(self) -> str:
         return "left no two passes to compare between which the tree stayed."
 
-    def _accepter(self, goes_on):
-        """Return the check of counts against parameters and the model to start from."""
+    def _accept(self, counts, goes_on):
+        """Check the model to start from; return the counts."""
         begun = goes_on and self._posterior.n_steps > 0
-
-        def accept(counts: sp.csr_array) -> sp.csr_array:
-            """Check the model to start from; return the counts."""
-            if not begun and not isinstance(self.init, str):
-                check_tree(self.init, counts.shape[1], self.max_depth)
-                if not hasattr(self.init, "samples_"):
-                    raise ValueError(
-                        "init must be a fitted GibbsNestedCRP; it has no samples_."
-                    )
-            return counts
-
-        return accept
+        if not begun and not isinstance(self.init, str):
+            check_tree(self.init, counts.shape[1], self.max_depth)
+            if not hasattr(self.init, "samples_"):
+                raise ValueError(
+                    "init must be a fitted GibbsNestedCRP; it has no samples_."
+                )
+        return counts
 
     def _begin(
         self, posterior, counts, local_step, monitor, *, keep_best: bool
@@ -446,29 +437,24 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             StreamLearner, posterior, counts, schedule, local_step
         ).one_pass(monitor)
 
-    def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+    def _fitted_attributes(self, posterior, *given):
         """Return the fitted attributes of a posterior."""
         topics, priors = posterior.state, posterior.model.priors
         tree = topics.tree
         eta, tokens = priors.topic_prior, posterior.global_stats.word_counts.sum(axis=1)
         n_tokens = posterior.global_stats.n_tokens
+        passing = passing_probabilities(
+            tree, topics.stub_masses, priors.concentration, priors.n_levels
+        )
         return {
-            "_posterior": posterior,
-            "tree_": TreeView(
-                tree.parent, _passing(topics, priors), tree.ids, are_in_use(tokens)
-            ),
-            "n_components_": len(tree),
-            "component_ids_": tree.ids.copy(),
-            "lineage_": list(posterior.lineage),
+            **super()._fitted_attributes(posterior, *given),
+            "tree_": TreeView(tree.parent, passing, tree.ids, are_in_use(tokens)),
             "topic_weights_": tokens / n_tokens if n_tokens > 0 else tokens,
             "child_concentration_": priors.concentration,
             "level_prior_": priors.level_prior.copy(),
             "topic_word_prior_": (
                 float(eta[0]) if (eta == eta[0]).all() else eta.copy()
             ),
-            "history_": history,
-            "n_iter_": n_iter,
-            "converged_": converged,
         }
 
     # -- loading ----------------------------------------------------------------------
@@ -583,9 +569,3 @@ def _learn_words(posterior: Posterior, words: np.ndarray) -> SeenWords:
 def _compact(posterior: Posterior, counts: sp.csr_array) -> sp.csr_array:
     """Counts in the columns of the topics, which have one for each word of them."""
     return _learn_words(posterior, counts.indices).compact(counts)
-
-
-def _passing(topics: TopicTree, priors: LevelPriors) -> np.ndarray:
-    """Probability that a path passes each node, by mean sticks."""
-    sticks = stick_parameters(topics.tree, topics.stub_masses, priors.concentration)
-    return np.exp(log_mean_stubs(topics.tree, *sticks, priors.n_levels)[0])

@@ -33,6 +33,7 @@ from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, DocumentLocalStep
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
+from skbnp.inference.trials import adopt
 from skbnp.models.hdp.burstiness import (
     MOST_CONCENTRATION,
     MOST_DISCOUNT,
@@ -332,17 +333,12 @@ class NestedHDP(CountModel):
     def _limit(self) -> float:
         return np.inf if self.max_components is None else self.max_components
 
-    def _accepter(self, goes_on):
-        """Return the check of counts against the model to start from."""
+    def _accept(self, counts, goes_on):
+        """Check the model to start from; return the counts."""
         begun = goes_on and self._has_started()
-
-        def accept(counts: sp.csr_array) -> sp.csr_array:
-            """Check the model to start from; return the counts."""
-            if not begun and not isinstance(self.init, str):
-                _check_flat(self.init, counts.shape[1])
-            return counts
-
-        return accept
+        if not begun and not isinstance(self.init, str):
+            _check_flat(self.init, counts.shape[1])
+        return counts
 
     def _start(self, model, counts, seed_entropy, n_docs) -> NestedPosterior:
         """Return a posterior of a root without words; `_find_start` finds the tree."""
@@ -393,7 +389,7 @@ class NestedHDP(CountModel):
     def _read(self, X, *, reset: bool, method: str, sample_weight=None):
         """Check counts, and the columns of a model to start from."""
         if reset and not isinstance(self.init, str):
-            check_names(self.init, X)  # `_accepter` checks all else
+            check_names(self.init, X)  # `_accept` checks all else
         return super()._read(X, reset=reset, method=method, sample_weight=sample_weight)
 
     def _extended(self, X):
@@ -608,7 +604,7 @@ class NestedHDP(CountModel):
     def _n_enough_docs(self) -> int:
         return 0 if not isinstance(self.init, str) else super()._n_enough_docs
 
-    def _fitted_attributes(self, posterior, history, n_iter, converged=False):
+    def _fitted_attributes(self, posterior, *given):
         """Return the fitted attributes of a posterior."""
         state, tokens = posterior.state, posterior.global_stats.topic_words.total
         tokens = np.maximum(tokens, 0.0)
@@ -619,20 +615,14 @@ class NestedHDP(CountModel):
         through = np.minimum(tree.accumulate(weights), 1.0)
         burstiness = state.burstiness or NO_BURSTINESS
         return {
-            "_posterior": posterior,
+            **super()._fitted_attributes(posterior, *given),
             "tree_": TreeView(tree.parent, through, tree.ids, are_in_use(tokens)),
-            "n_components_": len(tree),
-            "component_ids_": tree.ids.copy(),
-            "lineage_": list(posterior.lineage),
             "topic_weights_": weights,
             "child_concentration_": state.child_concentration,
             "level_concentration_": state.concentrations.copy(),
             "topic_word_prior_": state.topic_word_prior,
             "word_discount_": burstiness.discount,
             "word_concentration_": burstiness.concentration,
-            "history_": history,
-            "n_iter_": n_iter,
-            "converged_": converged,
         }
 
     # -- loading ----------------------------------------------------------------------
@@ -778,9 +768,7 @@ def _prune(posterior: Posterior) -> None:
     if not pairs:
         return
     log = [Lineage(posterior.n_steps, "merge", (to, leaf), (to,)) for leaf, to in pairs]
-    with commit():
-        posterior.replace_globals(state, stats)
-        posterior.lineage = [*posterior.lineage, *log]
+    adopt(posterior, state, stats, log)
 
 
 def _check_flat(init: Any, n_features: int) -> None:

@@ -1,8 +1,8 @@
 """Base of variational estimators and topic models: `fit`, `partial_fit`, evaluation."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -245,9 +245,17 @@ class VariationalEstimator(
     def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
         """Make the passes of `partial_fit`."""
 
-    @abstractmethod
     def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
-        """Return the fitted attributes of a posterior."""
+        """Return the fitted attributes of a posterior; here those of all models."""
+        return {
+            "_posterior": posterior,
+            "n_components_": posterior.state.n_components,
+            "component_ids_": posterior.ids.copy(),
+            "lineage_": list(posterior.lineage),
+            "history_": history,
+            "n_iter_": n_iter,
+            "converged_": converged,
+        }
 
     # -- learning ---------------------------------------------------------------------
 
@@ -482,13 +490,13 @@ class CountModel(TopicModelMixin, MinibatchEstimator):
         "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
     }
 
-    def _accepter(self, goes_on: bool) -> Callable[[sp.csr_array], sp.csr_array]:
-        """Return the check of counts against the parameters."""
-        return lambda counts: counts
+    def _accept(self, counts: sp.csr_array, goes_on: bool) -> sp.csr_array:
+        """Check counts against the parameters and the start; return them."""
+        return counts
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> sp.csr_array:
         """Check counts; `reset` sets the number and names of features."""
-        accept = self._accepter(goes_on=not reset)
+        accept = partial(self._accept, goes_on=not reset)
         return self._read_counts(
             X, reset=reset, method=method, accept=accept, sample_weight=sample_weight
         )

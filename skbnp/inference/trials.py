@@ -6,16 +6,17 @@ ids by which rejected ones are recorded, and makes proposals of them.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
-from skbnp.inference.monitor import Monitor
+from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Moves
 from skbnp.trees import Tree
@@ -26,14 +27,26 @@ __all__ = [
     "Context",
     "EditMoves",
     "Ids",
+    "Judge",
     "Kind",
+    "Proposal",
     "Rejections",
-    "accept",
+    "adopt",
+    "bound_of",
+    "idle_leaves",
+    "learn_by_moves",
+    "list_attachments",
+    "list_inner_nodes",
+    "list_leaves",
+    "make_in_halves",
+    "propose_attachment",
+    "propose_merge",
+    "propose_prune",
     "run_rounds",
 ]
 
 Ids = tuple[int, ...]
-LocalResultT = TypeVar("LocalResultT")
+T = TypeVar("T")
 
 #: Nats by which a move must raise the bound that adds components.
 LEAST_GAIN = 1.0
@@ -45,24 +58,25 @@ LEAST_RISE = 0.1
 WAIT = 4
 
 
-class Proposal(Protocol):
-    """Protocol: an edited tree, and the components that it changes."""
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An edited tree with the globals that it starts from, and the rows it touches."""
 
-    @property
-    def kind(self) -> str:
-        """Name of the move in the log."""
-
-    @property
-    def parents(self) -> Ids:
-        """Ids of components that it changes or ends."""
-
-    @property
-    def children(self) -> Ids:
-        """Ids of components that remain, or begin."""
+    kind: str  # name of the move in the log
+    parents: Ids  # ids that it changes or ends
+    children: Ids  # ids that live on, or begin
+    state: Any
+    rows: Any
+    merged_into: Mapping[int, int] | None = None  # of nodes that it ends
 
     @property
     def tree(self) -> Tree:
         """The edited tree."""
+        return self.state.tree
+
+    def reindexed(self, stats: Any, old: Tree) -> Any:
+        """Re-index statistics from the old tree's nodes to the new tree's."""
+        return stats.reindex_to(old, self.tree, self.merged_into)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +86,34 @@ class Context:
     posterior: Posterior
     rng: np.random.Generator
 
+    proposal: ClassVar[type[Proposal]] = Proposal
+
     @property
     def tree(self) -> Tree:
         """The present tree."""
         return self.posterior.state.tree
+
+    @property
+    def masses(self) -> NDArray[np.float64]:
+        """Expected rows of each stub, (n_nodes,)."""
+        return self.posterior.global_stats.stub_masses
+
+    @property
+    def n_levels(self) -> int:
+        """Depth of the tree, root included."""
+        return self.posterior.model.n_levels
+
+    @abstractmethod
+    def touching(self, ids: NDArray[np.intp]) -> Any:
+        """Rows with a share in any of some stubs."""
+
+    @abstractmethod
+    def edited(self, tree: Tree, merged_into: Mapping[int, int] | None = None) -> Any:
+        """Return the globals re-indexed to an edited tree; new nodes have zeros."""
+
+    def below(self, node: int) -> Any:
+        """Rows with a share of a node."""
+        return self.touching(self.tree.subtree_of(node))
 
     def are_siblings(self, one: int, other: int) -> bool:
         """Whether both ids are in the tree, with the same parent."""
@@ -87,20 +125,42 @@ class Context:
         """Whether a tree has at most the largest number of nodes."""
         return len(tree) <= max(self.posterior.max_components, len(self.tree))
 
+    def at_random(self, places: NDArray[np.intp], weights: NDArray) -> list[Ids]:
+        """Candidates of single nodes in random order, by their weights."""
+        waits = self.rng.standard_exponential(len(places))
+        order = np.argsort(waits / np.maximum(weights[places], 1e-9))
+        return [(node,) for node in self.tree.ids[places[order]].tolist()]
 
-ContextT = TypeVar("ContextT", bound=Context)
-ProposalT = TypeVar("ProposalT", bound=Proposal)
+    def propose(
+        self,
+        kind: str,
+        parents: Iterable[int],
+        children: Iterable[int],
+        tree: Tree,
+        touched: ArrayLike,
+        merged_into: Mapping[int, int] | None = None,
+    ) -> Any:
+        """Propose an edited tree, for the rows of the stubs that it touches."""
+        state, rows = self.edited(tree, merged_into), self.touching(np.array(touched))
+        names = tuple(parents), tuple(children)
+        return self.proposal(kind, *names, state, rows, merged_into)
+
+
+#: Globals, statistics of all rows, and the memo of the rows that a move touches.
+Result = tuple[Any, Any, Any]
+#: A result and the statistics of all other rows, to the next result.
+LocalUpdate = Callable[[Any, Any, Any, Any], Result]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[ContextT, ProposalT]):
+class Kind:
     """A kind of move: its candidates, and the proposal of a candidate."""
 
     name: str
-    candidates: Callable[[ContextT], list[Ids]]
-    make: Callable[..., ProposalT | None]
+    candidates: Callable[..., list[Ids]]
+    make: Callable[..., Proposal | None]
     grows: bool = False
-    by_rule: bool = False  # no bound judges it: all candidates are made
+    ignores_bound: bool = False  # all candidates are made, whatever the bound
 
 
 class Rejections:
@@ -137,31 +197,18 @@ class Rejections:
 
 
 def run_rounds(
-    rounds: Iterator[tuple[float, LocalResultT]],
+    rounds: Iterator[tuple[float, T]],
     bound: float,
     least: float,
     n_rounds: int,
     n_at_most: int | None = None,
-) -> tuple[float, LocalResultT]:
+) -> tuple[float, T]:
     """Run the rounds of a candidate while its bound may still rise enough.
 
-    Parameters
-    ----------
-    rounds : iterator of (float, object)
-        The bound after each round, and what was found. Rounds are made when
-        they are requested.
-    bound, least : float
-        The bound without the edit, and nats by which it must rise.
-    n_rounds, n_at_most : int
-        Rounds; one that is behind after these, but still gains enough, continues
-        until it is ahead or has made `n_at_most`, by default no more.
-
-    Returns
-    -------
-    value : float
-        The bound after the last round.
-    result : object
-        What was found then.
+    `rounds` yields the bound after each round, and the result. The bound without the
+    edit is `bound`, and `least` the nats by which it must rise. A candidate that is
+    behind after `n_rounds`, but still gains enough, continues until it is ahead or has
+    made `n_at_most`, by default no more. Returns the last bound and result.
     """
     value = -np.inf
     for n_done in range(1, max(n_rounds, n_at_most or 0) + 1):
@@ -174,13 +221,26 @@ def run_rounds(
     return value, result
 
 
-class EditMoves(Moves, Generic[ContextT, ProposalT]):
-    """Base of moves of trees after passes, each judged by itself.
+class Judge(Moves):
+    """Base of moves that are made if the bound of all rows rises."""
 
-    Parameters
-    ----------
-    moves : TreeMoves
-    """
+    #: Globals whose bound was computed last, and that bound: rejected moves leave it.
+    _present: tuple[Any, Any, Any, float] | None = None
+
+    def bound(self, posterior: Posterior) -> float:
+        """Bound of the present globals, cached for many proposals."""
+        seen = posterior.model, posterior.state, posterior.global_stats
+        last = self._present
+        if last is None or any(a is not b for a, b in zip(last, seen, strict=False)):
+            self._present = last = (*seen, bound_of(posterior))
+        return last[3]
+
+
+class EditMoves(Judge):
+    """Base of moves of trees after passes, each judged by itself."""
+
+    #: Rounds of a trial that still gains, at most, in numbers of its usual rounds.
+    overtime: ClassVar[int] = 1
 
     moves: TreeMoves
     rejections: Rejections
@@ -189,22 +249,25 @@ class EditMoves(Moves, Generic[ContextT, ProposalT]):
         self.moves, self.rejections = moves, Rejections()
 
     @abstractmethod
-    def attempt(self, learner: Learner, proposal: ProposalT) -> bool:
-        """Try a proposal; return whether it was accepted."""
+    def least_gain(self, learner: Learner, new: Tree) -> float:
+        """Nats by which the bound must rise for a tree in the place of the present."""
+
+    @abstractmethod
+    def prepare(self, learner: Learner, proposal: Any) -> tuple[Any, LocalUpdate]:
+        """Statistics of the rows that a proposal does not touch; the step of others.
+
+        The step updates the touched rows, then the globals, given the result before and
+        the statistics of all other rows.
+        """
 
     def try_kind(
-        self,
-        learner: Learner,
-        kind: Kind[ContextT, ProposalT],
-        context: ContextT,
-        monitor: Monitor,
-    ) -> list[ProposalT]:
-        """Try the candidates of a kind; return the accepted proposals."""
-        accepted: list[ProposalT] = []
-        n_tries, now = 0, learner.n_passes
+        self, learner: Learner, kind: Kind, context: Any, monitor: Monitor
+    ) -> int:
+        """Try the candidates of a kind; return the number of accepted ones."""
+        n_accepted, n_tries, now = 0, 0, learner.n_passes
         for ids in kind.candidates(context):
             key = (kind.name, *ids)
-            is_enough = n_tries == self.moves.max_tries and not kind.by_rule
+            is_enough = n_tries == self.moves.max_tries and not kind.ignores_bound
             if is_enough or not self.rejections.is_over(key, now):
                 continue
             proposal = kind.make(context, *ids)
@@ -212,25 +275,190 @@ class EditMoves(Moves, Generic[ContextT, ProposalT]):
                 continue
             n_tries += 1
             monitor.remind(f"pass {now}: tries moves ({kind.name})")
-            if self.attempt(learner, proposal):
-                accepted.append(proposal)
+            if self.attempt(learner, proposal, ignores_bound=kind.ignores_bound):
+                n_accepted += 1
             else:
                 self.rejections.add(key, now)
-        return accepted
+        return n_accepted
+
+    def attempt(
+        self,
+        learner: Learner,
+        proposal: Any,
+        *,
+        least: float | None = None,
+        ignores_bound: bool = False,
+    ) -> bool:
+        """Run local steps of the rows of a proposal; make it if the bound rises.
+
+        By at least `least` nats, by default `least_gain`, unless it `ignores_bound`.
+        """
+        gain, result = self.judge(learner, proposal, least)
+        if not (ignores_bound or gain > 0.0):
+            return False
+        self.make(learner, proposal, result)
+        return True
+
+    def judge(
+        self, learner: Learner, proposal: Any, least: float | None = None
+    ) -> tuple[float, Result]:
+        """Rise of the bound by a proposal, less the rise that it needs; the result."""
+        bound, n_rounds = self.bound(learner.posterior), self.moves.max_rounds
+        if least is None:
+            least = self.least_gain(learner, proposal.tree)
+        rounds, n_at_most = self._rounds(learner, proposal), self.overtime * n_rounds
+        value, result = run_rounds(rounds, bound, least, n_rounds, n_at_most)
+        return value - bound - least, result
+
+    def _rounds(
+        self, learner: Learner, proposal: Any
+    ) -> Iterator[tuple[float, Result]]:
+        """Yield the bound, and the result, after each update of the touched rows."""
+        model, tree = learner.posterior.model, proposal.tree
+        rest, update = self.prepare(learner, proposal)
+        rest = proposal.reindexed(rest, learner.posterior.state.tree)
+        result: Result = proposal.state, None, None
+        while True:
+            result = update(*result, rest)
+            yield model.bound(*result[:2]), result
+            if not np.array_equal(result[0].tree.ids, tree.ids):
+                rest = rest.reindex_to(tree, result[0].tree)
+                tree = result[0].tree
+
+    def make(self, learner: Learner, proposal: Any, result: Result) -> None:
+        """Write a proposal into globals, cache and log, in one commit."""
+        cache, posterior = learner.cache, learner.posterior
+        (state, stats, memo), others = result, cache.others
+        if others is not None:
+            others = proposal.reindexed(others, posterior.state.tree)
+            others = others.reindex_to(proposal.tree, state.tree)
+        log = [Lineage(0, proposal.kind, proposal.parents, proposal.children)]
+        with commit():
+            cache.put(proposal.rows, memo)
+            cache.others = others
+            adopt(posterior, state, stats, log)
 
 
-def accept(
-    posterior: Posterior,
-    proposal: Proposal,
-    state: object,
-    global_stats: object,
-    remember: Callable[[], None],
+def bound_of(posterior: Posterior) -> float:
+    """Bound of all rows, in nats."""
+    return posterior.model.bound(posterior.state, posterior.global_stats)
+
+
+def idle_leaves(posterior: Posterior, least: float) -> list[int]:
+    """Ids of leaves with fewer than `least` rows, except the root."""
+    tree, masses = posterior.state.tree, posterior.global_stats.stub_masses
+    leaves = tree.leaves[tree.leaves > 0]
+    return tree.ids[leaves[masses[leaves] < least]].tolist()
+
+
+@commit()
+def adopt(
+    posterior: Posterior, state: Any, global_stats: Any, log: Iterable[Lineage]
 ) -> None:
-    """Write an edit into globals, cache and log of a posterior, in one commit."""
-    entry = Lineage(
-        posterior.n_steps, proposal.kind, proposal.parents, proposal.children
-    )
-    with commit():
-        remember()
-        posterior.replace_globals(state, global_stats)
-        posterior.lineage = [*posterior.lineage, entry]
+    """Replace the globals, and log what has changed at the present step, in place."""
+    now = [entry._replace(step=posterior.n_steps) for entry in log]
+    posterior.replace_globals(state, global_stats)
+    posterior.lineage = [*posterior.lineage, *now]
+
+
+def learn_by_moves(
+    learner: Learner, n_passes: int, begin_pass: Callable[[], None] = lambda: None
+) -> None:
+    """Make passes until moves have ended, at most `n_passes`, without a trace."""
+    quiet = discarding()
+    for _ in range(n_passes):
+        begin_pass()
+        if learner.one_pass(quiet):
+            break
+
+
+def make_in_halves(
+    make: Callable[[Sequence[T]], bool],
+    moves: Sequence[T],
+    is_possible: Callable[[T], bool] = lambda move: True,
+) -> int:
+    """Make moves together, in halves if these are rejected; return how many are made.
+
+    Of the second half those that are possible once the first has been made.
+    """
+    if not moves:
+        return 0
+    if make(moves):
+        return len(moves)
+    if len(moves) == 1:
+        return 0
+    half = len(moves) // 2
+    n_made = make_in_halves(make, moves[:half], is_possible)
+    rest = [move for move in moves[half:] if is_possible(move)]
+    return n_made + make_in_halves(make, rest, is_possible)
+
+
+# Proposals that models share ----------------------------------------------------------
+
+
+def list_leaves(context: Context) -> list[Ids]:
+    """Candidates to prune: leaves, the lightest first."""
+    tree = context.tree
+    leaves = tree.leaves[tree.leaves > 0]
+    order = np.argsort(context.masses[leaves], kind="stable")
+    return [(leaf,) for leaf in tree.ids[leaves[order]].tolist()]
+
+
+def propose_prune(context: Context, leaf: int) -> Any:
+    """Propose to remove a leaf, and the nodes above that have no other leaf."""
+    tree = context.tree
+    if leaf not in tree or len(tree.children_of(leaf)):
+        return None
+    new = tree.remove_upwards(leaf)
+    gone = np.setdiff1d(tree.ids, new.ids)
+    return context.propose("prune", gone.tolist(), (), new, gone)
+
+
+def propose_merge(context: Context, target: int, source: int) -> Any:
+    """Propose to merge a node into its sibling, with the children of both."""
+    tree, both = context.tree, (target, source)
+    if not context.are_siblings(target, source):
+        return None
+    touched = np.concatenate([tree.subtree_of(node) for node in both])
+    new, merged_into = tree.merge(source, target), {source: target}
+    return context.propose("merge", both, (target,), new, touched, merged_into)
+
+
+def propose_attachment(context: Context, node: int, parent: int) -> Any:
+    """Propose to move a node, with the nodes below it, to another parent."""
+    tree, both = context.tree, (node, parent)
+    new = tree.reattach(node, parent)
+    if new is None:
+        return None
+    gone = np.setdiff1d(tree.ids, new.ids)
+    touched = np.union1d(tree.subtree_of(node), gone)
+    return context.propose("reattach", (*both, *gone.tolist()), both, new, touched)
+
+
+def list_inner_nodes(context: Context) -> list[Ids]:
+    """Candidates to branch: inner nodes in random order, weighted by their rows."""
+    tree = context.tree
+    inner = np.flatnonzero(tree.depth < context.n_levels - 1)
+    return context.at_random(inner, tree.accumulate(context.masses))
+
+
+def list_attachments(
+    context: Context, fits: Callable[[int, NDArray[np.intp]], NDArray | None]
+) -> list[Ids]:
+    """Candidates to move: nodes and other parents, the largest gain of fit first.
+
+    `fits` are those of the rows below a node, by position, below each of some parents;
+    None where there are no rows.
+    """
+    tree, candidates = context.tree, []
+    for place in np.flatnonzero(tree.depth > 1).tolist():
+        parents = tree.levels[tree.depth[place] - 1]
+        values = fits(place, parents) if len(parents) > 1 else None
+        if values is None:
+            continue
+        own, names = parents == tree.parent[place], tree.ids[parents]
+        costs = (values[own] - values)[~own].tolist()
+        node = int(tree.ids[place])
+        for cost, name in zip(costs, names[~own].tolist(), strict=True):
+            candidates.append((cost, node, name))
+    return [(node, parent) for _, node, parent in sorted(candidates)]

@@ -354,7 +354,7 @@ register(
 register(
     "component-proposal/1",
     ComponentProposal,
-    "kind parents children state rows top merged_into new_node flipped_node",
+    "kind parents children state rows merged_into top new_node flipped_node",
 )
 register("no-cache/1", DocumentCache, "")
 register("document-starts/1", DocumentStarts, "starts")

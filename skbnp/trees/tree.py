@@ -66,10 +66,7 @@ class Tree:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(
-        self,
-        ids: ArrayLike = (0,),
-        depth: ArrayLike = (0,),
-        next_id: int | None = None,
+        self, ids: ArrayLike = (0,), depth: ArrayLike = (0,), next_id: int | None = None
     ) -> None:
         """Check ids and depths of nodes, depth first."""
         self.ids, self.depth = read_only(ids), read_only(depth)

@@ -285,9 +285,11 @@ MOVING = {
     ("memory.py", "stochastic_update"),
     ("memory.py", "_updated"),
     ("structure.py", "_grow"),
-    ("structure.py", "_update_touched"),
-    ("structure.py", "attempt"),
-    ("trials.py", "accept"),
+    ("structure.py", "prepare"),
+    ("trials.py", "attempt"),
+    ("trials.py", "_rounds"),
+    ("trials.py", "make"),
+    ("trials.py", "adopt"),
 }
 
 

@@ -14,6 +14,7 @@ from skbnp import HDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
 from skbnp.components.word_topics import WordTopics
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge, _nested_crp
+from skbnp.inference.trials import bound_of
 
 BOUND = SplitMerge(criterion="bound")
 MODELS = [
@@ -172,12 +173,7 @@ def test_trees_with_columns_for_all_words_are_the_same(name, monkeypatch):
     assert_array_equal(seen.tree_.parent, whole.tree_.parent)
     assert_allclose(seen.components_, whole.components_, rtol=1e-6, atol=1e-9)
     more = spread(sp.csr_array(X[:, ::-1])) + X_WIDE[:, ::-1]  # with unseen words
-    bounds = [
-        fit._posterior.model.collapsed_bound(
-            fit._posterior.state.tree, fit._posterior.global_stats
-        )
-        for fit in (seen, whole)
-    ]
+    bounds = [bound_of(fit._posterior) for fit in (seen, whole)]
     assert_allclose(*bounds, rtol=1e-9)
     for name in ("transform", "score", "elbo"):
         one, other = (getattr(fit, name)(more) for fit in (seen, whole))

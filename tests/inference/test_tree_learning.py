@@ -74,15 +74,17 @@ class WatchedMemory(PathCache):
 class WatchedEdits(TreeEdits):
     """Moves that are looked at."""
 
-    def attempt(self, learner, proposal, least=None):
+    def attempt(self, learner, proposal, *, least=None, ignores_bound=False):
         assert_same(learner.kept, totals_of(learner))
         before = learner.judged
-        if not super().attempt(learner, proposal, least):
+        if not super().attempt(
+            learner, proposal, least=least, ignores_bound=ignores_bound
+        ):
             assert_same(learner.kept, totals_of(learner))
             return False
         learner.runs.append([])
         learner.block_hook()
-        if not proposal.by_rule:
+        if not ignores_bound:
             rise = learner.judged - before + (0.0 if least is None else TIDY_COST)
             assert rise > -1e-9 * abs(before), f"{proposal.kind} fell by {-rise}"
         learner.moved.append(proposal.kind)
@@ -388,9 +390,9 @@ def test_rejected_moves_wait(seed):
     one, tried = learner_of(X, topics, moves=moves), []
     make = one.moves.attempt
 
-    def note(learner, proposal, least=None):
+    def note(learner, proposal, **settings):
         tried.append((one.n_passes - 1, proposal.kind, proposal.parents))
-        return make(learner, proposal, least)
+        return make(learner, proposal, **settings)
 
     one.moves.attempt = note
     passes(one, 14)
@@ -410,7 +412,7 @@ def test_kind_waits_where_all_its_trials_are_rejected(seed, monkeypatch):
         one, tried = learner_of(X, topics, kind=Learner), []
         one.moves = edits_of(one, TreeMoves(max_tries=1))
 
-        def attempt(learner, proposal, least=None, tried=tried, accepts=accepts):
+        def attempt(learner, proposal, *, ignores_bound, tried=tried, accepts=accepts):
             tried.append((learner.n_passes - 1, proposal.kind))
             return accepts
 
@@ -665,9 +667,9 @@ def test_moves_that_nobody_can_tell_of_are_not_made(seed):
     passes(one, 1)
     tree, tried = one.posterior.state.tree, one.moves.attempt
 
-    def alone(learner, proposal, *args):
+    def alone(learner, proposal, *, ignores_bound):
         rows = [docs[:0] for docs in proposal.rows]
-        return tried(learner, replace(proposal, rows=rows, by_rule=True), *args)
+        return tried(learner, replace(proposal, rows=rows), ignores_bound=True)
 
     one.moves.attempt = alone
     passes(one, 2)
@@ -707,7 +709,7 @@ def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch
             proposal = kind.make(context, *ids)
             if proposal is None:
                 continue
-            assert edits.attempt(one, replace(proposal, by_rule=True))
+            assert edits.attempt(one, proposal, ignores_bound=True)
             kinds.add(kind.name)
             entry = one.posterior.lineage[-1]
             assert set(entry.parents) <= alive
@@ -746,7 +748,7 @@ SPOILED = (AssertionError, KeyError)
 
 
 def test_checks_tell_a_memo_that_is_not_replaced(seed, monkeypatch):
-    monkeypatch.setattr(TreeCorpus, "put", lambda self, rows, result: list(self.memos))
+    monkeypatch.setattr(PathCache, "put", lambda self, rows, memo: None)
     with pytest.raises(SPOILED):
         learn_until_a_move(np.random.default_rng(seed))
 
@@ -791,11 +793,11 @@ def test_checks_tell_a_document_that_a_move_forgets(seed, monkeypatch):
 
 
 def test_checks_tell_a_move_that_lowers_the_bound(seed, monkeypatch):
-    bound = NestedModel.collapsed_bound
+    bound = NestedModel.bound
     monkeypatch.setattr(
         NestedModel,
-        "collapsed_bound",
-        lambda self, tree, stats: bound(self, tree, stats) - 1e3 * len(tree),
+        "bound",
+        lambda self, topics, stats: bound(self, topics, stats) - 1e3 * len(topics.tree),
     )
     with pytest.raises(AssertionError, match="fell by"):
         learn_until_a_move(np.random.default_rng(seed))

@@ -306,7 +306,7 @@ def test_leaves_are_grouped_afresh_where_that_is_better(seed):
     for one in (good, bad):
         result = tree_choice._regrouped(one, race, moves)
         assert result.bound >= good.bound
-        topics = result.topics
+        topics = result.posterior.state
         ends = ends_of(topics, X)
         assert same_partition(ends, leaf)
         assert same_partition(topics.tree.parent[ends], group)
@@ -344,8 +344,8 @@ def test_interrupt_leaves_the_best_so_far(n_entered, keep_best, seed, monkeypatc
         assert posterior.n_steps == 0
         return
     best = max(runs, key=lambda run: run.bound)
-    assert posterior.n_steps == best.n_steps > 0
-    assert_array_equal(posterior.state.word_counts, best.topics.word_counts)
+    assert posterior.n_steps == best.posterior.n_steps > 0
+    assert_array_equal(posterior.state.word_counts, best.posterior.state.word_counts)
     assert_array_equal(posterior.ids, posterior.state.tree.ids)
     # They have said all that they hold: the bound is one.
     result = local_step().update_paths(posterior.state, MODEL.priors, X)

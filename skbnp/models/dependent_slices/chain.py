@@ -80,19 +80,9 @@ class SliceChain:
     what is learned, and of the log probability of what has come of it. Each has pieces
     whose tasks run side by side: all that reads or writes the directions of all nodes.
 
-    Parameters
-    ----------
-    epochs : sequence of EpochRows
-        In their order.
-    settings : TreeSettings
-    seed_entropy : int
-        Of the fit.
-    start : TreeStart or TreeChainState
-        Where to go on.
-    number : int
-        Of the chain, where it starts.
-    seen : SeenWords or None
-        Columns that rows have, in the order of the rows here; None: all.
+    Of `epochs` in their order; `start` is where to go on, `number` that of the
+    chain, where it starts, and `seen` the columns that rows have, in the order of
+    the rows here, None for all.
     """
 
     phase: Phase
@@ -150,7 +140,7 @@ class SliceChain:
         if start.lineage:
             log = end_entries(start.step, np.setdiff1d(state.tree.ids, ids))
         else:
-            log = [_init(start.step, ids)]
+            log = [Lineage(start.step, "init", (), tuple(np.sort(ids).tolist()))]
         return TreeChainState(
             number=number,
             step=start.step,
@@ -480,10 +470,6 @@ def best_past_weight(state: SlicedTree, products: Array) -> float:
     pulls = np.where(old > 0, state.pull, 0.0)
     pull = best_past_pull(pulls, of_pasts, cosines, state.dimension)
     return pull / state.prior_concentration
-
-
-def _init(step: int, ids: NDArray[np.intp]) -> Lineage:
-    return Lineage(step, "init", (), tuple(np.sort(ids).tolist()))
 
 
 def _unit(means: Array) -> Array:

@@ -32,11 +32,7 @@ NODES_PER_TASK = 64
 class LogJoint:
     """Log joint probability of rows and nodes, nats per row, as parallel tasks.
 
-    Parameters
-    ----------
-    state : SlicedTree
-    sums : csr_array of shape (n_nodes, n_seen)
-        Sums of the rows at each node.
+    `sums` are those of the rows at each node, (n_nodes, n_seen).
     """
 
     def __init__(self, state: SlicedTree, sums: sp.csr_array):

@@ -108,9 +108,7 @@ class SlicedTree:
     previous: Array  # (n_old, n_seen) mu of the epoch before
     concentration: float  # beta
     prior_concentration: float  # kappa0
-    gone: (
-        Array  # (n_nodes,) rows that are not at hand any more, and stay where they are
-    )
+    gone: Array  # (n_nodes,) rows of earlier calls, which stay where they are
     gone_sums: sp.csr_array  # (n_nodes, n_seen) of these
     _log_prior: float | None = field(default=None, init=False, repr=False)
     _wide_previous: Array | None = field(default=None, init=False, repr=False)
@@ -205,14 +203,10 @@ class SlicedTree:
 
     def log_prior_in(self, tree: Tree, masses: Array) -> float:
         """Log probability in another tree with the same names, of its masses."""
-        is_there, source = self._sources(tree)
+        is_there, source = self.tree.find(tree.ids)
         history = np.where(is_there, self.history[source], 0.0)
         is_old = is_there & self.is_old[source]
         return log_prior(tree, masses, history, is_old, self.priors)
-
-    def _sources(self, tree: Tree) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-        """Whether nodes of another tree are in this one, and their positions."""
-        return self.tree.find(tree.ids)
 
     def edited(
         self, tree: Tree, place: Places, directions: Directions | None = None
@@ -222,7 +216,7 @@ class SlicedTree:
         Nodes have the directions given, or those that they had. New nodes have no past,
         and no direction yet.
         """
-        is_there, source = self._sources(tree)
+        is_there, source = self.tree.find(tree.ids)
         if directions is None:
             directions = self.directions.taken(source, is_there)
         gone_sums = sp.csr_array((len(tree), self.gone_sums.shape[1]))

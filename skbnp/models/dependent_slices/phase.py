@@ -50,16 +50,10 @@ class Phase:
     *Candidates* are the nodes of the tree, by position, and after them children that
     rows may open.
 
-    Parameters
-    ----------
-    state : SlicedTree
-    parity : {0, 1}
-        Parity of the depth of nodes whose directions are integrated out, if no child
-        has a past.
-    streams : callable
-        Returns a generator for each name, some integers.
-    memory : ndarray of shape (n_rows, width), optional
-        For the directions of candidates, if it has a row of each.
+    Directions of nodes whose depth has this `parity` are integrated out, if no
+    child has a past. `streams` returns a generator for each name, some integers;
+    `memory`, (n_rows, width), is for the directions of candidates, if it has a row
+    of each.
     """
 
     def __init__(
@@ -91,7 +85,9 @@ class Phase:
         directions, n_given = state.directions, int((~is_free).sum())
         width = directions.n_seen + directions.n_axes_for(self._n_drawn, n_given)
         if memory is None or len(memory) < n or memory.shape[1] != width:
-            memory = _small_pages(2 * n + SPARE, width)
+            # Small pages: those of `np.empty`, of 2 MB, are cleared for a single row.
+            pages = mmap.mmap(-1, 8 * (2 * n + SPARE) * width)
+            memory = np.frombuffer(pages).reshape(-1, width)
         self.memory, self.table = memory, memory[:n]
         self.place = state.place.copy()
         self.n_nodes, self.n_used = n_nodes, directions.n_used
@@ -245,7 +241,8 @@ class Phase:
             self.kept,
             self.source,
             self.n_nodes,
-            self._first_row(int(groups[0])),
+            # Rows for opened nodes are taken in order of groups: few pages are touched.
+            self.n_nodes + int((self.group[self.n_nodes :] < groups[0]).sum()),
             state.pull,
             self.table,
             self.squares,
@@ -255,13 +252,6 @@ class Phase:
             *expansion(state.dimension),
             rng.bit_generator,
         )
-
-    def _first_row(self, group: int) -> int:
-        """First row of the array for opened nodes of a group and those after it.
-
-        They are taken in order, as nodes get rows: so few pages are touched.
-        """
-        return self.n_nodes + int((self.group[self.n_nodes :] < group).sum())
 
     def draw_directions(self, number: int, nodes: NDArray[np.int32]) -> None:
         """Draw directions that were integrated out, over their parameters.
@@ -295,10 +285,8 @@ class Phase:
 
     def close(self, next_id: int) -> SlicedTree:
         """Return the state with opened nodes, without empty ones."""
-        state, counts = (
-            self.sampler_state,
-            np.bincount(self.place, minlength=len(self.is_free)),
-        )
+        state = self.sampler_state
+        counts = np.bincount(self.place, minlength=len(self.is_free))
         opened = self.n_nodes + np.flatnonzero(counts[self.n_nodes :])
         first_id = max(next_id, state.tree.next_id)
         names = np.append(state.tree.ids, first_id + np.arange(len(opened)))
@@ -320,11 +308,3 @@ class Phase:
         directions = state.directions.placed(self.memory, row)
         directions.n_used = self.n_used
         return state.edited(tree, onto[self.place], directions)
-
-
-def _small_pages(n_rows: int, width: int) -> Array:
-    """Return an array of small pages: unwritten rows take no time or memory.
-
-    That of `np.empty` has pages of 2 MB, each of which is cleared for a single row.
-    """
-    return np.frombuffer(mmap.mmap(-1, 8 * n_rows * width)).reshape(n_rows, -1)

@@ -31,11 +31,8 @@ def log_prior(
     Of the partition of rows that the tree is: new nodes, each with a row at it or
     below, are not distinguished by their order among siblings.
 
-    Parameters
-    ----------
-    masses, history : ndarray of shape (n_nodes,)
-        Rows at each node, and past rows: whole numbers.
-    is_old : ndarray of bool of shape (n_nodes,)
+    `masses` are the rows at each node, and `history` past rows: whole numbers,
+    (n_nodes,).
     """
     alpha, gamma = priors.stop_concentration, priors.child_concentration
     now = tree.count(masses)

@@ -94,7 +94,7 @@ class Assigned:
     @property
     def bound(self) -> float:
         """The bound of the globals and these assignments, in nats."""
-        return sum(self.model.objective(self.state, self.stats).values())
+        return self.model.bound(self.state, self.stats)
 
     def lineage_since(self, tree: Tree, step: int) -> list[Lineage]:
         """Entries of births and ends of nodes since `tree`."""
@@ -119,46 +119,16 @@ def assign_rows(
 ) -> Assigned:
     """Assign each row of an epoch to one node, and update the globals.
 
-    Parameters
-    ----------
-    model, state : EpochModel, EpochState
-        Where they begin.
-    others : EpochStats
-        Of rows that stay where they are, by the same tree.
-    X : csr_array of float32 of shape (n_rows, V)
-        Rows of length one.
-    moves : EpochMoves or None
-        Whether nodes may be opened; leaves without rows end in any case.
-    max_components : float
-        Nodes at most.
-    rng : Generator
-        Draws the order in which rows choose.
-    run : callable, default=map
-        Maps over blocks of rows, in order; the result does not depend on it.
+    `others` are statistics of rows that stay where they are, by the same tree; `X`
+    are rows of length one, (n_rows, V) in single precision. Without `moves` no node
+    is opened, and none beyond `max_components`; leaves without rows end in any
+    case. `rng` draws the order in which rows choose, and `run` maps over blocks of
+    rows, on which the result does not depend.
     """
     n_rows = X.shape[0] + float(others.masses.sum())
     most = min(max_components, MOST_NODES * n_rows**0.5)
     if moves is None or not moves.birth or moves.algorithm == "paper":
         moves, most = None, 0.0
-    starts, rows = _starts(model, state, others, X, moves, most, rng, run), _Rows.of(X)
-    result = _choose_nodes(*starts.pop(0), X, rows, most, rng, run)
-    if starts:
-        born = _choose_nodes(*starts.pop(), X, rows, most, rng, run)
-        result = born if born.bound > result.bound else result
-    return result
-
-
-def _starts(
-    model: EpochModel,
-    state: EpochState,
-    others: EpochStats,
-    X: sp.csr_array,
-    moves: EpochMoves | None,
-    most: float,
-    rng: np.random.Generator,
-    run: Run,
-) -> list[_Start]:
-    """Score all rows once: return the globals, and others with births if any gain."""
     first = _score_all(model, state, others, X, run)
     starts = [(first.model, first.state, first.others, first.nodes)]
     if moves is not None and len(state.places_with_past):
@@ -166,7 +136,14 @@ def _starts(
         births = births[: int(max(most - len(first.state.tree), 0))]
         if births:
             starts.append(_with_births(first, births))
-    return starts
+        del births
+    del first  # memos
+    rows = _Rows.of(X)
+    result = _choose_nodes(*starts.pop(0), X, rows, most, rng, run)
+    if starts:
+        born = _choose_nodes(*starts.pop(), X, rows, most, rng, run)
+        result = born if born.bound > result.bound else result
+    return result
 
 
 @dataclass(frozen=True, slots=True)

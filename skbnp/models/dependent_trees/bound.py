@@ -97,18 +97,13 @@ def prior_spreads(
     return np.asarray(weights**2 * np.maximum(1.0 - squares, 0.0))
 
 
-def prior_lengths(
-    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
-) -> Array:
-    """Ratio rho / kappa0 of some nodes."""
-    return lengths_and_products(state, priors, rows, inner_products(state, rows))[0]
-
-
 def prior_concentrations(
     state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
 ) -> Array:
     """Prior concentration rho of some nodes."""
-    return state.prior_concentration * prior_lengths(state, priors, rows)
+    inner = inner_products(state, rows)
+    lengths, _ = lengths_and_products(state, priors, rows, inner)
+    return state.prior_concentration * lengths
 
 
 def lengths_and_products(

@@ -134,6 +134,10 @@ class EpochModel:
             return self, state
         return replace(self, priors=learn_past_weight(state, self.priors, inner)), state
 
+    def bound(self, state: EpochState, global_stats: EpochStats) -> float:
+        """Bound of all rows of the epoch, in nats."""
+        return sum(self.objective(state, global_stats).values())
+
     def objective(
         self, state: EpochState, global_stats: EpochStats
     ) -> dict[str, float]:
@@ -226,10 +230,7 @@ def rows_by_epoch(
     raised if rows have no label and there are several epochs, or if the epoch is an
     earlier one.
 
-    Raises
-    ------
-    ValueError
-        If a label is earlier than all epochs.
+    Raises ValueError if a label is earlier than all epochs.
     """
     names = [epoch.label for epoch in known]
     if labels is None:

@@ -31,11 +31,6 @@ class MergeGain:
     gain: float  # of the bound, but for the entropy that is lost
     most_lost: float  # that entropy is between 0 and this
 
-    @property
-    def is_safe(self) -> bool:
-        """Whether the bound rises for certain."""
-        return self.gain > self.most_lost
-
 
 def merged(
     state: EpochState, stats: EpochStats, priors: TreePriors, source: int, target: int
@@ -89,15 +84,18 @@ def merge_gain(
     tree = state.tree
     place, into = tree.positions([source, target]).tolist()
     top = into if tree.parent[place] == into else int(tree.parent[place])
-    near = _neighbours(tree, place, into, top)
+    below = [np.flatnonzero(tree.parent == node) for node in (place, into)]
+    near = np.unique(np.concatenate([[top, place, into], *below]))  # depth first
     (around,) = state.parents(np.array([top]))
-    small = reordered(state, Tree(tree.ids[near], _depths(tree, near)), near)
+    shape = Tree(tree.ids[near], tree.depth[near] - tree.depth[top])
+    small = reordered(state, shape, near)
     centroid = state.centroid if top == 0 else np.zeros(state.width)
     small = replace(small, above=around, centroid=centroid)
-    few = stats.taken(near)
-    kept = (
-        small if past_of == "target" else _with_pasts_exchanged(small, source, target)
-    )
+    few, kept = stats.taken(near), small
+    if past_of == "source":
+        both, past = shape.positions([source, target]), small.past.copy()
+        past[both] = past[both[::-1]]
+        kept = replace(small, past=past)
     after = merged(kept, few, priors, source, target)
     gain = _all_directions(*after, priors) - _all_directions(small, few, priors)
     gain += float(stick_gains(state, priors, *tree.positions([[source], [target]]))[0])
@@ -107,24 +105,6 @@ def merge_gain(
     coin = -(xlogy(share, share) + xlogy(1.0 - share, 1.0 - share))
     entropy = stats.entropies[place] + stats.entropies[into]
     return MergeGain(float(gain), float(min(both * coin, entropy)))
-
-
-def _with_pasts_exchanged(state: EpochState, one: int, other: int) -> EpochState:
-    """Return the state with the pasts of two nodes exchanged."""
-    places = state.tree.positions([one, other])
-    past = state.past.copy()
-    past[places] = past[places[::-1]]
-    return replace(state, past=past)
-
-
-def _neighbours(tree: Tree, place: int, into: int, top: int) -> NDArray[np.intp]:
-    """Two nodes, their children and the one above them, depth first."""
-    below = [np.flatnonzero(tree.parent == node) for node in (place, into)]
-    return np.unique(np.concatenate([[top, place, into], *below]))
-
-
-def _depths(tree: Tree, near: NDArray[np.intp]) -> NDArray[np.intp]:
-    return tree.depth[near] - tree.depth[near[0]]
 
 
 def _all_directions(state: EpochState, stats: EpochStats, priors: TreePriors) -> float:

@@ -119,26 +119,13 @@ def update_local(
 ) -> tuple[Memo, EpochStats]:
     """Run the local step: find the best nodes of rows, and sum their statistics.
 
-    Parameters
-    ----------
-    table : NodeTable
-        What rows see.
-    X : csr_array of float32 of shape (n_rows, n_columns)
-        Rows of length one, or zero. Columns behind those of the table are as its last.
-    memo, drift : Memo, ndarray of shape (n_tiles,), default=None
-        What is remembered of the rows, and by how much scores may have risen since
-        (`Drift.since`): nodes are left out that cannot be within 40 nats of the best,
-        where these are most. The result has the same bits but for `rest`, and for
-        nodes that count for nothing.
-    run : callable, default=map
-        Maps over blocks of rows, in order; they do not depend on the number of jobs.
-
-    Returns
-    -------
-    memo : Memo
-        Of these rows.
-    stats : EpochStats
-        Sums by block, added in order.
+    Rows of `X` in single precision, (n_rows, n_columns), have length one, or zero;
+    columns behind those of the table are as its last. `memo` is that of the rows,
+    and `drift`, (n_tiles,), by how much scores may have risen since
+    (`Drift.since`): nodes are left out that cannot be within 40 nats of the best,
+    where these are most. The result has the same bits but for `rest`, and for nodes
+    that count for nothing. `run` maps over blocks of rows, which do not depend on
+    the number of jobs; their sums are added in order.
     """
     n_rows, n_columns = X.shape[0], table.directions.shape[1]
     if X.shape[1] > n_columns:

@@ -75,13 +75,8 @@ class RowResult:
 class RowLocalStep:
     """Local step of rows on their shards, with what was broadcast last.
 
-    Parameters
-    ----------
-    shards : Shards
-    n_rounds : int
-        Largest number of rounds between two local steps of a shard.
-    seen : SeenWords or None
-        Columns of the state, if rows of the shards have others too.
+    At most `n_rounds` rounds are between two local steps of a shard; `seen` are the
+    columns of the state, if rows of the shards have others too.
     """
 
     def __init__(self, shards: Shards, n_rounds: int, seen: SeenWords | None = None):
@@ -132,14 +127,8 @@ class EpochCache(StatisticsCache):
 
     The first pass updates all rows under the globals of the start.
 
-    Parameters
-    ----------
-    shards : Shards
-        Rows of the epoch.
-    others : EpochStats
-        Statistics of rows of the epoch from earlier calls, by the present tree.
-    run : callable
-        Maps over work that needs no rows, in order.
+    `others` are statistics of rows of the epoch from earlier calls, by the present
+    tree; `run` maps over work that needs no rows, in order.
     """
 
     def __init__(self, shards: Shards, others: EpochStats, run: Run = map):

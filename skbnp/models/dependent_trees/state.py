@@ -147,10 +147,7 @@ class EpochStats:
     def __post_init__(self) -> None:
         """Convert sparse indices to int32, which kernels read: once, not at each call.
 
-        Raises
-        ------
-        OverflowError
-            If there are more entries than int32 counts.
+        Raises OverflowError if there are more entries than int32 counts.
         """
         sums = self.sums
         if sums.indices.dtype != np.int32 or sums.indptr.dtype != np.int32:

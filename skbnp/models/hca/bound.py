@@ -88,12 +88,10 @@ def _log_gaussians(means: Array, variances: Array, prior: float) -> float:
 
 def _log_noise(model: Priors, state: State) -> float:
     """E log p - E log q of the noise precision tau."""
-    a, b, a0, b0 = (
-        state.noise_shape,
-        state.noise_rate,
-        model.noise_shape,
-        model.noise_rate,
-    )
+    a = state.noise_shape
+    b = state.noise_rate
+    a0 = model.noise_shape
+    b0 = model.noise_rate
     divergence = (a - a0) * psi(a) - gammaln(a) + gammaln(a0)
     divergence += a0 * (np.log(b) - np.log(b0)) + a * (b0 - b) / b
     return float(-divergence)

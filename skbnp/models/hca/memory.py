@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting
@@ -95,12 +96,8 @@ class FramedAverage(RunningAverage):
 class RowCache(StatisticsCache):
     """Totals contain each row once, with its statistics at its last local step.
 
-    Parameters
-    ----------
-    scale : float
-        Rows behind each.
-    others : Stats or None
-        Statistics of rows of earlier calls, by the present tree.
+    `scale` is the number of rows behind each, and `others` are statistics of rows
+    of earlier calls, by the present tree.
     """
 
     scale: float
@@ -131,6 +128,11 @@ class RowCache(StatisticsCache):
             memo = memo.changed(state.tree, flipped)
         self.memo = memo
         posterior.replace_globals(state, stats)
+
+    def put(self, rows: NDArray[np.intp], memo: Memo) -> None:
+        """Replace the memo of some rows, in place."""
+        assert self.memo is not None
+        self.memo = self.memo.replaced(rows, memo)
 
     def end_pass(self, posterior: Posterior) -> None:
         """Learn the hyperparameters, in place."""

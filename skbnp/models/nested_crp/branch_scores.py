@@ -37,13 +37,8 @@ def score_branches(
 
     the bound of the document if the branch were opened, less what it costs.
 
-    Parameters
-    ----------
-    paths : PathGlobals
-    log_topics : (n_unique, n_nodes)
-        E log W of the words of the document.
-    counts : (n_unique,)
-        x
+    `log_topics` are E log W of the words of the document, (n_unique, n_nodes), and
+    `counts` x.
     """
     nodes, alpha, eta = paths.stub_nodes, paths.level_prior, paths.topic_prior
     n_words = paths.n_words

@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
@@ -16,7 +15,7 @@ from skbnp.models.nested_crp.model import PathGlobals, PathStats
 from skbnp.rows.batch import Batch, Block
 from skbnp.utils.arrays import rows_of
 
-__all__ = ["DocPaths", "LocalFamily", "log_predictive", "mean_log", "update_paths"]
+__all__ = ["DocPaths", "LocalFamily", "log_predictive", "update_paths"]
 
 Array = NDArray[np.float64]
 #: Whether levels of words depend on the path of their document.
@@ -271,11 +270,6 @@ def log_predictive(paths: PathGlobals, docs: DocPaths, X: sp.csr_array) -> Array
     return np.where(
         small > -0.5, best + np.log1p(np.maximum(small, -0.5)), used + np.log(total)
     )
-
-
-def mean_log(logs: list[Array]) -> Array:
-    """Log of the mean probability under several samples, (n_docs,)."""
-    return logsumexp(logs, axis=0) - np.log(len(logs))
 
 
 def _limits(sizes: list[NDArray]) -> Ints:

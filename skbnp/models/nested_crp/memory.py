@@ -1,6 +1,6 @@
 """Corpus of the nested CRP in parts, and the cache of the paths of its documents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -121,15 +121,9 @@ class PathResult:
 class TreeCorpus(Corpus):
     """Corpus in parts, with the paths of documents at their last local step.
 
-    Parameters
-    ----------
-    X : csr_array
-        Canonical counts, no empty rows.
-    size : int or None
-        Rows of a part at most; parts are of equal size. By default they have about
-        `PART` stored counts.
-    scale : float
-        Documents behind each.
+    Of canonical counts without empty rows; parts are of equal size, of at most
+    `size` rows, by default of about `PART` stored counts. `scale` is the number of
+    documents behind each.
     """
 
     def __init__(self, X: sp.csr_array, size: int | None = None, scale: float = 1.0):
@@ -151,10 +145,7 @@ class TreeCorpus(Corpus):
         return self.parts[part.number]
 
     def sums(
-        self,
-        tree: Tree,
-        n_levels: int,
-        memos: list[DocPaths] | None = None,
+        self, tree: Tree, n_levels: int, memos: list[DocPaths] | None = None
     ) -> PathStats:
         """Sum the statistics of all documents by their memos."""
         total = PathStats.zero(len(tree), self.n_words, n_levels)
@@ -205,16 +196,6 @@ class TreeCorpus(Corpus):
         X = sp.vstack(words, format="csr") if words else self.parts[0][:0]
         return sp.csr_array(X), DocPaths.joined(memos, self.memos[0].levels.shape[1])
 
-    def put(self, rows: Rows, results: DocPaths) -> list[DocPaths]:
-        """Return memos of all parts with new paths of some documents."""
-        memos, first = list(self.memos), 0
-        for place, docs in enumerate(rows):
-            if len(docs):
-                new = results.take(np.arange(first, first + len(docs)))
-                memos[place] = memos[place].replaced(docs, new)
-                first += len(docs)
-        return memos
-
 
 class PathChange(NamedTuple):
     """Paths and statistics that a round changes in the cache."""
@@ -230,12 +211,8 @@ class PathCache(StatisticsCache):
     If a round updates all parts, their sum replaces the totals; else old statistics of
     the part are subtracted and new ones added.
 
-    Parameters
-    ----------
-    corpus : TreeCorpus
-        Has the paths of its documents.
-    others : PathStats or None
-        Statistics of documents that are not updated again, by the present tree.
+    The corpus has the paths of its documents; `others` are statistics of documents
+    that are not updated again, by the present tree.
     """
 
     corpus: TreeCorpus
@@ -296,12 +273,20 @@ class PathCache(StatisticsCache):
         self.reindex_to(tree, topics.tree)
         return topics, stats
 
-    def reindex_to(
-        self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
-    ) -> None:
+    def reindex_to(self, old: Tree, new: Tree) -> None:
         """Re-index the statistics of other documents to another tree, in place."""
         if self.others is not None:
-            self.others = self.others.reindex_to(old, new, merged_into)
+            self.others = self.others.reindex_to(old, new)
+
+    def put(self, rows: Rows, memo: DocPaths) -> None:
+        """Replace the paths of some documents, in place."""
+        memos, first = list(self.corpus.memos), 0
+        for place, docs in enumerate(rows):
+            if len(docs):
+                new = memo.take(np.arange(first, first + len(docs)))
+                memos[place] = memos[place].replaced(docs, new)
+                first += len(docs)
+        self.corpus.memos = memos
 
 
 def some_rows(X: sp.csr_array, most: int, rng: np.random.Generator) -> sp.csr_array:

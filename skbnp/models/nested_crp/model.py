@@ -65,11 +65,6 @@ class TopicTree(NodeState):
     word_counts: Array  # (n_nodes, n_words) S
     stub_masses: Array  # (n_nodes,) m
 
-    def idle_leaves(self, least: float) -> list[int]:
-        """Ids of leaves with fewer than `least` documents, except the root."""
-        leaves = self.tree.leaves[self.tree.leaves > 0]
-        return self.tree.ids[leaves[self.stub_masses[leaves] < least]].tolist()
-
 
 @dataclass(frozen=True, slots=True)
 class PathStats(NodeStatistics):
@@ -320,6 +315,11 @@ class NestedModel:
     parts_name: ClassVar[str] = "topics"
     unit: ClassVar[str] = "token"
 
+    @property
+    def n_levels(self) -> int:
+        """Depth of the tree, root included."""
+        return self.priors.n_levels
+
     def stochastic_update(
         self,
         topics: TopicTree,
@@ -375,9 +375,9 @@ class NestedModel:
             priors = replace(priors, topic_prior=eta)
         return replace(self, priors=priors), topics
 
-    def collapsed_bound(self, tree: Tree, stats: PathStats) -> float:
+    def bound(self, topics: TopicTree, stats: PathStats) -> float:
         """Collapsed bound with log priors of what is learned, to compare trees."""
-        bound = collapsed_bound(tree, self.priors, stats)
+        bound = collapsed_bound(topics.tree, self.priors, stats)
         return bound + sum(self._log_priors().values())
 
     def objective(self, topics: TopicTree, stats: PathStats) -> dict[str, float]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.inference.executor import Executor
@@ -14,7 +15,6 @@ from skbnp.models.nested_crp.local import (
     DocPaths,
     LocalFamily,
     log_predictive,
-    mean_log,
     update_paths,
 )
 from skbnp.models.nested_crp.model import PathGlobals
@@ -56,14 +56,13 @@ class PathPredictor:
         if X_held.nnz == 0:
             return 0.0
         counts = self._columns(X_held)
-        logs = mean_log(
-            [
-                log_predictive(sample, self.infer(sample, X_observed, executor), counts)
-                for sample in self.samples
-            ]
-        )
+        logs = [
+            log_predictive(sample, self.infer(sample, X_observed, executor), counts)
+            for sample in self.samples
+        ]
+        mean = logsumexp(logs, axis=0) - np.log(len(logs))
         # Documents without tokens add roundings alone.
-        return logs[np.diff(X_held.indptr) > 0].sum()
+        return mean[np.diff(X_held.indptr) > 0].sum()
 
     def _columns(self, X: sp.csr_array) -> sp.csr_array:
         """Counts with the columns of the topics; other words are left out."""

@@ -12,7 +12,7 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import SILENT, Reporter, discarding
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import NO_MOVES
-from skbnp.inference.trials import LEAST_GAIN
+from skbnp.inference.trials import LEAST_GAIN, bound_of
 from skbnp.models.nested_crp.memory import (
     PathCache,
     PathLocalStep,
@@ -43,11 +43,8 @@ class Run:
     """Result of a start after some passes of learning."""
 
     bound: float  # collapsed
-    topics: TopicTree
-    global_stats: PathStats
+    posterior: Posterior
     ends: NDArray[np.intp]  # id of the node where each document ends
-    n_steps: int
-    lineage: list[Lineage]
 
 
 def start_posterior(
@@ -107,8 +104,12 @@ def choose_start(
     try:
         topics = _start_topics(race, init, n_leaves, moves, rng)
     except BaseException:
-        if keep_best and race.best is not None:
-            _go_on_with(posterior, race.best, scale)
+        if keep_best and race.best is not None:  # an unfinished start
+            best = race.best.posterior
+            stats = best.global_stats.times(scale)
+            with commit():
+                posterior.replace_globals(stats.globals_on(best.state.tree), stats)
+                posterior.n_steps, posterior.lineage = best.n_steps, best.lineage
         raise
     _begin_with(posterior, topics, scale)
 
@@ -119,17 +120,8 @@ def _begin_with(posterior: Posterior, topics: TopicTree, scale: float) -> None:
     topics, limit = TopicTree(topics.tree, words, masses), posterior.max_components
     start = start_posterior(posterior.model, topics, posterior.seed_entropy, limit)
     with commit():
-        posterior.state, posterior.global_stats = start.state, start.global_stats
-        posterior.ids, posterior.lineage = start.ids, start.lineage
-
-
-def _go_on_with(posterior: Posterior, run: Run, scale: float) -> None:
-    """Replace globals, ids, lineage and steps in place by an unfinished start."""
-    global_stats = run.global_stats.times(scale)
-    with commit():
-        posterior.global_stats, posterior.n_steps = global_stats, run.n_steps
-        posterior.state = global_stats.globals_on(run.topics.tree)
-        posterior.ids, posterior.lineage = run.topics.tree.ids, run.lineage
+        posterior.replace_globals(start.state, start.global_stats)
+        posterior.lineage = start.lineage
 
 
 @dataclass(slots=True)
@@ -156,16 +148,16 @@ class Race:
             n_nodes = len(own.state.tree)
             self.reporter.remind(f"start: {n_nodes} nodes after {n_passes} passes")
             is_quiet = learner.one_pass(monitor)
-            bound = own.model.collapsed_bound(own.state.tree, own.global_stats)
+            bound = bound_of(own)
             if is_quiet and bound - before < LEAST_RISE * abs(bound):
                 break
             before = bound
         ends = np.concatenate([memo.best for memo in corpus.memos])
-        run = Run(bound, own.state, own.global_stats, ends, own.n_steps, own.lineage)
+        run = Run(bound, own, ends)
         if self.best is None or run.bound > self.best.bound:
             self.best = run
         self.reporter.report(
-            f"start: {len(run.topics.tree)} nodes, collapsed bound {run.bound:.1f}, "
+            f"start: {len(own.state.tree)} nodes, collapsed bound {run.bound:.1f}, "
             f"best {self.best.bound:.1f}"
         )
         return run
@@ -206,11 +198,11 @@ def _start_topics(
     n_leaves = min(n_leaves or usual_leaves(X.shape[0]), X.shape[0])
     best, last = race.groupings(kmeans(X, n_leaves, rng))
     if moves is None:
-        return best.topics
+        return best.posterior.state
     starts = [best] if last is best else [best, last]  # this leaves the most to merge
-    runs = (race.enter(one.topics, moves) for one in starts)
+    runs = (race.enter(one.posterior.state, moves) for one in starts)
     best = max(runs, key=lambda run: run.bound)
-    return _regrouped(best, race, moves).topics
+    return _regrouped(best, race, moves).posterior.state
 
 
 def _learned(model: NestedModel) -> NestedPriors:
@@ -231,7 +223,7 @@ def _regrouped(best: Run, race: Race, moves: TreeMoves) -> Run:
     """
     while True:
         result, _ = race.groupings(np.unique(best.ends, return_inverse=True)[1])
-        candidate = race.enter(result.topics, moves)
+        candidate = race.enter(result.posterior.state, moves)
         if candidate.bound < best.bound + LEAST_GAIN:
             return best
         best = candidate

@@ -63,19 +63,9 @@ class NestedState(ChainState):
 class NestedChain(GibbsChain[NestedState]):
     """One Gibbs chain of the nested CRP: paths, levels and hyperparameters.
 
-    Parameters
-    ----------
-    tokens : Tokens
-    priors : NestedPriors
-        What is learned of the hyperparameters.
-    seed_entropy : int
-        Of the fit.
-    start : NestedStart or NestedState
-        Where to go on.
-    number : int
-        Of the chain, where it starts.
-    before : NestedSample or None
-        Counts of documents that are gone.
+    `priors` are what is learned of the hyperparameters, `start` is where to go on,
+    `number` that of the chain, where it starts, and `before` has counts of
+    documents that are gone.
     """
 
     def __init__(

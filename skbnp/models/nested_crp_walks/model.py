@@ -103,16 +103,8 @@ class Walks:
     The kernel changes the arrays; `tidy` closes gaps, so that they depend on `Paths`
     alone.
 
-    Parameters
-    ----------
-    tokens : Tokens
-    priors : LevelPriors
-    paths : Paths or None
-        None: nobody has walked yet; tokens are at random levels.
-    before : Nodes or None
-        Nodes of documents that are gone, the first ones of each level.
-    rng : Generator or None
-        Draws those levels.
+    Without `paths`, no document has one yet, and `rng` draws the levels of tokens.
+    `before` are nodes of documents that are gone, the first ones of each level.
     """
 
     def __init__(

@@ -184,11 +184,7 @@ class Forest:
 
     Leaves are compared by the square roots of word frequencies.
 
-    Parameters
-    ----------
-    tokens : Tokens
-    labels : ndarray of int of shape (n_docs,)
-        Leaf of each document, numbered without gaps.
+    `labels` are the leaves of documents, (n_docs,), numbered without gaps.
     """
 
     def __init__(self, tokens: Tokens, labels: NDArray[np.intp]):

@@ -18,7 +18,11 @@ from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.topic_evidence import TopicCounts
-from skbnp.components.topic_groups import group_topics
+from skbnp.components.topic_groups import (
+    group_topics,
+    normalised,
+    presence_correlations,
+)
 from skbnp.components.word_topics import WordTopics
 from skbnp.models.nested_hdp.model import (
     MixedTree,
@@ -101,20 +105,10 @@ def likeness(doc_topic: sp.csr_array, topics: Array) -> Array:
     The correlation of P_jk, and the cosine of square roots of mean topics, both without
     their component along the square root of the word distribution of all topics.
     """
-    present = doc_topic.copy()
-    present.data = -np.expm1(-present.data)
-    means = np.asarray(present.mean(axis=0)).ravel()
-    covariances = (present.T @ present).toarray() / max(doc_topic.shape[0], 1)
-    covariances -= np.outer(means, means)
     whole = np.sqrt(topics.sum(axis=0) / max(topics.sum(), 1e-300))
     roots = np.sqrt(topics / np.maximum(topics.sum(axis=1, keepdims=True), 1e-300))
     roots -= np.outer(roots @ whole, whole)
-    return _normalised(covariances) + _normalised(roots @ roots.T)
-
-
-def _normalised(products: Array) -> Array:
-    scales = np.sqrt(np.maximum(np.diag(products), 1e-300))
-    return products / np.outer(scales, scales)
+    return presence_correlations(doc_topic) + normalised(roots @ roots.T)
 
 
 def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> NDArray[np.intp]:
@@ -152,23 +146,11 @@ def grouped_start(
 ) -> Start:
     """Return a start of the nested HDP: a tree of the topics of a flat fit.
 
-    Parameters
-    ----------
-    model : NestedHDPModel
-    flat : WordTopics
-        S of the flat fit, (n_words, K).
-    doc_topic : csr_array of shape (n_docs, K)
-        N of the documents.
-    eta : float
-        Topic prior.
-    max_depth : int
-        Levels of the tree, the root included.
-    n_groups : int or None
-        Children of the root; None finds their number.
-    concentration : (float, float)
-        Of children, gamma, and of documents, A; to start from.
-    max_components : float
-        Nodes at most.
+    `flat` is S of the flat fit, (n_words, K), and `doc_topic` N of the documents,
+    (n_docs, K). The tree has `max_depth` levels, the root included, `n_groups`
+    children of the root, if given, and at most `max_components` nodes.
+    `concentration` are those of children, gamma, and of documents, A, to start
+    from.
     """
     topics = flat.seen_counts().T
     parent, leaf = outline(doc_topic, topics, max_depth, n_groups)

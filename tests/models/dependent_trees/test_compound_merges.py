@@ -13,7 +13,7 @@ from skbnp.datasets import make_dependent_trees
 from skbnp.inference.trials import WAIT, Rejections
 from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.gains import merge_gain
-from skbnp.models.dependent_trees.moves import compound, judging, merges, structure
+from skbnp.models.dependent_trees.moves import compound, merges, structure
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Attach, Merge, replay
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
@@ -177,8 +177,7 @@ def test_a_merge_by_which_the_bound_does_not_rise_waits(monkeypatch):
     monkeypatch.setattr(merges, "N_COMPOUND", 4)
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
     monkeypatch.setattr(compound, "replayed_with_priors", lambda *given: given)
-    for module in (compound, judging):
-        monkeypatch.setattr(module, "bound_of", lambda *given: 0.0)
+    monkeypatch.setattr(EpochModel, "bound", lambda *given: 0.0)
     tried = []
 
     def attach(edits, learner, near, records):
@@ -229,12 +228,14 @@ def test_what_priors_gain_without_a_move_does_not_count(monkeypatch):
 
     def is_made(least):
         learner = learner_of(state, stats)
-        return edits._make_compound(learner, [one.merge], least), edits._bound(learner)
+        return edits._make_compound(learner, [one.merge], least), edits.bound(
+            learner.posterior
+        )
 
     learner = learner_of(state, stats)
     model, new = learner.posterior.model.learn_priors(state, stats)
     alone = sum(model.objective(new, stats).values())
-    assert alone > edits._bound(learner) + 1.0
+    assert alone > edits.bound(learner.posterior) + 1.0
     _, after = is_made(-np.inf)
     assert is_made(after - alone - 1e-6)[0]
     assert not is_made(after - alone + 1e-6)[0]
@@ -243,7 +244,7 @@ def test_what_priors_gain_without_a_move_does_not_count(monkeypatch):
 def test_what_new_parents_gain_without_a_move_does_not_count(monkeypatch):
     """A child of the source is below the wrong parent: that pays for no merge."""
     state, stats = state_of([9, 0, 9, 9, 9, 9, 9])
-    edits, worth, bound = structure.TreeEdits(EpochMoves()), 50.0, judging.bound_of
+    edits, worth, bound = structure.TreeEdits(EpochMoves()), 50.0, EpochModel.bound
     learner = learner_of(state, stats)
     model = learner.posterior.model
     monkeypatch.setattr(
@@ -259,8 +260,7 @@ def test_what_new_parents_gain_without_a_move_does_not_count(monkeypatch):
         is_near = not near.isdisjoint(move.touched) and move.old != 5
         return [(move, worth)] if is_near else []
 
-    for module in (compound, judging):
-        monkeypatch.setattr(module, "bound_of", raised)
+    monkeypatch.setattr(EpochModel, "bound", raised)
     monkeypatch.setattr(compound, "propose_attachments", propose)
     monkeypatch.setattr(structure.TreeEdits, "_refresh", lambda *given: None)
     end = Merge(1, 0)

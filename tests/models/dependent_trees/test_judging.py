@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from models.dependent_trees.test_moves import bound, settled
-from skbnp.models.dependent_trees.moves.judging import Judge, bound_of
+from skbnp.models.dependent_trees.moves.judging import Judge
 from skbnp.models.dependent_trees.moves.records import (
     Attach,
     Exchange,
@@ -49,8 +49,8 @@ def gain_of(learner, move):
     """Difference of two full objectives by a move that is not made."""
     posterior = learner.posterior
     model, now = posterior.model, (posterior.state, posterior.global_stats)
-    after = bound_of(model, *replay(*now, model.priors, [move]))
-    return after - bound_of(model, *now)
+    after = model.bound(*replay(*now, model.priors, [move]))
+    return after - model.bound(*now)
 
 
 @pytest.mark.parametrize("kind", KINDS)

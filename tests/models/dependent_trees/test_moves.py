@@ -52,8 +52,11 @@ from skbnp.models.dependent_trees.moves.births import (
     propose_birth,
     row_keys,
 )
-from skbnp.models.dependent_trees.moves.merges import EntropyLosses, propose_merges
-from skbnp.models.dependent_trees.moves.partition import birth_units, merge_units
+from skbnp.models.dependent_trees.moves.merges import (
+    EntropyLosses,
+    merge_units,
+    propose_merges,
+)
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import (
     Attach,
@@ -464,14 +467,6 @@ def test_units_of_merges_do_not_meet(seed):
         merge_units(tree, 2)
 
 
-def test_units_of_births_depend_on_ids_alone(seed):
-    tree = random_tree(np.random.default_rng(seed), 40)
-    units = birth_units(tree, 7)
-    turned = tree.sort_siblings(-np.arange(40))
-    assert_array_equal(birth_units(turned, 7), units[tree.positions(turned.ids)])
-    assert set(units.tolist()) == set(range(7))
-
-
 # Gains --------------------------------------------------------------------------------
 
 
@@ -733,7 +728,7 @@ def test_parents_are_reviewed_after_the_tree_has_changed(gain, seed, monkeypatch
     monkeypatch.setattr(TreeEdits, "_review_parents", lambda *given: looks.append(1))
     monkeypatch.setattr(TreeEdits, "_in_turns", lambda *given: None)
     rise = iter(range(100))
-    monkeypatch.setattr(TreeEdits, "_bound", lambda *given: 1e3 + gain * next(rise))
+    monkeypatch.setattr(TreeEdits, "bound", lambda *given: 1e3 + gain * next(rise))
     record = Sort(learner.posterior.state.tree.ids)
     for n_looks, made in ((1, []), (1, []), (1, [record]), (2, []), (2, [])):
         monkeypatch.setattr(

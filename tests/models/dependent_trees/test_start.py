@@ -128,7 +128,8 @@ def merge_safely(state, stats):
         for target in [*state.tree.ids[1:].tolist(), 0]:
             if source not in state.tree or source == target:
                 continue
-            if merge_gain(state, stats, PRIORS, source, target).is_safe:
+            rise = merge_gain(state, stats, PRIORS, source, target)
+            if rise.gain > rise.most_lost:
                 state, stats = merged(state, stats, PRIORS, source, target)
     return state, stats
 

@@ -1,6 +1,7 @@
 """Proposals of a tree of components, their verdicts, and what they recover."""
 
-from dataclasses import fields
+from copy import copy
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -15,18 +16,14 @@ from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import NO_MOVES, Corpus
 from skbnp.inference.schedules import BatchSchedule
+from skbnp.inference.trials import bound_of
 from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.local import sums, update_local
 from skbnp.models.hca.memory import RowCache, RowLocalStep
 from skbnp.models.hca.model import Model
 from skbnp.models.hca.moves.groups import propose_groups
 from skbnp.models.hca.moves.proposals import Context, kinds_of
-from skbnp.models.hca.moves.structure import (
-    ComponentEdits,
-    bound_of,
-    context_of,
-    stats_of_others,
-)
+from skbnp.models.hca.moves.structure import ComponentEdits, stats_of_others
 from skbnp.models.hca.paths import paths
 from skbnp.models.hca.start import path_of_directions, principal_directions, some_rows
 from skbnp.models.hca.state import State, Stats
@@ -87,7 +84,8 @@ def true_start(learner, drawn):
 
 
 def context(learner):
-    return context_of(learner, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    return Context(learner.posterior, rng, learner.cache, learner.corpus.X)
 
 
 def attempt(learner, proposal, n_rounds, tol=1e-5):
@@ -217,6 +215,24 @@ def test_rejected_moves_change_nothing(settled):
     after = [np.array(c) for c in after if not hasattr(c, "next_id")]
     for one, other in zip(copies, after, strict=True):
         assert_array_equal(one, other)
+
+
+def test_a_gain_is_the_difference_of_two_full_objectives(settled):
+    """Of each kind: statistics of all rows are summed afresh by their memos."""
+    posterior, X, kinds = settled.posterior, settled.corpus.X, set()
+    model, before = posterior.model, bound_of(posterior)
+    edits = ComponentEdits(MOVES, 1e-5)
+    for _, proposal in proposals(settled):
+        if proposal.kind in kinds:
+            continue
+        kinds.add(proposal.kind)
+        gain, result = edits.judge(settled, proposal, 0.0)
+        one = settled.fork(replace(posterior), copy(settled.cache))
+        edits.make(one, proposal, result)
+        state = one.posterior.state
+        stats = sums(one.cache.memo, X, state.tree, model.frame, SERIAL)
+        assert_allclose(model.bound(state, stats) - before, gain, atol=1e-6)
+    assert kinds == {"split", "prune", "merge", "reattach"}
 
 
 @pytest.mark.long

@@ -34,12 +34,7 @@ Array = NDArray[np.float64]
 class Attachments:
     """Proposals of other parents for random new nodes, one after another.
 
-    Parameters
-    ----------
-    state : SlicedTree
-        Its directions are drawn in place.
-    n_proposals : int
-    rng : Generator
+    The directions of `state` are drawn in place.
     """
 
     def __init__(self, state: SlicedTree, n_proposals: int, rng: np.random.Generator):
@@ -123,12 +118,8 @@ def attach(
 ) -> SlicedTree:
     """Propose another parent for a node; return the state after the decision.
 
-    Parameters
-    ----------
-    natural : ndarray of shape (width,)
-        Natural parameter from rows and children.
-    along : ndarray of shape (n_nodes,)
-        Products of all directions with this.
+    `natural` is the natural parameter from rows and children, (width,), and `along`
+    are the products of all directions with it, (n_nodes,).
     """
     tree, masses = state.tree, state.masses
     at = int(tree.positions(node))

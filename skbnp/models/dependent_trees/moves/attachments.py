@@ -84,13 +84,6 @@ def _evidence_of_sticks(state: EpochState, tree: Tree, priors: TreePriors) -> fl
     return stick_evidence(tree, state.masses[at], state.history[at], priors)
 
 
-def _part_of(
-    state: EpochState, at: Ints, shape: Tree, above: Array, centroid: Array
-) -> EpochState:
-    """Return some nodes as a tree by themselves, below a direction."""
-    return replace(reordered(state, shape, at), above=above, centroid=centroid)
-
-
 def propose_attachments(
     state: EpochState,
     stats: EpochStats,
@@ -202,7 +195,8 @@ def reverse_gain(
     def worth(shape: Tree) -> float:
         """Bound of an edge's two nodes in a tree of this shape, directions updated."""
         at = tree.positions(shape.ids)
-        small = _part_of(state, at, shape, above, centroid)
+        small = reordered(state, shape, at)
+        small = replace(small, above=above, centroid=centroid)
         few = stats.taken(at)
         for _ in range(N_UPDATES):
             small = update_nodes(small, few, priors, both)

@@ -11,7 +11,6 @@ from skbnp.models.dependent_trees.moves.births import (
     Proposed,
     propose_birth,
 )
-from skbnp.models.dependent_trees.moves.partition import birth_units
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS, EpochMoves
 from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.utils.random import Purpose, stream
@@ -57,7 +56,6 @@ def propose_births(
     tree, priors = state.tree, posterior.model.priors
     seed_entropy, n_steps = posterior.seed_entropy, posterior.n_steps
     gathered = cache.gather(targets.tolist(), len(tree), n_steps, moves.birth_rows)
-    units = birth_units(tree, N_UNITS)[tree.positions(targets)]
     naturals = Naturals.of(state, priors).by_position(tree)
 
     def propose_of(unit: int) -> list[Proposed]:  # is sent to processes: no learner
@@ -73,6 +71,6 @@ def propose_births(
                     proposals.append(proposal)
         return proposals
 
-    parts = cache.run(propose_of, np.unique(units).tolist())
+    parts = cache.run(propose_of, np.unique(targets % N_UNITS).tolist())
     proposed = [proposal for part in parts for proposal in part]
     return sorted(proposed, key=lambda proposal: -proposal.gain)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from skbnp.inference.interrupts import commit
 from skbnp.inference.trials import Rejections
+from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.moves.attachments import propose_attachments
@@ -23,7 +24,6 @@ from skbnp.models.dependent_trees.moves.judging import (
     NO_ROW_NUMBERS,
     ROUNDING,
     Judge,
-    bound_of,
     nodes_of,
     replayed_with_priors,
 )
@@ -49,12 +49,7 @@ KINDS = ("attachment", "birth", "exchange", "merge", "reversal")
 
 
 class CompoundMoves(Judge):
-    """Merges and births with attachments, exchanges and priors that follow.
-
-    Parameters
-    ----------
-    moves : EpochMoves
-    """
+    """Merges and births with attachments, exchanges and priors that follow."""
 
     def __init__(self, moves: EpochMoves):
         """Start without cached products and rejections."""
@@ -125,13 +120,13 @@ class CompoundMoves(Judge):
         Nodes near them go below other parents, and priors are learned; what these gain
         without the moves does not count.
         """
-        before, near = self._bound(learner), nodes_of(records)
+        before, near = self.bound(learner.posterior), nodes_of(records)
         records = [*records, *self._attachments_near(learner, near, records)]
-        after = bound_of(*replayed_with_priors(learner, records)) - least
+        after = EpochModel.bound(*replayed_with_priors(learner, records)) - least
         if after <= before + ROUNDING * abs(before):
             return False
         others = self._attachments_near(learner, near)
-        if after <= bound_of(*replayed_with_priors(learner, others)):
+        if after <= EpochModel.bound(*replayed_with_priors(learner, others)):
             return False
         # Once more, as another copy of the state would have been in memory till here.
         model, state, stats = replayed_with_priors(learner, records)
@@ -144,11 +139,9 @@ class CompoundMoves(Judge):
     def _exchanges_near(self, learner: EpochLearner, record: Record) -> list[Exchange]:
         """Propose exchanges of the pasts of nodes that a move touches."""
         posterior = learner.posterior
-        state, stats, priors = (
-            posterior.state,
-            posterior.global_stats,
-            posterior.model.priors,
-        )
+        state = posterior.state
+        stats = posterior.global_stats
+        priors = posterior.model.priors
         if len(state.places_with_past) == 0:
             return []
         state, _ = replay(state, stats, priors, [record])
@@ -169,7 +162,7 @@ class CompoundMoves(Judge):
         if not self.moves.reattach:
             return proposals
         state, stats = replay(posterior.state, posterior.global_stats, priors, records)
-        bound = bound_of(posterior.model, state, stats)
+        bound = posterior.model.bound(state, stats)
         for _ in range(N_TURNS):
             products = self._products_of(learner)
             if state is not posterior.state:
@@ -180,7 +173,7 @@ class CompoundMoves(Judge):
             if not more:
                 break
             state, stats = replay(state, stats, priors, more)
-            before, bound = bound, bound_of(posterior.model, state, stats)
+            before, bound = bound, posterior.model.bound(state, stats)
             if bound <= before:
                 break
             proposals += more

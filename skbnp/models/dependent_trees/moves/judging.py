@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.inference import trials
 from skbnp.inference.interrupts import commit
-from skbnp.inference.protocols import Moves
+from skbnp.inference.trials import adopt, make_in_halves
 from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.memory import EpochLearner
@@ -20,7 +21,7 @@ from skbnp.models.dependent_trees.moves.records import Exchange, Record, replay
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import update_sticks
 
-__all__ = ["Judge", "bound_of", "nodes_of", "replayed_with_priors"]
+__all__ = ["Judge", "nodes_of", "replayed_with_priors"]
 
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
@@ -29,13 +30,11 @@ NO_ROW_NUMBERS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
 NO_ASSIGNMENTS = Memo.joined([])
 
 
-class Judge(Moves):
+class Judge(trials.Judge):
     """Moves of an epoch that are made if the bound of all rows rises."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []  # all so far
-        # The last state whose bound was computed, and that bound.
-        self._present: tuple[EpochModel, EpochState, EpochStats, float] | None = None
 
     def _keep(
         self,
@@ -47,22 +46,17 @@ class Judge(Moves):
 
         `lost` is the entropy that rows may lose by each move, or its least gain.
         """
-        if not moves:
-            return False
-        if self._make_if_better(learner, _exchanges_first(moves), sum(lost)):
-            return True
-        if len(moves) == 1:
-            return False
-        half = len(moves) // 2
-        first = self._keep(learner, moves[:half], lost[:half])
-        tree = learner.posterior.state.tree
-        second = [
-            (move, loss)
-            for move, loss in zip(moves[half:], lost[half:], strict=True)
-            if all(record.is_possible(tree) for record in move)
-        ]
-        rest = self._keep(learner, [one for one, _ in second], [x for _, x in second])
-        return first or rest
+
+        def make(some: Sequence[tuple[tuple[Record, ...], float]]) -> bool:
+            records, least = zip(*some, strict=True)
+            return self._make_if_better(learner, _exchanges_first(records), sum(least))
+
+        def is_possible(one: tuple[tuple[Record, ...], float]) -> bool:
+            tree = learner.posterior.state.tree
+            return all(record.is_possible(tree) for record in one[0])
+
+        both = list(zip(moves, lost, strict=True))
+        return make_in_halves(make, both, is_possible) > 0
 
     def _make_if_better(
         self,
@@ -77,25 +71,16 @@ class Judge(Moves):
         `lost` is the least rise: entropy that the rows may lose, or evidence.
         """
         posterior = learner.posterior
-        model, before = posterior.model, self._bound(learner)
+        model, before = posterior.model, self.bound(posterior)
         new, kept = replay(
             posterior.state, posterior.global_stats, model.priors, records
         )
-        after = bound_of(model, new, kept)
+        after = model.bound(new, kept)
         if after - lost <= before + ROUNDING * abs(before):
             return False
         self._write(learner, records, new, kept, rows, assignments)
         self._present = posterior.model, posterior.state, posterior.global_stats, after
         return True
-
-    def _bound(self, learner: EpochLearner) -> float:
-        """Return the bound of the present state, cached for many proposals."""
-        posterior = learner.posterior
-        seen = posterior.model, posterior.state, posterior.global_stats
-        last = self._present
-        if last is None or any(a is not b for a, b in zip(last, seen, strict=False)):
-            self._present = last = (*seen, bound_of(*seen))
-        return last[3]
 
     def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
         """Make moves, whatever the bound."""
@@ -119,8 +104,7 @@ class Judge(Moves):
         log = [record.entry(posterior.n_steps) for record in records]
         with commit():
             learner.cache.keep(posterior, records, rows, assignments)
-            posterior.replace_globals(state, stats)
-            posterior.lineage = [*posterior.lineage, *(one for one in log if one)]
+            adopt(posterior, state, stats, [one for one in log if one])
             self.records.extend(records)
 
     def _refresh(self, learner: EpochLearner) -> None:
@@ -130,11 +114,6 @@ class Judge(Moves):
         posterior.replace_globals(
             update_sticks(posterior.state, global_stats), global_stats
         )
-
-
-def bound_of(model: EpochModel, state: EpochState, stats: EpochStats) -> float:
-    """Return the bound of all rows of the epoch, in nats."""
-    return sum(model.objective(state, stats).values())
 
 
 def replayed_with_priors(

@@ -13,7 +13,6 @@ from skbnp.inference.executor import Run
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.gains import MergeGain, merge_gain, stick_gains
 from skbnp.models.dependent_trees.local import Memo
-from skbnp.models.dependent_trees.moves.partition import merge_units
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange, Merge
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, PAUSE_ROWS
@@ -24,6 +23,7 @@ __all__ = [
     "EntropyLosses",
     "MergeProposal",
     "find_new",
+    "merge_units",
     "n_compound",
     "propose_compound_merges",
     "propose_merges",
@@ -123,6 +123,26 @@ def propose_merges(
 
     some = np.unique(units[sources[likely]])
     return [one for proposals in run(judge, some) for one in proposals]
+
+
+def merge_units(tree: Tree, parity: int) -> Ints:
+    """Unit of each node in odd (1) or even (0) merges, section 4 of Hu et al. (2015).
+
+    It is the position of the node's owner: every copy of a tree has the same units. A
+    node at a depth of this parity owns its children and grandchildren. Nodes without
+    an owner above, the root and in odd merges its children, are one more unit, -1. So
+    units are disjoint, contain whole lists of siblings, and nodes of a depth of this
+    parity together with their parents: merges with siblings or with those parents stay
+    in a unit. Merges that odd units lack are in even ones.
+    """
+    if parity not in (0, 1):
+        raise ValueError(f"parity must be 0 or 1, got {parity!r}.")
+    parent, depth = tree.parent, tree.depth
+    owner = np.where((depth - 1) % 2 == parity, parent, parent[parent])
+    owner[depth == 0] = -1
+    if parity == 1:
+        owner[depth == 1] = -1
+    return owner
 
 
 def n_compound(n_nodes: int) -> int:

@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from skbnp.inference.posterior import Lineage
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS
-from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
+from skbnp.models.dependent_trees.state import (
+    EpochState,
+    EpochStats,
+    TreePriors,
+    reordered,
+)
 from skbnp.models.dependent_trees.updates import update_nodes, update_own_nodes
 from skbnp.trees import Tree
 
@@ -48,21 +53,26 @@ class Record(ABC):
     __slots__ = ()
     #: Name of the change in the lineage; None where users do not see it.
     kind: ClassVar[str | None] = None
+    #: Fields that name nodes whose direction is updated, by names after the change.
+    updated: ClassVar[tuple[str, ...]] = ()
+    #: Those whose direction is updated before the directions of all of `updated`.
+    updated_first: ClassVar[tuple[str, ...]] = ()
+    #: Parents and children of the entry in the lineage; by default those of `updated`.
+    logged: ClassVar[tuple[tuple[str, ...], tuple[str, ...]] | None] = None
+
+    def _ids(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        """Ids of nodes in some fields."""
+        return tuple(getattr(self, name) for name in names)
 
     @property
     def touched(self) -> tuple[int, ...]:
         """Nodes whose direction is updated, by their names after the change."""
-        return ()
+        return self._ids(self.updated)
 
     @property
     def first(self) -> tuple[int, ...]:
         """Nodes whose direction is updated before those of all that are touched."""
-        return ()
-
-    @property
-    def nodes_concerned(self) -> set[int]:
-        """Nodes that are touched, renamed or ended, by names before and after."""
-        return set(self.touched)
+        return self._ids(self.updated_first)
 
     @property
     def merged_into(self) -> dict[int, int]:
@@ -70,9 +80,16 @@ class Record(ABC):
         return {}
 
     @property
+    def nodes_concerned(self) -> set[int]:
+        """Nodes that are touched, renamed or ended, by names before and after."""
+        moved = self.merged_into
+        return {*self.touched, *moved, *moved.values()} - {-1}
+
+    @property
     def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Parents and children of the entry in the lineage."""
-        return self.touched, self.touched
+        parents, children = self.logged or (self.updated, self.updated)
+        return self._ids(parents), self._ids(children)
 
     def is_possible(self, tree: Tree) -> bool:
         """Whether the change can still be made after others have changed the tree."""
@@ -96,25 +113,13 @@ class Birth(Record):
     """
 
     kind: ClassVar[str] = "birth"
+    updated = ("target", "new")
+    updated_first = ("new",)
+    logged = (("target",), ("target", "new"))
     target: int
     new: int
     ids: Ints  # nodes whose statistics change, the new one included
     change: EpochStats  # in the order of `ids`
-
-    @property
-    def touched(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated."""
-        return self.target, self.new
-
-    @property
-    def first(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated before those of all that are touched."""
-        return (self.new,)
-
-    @property
-    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Parents and children of the entry in the lineage."""
-        return (self.target,), self.touched
 
     def edit(self, tree: Tree) -> Tree:
         """Return the changed tree."""
@@ -126,28 +131,15 @@ class Merge(Record):
     """The target, a sibling or the parent, takes rows and children of the source."""
 
     kind: ClassVar[str] = "merge"
+    updated = ("target",)
+    logged = (("target", "source"), ("target",))
     source: int
     target: int
-
-    @property
-    def touched(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated."""
-        return (self.target,)
-
-    @property
-    def nodes_concerned(self) -> set[int]:
-        """Nodes that are touched, renamed or ended, by names before and after."""
-        return {self.source, self.target}
 
     @property
     def merged_into(self) -> dict[int, int]:
         """Node that takes the rows of each node that ends or is renamed; -1 is none."""
         return {self.source: self.target}
-
-    @property
-    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Parents and children of the entry in the lineage."""
-        return (self.target, self.source), (self.target,)
 
     def is_possible(self, tree: Tree) -> bool:
         """Whether the change can still be made after others have changed the tree."""
@@ -163,24 +155,12 @@ class Attach(Record):
     """A node, with all below it, goes below another parent."""
 
     kind: ClassVar[str] = "reattach"
+    updated = ("node", "old", "parent")
+    updated_first = ("node",)
+    logged = (("node", "parent"), ("node", "parent"))
     node: int
     old: int
     parent: int
-
-    @property
-    def touched(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated."""
-        return self.node, self.old, self.parent
-
-    @property
-    def first(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated before those of all that are touched."""
-        return (self.node,)
-
-    @property
-    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Parents and children of the entry in the lineage."""
-        return (self.node, self.parent), (self.node, self.parent)
 
     def is_possible(self, tree: Tree) -> bool:
         """Whether the change can still be made after others have changed the tree."""
@@ -196,18 +176,9 @@ class Reverse(Record):
     """A node takes the place of its parent, which goes below it."""
 
     kind: ClassVar[str] = "reattach"
+    updated = updated_first = ("node", "parent")
     node: int
     parent: int
-
-    @property
-    def touched(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated."""
-        return self.node, self.parent
-
-    @property
-    def first(self) -> tuple[int, ...]:
-        """Nodes whose direction is updated before those of all that are touched."""
-        return self.node, self.parent
 
     def is_possible(self, tree: Tree) -> bool:
         """Whether the change can still be made after others have changed the tree."""
@@ -245,11 +216,6 @@ class Exchange(Record):
         return set(self.names) != set(self.nodes)
 
     @property
-    def nodes_concerned(self) -> set[int]:
-        """Nodes that are touched, renamed or ended, by names before and after."""
-        return {*self.nodes, *self.names}
-
-    @property
     def merged_into(self) -> dict[int, int]:
         """Node that takes the rows of each node that ends or is renamed; -1 is none."""
         return dict(zip(self.nodes, self.names, strict=True))
@@ -271,17 +237,13 @@ class Remove(Record):
     """A leaf without rows is removed."""
 
     kind: ClassVar[str] = "prune"
+    logged = (("node",), ())
     node: int
 
     @property
     def merged_into(self) -> dict[int, int]:
         """Node that takes the rows of each node that ends or is renamed; -1 is none."""
         return {self.node: -1}
-
-    @property
-    def lineage(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Parents and children of the entry in the lineage."""
-        return (self.node,), ()
 
     def edit(self, tree: Tree) -> Tree:
         """Return the changed tree."""
@@ -333,7 +295,10 @@ def replay(
     if births:
         kept = _with_births(kept, tree, births, merged_into)
     new = resized(state, tree)
-    _inherit(new.history, state.history, state.tree, tree, merged_into)
+    for gone, target in merged_into.items():
+        if target >= 0 and gone in state.tree:
+            at = state.tree.positions(gone)
+            new.history[tree.positions(target)] += state.history[at]
     new = replace(new, masses=kept.masses)
     moved = {node for record in records for node in record.first}
     first = {merged_into.get(node, node) for node in moved} - {-1}
@@ -425,34 +390,12 @@ def propose_removals(state: EpochState, stats: EpochStats) -> list[Remove]:
 
 def resized(state: EpochState, tree: Tree) -> EpochState:
     """Re-index the state to another tree; new nodes have zeros."""
-    is_new = ~np.isin(tree.ids, state.tree.ids)
-    places = np.zeros(len(tree), dtype=np.intp)
-    places[~is_new] = state.tree.positions(tree.ids[~is_new])
-
-    def moved(values: Array) -> Array:
-        """Re-index an array by node; new nodes have zeros."""
-        result = values[places]
-        result[is_new] = 0.0
-        return result
-
-    return replace(
-        state,
-        tree=tree,
-        masses=moved(state.masses),
-        history=moved(state.history),
-        means=moved(state.means),
-        concentrations=moved(state.concentrations),
-        past=np.where(is_new, -1, state.past[places]),
-    )
-
-
-def _inherit(
-    new: Array, old: Array, before: Tree, tree: Tree, merged_into: dict[int, int]
-) -> None:
-    """Add the values of nodes that ended to their targets, in place."""
-    for gone, target in merged_into.items():
-        if target >= 0 and gone in before:
-            new[tree.positions(target)] += old[before.positions(gone)]
+    is_there, places = state.tree.find(tree.ids)
+    new = reordered(state, tree, np.where(is_there, places, 0))
+    for values in (new.masses, new.history, new.means, new.concentrations):
+        values[~is_there] = 0.0
+    new.past[~is_there] = -1
+    return new
 
 
 def replay_memo(memo: Memo, records: Sequence[Record]) -> Memo:

@@ -12,15 +12,14 @@ parents are judged again, if the tree has changed since. The moves of the paper 
 merges and births in turn, and nothing else.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.inference.monitor import Account, Monitor
-from skbnp.inference.trials import Rejections
+from skbnp.inference.trials import Rejections, make_in_halves
 from skbnp.models.dependent_trees.bound import direction_bound
 from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.moves.attachments import (
@@ -35,16 +34,12 @@ from skbnp.models.dependent_trees.moves.birth_targets import (
 from skbnp.models.dependent_trees.moves.births import Proposed, join_rows, renumbered
 from skbnp.models.dependent_trees.moves.compound import KINDS, N_TURNS, CompoundMoves
 from skbnp.models.dependent_trees.moves.exchanges import LEAST_GAIN, propose_exchanges
-from skbnp.models.dependent_trees.moves.judging import bound_of
 from skbnp.models.dependent_trees.moves.merges import (
-    EntropyLosses,
-    MergeProposal,
     propose_merges,
 )
 from skbnp.models.dependent_trees.moves.records import (
     Birth,
     Merge,
-    Record,
     Remove,
     Sort,
     propose_removals,
@@ -72,12 +67,7 @@ BIRTH_SHARE = 0.1
 
 
 class TreeEdits(CompoundMoves):
-    """Moves of dependent trees after each pass, in the order of their kinds.
-
-    Parameters
-    ----------
-    moves : EpochMoves
-    """
+    """Moves of dependent trees after each pass, in the order of their kinds."""
 
     def __init__(self, moves: EpochMoves):
         """Start with all moves due, and without rejections."""
@@ -96,7 +86,7 @@ class TreeEdits(CompoundMoves):
             return False
         if self._is_printed:
             return self._end_printed_pass(learner)
-        n_before, before = len(self.records), self._bound(learner)
+        n_before, before = len(self.records), self.bound(learner.posterior)
         self._prune(learner)
         self._exchange(learner)
         self._in_turns(self._merge, learner)
@@ -145,7 +135,7 @@ class TreeEdits(CompoundMoves):
 
     def _gains_little(self, learner: EpochLearner, before: float) -> bool:
         """Whether the bound is hardly larger than before the moves of a pass."""
-        return self._bound(learner) - before <= SETTLED_GAIN * abs(before)
+        return self.bound(learner.posterior) - before <= SETTLED_GAIN * abs(before)
 
     def account(self) -> dict[str, object]:
         """Return what other moves need to continue."""
@@ -193,36 +183,26 @@ class TreeEdits(CompoundMoves):
             return
         losses = cache.losses()
         for parity in (1, 0):
-            if len(learner.posterior.state.tree) == 1:
+            posterior = learner.posterior
+            state, stats = posterior.state, posterior.global_stats
+            if len(state.tree) == 1:
                 return
-            proposals = self._find_merges(learner, parity, test, losses)
+            proposals = propose_merges(
+                state,
+                stats,
+                posterior.model.priors,
+                self._products_of(learner),
+                parity,
+                test,
+                losses,
+                self._places_to_keep(state, stats),
+                cache.run,
+            )
             moves = [one.records for one in proposals]
             least = [one.lost if self._is_printed else one.least for one in proposals]
             if self._keep(learner, moves, least):
                 self._refresh(learner)
                 losses = cache.losses()
-
-    def _find_merges(
-        self,
-        learner: EpochLearner,
-        parity: int,
-        test: Literal["safe", "lax"],
-        losses: EntropyLosses,
-    ) -> list[MergeProposal]:
-        """Propose merges in the units of a parity."""
-        posterior = learner.posterior
-        state, stats = posterior.state, posterior.global_stats
-        return propose_merges(
-            state,
-            stats,
-            posterior.model.priors,
-            self._products_of(learner),
-            parity,
-            test,
-            losses,
-            self._places_to_keep(state, stats),
-            learner.cache.run,
-        )
 
     def _exchange(self, learner: EpochLearner) -> None:
         """Exchange the pasts of nodes for those that explain them best."""
@@ -263,7 +243,7 @@ class TreeEdits(CompoundMoves):
             gain = direction_bound(*new, model.priors, rows)
             gain -= direction_bound(*now, model.priors, rows)
             least = LEAST_GAIN * len(record.nodes) - most
-            if gain > least and bound_of(model, *new) > least_bound:
+            if gain > least and model.bound(*new) > least_bound:
                 self._write(learner, [record], *new)
 
     def _places_to_keep(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
@@ -288,8 +268,18 @@ class TreeEdits(CompoundMoves):
             return
         if len(learner.posterior.state.tree) == 1:
             return
-        for kind in ("reversal", "attachment"):
-            moves = self._new_parents(learner, kind, (waits or self._rejections)[kind])
+        kinds = ("reversal", propose_reversals), ("attachment", propose_attachments)
+        for kind, propose in kinds:
+            posterior = learner.posterior
+            proposals = propose(
+                posterior.state,
+                posterior.global_stats,
+                posterior.model.priors,
+                self._products_of(learner),
+                (waits or self._rejections)[kind],
+                learner.n_passes,
+            )
+            moves = [(record,) for record, _ in proposals]
             if self._keep(learner, moves, [0.0] * len(moves)):
                 return
 
@@ -297,22 +287,6 @@ class TreeEdits(CompoundMoves):
         """Judge all nodes below other parents, also those that wait."""
         waits = {kind: Rejections() for kind in KINDS}
         self._in_turns(partial(self._attach, waits=waits), learner)
-
-    def _new_parents(
-        self, learner: EpochLearner, kind: str, rejections: Rejections
-    ) -> list[tuple[Record]]:
-        """Propose moves of one kind, each a tuple of one record."""
-        propose = propose_reversals if kind == "reversal" else propose_attachments
-        posterior = learner.posterior
-        proposals = propose(
-            posterior.state,
-            posterior.global_stats,
-            posterior.model.priors,
-            self._products_of(learner),
-            rejections,
-            learner.n_passes,
-        )
-        return [(record,) for record, _ in proposals]
 
     def _propose_births(self, learner: EpochLearner) -> int:
         """Try births; return the number of nodes that are born."""
@@ -344,18 +318,14 @@ class TreeEdits(CompoundMoves):
 
     def _apply_births(self, learner: EpochLearner, proposed: list[Proposed]) -> int:
         """Make births together, in halves if the bound would fall; return how many."""
-        if not proposed:
-            return 0
-        renamed = renumbered(proposed, learner.posterior.state.tree)
-        records = [one.birth for one in renamed]
         least = -np.inf if self._is_printed else 0.0
-        if self._make_if_better(learner, records, least, *join_rows(renamed)):
-            return len(records)
-        if len(proposed) == 1:
-            return 0
-        half = len(proposed) // 2
-        first = self._apply_births(learner, proposed[:half])
-        return first + self._apply_births(learner, proposed[half:])
+
+        def make(some: Sequence[Proposed]) -> bool:
+            named = renumbered(some, learner.posterior.state.tree)
+            records = [one.birth for one in named]
+            return self._make_if_better(learner, records, least, *join_rows(named))
+
+        return make_in_halves(make, proposed)
 
     def _sort(self, learner: EpochLearner) -> None:
         """Sort siblings by their rows, in a first epoch."""

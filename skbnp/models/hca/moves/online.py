@@ -10,13 +10,13 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
-from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, CountingMoves
 from skbnp.inference.schedules import BatchSchedule
-from skbnp.inference.trials import ROUNDING
+from skbnp.inference.trials import ROUNDING, adopt, bound_of, learn_by_moves
 from skbnp.models.hca.memory import RowCache, RowLocalStep
-from skbnp.models.hca.moves.structure import ComponentEdits, bound_of
+from skbnp.models.hca.moves.structure import ComponentEdits
 from skbnp.models.hca.start import path_of_directions, some_rows
 from skbnp.models.hca.state import Stats
 from skbnp.models.hca.updates import coordinate_ascent
@@ -74,18 +74,7 @@ class StreamEdits(CountingMoves):
     A row counts at most once, however many it stands for in the totals: else the first
     rows of a long stream would make a tree of their noise.
 
-    Parameters
-    ----------
-    moves : TreeMoves
-    tol : float
-        See `ComponentEdits`.
-    recent : RecentRows
-        Rows of the chunks before.
-
-    Attributes
-    ----------
-    recent : RecentRows
-        Rows for the next chunk.
+    `recent` are the rows of the chunks before, then those for the next one.
     """
 
     def __init__(self, moves: TreeMoves, tol: float, recent: RecentRows):
@@ -107,20 +96,15 @@ class StreamEdits(CountingMoves):
         rng = stream(posterior.seed_entropy, Purpose.SOME_DOCS, posterior.n_steps)
         X = X[some_rows(np.arange(len(X)), rng)]
         docs_per_row, others = self._n_counted / len(X), None
-        share = min(
-            1.0, 1.0 / docs_per_row
-        )  # by which all count where moves are judged
+        share = min(1.0, 1.0 / docs_per_row)  # of a row, where moves are judged
         if self._n_counted < (1.0 - ROUNDING) * mass:
-            others = posterior.global_stats.times(
-                share * (1.0 - self._n_counted / mass)
-            )
-        start, edits = replace(posterior), self._edits()
+            kept = share * (1.0 - self._n_counted / mass)
+            others = posterior.global_stats.times(kept)
+        start, edits = replace(posterior), ComponentEdits(self.moves, self.tol)
         learned = self._learn(learner, start, edits, X, share * docs_per_row, others)
         if others is None and not is_first and len(learned.state.tree.leaves) > 1:
-            start, edits = (
-                _restarted(learned, X, rng),
-                self._edits(groups_only=True),
-            )
+            start = _restarted(learned, X, rng)
+            edits = ComponentEdits(self.moves, self.tol, groups_only=True)
             restarted = self._learn(learner, start, edits, X, share * docs_per_row)
             learned = max(learned, restarted, key=bound_of)
         state, global_stats = learned.state, learned.global_stats
@@ -129,14 +113,9 @@ class StreamEdits(CountingMoves):
                 learned.model, state, global_stats.times(1.0 / share)
             )
         with commit():
-            posterior.replace_globals(state, global_stats)
-            log = [entry._replace(step=posterior.n_steps) for entry in learned.lineage]
-            posterior.lineage = posterior.lineage + log[before:]
+            adopt(posterior, state, global_stats, learned.lineage[before:])
             self.recent = self.recent.tried()
         return len(posterior.lineage) == before
-
-    def _edits(self, *, groups_only: bool = False) -> ComponentEdits:
-        return ComponentEdits(self.moves, self.tol, groups_only=groups_only)
 
     def _learn(
         self,
@@ -151,10 +130,7 @@ class StreamEdits(CountingMoves):
         rows, schedule = Corpus(X), BatchSchedule(len(X))
         cache = RowCache(scale, others)
         inner = Learner(posterior, rows, schedule, learner.local_step, cache, edits)
-        quiet = discarding()
-        for _ in range(MOST_PASSES):
-            if inner.one_pass(quiet):
-                break
+        learn_by_moves(inner, MOST_PASSES)
         return posterior
 
 

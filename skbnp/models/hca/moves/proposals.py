@@ -5,8 +5,9 @@ the coordinates of rows. So new branches start with directions that the data sho
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,16 @@ from numpy.typing import NDArray
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import stub_nodes
 from skbnp.inference import trials
-from skbnp.inference.trials import Ids, Kind
+from skbnp.inference.trials import (
+    Ids,
+    Kind,
+    list_attachments,
+    list_inner_nodes,
+    list_leaves,
+    propose_attachment,
+    propose_merge,
+    propose_prune,
+)
 from skbnp.models.hca.local import Memo
 from skbnp.models.hca.memory import RowCache
 from skbnp.models.hca.model import Model
@@ -34,23 +44,12 @@ MOST_PAIRS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(trials.Proposal):
     """A changed tree, and the rows that the change touches."""
 
-    kind: str
-    parents: Ids  # ids that it changes or ends
-    children: Ids  # ids that live on, or begin
-    state: State
-    rows: Rows
     top: int | None = None  # a node; all rows whose paths pass it are among these
-    merged_into: Mapping[int, int] | None = None
     fresh: int | None = None  # a node that no row has passed before
     flip_sign: int | None = None  # a node whose coordinates have the other sign now
-
-    @property
-    def tree(self) -> Tree:
-        """The changed tree."""
-        return self.state.tree
 
     def reindexed(self, stats: Stats, old: Tree) -> Stats:
         """Re-index statistics from the old tree's nodes to the new tree's."""
@@ -66,6 +65,8 @@ class Context(trials.Context):
     cache: RowCache
     X: NDArray
 
+    proposal: ClassVar[type[trials.Proposal]] = Proposal
+
     @property
     def model(self) -> Model:
         """Hyperparameters in force."""
@@ -77,19 +78,18 @@ class Context(trials.Context):
         return self.posterior.state
 
     @property
-    def stats(self) -> Stats:
-        """Statistics of all rows."""
-        return self.posterior.global_stats
-
-    @property
     def memo(self) -> Memo:
         """Path probabilities and coordinates of all rows."""
         assert self.cache.memo is not None
         return self.cache.memo
 
-    def below(self, node: int) -> Rows:
-        """Rows whose paths may pass a node."""
-        return self.memo.touching(self.tree.subtree_of(node))
+    def touching(self, ids: NDArray[np.intp]) -> Rows:
+        """Rows with a share in any of some stubs."""
+        return self.memo.touching(ids)
+
+    def edited(self, tree: Tree, merged_into: Mapping[int, int] | None = None) -> State:
+        """Return the globals re-indexed to an edited tree; new nodes have zeros."""
+        return self.state.reindex_to(tree)
 
     def rest(self, rows: Rows) -> Array:
         """Rows less the mean of the model."""
@@ -99,15 +99,6 @@ class Context(trials.Context):
 # More nodes ---------------------------------------------------------------------------
 
 
-def _list_inner_nodes(context: Context) -> list[Ids]:
-    """Candidates to split: inner nodes in random order, weighted by their rows."""
-    tree = context.tree
-    inner = np.flatnonzero(tree.depth < context.model.n_levels - 1)
-    masses = tree.accumulate(context.stats.stub_masses)[inner]
-    waits = context.rng.standard_exponential(len(inner)) / np.maximum(masses, 1e-9)
-    return [(int(node),) for node in tree.ids[inner[np.argsort(waits)]]]
-
-
 def _propose_split(context: Context, node: int) -> Proposal | None:
     """Propose a branch for rows of large error, and those in the same direction.
 
@@ -115,7 +106,7 @@ def _propose_split(context: Context, node: int) -> Proposal | None:
     Residuals of rows on the path to the node are compared with the residual of this row
     by the cosine; the branch starts with the principal directions of the nearest rows.
     """
-    tree, state, n_levels = context.tree, context.state, context.model.n_levels
+    tree, state, n_levels = context.tree, context.state, context.n_levels
     if node not in tree or tree.depth_of(node) == n_levels - 1:
         return None
     touched = context.below(node)
@@ -155,7 +146,7 @@ def _fitted(context: Context, rows: Rows) -> Array:
     """Fitted values of rows on their most probable paths."""
     memo = context.memo.take(rows)
     best = memo.best
-    nodes = stub_nodes(context.tree, context.model.n_levels)
+    nodes = stub_nodes(context.tree, context.n_levels)
     nodes = nodes[context.tree.positions(memo.stubs[best])]
     weights = np.zeros((len(rows), len(context.tree) + 1))
     weights[np.arange(len(rows))[:, None], nodes] = memo.means[best]
@@ -172,27 +163,11 @@ def _projected(rest: Array, loadings: Array) -> Array:
 # Fewer nodes --------------------------------------------------------------------------
 
 
-def _list_leaves(context: Context) -> list[Ids]:
-    """Candidates to prune in HCA: leaves, the lightest first."""
-    tree = context.tree
-    leaves = tree.leaves[tree.leaves > 0]
-    order = np.argsort(context.stats.stub_masses[leaves], kind="stable")
-    return [(int(leaf),) for leaf in tree.ids[leaves[order]]]
-
-
 def _propose_prune(context: Context, leaf: int) -> Proposal | None:
-    """Propose in HCA to remove a leaf, and the nodes above that have no other leaf."""
-    tree = context.tree
-    if leaf not in tree or len(tree.children_of(leaf)):
-        return None
-    new = tree.remove_upwards(leaf)
-    gone = np.setdiff1d(tree.ids, new.ids)
-    if len(new) == 1 and context.model.n_levels > 1:
-        return None  # the last path stays
-    rows = context.memo.touching(gone)
-    return Proposal(
-        "prune", tuple(gone.tolist()), (), context.state.reindex_to(new), rows
-    )
+    """Propose to remove a leaf, but not the last path."""
+    proposal = propose_prune(context, leaf)
+    is_last = proposal is not None and len(proposal.tree) == 1
+    return None if is_last else proposal
 
 
 def _list_siblings(context: Context) -> list[Ids]:
@@ -211,17 +186,15 @@ def _list_siblings(context: Context) -> list[Ids]:
 
 def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
     """Propose to merge two siblings into one with the children of both."""
-    tree, state = context.tree, context.state
-    if not context.are_siblings(target, source):
+    proposal = propose_merge(context, target, source)
+    if proposal is None:
         return None
-    touched = np.concatenate([tree.subtree_of(target), tree.subtree_of(source)])
-    new = tree.merge(source, target)
-    edited = state.reindex_to(new)
-    through = tree.accumulate(context.stats.stub_masses)
+    tree, state, edited = context.tree, context.state, proposal.state
+    through = tree.accumulate(context.masses)
     one, other = tree.positions([target, source])
     mass, more = through[one], through[other]
     sign = -1.0 if state.loadings[one] @ state.loadings[other] < 0.0 else 1.0
-    (at,) = new.positions([target])
+    (at,) = edited.tree.positions([target])
     edited.loadings[at] = (
         mass * state.loadings[one] + sign * more * state.loadings[other]
     )
@@ -229,17 +202,7 @@ def _propose_merge(context: Context, target: int, source: int) -> Proposal | Non
     centre = mass * state.centres[one] + sign * more * state.centres[other]
     edited.centres[at] = centre / max(mass + more, 1e-300)
     edited.stub_masses[at] += state.stub_masses[other]
-    rows = context.memo.touching(touched)
-    return Proposal(
-        "merge",
-        (target, source),
-        (target,),
-        edited,
-        rows,
-        top=target,
-        merged_into={source: target},
-        flip_sign=source if sign < 0.0 else None,
-    )
+    return replace(proposal, top=target, flip_sign=source if sign < 0.0 else None)
 
 
 # Other parents ------------------------------------------------------------------------
@@ -252,27 +215,22 @@ def _list_attachments(context: Context) -> list[Ids]:
     compared with that of the present parent. It needs second moments along the loadings
     alone.
     """
-    tree, state, n_levels = context.tree, context.state, context.model.n_levels
+    tree, state, n_levels = context.tree, context.state, context.n_levels
     moments, masses = _moments(context)
     nodes = stub_nodes(tree, n_levels)
-    at = tree.positions
-    candidates = []
-    for place in np.flatnonzero(tree.depth > 1).tolist():
-        depth, node = int(tree.depth[place]), int(tree.ids[place])
-        stubs = at(tree.subtree_of(node))
+
+    def fits(place: int, parents: NDArray[np.intp]) -> Array | None:
+        """Log evidence of the rows below a node, below each parent."""
+        depth, stubs = tree.depth[place], np.arange(place, place + tree.size[place])
         stubs = stubs[masses[stubs] > 0.0]
-        parents = tree.levels[depth - 1]
-        if len(parents) < 2 or len(stubs) == 0:
-            continue
+        if len(stubs) == 0:
+            return None
         # (n_parents, n_stubs, n_levels)
         routes = np.full((len(parents), len(stubs), n_levels), -1)
         routes[:, :, :depth] = nodes[parents][:, None, :depth]
-        logs = _evidence(state, routes, moments[stubs], masses[stubs]).sum(axis=1)
-        own = parents == tree.parent[place]
-        gains, names = logs - logs[own], tree.ids[parents]
-        others = (-gains[~own]).tolist(), names[~own].tolist()
-        candidates += [(cost, node, name) for cost, name in zip(*others, strict=True)]
-    return [(node, parent) for _, node, parent in sorted(candidates)]
+        return _evidence(state, routes, moments[stubs], masses[stubs]).sum(axis=1)
+
+    return list_attachments(context, fits)
 
 
 def _moments(context: Context) -> tuple[Array, Array]:
@@ -308,26 +266,21 @@ def _evidence(state: State, routes: NDArray, moments: Array, masses: Array) -> A
 
 
 def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | None:
-    """Propose in HCA to put a node, with its coordinates, below another parent.
+    """Propose to move a node, with its coordinates, below another parent.
 
     A chain of nodes starts with the principal directions of the residuals of its rows
     on the new path: with only one child, a node and its parent share what they explain.
     """
-    tree = context.tree
-    new = tree.reattach(node, parent)
-    if new is None:
+    proposal = propose_attachment(context, node, parent)
+    if proposal is None:
         return None
-    gone = np.setdiff1d(tree.ids, new.ids)
-    rows = context.memo.touching(np.union1d(tree.subtree_of(node), gone))
-    parents = (node, parent, *gone.tolist())
-    edited = context.state.reindex_to(new)
-    chain = tree.subtree_of(node)
+    new, edited, chain = proposal.tree, proposal.state, context.tree.subtree_of(node)
     if new.depth_of(int(chain[-1])) - new.depth_of(node) == len(chain) - 1:
         rest = context.rest(some_rows(_ending_at(context, chain), context.rng))
         path = edited.loadings[new.positions(new.path_to(parent))]
-        proposals = principal_directions(rest - _projected(rest, path), len(chain))
-        edited.loadings[new.positions(chain)] = proposals
-    return Proposal("reattach", parents, (node, parent), edited, rows, top=node)
+        directions = principal_directions(rest - _projected(rest, path), len(chain))
+        edited.loadings[new.positions(chain)] = directions
+    return replace(proposal, top=node)
 
 
 def _ending_at(context: Context, ids: NDArray) -> Rows:
@@ -336,14 +289,14 @@ def _ending_at(context: Context, ids: NDArray) -> Rows:
     return np.flatnonzero(np.isin(memo.stubs[memo.best], ids))
 
 
-def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
+def kinds_of(moves: TreeMoves) -> list[Kind]:
     """Return the kinds of moves of HCA that the settings ask for, in their order."""
     kinds = [
-        Kind("prune", _list_leaves, _propose_prune),
+        Kind("prune", list_leaves, _propose_prune),
         Kind("merge", _list_siblings, _propose_merge),
     ]
     if moves.reattach:
         kinds.append(Kind("reattach", _list_attachments, _propose_attachment))
     if moves.split:
-        kinds.append(Kind("split", _list_inner_nodes, _propose_split, grows=True))
+        kinds.append(Kind("split", list_inner_nodes, _propose_split, grows=True))
     return kinds

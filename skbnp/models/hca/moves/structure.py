@@ -6,8 +6,9 @@ the edited tree, all others keep their statistics, and the edit is kept if the b
 rises. The tree grows past the size that it needs, then shrinks, in turns.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
-from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.inference.trials import (
@@ -23,8 +24,12 @@ from skbnp.inference.trials import (
     ROUNDING,
     EditMoves,
     Kind,
-    accept,
-    run_rounds,
+    LocalUpdate,
+    Result,
+    adopt,
+    bound_of,
+    idle_leaves,
+    learn_by_moves,
 )
 from skbnp.models.hca.bound import white_noise
 from skbnp.models.hca.local import Memo
@@ -33,17 +38,14 @@ from skbnp.models.hca.moves.groups import SIZES, propose_groups
 from skbnp.models.hca.moves.proposals import Context, Proposal, kinds_of
 from skbnp.models.hca.state import State, Stats
 from skbnp.models.hca.updates import coordinate_ascent, expand
+from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["ComponentEdits", "bound_of", "context_of", "stats_of_others"]
+__all__ = ["ComponentEdits", "stats_of_others"]
 
 ComponentLearner = Learner[Posterior, Corpus, RowLocalStep, RowCache]
 Rows = NDArray[np.intp]
-#: Globals, statistics of all rows, and the memo of the rows that a move touches.
-Attempted = tuple[State, Stats, Memo]
 
-#: A trial that still gains makes at most this number of times its rounds.
-OVERTIME = 5
 #: Splits refused one after the other that end the growth.
 PATIENCE = 5
 #: Rows of a leaf that has none, and nats by which a smaller tree may be behind: leaves
@@ -62,23 +64,20 @@ class Rival:
     memo: Memo | None
     others: Stats | None
     proposal: Proposal
-    result: Attempted
+    result: Result
 
 
-class ComponentEdits(EditMoves[Context, Proposal]):
+class ComponentEdits(EditMoves):
     """Moves of a component analysis after each pass, judged by the bound.
 
     Growing and shrinking take turns until nothing is gained.
 
-    Parameters
-    ----------
-    moves : TreeMoves
-    tol : float
-        Splits that raise the bound by less are refused, in parts of the nats of white
-        noise.
-    groups_only : bool
-        Whether a single path learns only if groups have a higher bound, from these.
+    Splits that raise the bound by less than `tol`, in parts of the nats of white
+    noise, are refused. With `groups_only`, a single path learns only if groups have
+    a higher bound, from these.
     """
+
+    overtime: ClassVar[int] = 5
 
     groups_only: bool
     tol: float
@@ -104,7 +103,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         if self.has_ended:
             return True
         rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
-        context = context_of(learner, rng)
+        context = Context(posterior, rng, learner.cache, learner.corpus.X)
         if not self.has_begun:
             self.has_begun, self.rival = True, self._propose_rival(learner, context)
             if self.groups_only and self.rival is None:
@@ -116,15 +115,16 @@ class ComponentEdits(EditMoves[Context, Proposal]):
             self._grow(learner, context, monitor)
             self.has_grown |= len(posterior.lineage) > before
         else:
-            for leaf in _empty_leaves(context):  # not those that were refused
+            for leaf in idle_leaves(posterior, EMPTY):  # not those that were refused
                 self.rejections.forget(("prune", leaf))
             for kind in kinds_of(self.moves):
                 if not kind.grows:
                     self.try_kind(learner, kind, context, monitor)
             if len(posterior.lineage) == before:
-                self._end_turn(bound_of(posterior), nats_of(posterior))
+                self._end_turn(self.bound(posterior), nats_of(posterior))
                 if self.has_ended and self.rival is not None:
                     self._learn_rival(learner, monitor)
+        self._present = None  # frees its statistics
         if len(posterior.lineage) > before:
             with commit():
                 posterior.record(monitor)
@@ -153,15 +153,11 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         for size in SIZES:
             proposal = propose_groups(context, size)
             if proposal is not None and context.has_room(proposal.tree):
-                gain, result = self._tried(learner, proposal)
+                gain, result = self.judge(learner, proposal)
                 if gain > best:
                     best = gain
                     rival = Rival(
-                        replace(posterior),
-                        cache.memo,
-                        cache.others,
-                        proposal,
-                        result,
+                        replace(posterior), cache.memo, cache.others, proposal, result
                     )
         return rival
 
@@ -179,21 +175,16 @@ class ComponentEdits(EditMoves[Context, Proposal]):
         inner = learner.fork(replace(rival.posterior), cache)
         inner.moves = edits = ComponentEdits(self.moves, self.tol)
         edits.has_begun = True
-        _keep(inner, rival.proposal, rival.result)
-        quiet = discarding()
-        for _ in range(learner.n_passes):
-            monitor.remind(f"pass {learner.n_passes}: tries groups that differ by mean")
-            if inner.one_pass(quiet):
-                break
-        learned = inner.posterior
-        if not bound_of(learned) > bound_of(posterior):
+        edits.make(inner, rival.proposal, rival.result)
+        text = f"pass {learner.n_passes}: tries groups that differ by mean"
+        learn_by_moves(inner, learner.n_passes, partial(monitor.remind, text))
+        learned, n_before = inner.posterior, len(rival.posterior.lineage)
+        if not bound_of(learned) > self.bound(posterior):
             return
-        n_before, step = len(rival.posterior.lineage), posterior.n_steps
-        log = [entry._replace(step=step) for entry in learned.lineage[n_before:]]
         with commit():
-            posterior.model = learned.model
-            posterior.replace_globals(learned.state, learned.global_stats)
-            posterior.lineage = [*rival.posterior.lineage, *log]
+            posterior.model, posterior.lineage = learned.model, rival.posterior.lineage
+            log = learned.lineage[n_before:]
+            adopt(posterior, learned.state, learned.global_stats, log)
             learner.cache.memo, learner.cache.others = cache.memo, cache.others
             posterior.record(monitor)
         self.has_ended, self.has_grown, self.best = False, False, -np.inf
@@ -216,83 +207,44 @@ class ComponentEdits(EditMoves[Context, Proposal]):
                     break
         self.grows = bool(kinds) and self.n_refused < PATIENCE
 
-    def attempt(self, learner: ComponentLearner, proposal: Proposal) -> bool:
-        """Run local steps of the rows of a move; accept it if the bound rises."""
-        gain, result = self._tried(learner, proposal)
-        if gain > 0.0:
-            _keep(learner, proposal, result)
-        return gain > 0.0
+    def least_gain(self, learner: ComponentLearner, new: Tree) -> float:
+        """Nats by which the bound must rise for a tree in the place of the present."""
+        posterior, size = learner.posterior, len(learner.posterior.state.tree)
+        bound, nats = self.bound(posterior), nats_of(posterior)
+        if len(new) > size:
+            return max(LEAST_GAIN, self.tol * nats)
+        least = -ROUNDING * (abs(bound) + nats)
+        return min(least, -AS_GOOD) if len(new) < size else least
 
-    def _tried(
+    def prepare(
         self, learner: ComponentLearner, proposal: Proposal
-    ) -> tuple[float, Attempted]:
-        """Rise of the bound by a move, less the rise that it needs; and the result."""
-        posterior = learner.posterior
-        bound, nats = bound_of(posterior), nats_of(posterior)
-        least, n_rounds = -ROUNDING * (abs(bound) + nats), self.moves.max_rounds
-        size = len(posterior.state.tree)
-        if len(proposal.tree) > size:
-            least = max(LEAST_GAIN, self.tol * nats)
-        elif len(proposal.tree) < size:
-            least = min(least, -AS_GOOD)
-        rounds = _update_touched(learner, proposal)
-        value, result = run_rounds(rounds, bound, least, n_rounds, OVERTIME * n_rounds)
-        return value - bound - least, result
+    ) -> tuple[Stats, LocalUpdate]:
+        """Statistics of the rows that a move does not touch; the step of the others.
 
+        The globals are updated after each step. The statistics that are kept in the end
+        are those of the last step, so that coordinates change between steps.
+        """
+        cache, model = learner.cache, learner.posterior.model
+        X = learner.corpus.X[proposal.rows]
+        # Rows of earlier calls cannot be updated with other coordinates.
+        top = proposal.top if cache.others is None else proposal.fresh
 
-def _keep(learner: ComponentLearner, proposal: Proposal, results: Attempted) -> None:
-    """Write an edit into globals, cache and lineage."""
-    state, stats, memo = results
-    cache, old = learner.cache, learner.posterior.state.tree
-    assert cache.memo is not None
-    joined, others = cache.memo.replaced(proposal.rows, memo), cache.others
-    if others is not None:
-        others = proposal.reindexed(others, old).reindex_to(proposal.tree, state.tree)
+        def update(
+            state: State, last: Stats | None, memo: Memo | None, rest: Stats
+        ) -> Result:
+            if last is not None and top is not None:
+                state = expand(model, state, last, top)
+            memo, stats = learner.local_step.update_rows(model, state, X)
+            stats = stats.times(cache.scale).plus(rest)
+            return *coordinate_ascent(model, state, stats), memo
 
-    def remember() -> None:
-        cache.memo, cache.others = joined, others
-
-    accept(learner.posterior, proposal, state, stats, remember)
-
-
-def _update_touched(
-    learner: ComponentLearner, proposal: Proposal
-) -> Iterator[tuple[float, Attempted]]:
-    """Yield the bound and the result after each local step of the rows of a move.
-
-    The globals are updated after each step. The statistics that are kept in the end are
-    those of the last step, so that coordinates change between steps.
-    """
-    cache, rows, state = learner.cache, proposal.rows, proposal.state
-    model, X = learner.posterior.model, learner.corpus.X[proposal.rows]
-    rest = proposal.reindexed(
-        stats_of_others(learner, rows, X), learner.posterior.state.tree
-    )
-    # Rows of earlier calls cannot be updated with other coordinates.
-    top, tree = proposal.top if cache.others is None else proposal.fresh, state.tree
-    while True:
-        memo, stats = learner.local_step.update_rows(model, state, X)
-        stats = stats.times(cache.scale).plus(rest.reindex_to(tree, state.tree))
-        state, stats = coordinate_ascent(model, state, stats)
-        yield model.bound(state, stats), (state, stats, memo)
-        if top is not None:
-            state = expand(model, state, stats, top)
-
-
-def bound_of(posterior: Posterior) -> float:
-    """Bound of all rows, in nats."""
-    return posterior.model.bound(posterior.state, posterior.global_stats)
+        return stats_of_others(learner, proposal.rows, X), update
 
 
 def nats_of(posterior: Posterior) -> float:
     """Unit of changes of the bound: white noise of all rows, in nats."""
     global_stats = posterior.global_stats
     return white_noise(global_stats.n_rows, len(global_stats.total))
-
-
-def context_of(learner: ComponentLearner, rng: np.random.Generator) -> Context:
-    """Return what proposals read, after the present pass."""
-    return Context(learner.posterior, rng, learner.cache, learner.corpus.X)
 
 
 def stats_of_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
@@ -306,14 +258,7 @@ def stats_of_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
     return posterior.global_stats.plus(old_stats, -cache.scale).clipped()
 
 
-def _empty_leaves(context: Context) -> list[int]:
-    """Ids of leaves that no row has a share of."""
-    tree = context.tree
-    leaves = tree.leaves[context.stats.stub_masses[tree.leaves] < EMPTY]
-    return [int(name) for name in tree.ids[leaves]]
-
-
-def _first(kind: Kind[Context, Proposal], context: Context) -> Proposal | None:
+def _first(kind: Kind, context: Context) -> Any:
     """Return the first proposal of HCA that leaves at most as many leaves as rows."""
     for ids in kind.candidates(context):
         proposal = kind.make(context, *ids)

@@ -9,21 +9,21 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
-from skbnp.inference.monitor import Monitor, discarding
+from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, CountingMoves
+from skbnp.inference.trials import adopt, idle_leaves, learn_by_moves
 from skbnp.models.nested_crp.memory import (
     PathCache,
     PathLocalStep,
     TreeCorpus,
     some_rows,
 )
-from skbnp.models.nested_crp.model import PathStats, update_globals
+from skbnp.models.nested_crp.model import update_globals
 from skbnp.models.nested_crp.moves.structure import LEAST_MASS, TreeEdits
-from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["OnlineTreeEdits", "restructure"]
+__all__ = ["OnlineTreeEdits"]
 
 #: The tree changes by so many documents at least, in so many passes at most.
 LEAST_DOCS, MOST_PASSES = 20, 3
@@ -41,9 +41,9 @@ OnlineTreeLearner = Learner[Posterior, Corpus, PathLocalStep, RunningAverage]
 class OnlineTreeEdits(CountingMoves):
     """Moves of a nested CRP after passes 1, 2, 4, .. of a stream, or after a chunk.
 
-    Parameters
-    ----------
-    moves : TreeMoves
+    Some documents that were learned from judge them. These stand for those that the
+    pass has in the totals; the statistics of all others are fixed. Changes of their
+    statistics are scaled to that number in the totals.
     """
 
     moves: TreeMoves
@@ -53,98 +53,64 @@ class OnlineTreeEdits(CountingMoves):
 
     def end_pass(self, learner: OnlineTreeLearner, monitor: Monitor) -> bool:
         """Try moves if they are due; return whether the tree is unchanged."""
-        posterior = learner.posterior
+        posterior, X, n_passes = learner.posterior, learner.corpus.X, learner.n_passes
+        if n_passes & (n_passes - 1) or X.shape[0] < LEAST_DOCS:
+            return True
         n_logged = len(posterior.lineage)
-        if learner.n_passes & (learner.n_passes - 1) == 0:
-            X, local_step = learner.corpus.X, learner.local_step
-            restructure(posterior, X, local_step, self.moves, monitor, self._n_counted)
-        return len(posterior.lineage) == n_logged
-
-
-def restructure(
-    posterior: Posterior,
-    X: sp.csr_array,
-    local_step: PathLocalStep,
-    moves: TreeMoves,
-    monitor: Monitor,
-    counts: float,
-) -> None:
-    """Try moves of the tree in place, judged by documents that were learned from.
-
-    These documents stand for the `counts` documents that the totals contain; the
-    statistics of all others are fixed. Changes of the statistics of these documents are
-    scaled to `counts` in the totals.
-    """
-    if X.shape[0] < LEAST_DOCS:
-        return
-    before = len(posterior.lineage)
-    rng = stream(posterior.seed_entropy, Purpose.SOME_DOCS, posterior.n_steps)
-    _learn(posterior, some_rows(X, MOST_DOCS, rng), local_step, moves, counts)
-    _end_idle(posterior)
-    if len(posterior.lineage) > before:
+        rng = stream(posterior.seed_entropy, Purpose.SOME_DOCS, posterior.n_steps)
+        self._learn(posterior, some_rows(X, MOST_DOCS, rng), learner.local_step)
+        _end_idle(posterior)
+        if len(posterior.lineage) == n_logged:
+            return True
         with commit():
             posterior.record(monitor)
+        return False
 
-
-def _learn(
-    posterior: Posterior,
-    X: sp.csr_array,
-    local_step: PathLocalStep,
-    moves: TreeMoves,
-    counts: float,
-) -> None:
-    """Learn documents with moves, and adopt the tree if moves changed it."""
-    mass = float(posterior.global_stats.stub_masses.sum())
-    known = max(mass / X.shape[0], 1.0)
-    ahead, others = min(AHEAD, known), None
-    if known > ahead:
-        others = posterior.global_stats.times(1.0 - ahead / known)
-    chunk, corpus = replace(posterior, lineage=[]), TreeCorpus(X, scale=ahead)
-    cache, schedule = PathCache(corpus, others), corpus.schedule()
-    learner = Learner(chunk, corpus, schedule, local_step, cache)
-    n_levels, quiet = posterior.model.priors.n_levels, discarding()
-    learner.one_pass(quiet)
-    old = chunk.state.tree
-    old_stats = corpus.sums(old, n_levels)
-    learner.moves = TreeEdits(moves)
-    for _ in range(MOST_PASSES):
-        if learner.one_pass(quiet):
-            break
-    if not chunk.lineage:
-        return
-    new = chunk.state.tree
-    merged_into = {
-        ends: stays
-        for entry in chunk.lineage
-        if entry.kind == "merge"
-        for stays, ends in zip(entry.parents[::2], entry.parents[1::2], strict=True)
-    }
-    change = corpus.sums(new, n_levels).plus(
-        old_stats.reindex_to(old, new, merged_into), -1.0
-    )
-    stats = posterior.global_stats.reindex_to(posterior.state.tree, new, merged_into)
-    stats = stats.plus(change, counts / (ahead * X.shape[0])).clipped()
-    stats = stats.times(mass / stats.stub_masses.sum())
-    log = [entry._replace(step=posterior.n_steps) for entry in chunk.lineage]
-    _adopt(posterior, new, stats, log)
+    def _learn(
+        self, posterior: Posterior, X: sp.csr_array, local_step: PathLocalStep
+    ) -> None:
+        """Learn documents with moves, and adopt the tree if moves changed it."""
+        mass = float(posterior.global_stats.stub_masses.sum())
+        known = max(mass / X.shape[0], 1.0)
+        ahead, others = min(AHEAD, known), None
+        if known > ahead:
+            others = posterior.global_stats.times(1.0 - ahead / known)
+        chunk, corpus = replace(posterior, lineage=[]), TreeCorpus(X, scale=ahead)
+        cache, schedule = PathCache(corpus, others), corpus.schedule()
+        learner = Learner(chunk, corpus, schedule, local_step, cache)
+        n_levels = posterior.model.n_levels
+        learn_by_moves(learner, 1)
+        old = chunk.state.tree
+        old_stats = corpus.sums(old, n_levels)
+        learner.moves = TreeEdits(self.moves)
+        learn_by_moves(learner, MOST_PASSES)
+        if not chunk.lineage:
+            return
+        new = chunk.state.tree
+        merged_into = {
+            ends: stays
+            for entry in chunk.lineage
+            if entry.kind == "merge"
+            for stays, ends in zip(entry.parents[::2], entry.parents[1::2], strict=True)
+        }
+        change = corpus.sums(new, n_levels).plus(
+            old_stats.reindex_to(old, new, merged_into), -1.0
+        )
+        stats = posterior.global_stats.reindex_to(
+            posterior.state.tree, new, merged_into
+        )
+        stats = stats.plus(change, self._n_counted / (ahead * X.shape[0])).clipped()
+        stats = stats.times(mass / stats.stub_masses.sum())
+        adopt(posterior, *update_globals(new, stats), chunk.lineage)
 
 
 def _end_idle(posterior: Posterior) -> None:
     """Remove leaves with hardly a document in the totals, in place."""
     new = tree = posterior.state.tree
-    for leaf in posterior.state.idle_leaves(LEAST_MASS):
+    for leaf in idle_leaves(posterior, LEAST_MASS):
         new = new.remove_upwards(leaf)
     if new is not tree:
         gone = tuple(np.setdiff1d(tree.ids, new.ids).tolist())
         stats = posterior.global_stats.reindex_to(tree, new)
-        _adopt(posterior, new, stats, [Lineage(posterior.n_steps, "prune", gone, ())])
-
-
-def _adopt(
-    posterior: Posterior, tree: Tree, stats: PathStats, log: list[Lineage]
-) -> None:
-    """Replace tree, totals and ids of a posterior in place, in one commit."""
-    topics, stats = update_globals(tree, stats)
-    with commit():
-        posterior.replace_globals(topics, stats)
-        posterior.lineage = [*posterior.lineage, *log]
+        log = [Lineage(posterior.n_steps, "prune", gone, ())]
+        adopt(posterior, *update_globals(new, stats), log)

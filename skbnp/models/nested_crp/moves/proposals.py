@@ -5,7 +5,7 @@ makes a proposal of a candidate, or None if an earlier move has removed its node
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference import trials
-from skbnp.inference.trials import Ids, Kind
+from skbnp.inference.trials import (
+    Ids,
+    Kind,
+    Proposal,
+    list_attachments,
+    list_inner_nodes,
+    list_leaves,
+    propose_attachment,
+    propose_merge,
+    propose_prune,
+)
 from skbnp.models.nested_crp.branch_scores import score_branches
 from skbnp.models.nested_crp.memory import Rows, TreeCorpus
 from skbnp.models.nested_crp.model import TopicTree, log_topic_evidence, path_globals
@@ -21,7 +31,7 @@ from skbnp.models.nested_crp.start import excess
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans, ward_cuts
 
-__all__ = ["Context", "Proposal", "kinds_of", "propose_prune"]
+__all__ = ["Context", "kinds_of"]
 
 Array = NDArray[np.float64]
 
@@ -42,33 +52,10 @@ NEIGHBOURS = 0.15
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
-    """A changed tree with start topics, and the documents that the change touches."""
-
-    kind: str
-    parents: Ids  # nodes that it changes or ends
-    children: Ids  # nodes that live on, or begin
-    topics: TopicTree  # where documents begin
-    rows: Rows  # documents that it touches
-    merged_into: Mapping[int, int] | None = None  # of nodes that it ends
-    by_rule: bool = False  # whatever the bound says
-
-    @property
-    def tree(self) -> Tree:
-        """The changed tree."""
-        return self.topics.tree
-
-
-@dataclass(frozen=True, slots=True)
 class Context(trials.Context):
     """What proposals read: the posterior, its documents and their paths."""
 
     corpus: TreeCorpus
-
-    @property
-    def masses(self) -> Array:
-        """Expected documents of each stub, (n_nodes,)."""
-        return self.posterior.global_stats.stub_masses
 
     def edited(
         self, tree: Tree, merged_into: Mapping[int, int] | None = None
@@ -78,73 +65,47 @@ class Context(trials.Context):
             self.tree, tree, merged_into
         ).globals_on(tree)
 
-    def below(self, node: int) -> Rows:
-        """Documents with a share of a node, by part."""
-        return self.corpus.touching(self.tree.subtree_of(node))
+    def touching(self, ids: NDArray[np.intp]) -> Rows:
+        """Documents with a share in any of some stubs, by part."""
+        return self.corpus.touching(ids)
 
     def words_below(self, node: int) -> Array:
         """Word counts of the documents with a share of a node, (n_words,)."""
         return self.corpus.words(self.below(node))
 
-    def at_random(self, places: NDArray[np.intp], weights: Array) -> list[Ids]:
-        """Candidates of single nodes in random order, by their weights."""
-        waits = self.rng.standard_exponential(len(places))
-        order = np.argsort(waits / np.maximum(weights[places], 1e-9))
-        return [(node,) for node in self.tree.ids[places[order]].tolist()]
 
-
-def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
+def kinds_of(moves: TreeMoves) -> list[Kind]:
     """The kinds of moves of the nested CRP that settings ask for, in their order."""
     if moves.prune == "elbo":
-        kinds = [Kind("prune", _list_leaves, propose_prune)]
+        kinds = [Kind("prune", list_leaves, propose_prune)]
     else:
-        kinds = [
-            Kind("prune", _list_empty_leaves, _propose_prune_by_rule, by_rule=True)
-        ]
+        kinds = [Kind("prune", _list_empty_leaves, propose_prune, ignores_bound=True)]
     if moves.merge == "elbo":
-        kinds.append(Kind("merge", _list_siblings, _propose_merge))
+        kinds.append(Kind("merge", _list_siblings, propose_merge))
     else:
         kinds.append(
-            Kind("merge", _list_similar_leaves, _propose_path_merge, by_rule=True)
+            Kind("merge", _list_similar_leaves, _propose_path_merge, ignores_bound=True)
         )
     if moves.reattach:
-        kinds.append(Kind("reattach", _list_attachments, _propose_attachment))
+        kinds.append(Kind("reattach", _list_attachments, propose_attachment))
     if moves.split:
         kinds.append(Kind("split", _list_divisible_nodes, _propose_split, grows=True))
         kinds.append(
             Kind("split_leaf", _list_divisible_leaves, _propose_leaf_split, grows=True)
         )
     if moves.split and moves.grow == "document":
-        kinds.append(Kind("branch", _list_branch_points, _propose_branch, grows=True))
+        kinds.append(Kind("branch", list_inner_nodes, _propose_branch, grows=True))
     if moves.grow == "document":
         kinds.append(Kind("grow", _list_poor_fits, _propose_own_branch, grows=True))
     else:
         draw = _draw_growth_nodes
         if moves.grow == "paper":
             draw = _draw_growth_nodes_of_paper
-        kinds.append(Kind("grow", draw, _propose_growth_by_prior, by_rule=True))
+        kinds.append(Kind("grow", draw, _propose_growth_by_prior, ignores_bound=True))
     return kinds
 
 
 # Fewer nodes --------------------------------------------------------------------------
-
-
-def _list_leaves(context: Context) -> list[Ids]:
-    """Candidates to prune: leaves, the lightest first."""
-    tree = context.tree
-    leaves = tree.leaves[np.argsort(context.masses[tree.leaves], kind="stable")]
-    return [(leaf,) for leaf in tree.ids[leaves].tolist() if leaf != tree.ids[0]]
-
-
-def propose_prune(context: Context, leaf: int) -> Proposal | None:
-    """Propose to remove a leaf of a topic tree, and nodes above with no other."""
-    tree = context.tree
-    if leaf not in tree or len(tree.children_of(leaf)):
-        return None
-    new = tree.remove_upwards(leaf)
-    gone = np.setdiff1d(tree.ids, new.ids)
-    rows = context.corpus.touching(gone)
-    return Proposal("prune", tuple(gone.tolist()), (), context.edited(new), rows)
 
 
 def _list_empty_leaves(context: Context) -> list[Ids]:
@@ -152,11 +113,6 @@ def _list_empty_leaves(context: Context) -> list[Ids]:
     empty = context.masses < LEAST_SHARES * context.corpus.scale
     leaves = [leaf for leaf in context.tree.leaves.tolist() if leaf > 0 and empty[leaf]]
     return [(node,) for node in context.tree.ids[leaves].tolist()]
-
-
-def _propose_prune_by_rule(context: Context, leaf: int) -> Proposal | None:
-    proposal = propose_prune(context, leaf)
-    return None if proposal is None else replace(proposal, by_rule=True)
 
 
 def _list_siblings(context: Context) -> list[Ids]:
@@ -186,18 +142,6 @@ def _pair_similar_rows(words: Array) -> NDArray[np.intp]:
     return pairs[np.sort(np.argsort(-cosines, kind="stable")[:MOST_PAIRS])]
 
 
-def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
-    """Propose to merge a node and the nodes below into its sibling."""
-    tree = context.tree
-    if not context.are_siblings(target, source):
-        return None
-    touched = np.concatenate([tree.subtree_of(target), tree.subtree_of(source)])
-    merged_into = {source: target}
-    topics = context.edited(tree.merge(source, target), merged_into)
-    rows = context.corpus.touching(touched)
-    return Proposal("merge", (target, source), (target,), topics, rows, merged_into)
-
-
 def _list_similar_leaves(context: Context) -> list[Ids]:
     """Candidates to merge: leaves of equal depth that share their documents."""
     tree, shares = context.tree, context.corpus.shares(context.tree)
@@ -221,16 +165,9 @@ def _propose_path_merge(context: Context, target: int, source: int) -> Proposal 
     )
     ended = [(stays, ends) for stays, ends in pairs if ends not in new][::-1]
     merged_into = {ends: stays for stays, ends in ended}
-    touched = np.array([node for pair in ended for node in pair])
-    return Proposal(
-        "merge",
-        tuple(touched.tolist()),
-        tuple(stays for stays, _ in ended),
-        context.edited(new, merged_into),
-        context.corpus.touching(touched),
-        merged_into,
-        by_rule=True,
-    )
+    touched = [node for pair in ended for node in pair]
+    stays = [stays for stays, _ in ended]
+    return context.propose("merge", touched, stays, new, touched, merged_into)
 
 
 # Other parents ------------------------------------------------------------------------
@@ -240,33 +177,15 @@ def _list_attachments(context: Context) -> list[Ids]:
     """Candidates to move: nodes and new parents, by the cost of their words there."""
     tree, posterior = context.tree, context.posterior
     given = path_globals(posterior.state, posterior.model.priors)
-    candidates = []
-    for place in np.flatnonzero(tree.depth > 1):
-        above = tree.levels[tree.depth[place] - 1]
-        if len(above) < 2:
-            continue
-        node = int(tree.ids[place])
-        counts = context.words_below(node)
+
+    def fits(place: int, parents: NDArray[np.intp]) -> Array:
+        """Mean log probability of the words below a node in topics of a level above."""
+        counts = context.words_below(int(tree.ids[place]))
         words = np.flatnonzero(counts)
-        logs = counts[words] @ given.log_topics(words)[:, above]
-        logs /= max(counts.sum(), 1.0)
-        own = above == tree.parent[place]
-        gains, names = logs - logs[own], tree.ids[above]
-        others = (-gains[~own]).tolist(), names[~own].tolist()
-        candidates += [(cost, node, name) for cost, name in zip(*others, strict=True)]
-    return [(node, parent) for _, node, parent in sorted(candidates)]
+        logs = counts[words] @ given.log_topics(words)[:, parents]
+        return logs / max(counts.sum(), 1.0)
 
-
-def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | None:
-    """Propose to move a node, with the nodes below it, to another parent."""
-    tree = context.tree
-    new = tree.reattach(node, parent)
-    if new is None:
-        return None
-    gone = np.setdiff1d(tree.ids, new.ids)
-    rows = context.corpus.touching(np.union1d(tree.subtree_of(node), gone))
-    parents = (node, parent, *gone.tolist())
-    return Proposal("reattach", parents, (node, parent), context.edited(new), rows)
+    return list_attachments(context, fits)
 
 
 # More nodes ---------------------------------------------------------------------------
@@ -345,18 +264,11 @@ def _propose_leaf_split(context: Context, node: int) -> Proposal | None:
         return None
     parts = [X[side == k].sum(axis=0)[None] for k in (0, 1)]
     proposal = _propose_parts(context, node, [], *parts)
-    topics = proposal.topics
+    topics = proposal.state
     at = topics.tree.positions([node, tree.next_id])
     topics.stub_masses[at] = context.masses[tree.positions(node)] * np.bincount(side)
     topics.stub_masses[at] /= len(side)
     return proposal
-
-
-def _list_branch_points(context: Context) -> list[Ids]:
-    """Candidates to branch: inner nodes, whose documents may be divided."""
-    tree, n_levels = context.tree, context.posterior.model.priors.n_levels
-    inner = np.flatnonzero(tree.depth < n_levels - 1)
-    return context.at_random(inner, tree.accumulate(context.masses))
 
 
 def _propose_branch(context: Context, node: int) -> Proposal | None:
@@ -417,7 +329,7 @@ def _open_branch(context: Context, node: int, X: sp.csr_array, rows: Rows) -> Pr
 
 def _add_branch(context: Context, node: int) -> tuple[TopicTree, NDArray[np.intp]]:
     """Return the topics with an empty branch below a node, and its ids."""
-    tree, n_levels = context.tree, context.posterior.model.priors.n_levels
+    tree, n_levels = context.tree, context.n_levels
     new = tree.add(node, depth=n_levels - 1)
     return context.edited(new), np.arange(tree.next_id, new.next_id)
 
@@ -439,7 +351,7 @@ def _select_similar_documents(context: Context, node: int, x: sp.csr_array) -> R
 
 def _draw_growth_nodes(context: Context) -> list[Ids]:
     """Candidates to grow: inner stubs, drawn by the documents that end there."""
-    tree, n_levels = context.tree, context.posterior.model.priors.n_levels
+    tree, n_levels = context.tree, context.n_levels
     n_docs = context.corpus.n_docs
     most = min(-(-n_docs // DOCS_PER_GROWTH), int(MOST_GROWTH * len(tree)) + 1)
     shares = context.corpus.shares(tree).tocsr()
@@ -456,7 +368,7 @@ def _draw_growth_nodes(context: Context) -> list[Ids]:
 
 def _draw_growth_nodes_of_paper(context: Context) -> list[Ids]:
     """Candidates to grow: stubs that single documents draw, and one of all."""
-    tree, n_levels = context.tree, context.posterior.model.priors.n_levels
+    tree, n_levels = context.tree, context.n_levels
     proposals = _draw_growth_nodes(context)
     inner = np.flatnonzero((tree.depth < n_levels - 1) & (context.masses > 0.0))
     if len(inner):
@@ -481,4 +393,4 @@ def _propose_growth_by_prior(context: Context, node: int) -> Proposal | None:
     topics.stub_masses[topics.tree.positions([node, *fresh])] = mass * shares
     rows = context.corpus.touching(np.array([node]))
     children = (node, *fresh.tolist())
-    return Proposal("birth", (node,), children, topics, rows, by_rule=True)
+    return Proposal("birth", (node,), children, topics, rows)

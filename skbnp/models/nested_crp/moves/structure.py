@@ -5,11 +5,9 @@ runs the local step under the edited tree for the documents that it touches; all
 keep their paths. The edit is accepted if the collapsed bound of the corpus rises.
 """
 
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference.engine import Learner
@@ -20,25 +18,17 @@ from skbnp.inference.trials import (
     LEAST_GAIN,
     ROUNDING,
     EditMoves,
-    Ids,
     Kind,
-    accept,
-    run_rounds,
+    LocalUpdate,
+    Proposal,
+    Result,
+    idle_leaves,
+    propose_prune,
 )
 from skbnp.models.nested_crp.local import DocPaths
 from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
-from skbnp.models.nested_crp.model import (
-    NestedModel,
-    PathStats,
-    TopicTree,
-    update_globals,
-)
-from skbnp.models.nested_crp.moves.proposals import (
-    Context,
-    Proposal,
-    kinds_of,
-    propose_prune,
-)
+from skbnp.models.nested_crp.model import PathStats, TopicTree, update_globals
+from skbnp.models.nested_crp.moves.proposals import Context, kinds_of
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 
@@ -54,19 +44,14 @@ LEAST_MASS = 0.1
 TIDY_MASS, TIDY_COST = 0.5, 1.0
 
 
-class TreeEdits(EditMoves[Context, Proposal]):
+class TreeEdits(EditMoves):
     """Moves of a nested CRP after each pass, judged by the collapsed bound.
 
-    Parameters
-    ----------
-    moves : TreeMoves
-    ends_idle : bool
-        Whether leaves with hardly a document are removed after passes without moves.
+    With `ends_idle`, leaves with hardly a document are removed after passes without
+    moves.
     """
 
     ends_idle: bool
-    #: The last bound, and of what: rejected moves leave it.
-    _bound: tuple[NestedModel, PathStats, float] | None = None
 
     def __init__(self, moves: TreeMoves, *, ends_idle: bool = False):
         super().__init__(moves)
@@ -80,7 +65,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
         n_accepted = self._try_kinds(learner, context, monitor)
         if n_accepted == 0 and self.ends_idle:
             n_accepted = self._end_idle(learner, context)
-        self._bound = None  # frees its statistics
+        self._present = None  # frees its statistics
         if n_accepted:
             with commit():
                 posterior.record(monitor)
@@ -90,112 +75,80 @@ class TreeEdits(EditMoves[Context, Proposal]):
         self, learner: TreeLearner, context: Context, monitor: Monitor
     ) -> int:
         """Try moves of each kind; return the number of accepted ones."""
-        for leaf in learner.posterior.state.idle_leaves(LEAST_MASS):
+        for leaf in idle_leaves(learner.posterior, LEAST_MASS):
             for key in (("prune",), ("prune", leaf)):
                 self.rejections.forget(key)
         n_accepted = 0
         for kind in kinds_of(self.moves):
             if kind.grows and n_accepted >= SHRINKING:
                 continue  # there are too many nodes as it is
-            for proposal in self.try_kind(learner, kind, context, monitor):
-                n_accepted += not (proposal.by_rule and proposal.kind == "birth")
+            n_made = self.try_kind(learner, kind, context, monitor)
+            n_accepted += n_made * (not (kind.ignores_bound and kind.name == "grow"))
         return n_accepted
 
     def try_kind(
-        self,
-        learner: TreeLearner,
-        kind: Kind[Context, Proposal],
-        context: Context,
-        monitor: Monitor,
-    ) -> list[Proposal]:
+        self, learner: TreeLearner, kind: Kind, context: Context, monitor: Monitor
+    ) -> int:
         """Try the candidates of a kind; it waits if all of them are rejected.
 
         Once a tree has converged, trials at each pass would take ten times its time.
         """
         key, now = (kind.name,), learner.n_passes
         if not self.rejections.is_over(key, now):
-            return []
-        accepted = super().try_kind(learner, kind, context, monitor)
-        if accepted:
+            return 0
+        n_accepted = super().try_kind(learner, kind, context, monitor)
+        if n_accepted:
             self.rejections.forget(key)
-        elif not kind.by_rule:
+        elif not kind.ignores_bound:
             self.rejections.add(key, now)
-        return accepted
+        return n_accepted
 
     def _end_idle(self, learner: TreeLearner, context: Context) -> int:
         """Remove leaves of less than half a document; return their number."""
         n_ended = 0
-        for leaf in learner.posterior.state.idle_leaves(TIDY_MASS):
+        for leaf in idle_leaves(learner.posterior, TIDY_MASS):
             proposal = propose_prune(context, leaf)
             if proposal is not None:
-                n_ended += self.attempt(learner, proposal, -TIDY_COST)
+                n_ended += self.attempt(learner, proposal, least=-TIDY_COST)
         return n_ended
 
     def attempt(
-        self, learner: TreeLearner, proposal: Proposal, least: float | None = None
+        self, learner: TreeLearner, proposal: Proposal, **settings: Any
     ) -> bool:
-        """Run the local step of touched documents; accept if the bound rises.
+        """Try a proposal, unless it touches no document that could judge it."""
+        is_judged = learner.cache.others is None or any(map(len, proposal.rows))
+        return is_judged and super().attempt(learner, proposal, **settings)
 
-        The least rise is `least` nats.
+    def least_gain(self, learner: TreeLearner, new: Tree) -> float:
+        """Nats by which the bound must rise for a tree in the place of the present."""
+        n_more = len(new) - len(learner.posterior.state.tree)
+        if n_more < 0 or (n_more == 0 and learner.cache.others is None):
+            return -ROUNDING * abs(self.bound(learner.posterior))
+        return LEAST_GAIN
+
+    def prepare(
+        self, learner: TreeLearner, proposal: Proposal
+    ) -> tuple[PathStats, LocalUpdate]:
+        """Statistics of the documents that a move does not touch; the step of others.
+
+        Topics are updated after each step.
         """
-        posterior, corpus, cache = learner.posterior, learner.corpus, learner.cache
-        old, new = posterior.state.tree, proposal.tree
-        X, memo = corpus.take(proposal.rows)
-        if cache.others is not None and X.shape[0] == 0:
-            return False  # no document here could judge it
-        bound = self._present_bound(posterior)
-        if least is None:
-            is_safe = len(new) < len(old)
-            is_safe |= len(new) == len(old) and cache.others is None
-            least = -ROUNDING * abs(bound) if is_safe else LEAST_GAIN
-        rounds = _update_touched(learner, proposal, X, memo)
-        value, result = run_rounds(rounds, bound, least, self.moves.max_rounds)
-        if not (proposal.by_rule or value > bound + least):
-            return False
-        topics, stats, memo = result
-        memos = corpus.put(proposal.rows, memo)
+        posterior, corpus = learner.posterior, learner.corpus
+        priors, local_step = posterior.model.priors, learner.local_step
+        X, paths = corpus.take(proposal.rows)
+        old_stats = corpus.sum_part(paths, X, posterior.state.tree, priors.n_levels)
 
-        def remember() -> None:
-            corpus.memos = memos
-            cache.reindex_to(old, topics.tree, proposal.merged_into)
+        def update(
+            topics: TopicTree, last: PathStats | None, memo: DocPaths, rest: PathStats
+        ) -> Result:
+            # Documents that a node has lost may go anywhere, others to what changes.
+            is_first, tree, open_to = last is None, topics.tree, None
+            if proposal.children or not is_first:
+                below = map(tree.subtree_of, proposal.children)
+                open_to = np.concatenate([tree.ids[:0], *below])
+            memo = paths if is_first else memo
+            memo = local_step.update_paths(topics, priors, X, memo, open_to)
+            stats = corpus.sum_part(memo, X, tree, priors.n_levels).plus(rest)
+            return *update_globals(tree, stats), memo
 
-        accept(posterior, proposal, topics, stats, remember)
-        return True
-
-    def _present_bound(self, posterior: Posterior) -> float:
-        """Return the collapsed bound of the corpus."""
-        last, model, stats = self._bound, posterior.model, posterior.global_stats
-        if last is None or last[0] is not model or last[1] is not stats:
-            bound = model.collapsed_bound(posterior.state.tree, stats)
-            last = self._bound = model, stats, bound
-        return last[2]
-
-
-def _update_touched(
-    learner: TreeLearner, proposal: Proposal, X: sp.csr_array, memo: DocPaths
-) -> Iterator[tuple[float, tuple[TopicTree, PathStats, DocPaths]]]:
-    """Run local steps of the documents that a move touches, under the edited tree.
-
-    Topics are updated after each step; yields the collapsed bound, and the result.
-    """
-    posterior, corpus, topics = learner.posterior, learner.corpus, proposal.topics
-    model, old = posterior.model, posterior.state.tree
-    n_levels = model.priors.n_levels
-    old_stats = corpus.sum_part(memo, X, old, n_levels)
-    rest = posterior.global_stats.plus(old_stats, -1.0).clipped()
-    rest, tree = rest.reindex_to(old, topics.tree, proposal.merged_into), topics.tree
-    # Documents that a node has lost may go anywhere, others to what the move changes.
-    open_to = _below(tree, proposal.children) if proposal.children else None
-    while True:
-        memo = learner.local_step.update_paths(topics, model.priors, X, memo, open_to)
-        open_to = _below(tree, proposal.children)
-        if not np.array_equal(topics.tree.ids, tree.ids):
-            rest, tree = rest.reindex_to(tree, topics.tree), topics.tree
-        stats = corpus.sum_part(memo, X, tree, n_levels).plus(rest)
-        topics, stats = update_globals(tree, stats)
-        yield model.collapsed_bound(topics.tree, stats), (topics, stats, memo)
-
-
-def _below(tree: Tree, nodes: Ids) -> NDArray[np.intp]:
-    """Ids of some nodes, and of all nodes below them."""
-    return np.concatenate([np.empty(0, np.intp), *map(tree.subtree_of, nodes)])
+        return posterior.global_stats.plus(old_stats, -1.0).clipped(), update
