@@ -626,7 +626,7 @@ class HDP(VariationalTopicModel):
             topic_word_prior=base_prior(self.topic_word_prior),
         )
 
-    def _limit(self) -> float:
+    def _component_limit(self) -> float:
         """Return the largest number of topics."""
         n_started = self._n_started()
         if self.max_components is None:

@@ -263,7 +263,7 @@ def _merge_posteriors(
         n_seen=sum(p.n_seen for p in posteriors),
         is_warm=all(p.is_warm for p in posteriors),
         init_fraction=max(p.init_fraction for p in posteriors),
-        max_components=max(merged._limit(), n_topics),
+        max_components=max(merged._component_limit(), n_topics),
         trials_ended=True,
         reservoir=Reservoir.without_trials(n_words, sum(p.n_seen for p in posteriors)),
     )

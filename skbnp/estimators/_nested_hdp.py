@@ -329,7 +329,7 @@ class NestedHDP(CountModel):
             ),
         )
 
-    def _limit(self) -> float:
+    def _component_limit(self) -> float:
         return np.inf if self.max_components is None else self.max_components
 
     def _accepter(self, goes_on):
@@ -362,7 +362,7 @@ class NestedHDP(CountModel):
             state.ids,
             [Lineage(0, "init", (), (0,))],
             seed_entropy=seed_entropy,
-            max_components=self._limit(),
+            max_components=self._component_limit(),
         )
 
     def _start_stream(self, model, rows, seed_entropy, n_rows) -> NestedPosterior:
@@ -386,7 +386,10 @@ class NestedHDP(CountModel):
         if self.burstiness != "auto":
             state = replace(state, burstiness=None, by_tables=False)
         result = NestedPosterior.of(
-            self._posterior, model=model, state=state, max_components=self._limit()
+            self._posterior,
+            model=model,
+            state=state,
+            max_components=self._component_limit(),
         )
         return replace(result, documents=None) if in_fit else result
 

@@ -141,7 +141,7 @@ class VariationalEstimator(
     def _make_model(self) -> Any:
         """Return the model with present parameters."""
 
-    def _limit(self) -> float:
+    def _component_limit(self) -> float:
         """Largest number of components; raise if no fit can begin with it."""
         return np.inf
 
@@ -254,7 +254,7 @@ class VariationalEstimator(
     def _fit(self, X, y, **given):
         """Learn from all rows; `given` are further arguments of `_read`."""
         model, executor = self._make_model(), Executor(self.n_jobs)
-        self._limit()
+        self._component_limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         rows = self._read(X, reset=not goes_on, method="fit", **without_none(given))
         seed_entropy = draw_seed_entropy(self.random_state)
@@ -310,7 +310,7 @@ class VariationalEstimator(
         """Learn from a chunk of a stream; `given` are further arguments of `_read`."""
         self._validate_params()  # scikit-learn does so before the first chunk alone
         model, executor = self._make_model(), Executor(self.n_jobs)
-        self._limit()
+        self._component_limit()
         goes_on = self.__sklearn_is_fitted__()
         rows = self._read(
             X, reset=not goes_on, method="partial_fit", **without_none(given)
@@ -742,7 +742,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             ids,
             [Lineage(0, "init", (), tuple(ids.tolist()))],
             seed_entropy=seed_entropy,
-            max_components=self._limit(),
+            max_components=self._component_limit(),
         )
 
     def _filled(self, topics, weights, corpus, seen, rng):
@@ -772,7 +772,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         """Return the posterior of the last call with present parameters."""
         if in_fit:
             self._check_size("with warm_start=True")
-        limit = self._limit()
+        limit = self._component_limit()
         return replace(self._posterior, model=model, max_components=limit)
 
     def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
@@ -788,7 +788,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             counts = np.asarray(rows.sum(axis=0)).ravel() * scale
             boosts = new_boosts(self.topic_word_prior, names, n_before, counts)
             if boosts is not None and len(words.known.columns) == boosts[1].shape[1]:
-                words.add_boosts(*boosts)
+                words.boost_words(*boosts)
         return replace(posterior, global_stats=replace(global_stats, topic_words=words))
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:

@@ -100,7 +100,7 @@ class Kind(Generic[ContextT, ProposalT]):
     candidates: Callable[[ContextT], list[Ids]]
     make: Callable[..., ProposalT | None]
     grows: bool = False
-    by_rule: bool = False  # no bound judges it: all candidates are made
+    ignores_bound: bool = False  # all candidates are made, whatever the bound
 
 
 class Rejections:
@@ -204,7 +204,7 @@ class EditMoves(Moves, Generic[ContextT, ProposalT]):
         n_tries, now = 0, learner.n_passes
         for ids in kind.candidates(context):
             key = (kind.name, *ids)
-            is_enough = n_tries == self.moves.max_tries and not kind.by_rule
+            is_enough = n_tries == self.moves.max_tries and not kind.ignores_bound
             if is_enough or not self.rejections.is_over(key, now):
                 continue
             proposal = kind.make(context, *ids)

@@ -389,24 +389,24 @@ class LineageDisplay:
             return str(lane.id)
         return str(self.rows.get(lane.id, ""))
 
-    def _draw_lanes(self, lanes, row, size):
+    def _draw_lanes(self, lanes, row_of_id, fontsize):
         """Draw lanes and connectors."""
         from matplotlib.lines import Line2D
 
         ax = self.ax_
         kinds: dict[str, Any] = {}  # how the legend shows each
         shift = APART * np.diff(ax.get_xlim()).item() / extent(ax)[0]
-        given = lanes, row, self.last_step, shift
-        begins, ends, returns, joints = connectors(*given)
+        given = lanes, row_of_id, self.last_step, shift
+        begins, ends, returns, edges = connectors(*given)
         hollow: dict[str, Any] = {
             "ls": "",
             "markersize": 5.0,
             "markerfacecolor": "white",
         }
         for lane in lanes:
-            y, lives = row[lane.id], lane.end is None
+            y, lives = row_of_id[lane.id], lane.end is None
             color, x = BLUE if lives else GREY, [begins[lane.id], ends[lane.id]]
-            wide = self._line_width(lane, size)
+            wide = self._line_width(lane, fontsize)
             begin = x[0]
             for number, (end, back) in enumerate(lane.pauses):
                 ax.plot([begin, end], [y, y], color=color, lw=wide, zorder=2.2)
@@ -418,12 +418,12 @@ class LineageDisplay:
             if lane.is_born:
                 kinds["birth"] = hollow | {"marker": "o", "color": BLUE}
                 ax.plot(x[0], y, zorder=2.3, **kinds["birth"])
-            if not lives and not row.keys() & lane.target:
+            if not lives and not row_of_id.keys() & lane.target:
                 kind = "merge, not shown" if lane.target else "end"
                 kinds[kind] = hollow | {"marker": "D" if lane.target else "X"}
                 kinds[kind]["color"] = GREY
                 ax.plot(x[1], y, zorder=2.3, **kinds[kind])
-        for kind, x, source, target in joints:
+        for kind, x, source, target in edges:
             if kind in ("birth", "revive"):
                 ax.plot([x, x], [source, target], color=GREY, lw=1.0, ls=":", zorder=2)
                 continue
@@ -448,7 +448,7 @@ class LineageDisplay:
                 borderaxespad=0.1,
                 ncols=len(kinds),
                 frameon=False,
-                fontsize=size,
+                fontsize=fontsize,
             )
 
     def _line_width(self, lane, size):

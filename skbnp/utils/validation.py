@@ -123,8 +123,8 @@ def check_documents(
     """
     X = check_before_conversion(X)
     whom = f"{type(estimator).__name__}.{method}"
-    is_free = reset or vocabulary is not None
-    checked = _checked(estimator, X, is_free, **_COUNTS)
+    takes_new_columns = reset or vocabulary is not None
+    checked = _checked(estimator, X, takes_new_columns, **_COUNTS)
     _check_sign(checked, whom)
     counts = _check_total(as_counts(checked), "X")
     counts = accept(counts if vocabulary is None else vocabulary.place(counts))

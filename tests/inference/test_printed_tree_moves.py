@@ -93,7 +93,7 @@ def test_a_path_leaves_what_it_has_to_the_other_level_by_level(seed):
         proposal = kind.make(context, target, source)
         merged_into = reference.merged_path(parent, target, source)
         assert proposal.merged_into == merged_into
-        assert proposal.by_rule
+        assert proposal.ignores_bound
         after = before.reindex_to(tree, proposal.tree, proposal.merged_into)
         assert_allclose(after.stub_masses.sum(), before.stub_masses.sum())
         place = proposal.tree.positions(target)

@@ -82,7 +82,7 @@ class WatchedEdits(TreeEdits):
             return False
         learner.runs.append([])
         learner.block_hook()
-        if not proposal.by_rule:
+        if not proposal.ignores_bound:
             rise = learner.judged - before + (0.0 if least is None else TIDY_COST)
             assert rise > -1e-9 * abs(before), f"{proposal.kind} fell by {-rise}"
         learner.moved.append(proposal.kind)
@@ -667,7 +667,7 @@ def test_moves_that_nobody_can_tell_of_are_not_made(seed):
 
     def alone(learner, proposal, *args):
         rows = [docs[:0] for docs in proposal.rows]
-        return tried(learner, replace(proposal, rows=rows, by_rule=True), *args)
+        return tried(learner, replace(proposal, rows=rows, ignores_bound=True), *args)
 
     one.moves.attempt = alone
     passes(one, 2)
@@ -707,7 +707,7 @@ def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch
             proposal = kind.make(context, *ids)
             if proposal is None:
                 continue
-            assert edits.attempt(one, replace(proposal, by_rule=True))
+            assert edits.attempt(one, replace(proposal, ignores_bound=True))
             kinds.add(kind.name)
             entry = one.posterior.lineage[-1]
             assert set(entry.parents) <= alive

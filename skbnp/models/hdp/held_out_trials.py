@@ -369,12 +369,12 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         posterior = run.posterior
         is_at_limit = posterior.state.topic_word_prior >= self.prior_limit
         is_limited = run.kind != "continuation" and is_at_limit
-        is_free = bool(self.folds) and (is_limited or run.prior_falls)
+        learns_prior = bool(self.folds) and (is_limited or run.prior_falls)
         is_first = self.learns_burstiness and not self.knows_repeats
         self.knows_repeats = self.learns_burstiness
-        if run.result is None or not (is_free or is_first):
+        if run.result is None or not (learns_prior or is_first):
             return
-        for _ in range(MOST_STEPS if is_free else 0):
+        for _ in range(MOST_STEPS if learns_prior else 0):
             yield self.judge_cost
             if not suit_prior(self.folds, posterior, HIGHEST, run.executor):
                 break

@@ -51,7 +51,7 @@ class Proposal:
     topics: TopicTree  # where documents begin
     rows: Rows  # documents that it touches
     merged_into: Mapping[int, int] | None = None  # of nodes that it ends
-    by_rule: bool = False  # whatever the bound says
+    ignores_bound: bool = False  # whatever the bound says
 
     @property
     def tree(self) -> Tree:
@@ -99,13 +99,15 @@ def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
         kinds = [Kind("prune", _list_leaves, propose_prune)]
     else:
         kinds = [
-            Kind("prune", _list_empty_leaves, _propose_prune_by_rule, by_rule=True)
+            Kind(
+                "prune", _list_empty_leaves, _propose_prune_by_rule, ignores_bound=True
+            )
         ]
     if moves.merge == "elbo":
         kinds.append(Kind("merge", _list_siblings, _propose_merge))
     else:
         kinds.append(
-            Kind("merge", _list_similar_leaves, _propose_path_merge, by_rule=True)
+            Kind("merge", _list_similar_leaves, _propose_path_merge, ignores_bound=True)
         )
     if moves.reattach:
         kinds.append(Kind("reattach", _list_attachments, _propose_attachment))
@@ -122,7 +124,7 @@ def kinds_of(moves: TreeMoves) -> list[Kind[Context, Proposal]]:
         draw = _draw_growth_nodes
         if moves.grow == "paper":
             draw = _draw_growth_nodes_of_paper
-        kinds.append(Kind("grow", draw, _propose_growth_by_prior, by_rule=True))
+        kinds.append(Kind("grow", draw, _propose_growth_by_prior, ignores_bound=True))
     return kinds
 
 
@@ -156,7 +158,7 @@ def _list_empty_leaves(context: Context) -> list[Ids]:
 
 def _propose_prune_by_rule(context: Context, leaf: int) -> Proposal | None:
     proposal = propose_prune(context, leaf)
-    return None if proposal is None else replace(proposal, by_rule=True)
+    return None if proposal is None else replace(proposal, ignores_bound=True)
 
 
 def _list_siblings(context: Context) -> list[Ids]:
@@ -229,7 +231,7 @@ def _propose_path_merge(context: Context, target: int, source: int) -> Proposal 
         context.edited(new, merged_into),
         context.corpus.touching(touched),
         merged_into,
-        by_rule=True,
+        ignores_bound=True,
     )
 
 
@@ -481,4 +483,4 @@ def _propose_growth_by_prior(context: Context, node: int) -> Proposal | None:
     topics.stub_masses[topics.tree.positions([node, *fresh])] = mass * shares
     rows = context.corpus.touching(np.array([node]))
     children = (node, *fresh.tolist())
-    return Proposal("birth", (node,), children, topics, rows, by_rule=True)
+    return Proposal("birth", (node,), children, topics, rows, ignores_bound=True)

@@ -98,7 +98,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
             if kind.grows and n_accepted >= SHRINKING:
                 continue  # there are too many nodes as it is
             for proposal in self.try_kind(learner, kind, context, monitor):
-                n_accepted += not (proposal.by_rule and proposal.kind == "birth")
+                n_accepted += not (proposal.ignores_bound and proposal.kind == "birth")
         return n_accepted
 
     def try_kind(
@@ -118,7 +118,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
         accepted = super().try_kind(learner, kind, context, monitor)
         if accepted:
             self.rejections.forget(key)
-        elif not kind.by_rule:
+        elif not kind.ignores_bound:
             self.rejections.add(key, now)
         return accepted
 
@@ -150,7 +150,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
             least = -ROUNDING * abs(bound) if is_safe else LEAST_GAIN
         rounds = _update_touched(learner, proposal, X, memo)
         value, result = run_rounds(rounds, bound, least, self.moves.max_rounds)
-        if not (proposal.by_rule or value > bound + least):
+        if not (proposal.ignores_bound or value > bound + least):
             return False
         topics, stats, memo = result
         memos = corpus.put(proposal.rows, memo)
