@@ -28,7 +28,7 @@ from skbnp.estimators._variational import CountModel
 from skbnp.inference.engine import Learner, StreamLearner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.memory import RunningAverage
+from skbnp.inference.memory import DocumentWeights, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, DocumentLocalStep
@@ -40,7 +40,7 @@ from skbnp.models.hdp.burstiness import (
     Burstiness,
 )
 from skbnp.models.hdp.fold_in import fold_in_posterior
-from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights
+from skbnp.models.hdp.memory import CollapsedCache
 from skbnp.models.hdp.reservoir import has_doubled
 from skbnp.models.nested_hdp.local import NestedStep
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats

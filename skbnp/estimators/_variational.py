@@ -631,11 +631,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return NO_MOVES
 
     def _local_step(self, executor: Executor) -> DocumentLocalStep:
-        return DocumentLocalStep(self._local_stop(), executor, self._learning_step())
-
-    def _learning_step(self) -> Any:
-        """Return the local step of learning."""
-        return self._evaluation_step
+        return DocumentLocalStep(self._local_stop(), executor, self._evaluation_step)
 
     #: The document step of evaluation.
     _evaluation_step: Any = DocumentStep
@@ -857,16 +853,13 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     def _names_of_known(self, posterior) -> dict[str, Any]:
         """Return the fitted attribute of names from seed words."""
-        living = set(posterior.ids.tolist())
-        names = {
-            topic: name
-            for topic, name in enumerate(names_of(self.topic_word_prior))
-            if topic in living
-        }
-        is_known = isinstance(posterior.global_stats.topic_words, KnownWordTopics)
-        if not (names and is_known):
+        if not isinstance(posterior.global_stats.topic_words, KnownWordTopics):
             return {}
-        return {"topic_names_": names | getattr(self, "topic_names_", {})}
+        living, names = set(posterior.ids.tolist()), names_of(self.topic_word_prior)
+        given = {topic: name for topic, name in enumerate(names) if topic in living}
+        if not given:
+            return {}
+        return {"topic_names_": given | getattr(self, "topic_names_", {})}
 
     def _warn_of_components(self) -> None:
         """Warn if priors of seed words outweigh the documents of their topics."""

@@ -8,7 +8,7 @@ totals, the schedule the order of parts, and the moves what changes components.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Generic, Self, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 from skbnp.components.word_topics import Weighting
 from skbnp.inference.interrupts import commit
@@ -26,9 +26,6 @@ from skbnp.inference.protocols import (
 from skbnp.inference.schedules import Round, Schedule
 
 __all__ = ["Learner", "PassLearner", "Steps", "StreamLearner", "completed", "learn"]
-
-#: Documents of a stream for each component before unused ones end.
-DOCS_PER_COMPONENT = 10
 
 PosteriorT = TypeVar("PosteriorT", bound=Posterior)
 CorpusT = TypeVar("CorpusT", bound=Corpus)
@@ -103,6 +100,7 @@ class Learner(
     moves: Moves = NO_MOVES
     warm_up: float = 0.0
     n_passes: int = 0
+    is_stream: ClassVar[bool] = False  # whether the posterior counts documents seen
 
     def fork(
         self, posterior: PosteriorT, cache: StatisticsCacheT, *, restarts: bool = False
@@ -125,15 +123,6 @@ class Learner(
     def is_warming_up(self) -> bool:
         """Whether the local step uses mean weights."""
         return self.n_passes * self.corpus.n_docs < self.warm_up
-
-    @property
-    def has_seen_enough(self) -> bool:
-        """Whether enough documents were seen to end components without data."""
-        return True
-
-    def n_new_docs(self, round: Round) -> int:
-        """Documents of a round that the posterior has not counted yet."""
-        return 0
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
         """Make one pass, a step for each round, which costs its documents.
@@ -176,7 +165,7 @@ class Learner(
                 1.0 - round.step
             ) * posterior.init_fraction + mean_weight_fraction
             posterior.n_steps += 1
-            posterior.n_seen += self.n_new_docs(round)
+            posterior.n_seen += round.n_docs if self.is_stream else 0
             posterior.record(monitor)
         n_logged = len(posterior.lineage)
         self.moves.end_round(self, round, result)
@@ -199,20 +188,12 @@ class Learner(
 class StreamLearner(Learner[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     """One pass over documents that are seen for the first time."""
 
+    is_stream = True
+
     @property
     def is_warming_up(self) -> bool:
         """Whether the local step uses mean weights."""
         return self.posterior.n_seen < self.warm_up
-
-    @property
-    def has_seen_enough(self) -> bool:
-        """Whether enough documents were seen to end components without data."""
-        enough = DOCS_PER_COMPONENT * self.posterior.state.n_components
-        return self.posterior.n_seen >= enough
-
-    def n_new_docs(self, round: Round) -> int:
-        """Documents of a round: all are new."""
-        return round.n_docs
 
 
 def learn(

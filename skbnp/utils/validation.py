@@ -125,8 +125,7 @@ def check_documents(
     whom = f"{type(estimator).__name__}.{method}"
     takes_new_columns = reset or vocabulary is not None
     checked = _checked(estimator, X, takes_new_columns, **_COUNTS)
-    _check_sign(checked, whom)
-    counts = _check_total(as_counts(checked), "X")
+    counts = _as_counts(checked, "X", whom)
     counts = accept(counts if vocabulary is None else vocabulary.place(counts))
     if reset:
         validate_data(estimator, X, reset=True, skip_check_array=True)
@@ -418,12 +417,16 @@ def check_counts(X: MatrixLike, *, name: str = "X", whom: str) -> sp.csr_array:
     """Check a document-term matrix that belongs to no estimator."""
     X = check_before_conversion(X, name)
     checked = check_array(X, input_name=name, **_COUNTS)
-    _check_sign(checked, whom)
-    return _check_total(as_counts(checked), name)
+    return _as_counts(checked, name, whom)
 
 
-def _check_sign(checked: np.ndarray | sp.csr_array, whom: str) -> None:
-    """Raise for negative counts, and name estimators for numbers of either sign."""
+def _as_counts(
+    checked: np.ndarray | sp.csr_array, name: str, whom: str
+) -> sp.csr_array:
+    """Return counts; raise for negative ones, and if their total is too large.
+
+    Numbers of either sign are for estimators that the message names.
+    """
     try:
         check_non_negative(checked, whom)
     except ValueError as error:
@@ -432,10 +435,7 @@ def _check_sign(checked: np.ndarray | sp.csr_array, whom: str) -> None:
             "sign are for HierarchicalComponentAnalysis, DependentTrees and "
             "GibbsDependentTrees."
         ) from None
-
-
-def _check_total(counts: sp.csr_array, name: str) -> sp.csr_array:
-    """Return counts; raise if their total is too large."""
+    counts = as_counts(checked)
     with np.errstate(over="ignore"):
         total = counts.data.sum()
     if not total < MOST_TOKENS:

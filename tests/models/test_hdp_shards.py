@@ -14,7 +14,7 @@ from checks.corpora import topic_counts
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import NOTHING, RunningAverage
+from skbnp.inference.memory import NOTHING, DocumentWeights, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import DocumentLocalStep, LocalStop
@@ -26,7 +26,6 @@ from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.memory import DocumentWeights
 from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.models.hdp.moves.held_out import EndUnused
 from skbnp.models.hdp.moves.settings import SplitMerge

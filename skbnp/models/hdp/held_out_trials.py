@@ -11,7 +11,7 @@ held-out documents from their other words best.
 """
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, InitVar, dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -267,10 +267,19 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
         With burstiness also without repeats: long documents have shown all their words.
         """
-        posterior, executor, logs = run.posterior, run.executor, run.logs[run.n_passes]
-        return self.held_out.is_matched_by_words(
-            posterior, logs, executor, loss=ALIKE / 2.0, learns_prior=self.folds_words
-        )
+        held_out, posterior, logs = self.held_out, run.posterior, run.logs[run.n_passes]
+        state, executor = posterior.state, run.executor
+        for burstiness in dict.fromkeys((state.burstiness, None)):
+            words, _ = held_out.log_probability_of_words(
+                burstiness, posterior, executor, learns_prior=self.folds_words
+            )
+            if burstiness != state.burstiness:
+                other = replace(state, burstiness=burstiness)
+                result = held_out.predict(posterior, executor, other)
+                logs = held_out.log_probability(result)
+            if compare(words, logs, held_out.n_tokens).mean <= -ALIKE / 2.0:
+                return False
+        return True
 
     # -- decisions --------------------------------------------------------------------
 
