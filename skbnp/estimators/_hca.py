@@ -605,10 +605,8 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         """Return the fitted attributes of a posterior."""
         model, state = posterior.model, posterior.state
-        tree, through = (
-            state.tree,
-            state.tree.accumulate(posterior.global_stats.stub_masses),
-        )
+        tree = state.tree
+        through = state.tree.accumulate(posterior.global_stats.stub_masses)
         in_use = through >= max(1.0, 1e-4 * posterior.global_stats.n_rows)
         unit, signs = model.frame.unit, _signs(state.loadings)
         return {
@@ -639,11 +637,9 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         """Raise if the saved posterior is unfit for use."""
         super()._check_saved()
         posterior = self._posterior
-        model, state, global_stats = (
-            posterior.model,
-            posterior.state,
-            posterior.global_stats,
-        )
+        model = posterior.model
+        state = posterior.state
+        global_stats = posterior.global_stats
         n_levels, n_features = model.n_levels, self.n_features_in_
         check_number("max_depth", n_levels, least=1, most=MOST_LEVELS)
         state.tree.check()

@@ -71,12 +71,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import ExactMoves, MinibatchMoves
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.posterior import HDPPosterior, MoveRecords
-from skbnp.models.hdp.reservoir import (
-    LAST_KEY,
-    SCORED,
-    Reservoir,
-    has_doubled,
-)
+from skbnp.models.hdp.reservoir import LAST_KEY, SCORED, Reservoir, has_doubled
 from skbnp.models.hdp.stream_trials import (
     MISSED_SHARE,
     OngoingTrials,

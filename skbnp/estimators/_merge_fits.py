@@ -153,9 +153,7 @@ def _check_kinds(estimators: Sequence[Any]) -> None:
         )
 
 
-def _joint_vocabulary(
-    estimators: Sequence[Any],
-) -> tuple[dict[str, Any], list[Ints]]:
+def _joint_vocabulary(estimators: Sequence[Any]) -> tuple[dict[str, Any], list[Ints]]:
     """Fitted attributes of all features, and the columns of each fit in these."""
     names: list[Any] = [getattr(e, "feature_names_in_", None) for e in estimators]
     sizes = [e.n_features_in_ for e in estimators]

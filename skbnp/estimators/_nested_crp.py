@@ -11,11 +11,7 @@ from numpy.typing import ArrayLike
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.tree_moves import TreeMoves
-from skbnp.components.tree_sticks import (
-    LevelPriors,
-    log_mean_stubs,
-    stick_parameters,
-)
+from skbnp.components.tree_sticks import LevelPriors, log_mean_stubs, stick_parameters
 from skbnp.estimators._base import are_in_use, drop_empty
 from skbnp.estimators._saved import (
     LARGE,
@@ -401,10 +397,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _warn_if_not_converged(self, monitor) -> None:
         """Warn if the bound has not converged, or if all documents take one path."""
         super()._warn_if_not_converged(monitor)
-        stats, room = (
-            self._posterior.global_stats,
-            self._component_limit() > self.max_depth,
-        )
+        stats = self._posterior.global_stats
+        room = self._component_limit() > self.max_depth
         n_docs = stats.stub_masses.sum()
         if is_bare_path(self) and room and n_docs > 1.5 and stats.n_tokens > 0.0:
             self._warn_of_one_path(n_docs, stats.n_tokens)

@@ -299,11 +299,9 @@ class Sampler(
         if vocabulary is not None and vocabulary.size > self.n_features_in_:
             before, features = self._widened(before, data, vocabulary)
         if before is not None:
-            number, history, seed_entropy = (
-                before.chain,
-                self.history_,
-                self._seed_entropy,
-            )
+            number = before.chain
+            history = self.history_
+            seed_entropy = self._seed_entropy
         else:
             number, history = 0, {name: [] for name in self._columns}
             seed_entropy = draw_seed_entropy(self.random_state)

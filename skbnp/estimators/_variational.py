@@ -261,10 +261,8 @@ class VariationalEstimator(
         goes_on = goes_on and self._has_started()
         record = self._record(rows, goes_on)
         if record.account is not None:
-            posterior, history = (
-                record.account["posterior"],
-                new_history(model.criterion),
-            )
+            posterior = record.account["posterior"]
+            history = new_history(model.criterion)
             self._take_names(record.estimator)
             goes_on = record.account.get("goes_on", goes_on)
         elif goes_on:
@@ -773,10 +771,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
         """Return a posterior with new columns and boosts of new seed words."""
-        words, global_stats = (
-            posterior.global_stats.topic_words.copy(),
-            posterior.global_stats,
-        )
+        words = posterior.global_stats.topic_words.copy()
+        global_stats = posterior.global_stats
         n_before, names = words.shape[0], vocabulary.names
         words.widen(len(names))
         if isinstance(words, KnownWordTopics):
@@ -883,10 +879,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     def _merge(self, target: int, sources: list[int]) -> None:
         """Merge topics `sources` into `target`, in place."""
-        columns, words = (
-            self._posterior.columns,
-            self._posterior.global_stats.topic_words,
-        )
+        columns = self._posterior.columns
+        words = self._posterior.global_stats.topic_words
         fixed = [n for n in [target, *sources] if words.is_fixed[columns[n]]]
         if fixed:
             raise ValueError(f"ids must be of topics that are not frozen, got {fixed}.")

@@ -224,11 +224,9 @@ def apply(edit: Edit, posterior: Posterior) -> None:
     All change in one commit.
     """
     columns, ids = posterior.columns, posterior.ids
-    model, state, global_stats = (
-        posterior.model,
-        posterior.state,
-        posterior.global_stats,
-    )
+    model = posterior.model
+    state = posterior.state
+    global_stats = posterior.global_stats
     entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
     if isinstance(edit, Split):
         state, global_stats = model.split(

@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 
 from skbnp.inspection._chains import best_sample
-from skbnp.inspection._terms import (
-    fitted,
-    fitted_model,
-)
+from skbnp.inspection._terms import fitted, fitted_model
 
 __all__ = [
     "ancestors",

@@ -446,13 +446,7 @@ register(
     StreamTrials,
     TRIALS + " missed suited n_shared n_logged",
     checked=False,
-    older={
-        "stream-trials/1": {
-            "suited": None,
-            "n_shared": 0,
-            "n_logged": None,
-        }
-    },
+    older={"stream-trials/1": {"suited": None, "n_shared": 0, "n_logged": None}},
 )
 register(
     "paused-trials/1",

@@ -295,10 +295,8 @@ class Phase:
 
     def close(self, next_id: int) -> SlicedTree:
         """Return the state with opened nodes, without empty ones."""
-        state, counts = (
-            self.sampler_state,
-            np.bincount(self.place, minlength=len(self.is_free)),
-        )
+        state = self.sampler_state
+        counts = np.bincount(self.place, minlength=len(self.is_free))
         opened = self.n_nodes + np.flatnonzero(counts[self.n_nodes :])
         first_id = max(next_id, state.tree.next_id)
         names = np.append(state.tree.ids, first_id + np.arange(len(opened)))

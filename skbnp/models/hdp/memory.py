@@ -210,10 +210,8 @@ class CollapsedCache(Remembered[Collected, Statistics]):
 
     def _recompute_sums(self, posterior: Posterior) -> None:
         """Sum the statistics of all parts again into the totals."""
-        global_stats, stats = (
-            posterior.global_stats,
-            [memo.stats for memo in self.memos],
-        )
+        global_stats = posterior.global_stats
+        stats = [memo.stats for memo in self.memos]
         words = resummed(stats, global_stats.topic_words)
         with commit():
             posterior.global_stats = _with_sums(global_stats, stats, words)

@@ -9,12 +9,7 @@ from numpy.typing import NDArray
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import LocalStop
-from skbnp.models.hdp.burstiness import (
-    N_DOCS,
-    Burstiness,
-    evenly,
-    learn_burstiness,
-)
+from skbnp.models.hdp.burstiness import N_DOCS, Burstiness, evenly, learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, mix
 from skbnp.models.nested_hdp.local import NestedStep, node_shares
 from skbnp.rows.batch import Batch
