@@ -16,7 +16,7 @@ from distributed.scheduler import NoValidWorkerError
 
 from skbnp.dask._sites import Raised, answer, end
 
-__all__ = ["ClientPool", "LostReplyError", "Pool", "Presence"]
+__all__ = ["ClientPool", "Pool", "Presence"]
 
 #: Errors that are no fault of a task.
 LOSSES = (

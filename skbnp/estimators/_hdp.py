@@ -379,7 +379,7 @@ class HDP(VariationalTopicModel):
         return model(**self._learned())
 
     def _local_step(self, executor):
-        step = CollapsedStep if self._is_collapsed else DocumentStep
+        step: Any = CollapsedStep if self._is_collapsed else DocumentStep
         return DocumentLocalStep(self._local_stop(), executor, step)
 
     def _infer_counts(self, posterior, counts, executor):

@@ -40,7 +40,6 @@ __all__ = [
     "check_level_priors",
     "check_needed",
     "check_number",
-    "check_numbers",
     "check_posterior",
     "check_seen_words",
     "check_signed",

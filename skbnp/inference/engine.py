@@ -141,7 +141,7 @@ class Learner(
         self.cache.end_pass(self.posterior)
         n_logged = len(self.posterior.lineage)
         has_stayed = self.moves.end_pass(self, monitor)
-        self.posterior.recount(monitor, n_logged)
+        monitor.recount(self.posterior, n_logged)
         return is_exact and has_stayed
 
     def learn_round(self, round: Round, monitor: Monitor) -> None:
@@ -166,10 +166,10 @@ class Learner(
             ) * posterior.init_fraction + mean_weight_fraction
             posterior.n_steps += 1
             posterior.n_seen += round.n_docs if self.is_stream else 0
-            posterior.record(monitor)
+            monitor.record(posterior)
         n_logged = len(posterior.lineage)
         self.moves.end_round(self, round, result)
-        posterior.recount(monitor, n_logged)
+        monitor.recount(posterior, n_logged)
 
     def update_local(
         self, round: Round, weighting: Weighting, block_hook: BlockHook | None
@@ -215,7 +215,7 @@ def learn(
         begin_pass()
         is_exact_pass = learner.one_pass(monitor)
         if not monitor.history["step"]:  # no round to record
-            learner.posterior.record(monitor)
+            monitor.record(learner.posterior)
         value = sum(learner.posterior.objective().values())
         converged = monitor.end_pass(
             value, is_exact_pass=is_exact_pass, has_ended=learner.has_ended

@@ -494,6 +494,6 @@ def _add_documents(
             before = samples[(s + 1) * each - 1]
         is_there = np.repeat(places >= 0, each, axis=0)
         for k in range(n_topics):
-            shares = samples[is_there[:, k], :, k]
-            result.doc_topic_distr_[block, k] = shares.mean(axis=0)
-            result.doc_topic_interval_[:, block, k] = _ends(shares, confidence)
+            topic_shares = samples[is_there[:, k], :, k]  # (n_draws, n_docs)
+            result.doc_topic_distr_[block, k] = topic_shares.mean(axis=0)
+            result.doc_topic_interval_[:, block, k] = _ends(topic_shares, confidence)

@@ -88,9 +88,7 @@ from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
 from skbnp.models.nested_hdp.posterior import NestedPosterior
 from skbnp.trees import Tree, TreeView
-from skbnp.utils.plain import from_plain, register, to_plain
-
-__all__ = ["from_plain", "to_plain"]
+from skbnp.utils.plain import register
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]

@@ -22,7 +22,6 @@ from numpy.lib import format as npy
 from skbnp.utils.warnings import warn_caller
 
 __all__ = [
-    "Archive",
     "FitFile",
     "decode",
     "digest_of",

@@ -243,19 +243,7 @@ def _checked(estimator: BaseEstimator, X: MatrixLike, reset: bool, **how: Any) -
 def check_rows(
     estimator: BaseEstimator, X: MatrixLike, *, reset: bool, method: str
 ) -> NDArray[np.float64] | NDArray[np.float32]:
-    """Check dense rows of numbers of either sign.
-
-    Parameters
-    ----------
-    estimator : estimator instance
-        The calling estimator. Its number and names of features are compared with
-        those of `X`, or are set, but only once `X` is known to be valid.
-    X : {array-like, dataframe} of shape (n_samples, n_features)
-        Rows of finite numbers. Never written to.
-    reset : bool
-        Whether `X` defines the features.
-    method : str
-        The public method that calls, for messages.
+    """Check dense rows of finite numbers of either sign, as `check_documents` does.
 
     Returns
     -------
@@ -320,20 +308,9 @@ def check_coordinates(
 def check_directions(
     estimator: BaseEstimator, X: MatrixLike, *, reset: bool, method: str
 ) -> tuple[sp.csr_array, np.dtype]:
-    """Check rows of numbers of either sign, and put them on the unit sphere.
+    """Check rows of finite numbers of either sign, and put them on the unit sphere.
 
-    Parameters
-    ----------
-    estimator : estimator instance
-        The calling estimator. Its number and names of features are compared with
-        those of `X`, or are set, but only once `X` is known to be valid.
-    X : {array-like, sparse matrix, sparse array, dataframe} of shape \
-            (n_samples, n_features)
-        Rows of finite numbers, two features or more. Never written to.
-    reset : bool
-        Whether `X` defines the features.
-    method : str
-        The public method that calls, for messages.
+    Arguments are those of `check_documents`; two features or more.
 
     Returns
     -------

@@ -127,7 +127,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
                     self._learn_rival(learner, monitor)
         if len(posterior.lineage) > before:
             with commit():
-                posterior.record(monitor)
+                monitor.record(posterior)
         return False
 
     def _end_turn(self, bound: float, nats: float) -> None:
@@ -195,7 +195,7 @@ class ComponentEdits(EditMoves[Context, Proposal]):
             posterior.replace_globals(learned.state, learned.global_stats)
             posterior.lineage = [*rival.posterior.lineage, *log]
             learner.cache.memo, learner.cache.others = cache.memo, cache.others
-            posterior.record(monitor)
+            monitor.record(posterior)
         self.has_ended, self.has_grown, self.best = False, False, -np.inf
 
     def _grow(

@@ -83,7 +83,7 @@ def restructure(
     _end_idle(posterior)
     if len(posterior.lineage) > before:
         with commit():
-            posterior.record(monitor)
+            monitor.record(posterior)
 
 
 def _learn(

@@ -83,7 +83,7 @@ class TreeEdits(EditMoves[Context, Proposal]):
         self._bound = None  # frees its statistics
         if n_accepted:
             with commit():
-                posterior.record(monitor)
+                monitor.record(posterior)
         return n_accepted == 0
 
     def _try_kinds(
