@@ -235,6 +235,32 @@ class HeldOut:
             eta = float(np.exp(best.x))
         return self._by_document(logs(eta)), eta
 
+    def is_matched_by_words(
+        self,
+        posterior: Posterior,
+        logs: Array,
+        executor: Executor,
+        loss: float,
+        *,
+        learns_prior: bool,
+    ) -> bool:
+        """Whether one topic of all words loses less than `loss` nats per token.
+
+        `logs` are log probabilities of documents under all topics. If documents explain
+        their repeats, without these, too: long documents have shown all their words.
+        """
+        state = posterior.state
+        for burstiness in dict.fromkeys((state.burstiness, None)):
+            words, _ = self.log_probability_of_words(
+                burstiness, posterior, executor, learns_prior=learns_prior
+            )
+            if burstiness != state.burstiness:
+                other = replace(state, burstiness=burstiness)
+                logs = self.log_probability(self.predict(posterior, executor, other))
+            if compare(words, logs, self.n_tokens).mean <= -loss:
+                return False
+        return True
+
     def _by_document(self, logs: Array) -> Array:
         """Sum log probabilities of held-out entries over documents, (n_docs,)."""
         docs = self.docs[rows_of(self.held_out.indptr)]

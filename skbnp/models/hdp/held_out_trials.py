@@ -11,7 +11,7 @@ held-out documents from their other words best.
 """
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -54,6 +54,8 @@ ALIVE, ALIVE_MEAN_FIELD = 0.8, 0.5
 GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which two states predict alike.
 ALIKE, ALIKE_ERRORS = 0.002, 0.25
+#: Nats per token that word frequencies may lose: half of what a merge of all may.
+WORDS_LOSS = ALIKE / 2.0
 #: Standard errors by which fewer topics may predict worse with burstiness, the rule of
 #: one standard error; but at most so many nats per token, if few documents judge.
 FEWER_ERRORS, FEWER_COST = 1.0, 0.01
@@ -262,25 +264,6 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         judges = OTHERS if run.kind == "reduction" else slice(None)
         return compare(new[judges], old[judges], self.n_tokens[judges])
 
-    def _is_no_better_than_words(self, run: Trial) -> bool:
-        """Whether one topic loses at most half of what a merge of all may lose.
-
-        With burstiness also without repeats: long documents have shown all their words.
-        """
-        held_out, posterior, logs = self.held_out, run.posterior, run.logs[run.n_passes]
-        state, executor = posterior.state, run.executor
-        for burstiness in dict.fromkeys((state.burstiness, None)):
-            words, _ = held_out.log_probability_of_words(
-                burstiness, posterior, executor, learns_prior=self.folds_words
-            )
-            if burstiness != state.burstiness:
-                other = replace(state, burstiness=burstiness)
-                result = held_out.predict(posterior, executor, other)
-                logs = held_out.log_probability(result)
-            if compare(words, logs, held_out.n_tokens).mean <= -ALIKE / 2.0:
-                return False
-        return True
-
     # -- decisions --------------------------------------------------------------------
 
     def _decide(self, run: Trial, monitor: Monitor) -> Steps[None]:
@@ -360,14 +343,18 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
         Mean-field topics do not: exact passes would change the kind of step.
         """
-        yield from self._judge_anew(self.model)
+        run = self.model
+        yield from self._judge_anew(run)
         n_both = (1 + REDUCTIONS) * self.length + self.n_final_passes
         is_early = self.passes_left < n_both or self.posterior.model.has_bound
         if not is_early:
             yield self.judge_cost
-        if is_early or self._is_no_better_than_words(self.model):
+        logs = run.logs[run.n_passes]
+        if is_early or self.held_out.is_matched_by_words(
+            run.posterior, logs, run.executor, WORDS_LOSS, learns_prior=self.folds_words
+        ):
             return (yield from self._first_reduction())
-        return self._continued("continuation", self.model)
+        return self._continued("continuation", run)
 
     def _judge_anew(self, run: Trial) -> Steps[None]:
         """Score a run again as reductions are scored, once births have ended.
@@ -479,8 +466,10 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             return None
         kind: Kind = "reduction"
         yield self.judge_cost
-        posterior = run.posterior.copy()
-        if self._is_no_better_than_words(run):
+        posterior, logs = run.posterior.copy(), run.logs[run.n_passes]
+        if self.held_out.is_matched_by_words(
+            run.posterior, logs, run.executor, WORDS_LOSS, learns_prior=self.folds_words
+        ):
             kind, n_changes = "merge of all", held_out_moves.merge_all(posterior)
         else:
             yield self.judge_cost
