@@ -53,9 +53,14 @@ from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.models.nested_crp.start import topics_of_paths
 from skbnp.models.nested_crp.start_choice import choose_start, start_posterior
 from skbnp.trees import Tree, TreeView
-from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import HasMethods, Interval, StrOptions, check_is_fitted
+from skbnp.utils.validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_gamma_prior,
+    check_is_fitted,
+)
 
 __all__ = ["NestedCRP", "TreeMoves"]
 

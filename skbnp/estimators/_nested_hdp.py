@@ -49,13 +49,13 @@ from skbnp.models.nested_hdp.prediction import NestedPredictor
 from skbnp.models.nested_hdp.prune import prune
 from skbnp.models.nested_hdp.start import grouped_start
 from skbnp.trees import Tree, TreeView
-from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
     Options,
     StrOptions,
+    check_gamma_prior,
     check_is_fitted,
 )
 

@@ -78,13 +78,13 @@ from skbnp.utils.arrays import row_parts
 from skbnp.utils.ordering import names_by_weight
 from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
-from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
     StrOptions,
     Vocabulary,
+    check_gamma_prior,
     check_is_fitted,
     feature_names_of,
     fit_context,

@@ -6,6 +6,7 @@ may move; they are imported here and nowhere else.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -54,6 +55,7 @@ else:
     from sklearn.utils._param_validation import validate_params
 
 __all__ = [
+    "SMALLEST_PRIOR",
     "HasMethods",
     "Interval",
     "Options",
@@ -64,7 +66,9 @@ __all__ = [
     "check_counts",
     "check_directions",
     "check_documents",
+    "check_gamma_prior",
     "check_is_fitted",
+    "check_per_level",
     "check_rows",
     "check_sample_weight",
     "feature_names_of",
@@ -75,6 +79,10 @@ __all__ = [
     "whole_counts",
 ]
 
+#: Range of concentrations and Dirichlet parameters.
+SMALLEST_PRIOR, LARGEST_PRIOR = 1e-100, 1e10
+#: Largest shape and rate of a Gamma prior: its width is the rounding of a number.
+MOST_CERTAIN = 1e20
 #: What samplers take, in one document and in all.
 MOST_DOC_TOKENS, MOST_ALL_TOKENS = 10**8, 2**31 - 1
 #: Largest number of copies of rows by weights.
@@ -420,3 +428,38 @@ def _as_counts(
             f"{name} must hold fewer than {MOST_TOKENS:g} tokens, got {total:g}."
         )
     return counts
+
+
+def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
+    """Check the (shape, rate) pair of a Gamma prior."""
+    try:
+        shape, rate = (float(x) if isinstance(x, Real) else -1.0 for x in value)
+    except (TypeError, ValueError):
+        shape = rate = -1.0
+    if not all(SMALLEST_PRIOR <= x <= MOST_CERTAIN for x in (shape, rate)):
+        raise ValueError(
+            f"{name} must be a (shape, rate) pair of two positive numbers, in "
+            f"[{SMALLEST_PRIOR:g}, {MOST_CERTAIN:g}], got {value!r}."
+        )
+    return shape, rate
+
+
+def check_per_level(name: str, value: Any, max_depth: int) -> NDArray[np.float64]:
+    """Check a prior: a number for all levels of a tree, or a sequence of one for each.
+
+    Returns an array of one for each level.
+    """
+    values = np.asarray(value, dtype=object)
+    values = np.full(max_depth, value) if values.ndim == 0 else values
+    if len(values) != max_depth:
+        raise ValueError(
+            f"{name} must be a number, or have one for each of max_depth={max_depth} "
+            f"levels, got {len(values)}."
+        )
+    numbers = [float(x) if isinstance(x, Real) else np.nan for x in values]
+    if not all(SMALLEST_PRIOR <= x <= LARGEST_PRIOR for x in numbers):
+        raise ValueError(
+            f"{name} must be in [{SMALLEST_PRIOR:g}, {LARGEST_PRIOR:g}] at each level, "
+            f"got {value!r}."
+        )
+    return np.array(numbers)
