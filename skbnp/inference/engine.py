@@ -165,7 +165,8 @@ class Learner(
                 1.0 - round.step
             ) * posterior.init_fraction + mean_weight_fraction
             posterior.n_steps += 1
-            posterior.n_seen += round.n_docs if self.is_stream else 0
+            if self.is_stream:
+                posterior.n_seen += round.n_docs
             monitor.record(posterior)
         n_logged = len(posterior.lineage)
         self.moves.end_round(self, round, result)

@@ -214,8 +214,7 @@ def apply(edit: Edit, posterior: Posterior) -> None:
     All change in one commit.
     """
     columns, ids = posterior.columns, posterior.ids
-    model = posterior.model
-    state = posterior.state
+    model, state = posterior.model, posterior.state
     global_stats = posterior.global_stats
     entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
     if isinstance(edit, Split):

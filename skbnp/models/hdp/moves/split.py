@@ -65,8 +65,7 @@ class Collection:
 
     def __call__(self, block_visit: BlockVisit) -> list[Parts]:
         """Return the parts of each topic in a block."""
-        block = block_visit.block
-        row = block_visit.row
+        block, row = block_visit.block, block_visit.row
         doc_weights = block_visit.doc_weights
         words, norms = block.words[block.indices], block_visit.documents.norms
         parts = []
