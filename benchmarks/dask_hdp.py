@@ -93,7 +93,7 @@ class SitePool:
         """All."""
         return {name: Presence(1, time.monotonic(), 0) for name in self.sites}
 
-    def call(self, worker, method, *args):
+    def submit(self, worker, method, *args):
         """Answer at once."""
         self.n_down += sum(len(one) for one in args if isinstance(one, bytes))
         begin = time.process_time()

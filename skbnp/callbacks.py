@@ -191,7 +191,8 @@ class _PassMonitor(_FitCallback):
         context : sklearn.callback.CallbackContext
             The task that begins.
         """
-        if _goes_on(estimator, context) and hasattr(self, "history_"):
+        goes_on = context.task_name == "partial_fit" and hasattr(estimator, "history_")
+        if goes_on and hasattr(self, "history_"):
             self._forget_after(_last_update(estimator))
         else:
             self._forget()
@@ -435,11 +436,6 @@ class TopicTermsMonitor(_PassMonitor):
                     [largest(np.abs(topic), self.n_terms) for topic in topics]
                 ),
             )
-
-
-def _goes_on(estimator: BaseEstimator, context: CallbackContext) -> bool:
-    """Whether a fit is a further chunk of a stream."""
-    return context.task_name == "partial_fit" and hasattr(estimator, "history_")
 
 
 def _latest_step(model: BaseEstimator) -> int:

@@ -373,7 +373,7 @@ class KnownWordTopics(WordTopics):
             self._boost(new)
             self.total = self._values[:, : len(self.total)].sum(axis=0) * self._scale
 
-    def add_boosts(self, words: Ints, values: Array) -> None:
+    def boost_words(self, words: Ints, values: Array) -> None:
         """Boost further words in place, (n, G)."""
         self._own()
         self.seen = self.seen.with_words(words)

@@ -54,8 +54,8 @@ class NodeStatistics:
             sums[item.name] = value + change
         return type(self)(**sums)
 
-    def reindex(self, old: Tree, new: Tree) -> Self:
-        """Re-index the sums to another tree; new nodes have zeros."""
+    def take_nodes(self, old: Tree, new: Tree) -> Self:
+        """Take the sums of nodes that stay; new nodes have zeros."""
         stays = np.isin(old.ids, new.ids)
         at = new.positions(old.ids[stays])
         moved: dict[str, np.ndarray] = {}

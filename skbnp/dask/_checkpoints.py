@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from skbnp.inference.monitor import Account
-from skbnp.models.forms import from_plain, to_plain
 from skbnp.utils.archive import (
     label_in,
     path_of_fit,
@@ -14,6 +13,7 @@ from skbnp.utils.archive import (
     stamp_of,
     write_archive,
 )
+from skbnp.utils.plain import from_plain, to_plain
 
 __all__ = ["Checkpoints", "ShardRecord"]
 

@@ -16,7 +16,7 @@ from distributed.scheduler import NoValidWorkerError
 
 from skbnp.dask._sites import Raised, answer, end
 
-__all__ = ["ClientPool", "LostReplyError", "Pool", "Presence"]
+__all__ = ["ClientPool", "Pool", "Presence"]
 
 #: Errors that are no fault of a task.
 LOSSES = (
@@ -48,8 +48,8 @@ class Pool(Protocol):
     def present(self) -> dict[str, Presence]:
         """Return workers that can take work, by name, as the scheduler lists them."""
 
-    def call(self, worker: str, method: str, *args: object) -> "Future":
-        """Call a method of the site of a worker, without waiting."""
+    def submit(self, worker: str, method: str, *args: object) -> "Future":
+        """Call a method of the `Site` of a worker; return its future."""
 
     def send(self, content: bytes, workers: Sequence[str]) -> object:
         """Send bytes to several workers; return their name in calls."""
@@ -64,12 +64,12 @@ class ClientPool:
     Parameters
     ----------
     client : distributed.Client
-    fit : str
+    fit_name : str
         Name of the fit, the key of its site on each worker.
     """
 
-    def __init__(self, client: Any, fit: str):
-        self.client, self.fit = client, fit
+    def __init__(self, client: Any, fit_name: str):
+        self.client, self.fit_name = client, fit_name
         self._n_threads: dict[str, int] = {}
 
     def present(self) -> dict[str, Presence]:
@@ -88,8 +88,8 @@ class ClientPool:
             self._n_threads[address] = worker["nthreads"]
         return result
 
-    def call(self, worker: str, method: str, *args: object) -> "Future":
-        """Call a method of the site of a worker, without waiting."""
+    def submit(self, worker: str, method: str, *args: object) -> "Future":
+        """Call a method of the `Site` of a worker; return its future."""
         args = tuple(
             self.client.compute(one, workers=[worker], allow_other_workers=False)
             if isinstance(one, Delayed)
@@ -98,7 +98,9 @@ class ClientPool:
         )
         n_threads = self._n_threads.get(worker, 1)
         with _large_graphs():
-            task = self._submit(worker, answer, self.fit, n_threads, method, *args)
+            task = self._submit_task(
+                worker, answer, self.fit_name, n_threads, method, *args
+            )
         return self._reply_of(task)
 
     def send(self, content: bytes, workers: Sequence[str]) -> object:
@@ -108,14 +110,16 @@ class ClientPool:
 
     def close(self, workers: Sequence[str]) -> None:
         """Remove the fit from workers, without waiting long for slow ones."""
-        calls = [self._submit(worker, end, self.fit) for worker in workers]
+        calls = [self._submit_task(worker, end, self.fit_name) for worker in workers]
         wait([self._reply_of(call) for call in calls], timeout=FAREWELL)
         for call in calls:
             if not call.done():
                 fire_and_forget(call)
             call.release()
 
-    def _submit(self, worker: str, function: Callable, *args: object) -> DaskFuture:
+    def _submit_task(
+        self, worker: str, function: Callable, *args: object
+    ) -> DaskFuture:
         return self.client.submit(
             function,
             *args,

@@ -178,7 +178,7 @@ class WorkerShards:
                     tuple(self._broadcasts),
                 )
                 args = order, *messages[worker]
-                calls[self.pool.call(worker, "perform", *args)] = worker, own
+                calls[self.pool.submit(worker, "perform", *args)] = worker, own
             for worker, own, reply in self._replies(calls):
                 if adds_up:
                     add_up(result, len(numbers), reply)
@@ -243,7 +243,7 @@ class WorkerShards:
             for number in absent:
                 block, worker = self.blocks[number], self._owners[number]
                 args = number, self.read, block.rows, block.labels
-                calls[self.pool.call(worker, "load", *args)] = worker, [number]
+                calls[self.pool.submit(worker, "load", *args)] = worker, [number]
             for worker, (number,), description in self._replies(calls, are_loads=True):
                 self._check(description)
                 self._loaded.add((number, worker))

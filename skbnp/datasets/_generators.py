@@ -149,10 +149,7 @@ def make_bars(
         doc_topic_distr=doc_topic,
         feature_names=[f"row{w // side}_col{w % side}" for w in range(side**2)],
         DESCR=_BARS.format(
-            n_samples=n_samples,
-            n_words=n_words,
-            n_features=side**2,
-            n_topics=2 * side,
+            n_samples=n_samples, n_words=n_words, n_features=side**2, n_topics=2 * side
         ),
     )
 

@@ -16,10 +16,7 @@ __all__ = ["load_uci_bag_of_words"]
 
 
 @validate_params(
-    {
-        "path": [str, os.PathLike],
-        "vocabulary": [str, os.PathLike, "array-like", None],
-    },
+    {"path": [str, os.PathLike], "vocabulary": [str, os.PathLike, "array-like", None]},
     prefer_skip_nested_validation=True,
 )
 def load_uci_bag_of_words(

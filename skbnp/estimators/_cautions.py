@@ -93,7 +93,7 @@ def warn_of_values(survey: CountSurvey, *, are_rounded: bool) -> None:
         warn_caller(
             f"The weights in X are {mean:.2g} on average, as of tf-idf or of shares, "
             "but stand for tokens: a document of small weights tells little of its "
-            "topics. Use counts (CountVectorizer), or percentages of shares.",
+            "topics. Use counts (CountVectorizer), or percentages of shares."
         )
     elif survey.form == "flat":
         warn_caller(

@@ -323,7 +323,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         epochs = "1 epoch" if n_epochs == 1 else f"{n_epochs} epochs"
         return f"{rows.shape[0]} rows of {rows.shape[1]} features in {epochs}"
 
-    def _limit(self) -> float:
+    def _component_limit(self) -> float:
         return np.inf if self.max_components is None else self.max_components
 
     def _make_model(self) -> EpochModel:
@@ -346,7 +346,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             ids,
             [Lineage(0, "init", (), tuple(np.sort(ids).tolist()))],
             seed_entropy=seed_entropy,
-            max_components=self._limit(),
+            max_components=self._component_limit(),
             label=label,
             window=self.window,
             seen=rows.seen,
@@ -354,7 +354,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     def _first_tree(self, model, X, seed_entropy) -> tuple[EpochState, EpochStats]:
         """Return clusters below a root, after rows have chosen nodes one by one."""
-        rng, limit = stream(seed_entropy, Purpose.START), self._limit()
+        rng, limit = stream(seed_entropy, Purpose.START), self._component_limit()
         rows = self._rows_at_hand(X, rng)
         labels = spherical_kmeans(rows, self._n_clusters(X.shape[0]), rng)
         n_unseen = self.n_features_in_ - rows.shape[1]
@@ -372,7 +372,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         return X
 
     def _n_clusters(self, n_rows: int) -> int:
-        return int(min(n_clusters_for(n_rows), max(self._limit() - 1, 1)))
+        return int(min(n_clusters_for(n_rows), max(self._component_limit() - 1, 1)))
 
     def _moves(self) -> EpochMoves | None:
         """Return the moves of the tree, or None."""
@@ -391,7 +391,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
             posterior,
             model=replace(model, is_first=posterior.model.is_first),
             state=self._given(posterior.state),
-            max_components=self._limit(),
+            max_components=self._component_limit(),
             window=self.window,
             unsettled=(),
         )
@@ -519,7 +519,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         rng = stream(posterior.seed_entropy, Purpose.START, posterior.n_steps)
         rows = self._rows_at_hand(X, rng)
         given = posterior.model, posterior.state, posterior.global_stats, rows
-        return assign_rows(*given, self._moves(), self._limit(), rng, run)
+        return assign_rows(*given, self._moves(), self._component_limit(), rng, run)
 
     def _learn_epoch(self, learner, monitor, n_passes, **passes) -> None:
         posterior = learner.posterior

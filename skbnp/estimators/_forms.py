@@ -40,9 +40,5 @@ for _tag, _kind in {
     "stick-breaking-hdp-estimator/1": StickBreakingHDP,
 }.items():
     register(
-        _tag,
-        _kind,
-        types={"state": dict},
-        make=partial(_made, _kind),
-        state=_state_of,
+        _tag, _kind, types={"state": dict}, make=partial(_made, _kind), state=_state_of
     )

@@ -51,12 +51,12 @@ from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.models.hdp_franchise.start import draw_topics
 from skbnp.utils.ordering import evenly_spaced, names_by_weight, rows_by_id
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
     Options,
     StrOptions,
+    check_gamma_prior,
     check_is_fitted,
 )
 

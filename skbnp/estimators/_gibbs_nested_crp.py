@@ -36,8 +36,13 @@ from skbnp.models.nested_crp_walks.model import NestedPriors
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.trees import TreeView
 from skbnp.utils.ordering import evenly_spaced
-from skbnp.utils.settings import check_gamma_prior
-from skbnp.utils.validation import HasMethods, Interval, StrOptions, check_is_fitted
+from skbnp.utils.validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_gamma_prior,
+    check_is_fitted,
+)
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["GibbsNestedCRP"]

@@ -439,7 +439,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
                 )
         return moves
 
-    def _limit(self) -> float:
+    def _component_limit(self) -> float:
         return np.inf if self.max_components is None else self.max_components
 
     def _make_model(self) -> Model:
@@ -474,7 +474,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
             ids,
             [Lineage(0, "init", (), tuple(ids.tolist()))],
             seed_entropy=seed_entropy,
-            max_components=self._limit(),
+            max_components=self._component_limit(),
         )
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
@@ -488,7 +488,9 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         model = replace(model, frame=learned.frame)
         if model.learn_loading_variance:
             model = replace(model, loading_variance=learned.loading_variance)
-        return replace(self._posterior, model=model, max_components=self._limit())
+        return replace(
+            self._posterior, model=model, max_components=self._component_limit()
+        )
 
     def _local_step(self, executor) -> RowLocalStep:
         return RowLocalStep(executor)
@@ -571,7 +573,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     @property
     def _is_bare(self) -> bool:
         """Whether the tree is a single path although it could have had branches."""
-        return is_bare_path(self) and self._limit() > self.max_depth
+        return is_bare_path(self) and self._component_limit() > self.max_depth
 
     def _monitor(self, model, history, tol: float = 0.0) -> Monitor:
         """Return a monitor whose tolerance is relative to white noise."""

@@ -27,8 +27,13 @@ from skbnp.estimators._saved import (
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import NOTHING, DocumentCache, RunningAverage
-from skbnp.inference.protocols import NO_MOVES, Corpus, Moves
+from skbnp.inference.memory import (
+    NOTHING,
+    DocumentCache,
+    DocumentWeights,
+    RunningAverage,
+)
+from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, Moves
 from skbnp.inference.schedules import (
     BatchSchedule,
     OnlineSchedule,
@@ -51,7 +56,7 @@ from skbnp.models.hdp.held_out_priors import HIGHEST_CONCENTRATION
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.late_topics import propose_late_topics
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights, MeanFieldCache
+from skbnp.models.hdp.memory import CollapsedCache, MeanFieldCache
 from skbnp.models.hdp.model import (
     SMALLEST_WEIGHT,
     DirectHDP,
@@ -66,12 +71,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import ExactMoves, MinibatchMoves
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.posterior import HDPPosterior, MoveRecords
-from skbnp.models.hdp.reservoir import (
-    LAST_KEY,
-    SCORED,
-    Reservoir,
-    has_doubled,
-)
+from skbnp.models.hdp.reservoir import LAST_KEY, SCORED, Reservoir, has_doubled
 from skbnp.models.hdp.stream_trials import (
     MISSED_SHARE,
     OngoingTrials,
@@ -91,6 +91,8 @@ from skbnp.utils.warnings import warn_caller
 
 __all__ = ["HDP", "SplitMerge"]
 
+#: Moves of `split_merge=True`.
+DEFAULT_MOVES = SplitMerge()
 #: Share of the document in a topic that starts from one; the rest is the corpus.
 DOC_SHARE = 0.2
 #: Topics that births reach at most, unless requested.
@@ -376,8 +378,9 @@ class HDP(VariationalTopicModel):
         model = CollapsedHDP if self._is_collapsed else DirectHDP
         return model(**self._learned())
 
-    def _learning_step(self):
-        return CollapsedStep if self._is_collapsed else DocumentStep
+    def _local_step(self, executor):
+        step: Any = CollapsedStep if self._is_collapsed else DocumentStep
+        return DocumentLocalStep(self._local_stop(), executor, step)
 
     def _infer_counts(self, posterior, counts, executor):
         """Infer expected counts as `score` does; mean-field fits by their own step."""
@@ -626,7 +629,7 @@ class HDP(VariationalTopicModel):
             topic_word_prior=base_prior(self.topic_word_prior),
         )
 
-    def _limit(self) -> float:
+    def _component_limit(self) -> float:
         """Return the largest number of topics."""
         n_started = self._n_started()
         if self.max_components is None:
@@ -644,7 +647,7 @@ class HDP(VariationalTopicModel):
     def _moves(self) -> SplitMerge | None:
         """Return the settings of moves, or None."""
         if self.split_merge is True:
-            return SplitMerge()
+            return DEFAULT_MOVES
         return self.split_merge or None
 
     def _held_out_moves(self) -> SplitMerge | None:

@@ -153,9 +153,7 @@ def _check_kinds(estimators: Sequence[Any]) -> None:
         )
 
 
-def _joint_vocabulary(
-    estimators: Sequence[Any],
-) -> tuple[dict[str, Any], list[Ints]]:
+def _joint_vocabulary(estimators: Sequence[Any]) -> tuple[dict[str, Any], list[Ints]]:
     """Fitted attributes of all features, and the columns of each fit in these."""
     names: list[Any] = [getattr(e, "feature_names_in_", None) for e in estimators]
     sizes = [e.n_features_in_ for e in estimators]
@@ -263,7 +261,7 @@ def _merge_posteriors(
         n_seen=sum(p.n_seen for p in posteriors),
         is_warm=all(p.is_warm for p in posteriors),
         init_fraction=max(p.init_fraction for p in posteriors),
-        max_components=max(merged._limit(), n_topics),
+        max_components=max(merged._component_limit(), n_topics),
         trials_ended=True,
         reservoir=Reservoir.without_trials(n_words, sum(p.n_seen for p in posteriors)),
     )

@@ -53,9 +53,14 @@ from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.models.nested_crp.start import topics_of_paths
 from skbnp.models.nested_crp.start_choice import choose_start, start_posterior
 from skbnp.trees import Tree, TreeView
-from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import HasMethods, Interval, StrOptions, check_is_fitted
+from skbnp.utils.validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_gamma_prior,
+    check_is_fitted,
+)
 
 __all__ = ["NestedCRP", "TreeMoves"]
 
@@ -312,7 +317,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _n_enough_docs(self) -> int:
         return 0 if self._moves() is None else super()._n_enough_docs
 
-    def _limit(self) -> float:
+    def _component_limit(self) -> float:
         return np.inf if self.max_components is None else self.max_components
 
     def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
@@ -320,7 +325,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         root = TopicTree(Tree(), np.zeros((1, 0)), np.zeros(1))
         nothing = SeenWords(np.empty(0, np.intp), counts.shape[1])
         model = _with_seen(model, nothing)
-        return start_posterior(model, root, seed_entropy, self._limit())
+        return start_posterior(model, root, seed_entropy, self._component_limit())
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         """Return the posterior of the last call with present parameters."""
@@ -340,7 +345,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             model = replace(
                 model, priors=replace(model.priors, topic_prior=learned.topic_prior)
             )
-        return replace(self._posterior, model=model, max_components=self._limit())
+        return replace(
+            self._posterior, model=model, max_components=self._component_limit()
+        )
 
     def _widened(self, posterior, rows, vocabulary):
         """Return the posterior with a vocabulary of new words."""
@@ -390,7 +397,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _warn_if_not_converged(self, monitor) -> None:
         """Warn if the bound has not converged, or if all documents take one path."""
         super()._warn_if_not_converged(monitor)
-        stats, room = self._posterior.global_stats, self._limit() > self.max_depth
+        stats = self._posterior.global_stats
+        room = self._component_limit() > self.max_depth
         n_docs = stats.stub_masses.sum()
         if is_bare_path(self) and room and n_docs > 1.5 and stats.n_tokens > 0.0:
             self._warn_of_one_path(n_docs, stats.n_tokens)

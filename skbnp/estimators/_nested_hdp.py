@@ -28,7 +28,7 @@ from skbnp.estimators._variational import CountModel
 from skbnp.inference.engine import Learner, StreamLearner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
-from skbnp.inference.memory import RunningAverage
+from skbnp.inference.memory import DocumentWeights, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, DocumentLocalStep
@@ -41,7 +41,7 @@ from skbnp.models.hdp.burstiness import (
     Burstiness,
 )
 from skbnp.models.hdp.fold_in import fold_in_posterior
-from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights
+from skbnp.models.hdp.memory import CollapsedCache
 from skbnp.models.hdp.reservoir import has_doubled
 from skbnp.models.nested_hdp.local import NestedStep
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
@@ -50,13 +50,13 @@ from skbnp.models.nested_hdp.prediction import NestedPredictor
 from skbnp.models.nested_hdp.prune import prune
 from skbnp.models.nested_hdp.start import grouped_start
 from skbnp.trees import Tree, TreeView
-from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
     Options,
     StrOptions,
+    check_gamma_prior,
     check_is_fitted,
 )
 
@@ -330,7 +330,7 @@ class NestedHDP(CountModel):
             ),
         )
 
-    def _limit(self) -> float:
+    def _component_limit(self) -> float:
         return np.inf if self.max_components is None else self.max_components
 
     def _accept(self, counts, goes_on):
@@ -358,7 +358,7 @@ class NestedHDP(CountModel):
             state.ids,
             [Lineage(0, "init", (), (0,))],
             seed_entropy=seed_entropy,
-            max_components=self._limit(),
+            max_components=self._component_limit(),
         )
 
     def _start_stream(self, model, rows, seed_entropy, n_rows) -> NestedPosterior:
@@ -382,7 +382,10 @@ class NestedHDP(CountModel):
         if self.burstiness != "auto":
             state = replace(state, burstiness=None, by_tables=False)
         result = NestedPosterior.of(
-            self._posterior, model=model, state=state, max_components=self._limit()
+            self._posterior,
+            model=model,
+            state=state,
+            max_components=self._component_limit(),
         )
         return replace(result, documents=None) if in_fit else result
 

@@ -23,7 +23,6 @@ from skbnp.estimators._base import (
     TopicModelMixin,
     are_in_use,
     features_of,
-    without_none,
 )
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
 from skbnp.estimators._given_topics import check_names
@@ -182,7 +181,7 @@ class Sampler(
         executor, burn_in = Executor(self.n_jobs), self._burn_in()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
-        data = self._read(X, reset=not goes_on, method="fit", **without_none(more))
+        data = self._read(X, reset=not goes_on, method="fit", **more)
         record = FitRecord(self, data, goes_on)
         before, account = record.estimator, record.account
         if not goes_on or self.n_chains > 1:  # another chain may be shown
@@ -291,19 +290,15 @@ class Sampler(
         goes_on = self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
         before = self._best() if goes_on else None
-        data = self._read(
-            X, reset=not goes_on, method="partial_fit", **without_none(more)
-        )
+        data = self._read(X, reset=not goes_on, method="partial_fit", **more)
         features: dict[str, Any] = {}
         vocabulary = self._extended(X)
         if vocabulary is not None and vocabulary.size > self.n_features_in_:
             before, features = self._widened(before, data, vocabulary)
         if before is not None:
-            number, history, seed_entropy = (
-                before.chain,
-                self.history_,
-                self._seed_entropy,
-            )
+            number = before.chain
+            history = self.history_
+            seed_entropy = self._seed_entropy
         else:
             number, history = 0, {name: [] for name in self._columns}
             seed_entropy = draw_seed_entropy(self.random_state)

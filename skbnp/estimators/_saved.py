@@ -40,7 +40,6 @@ __all__ = [
     "check_level_priors",
     "check_needed",
     "check_number",
-    "check_numbers",
     "check_posterior",
     "check_seen_words",
     "check_signed",
@@ -170,8 +169,7 @@ def check_history(history: dict[str, list], names: Iterable[str]) -> None:
 def check_kinds(owner: object, **kinds: type | tuple[type, ...]) -> None:
     """Raise unless attributes have their classes."""
     for name, kind in kinds.items():
-        if not isinstance(value := getattr(owner, name), kind):
-            raise _damaged(name, f"is of a wrong type, {_kind(value)}")
+        check_kinds_of(getattr(owner, name), kind, name)
 
 
 def check_posterior(
@@ -318,7 +316,7 @@ def check_known_topics(known: Any, n_topics: int, n_features: int, eta: float) -
         raise _damaged("known topics", "is not of these topics")
 
 
-def check_kinds_of(value: object, kind: type, name: str) -> None:
+def check_kinds_of(value: object, kind: type | tuple[type, ...], name: str) -> None:
     """Raise unless a value has its class."""
     if not isinstance(value, kind):
         raise _damaged(name, f"is of a wrong type, {_kind(value)}")

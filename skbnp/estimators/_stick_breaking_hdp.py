@@ -276,7 +276,7 @@ class StickBreakingHDP(VariationalTopicModel):
             topic_word_prior=base_prior(self.topic_word_prior),
         )
 
-    def _limit(self) -> float:
+    def _component_limit(self) -> float:
         """Return the number of topics, the truncation."""
         n_topics = n_given(self.init) if self._is_given else 0
         if n_topics > self.max_components:
@@ -284,7 +284,7 @@ class StickBreakingHDP(VariationalTopicModel):
                 f"max_components={self.max_components} must be at least the {n_topics} "
                 "topics of init: increase it, or drop some of them."
             )
-        return super()._limit()
+        return super()._component_limit()
 
     def _filled(self, topics, weights, corpus, seen, rng):
         """Append topics of documents to given ones, up to `max_components`."""

@@ -16,9 +16,8 @@ from skbnp.models.nested_crp.prediction import PathPredictor
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
 from skbnp.utils.arrays import at_columns, rows_of
-from skbnp.utils.settings import check_per_level
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import check_is_fitted
+from skbnp.utils.validation import check_is_fitted, check_per_level
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["MOST_LEVELS", "TopicTreeMixin", "check_tree", "is_bare_path"]

@@ -78,13 +78,13 @@ from skbnp.utils.arrays import row_parts
 from skbnp.utils.ordering import names_by_weight
 from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.random import Purpose, draw_seed_entropy, gamma_noise, stream
-from skbnp.utils.settings import check_gamma_prior
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import (
     HasMethods,
     Interval,
     StrOptions,
     Vocabulary,
+    check_gamma_prior,
     check_is_fitted,
     feature_names_of,
     fit_context,
@@ -141,7 +141,7 @@ class VariationalEstimator(
     def _make_model(self) -> Any:
         """Return the model with present parameters."""
 
-    def _limit(self) -> float:
+    def _component_limit(self) -> float:
         """Largest number of components; raise if no fit can begin with it."""
         return np.inf
 
@@ -262,17 +262,15 @@ class VariationalEstimator(
     def _fit(self, X, y, **given):
         """Learn from all rows; `given` are further arguments of `_read`."""
         model, executor = self._make_model(), Executor(self.n_jobs)
-        self._limit()
+        self._component_limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         rows = self._read(X, reset=not goes_on, method="fit", **without_none(given))
         seed_entropy = draw_seed_entropy(self.random_state)
         goes_on = goes_on and self._has_started()
         record = self._record(rows, goes_on)
         if record.account is not None:
-            posterior, history = (
-                record.account["posterior"],
-                new_history(model.criterion),
-            )
+            posterior = record.account["posterior"]
+            history = new_history(model.criterion)
             self._take_names(record.estimator)
             goes_on = record.account.get("goes_on", goes_on)
         elif goes_on:
@@ -318,7 +316,7 @@ class VariationalEstimator(
         """Learn from a chunk of a stream; `given` are further arguments of `_read`."""
         self._validate_params()  # scikit-learn does so before the first chunk alone
         model, executor = self._make_model(), Executor(self.n_jobs)
-        self._limit()
+        self._component_limit()
         goes_on = self.__sklearn_is_fitted__()
         rows = self._read(
             X, reset=not goes_on, method="partial_fit", **without_none(given)
@@ -639,11 +637,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return NO_MOVES
 
     def _local_step(self, executor: Executor) -> DocumentLocalStep:
-        return DocumentLocalStep(self._local_stop(), executor, self._learning_step())
-
-    def _learning_step(self) -> Any:
-        """Return the local step of learning."""
-        return self._evaluation_step
+        return DocumentLocalStep(self._local_stop(), executor, self._evaluation_step)
 
     #: The document step of evaluation.
     _evaluation_step: Any = DocumentStep
@@ -750,7 +744,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             ids,
             [Lineage(0, "init", (), tuple(ids.tolist()))],
             seed_entropy=seed_entropy,
-            max_components=self._limit(),
+            max_components=self._component_limit(),
         )
 
     def _filled(self, topics, weights, corpus, seen, rng):
@@ -780,15 +774,13 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         """Return the posterior of the last call with present parameters."""
         if in_fit:
             self._check_size("with warm_start=True")
-        limit = self._limit()
+        limit = self._component_limit()
         return replace(self._posterior, model=model, max_components=limit)
 
     def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
         """Return a posterior with new columns and boosts of new seed words."""
-        words, global_stats = (
-            posterior.global_stats.topic_words.copy(),
-            posterior.global_stats,
-        )
+        words = posterior.global_stats.topic_words.copy()
+        global_stats = posterior.global_stats
         n_before, names = words.shape[0], vocabulary.names
         words.widen(len(names))
         if isinstance(words, KnownWordTopics):
@@ -796,7 +788,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             counts = np.asarray(rows.sum(axis=0)).ravel() * scale
             boosts = new_boosts(self.topic_word_prior, names, n_before, counts)
             if boosts is not None and len(words.known.columns) == boosts[1].shape[1]:
-                words.add_boosts(*boosts)
+                words.boost_words(*boosts)
         return replace(posterior, global_stats=replace(global_stats, topic_words=words))
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
@@ -865,16 +857,13 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     def _names_of_known(self, posterior) -> dict[str, Any]:
         """Return the fitted attribute of names from seed words."""
-        living = set(posterior.ids.tolist())
-        names = {
-            topic: name
-            for topic, name in enumerate(names_of(self.topic_word_prior))
-            if topic in living
-        }
-        is_known = isinstance(posterior.global_stats.topic_words, KnownWordTopics)
-        if not (names and is_known):
+        if not isinstance(posterior.global_stats.topic_words, KnownWordTopics):
             return {}
-        return {"topic_names_": names | getattr(self, "topic_names_", {})}
+        living, names = set(posterior.ids.tolist()), names_of(self.topic_word_prior)
+        given = {topic: name for topic, name in enumerate(names) if topic in living}
+        if not given:
+            return {}
+        return {"topic_names_": given | getattr(self, "topic_names_", {})}
 
     def _warn_of_components(self) -> None:
         """Warn if priors of seed words outweigh the documents of their topics."""
@@ -898,10 +887,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     def _merge(self, target: int, sources: list[int]) -> None:
         """Merge topics `sources` into `target`, in place."""
-        columns, words = (
-            self._posterior.columns,
-            self._posterior.global_stats.topic_words,
-        )
+        columns = self._posterior.columns
+        words = self._posterior.global_stats.topic_words
         fixed = [n for n in [target, *sources] if words.is_fixed[columns[n]]]
         if fixed:
             raise ValueError(f"ids must be of topics that are not frozen, got {fixed}.")

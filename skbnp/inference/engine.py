@@ -8,7 +8,7 @@ totals, the schedule the order of parts, and the moves what changes components.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Generic, Self, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 from skbnp.components.word_topics import Weighting
 from skbnp.inference.interrupts import commit
@@ -26,9 +26,6 @@ from skbnp.inference.protocols import (
 from skbnp.inference.schedules import Round, Schedule
 
 __all__ = ["Learner", "PassLearner", "Steps", "StreamLearner", "completed", "learn"]
-
-#: Documents of a stream for each component before unused ones end.
-DOCS_PER_COMPONENT = 10
 
 PosteriorT = TypeVar("PosteriorT", bound=Posterior)
 CorpusT = TypeVar("CorpusT", bound=Corpus)
@@ -103,6 +100,7 @@ class Learner(
     moves: Moves = NO_MOVES
     warm_up: float = 0.0
     n_passes: int = 0
+    is_stream: ClassVar[bool] = False  # whether the posterior counts documents seen
 
     def fork(
         self, posterior: PosteriorT, cache: StatisticsCacheT, *, restarts: bool = False
@@ -126,15 +124,6 @@ class Learner(
         """Whether the local step uses mean weights."""
         return self.n_passes * self.corpus.n_docs < self.warm_up
 
-    @property
-    def has_seen_enough(self) -> bool:
-        """Whether enough documents were seen to end components without data."""
-        return True
-
-    def n_new_docs(self, round: Round) -> int:
-        """Documents of a round that the posterior has not counted yet."""
-        return 0
-
     def steps(self, monitor: Monitor) -> Steps[bool]:
         """Make one pass, a step for each round, which costs its documents.
 
@@ -152,7 +141,7 @@ class Learner(
         self.cache.end_pass(self.posterior)
         n_logged = len(self.posterior.lineage)
         has_stayed = self.moves.end_pass(self, monitor)
-        self.posterior.recount(monitor, n_logged)
+        monitor.recount(self.posterior, n_logged)
         return is_exact and has_stayed
 
     def learn_round(self, round: Round, monitor: Monitor) -> None:
@@ -176,11 +165,12 @@ class Learner(
                 1.0 - round.step
             ) * posterior.init_fraction + mean_weight_fraction
             posterior.n_steps += 1
-            posterior.n_seen += self.n_new_docs(round)
-            posterior.record(monitor)
+            if self.is_stream:
+                posterior.n_seen += round.n_docs
+            monitor.record(posterior)
         n_logged = len(posterior.lineage)
         self.moves.end_round(self, round, result)
-        posterior.recount(monitor, n_logged)
+        monitor.recount(posterior, n_logged)
 
     def update_local(
         self, round: Round, weighting: Weighting, block_hook: BlockHook | None
@@ -199,20 +189,12 @@ class Learner(
 class StreamLearner(Learner[PosteriorT, CorpusT, LocalStepT, StatisticsCacheT]):
     """One pass over documents that are seen for the first time."""
 
+    is_stream = True
+
     @property
     def is_warming_up(self) -> bool:
         """Whether the local step uses mean weights."""
         return self.posterior.n_seen < self.warm_up
-
-    @property
-    def has_seen_enough(self) -> bool:
-        """Whether enough documents were seen to end components without data."""
-        enough = DOCS_PER_COMPONENT * self.posterior.state.n_components
-        return self.posterior.n_seen >= enough
-
-    def n_new_docs(self, round: Round) -> int:
-        """Documents of a round: all are new."""
-        return round.n_docs
 
 
 def learn(
@@ -234,7 +216,7 @@ def learn(
         begin_pass()
         is_exact_pass = learner.one_pass(monitor)
         if not monitor.history["step"]:  # no round to record
-            learner.posterior.record(monitor)
+            monitor.record(learner.posterior)
         value = sum(learner.posterior.objective().values())
         converged = monitor.end_pass(
             value, is_exact_pass=is_exact_pass, has_ended=learner.has_ended

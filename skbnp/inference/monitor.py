@@ -122,18 +122,22 @@ class Monitor(Reporter):
         before = history["seconds"][-1] if history["seconds"] else 0.0
         self._start = time.perf_counter() - before
 
-    def record(self, step: int, n_components: int, n_moves: Mapping[str, int]) -> None:
-        """Add an entry to the trace; its bound is not known yet."""
-        seconds = time.perf_counter() - self._start
+    def record(self, posterior: Any) -> None:
+        """Add an update of a posterior to the trace; its bound is not known yet."""
+        step, seconds = posterior.n_steps, time.perf_counter() - self._start
+        n_components = posterior.state.n_components
         entry = {"step": step, "seconds": seconds, "n_components": n_components}
-        for name, value in {**entry, self.criterion: nan, **n_moves}.items():
+        entry |= {self.criterion: nan, **posterior.n_moves}
+        for name, value in entry.items():
             self.history[name].append(value)
         self.remind(f"update {step}: {n_components} {self.parts_name}, {seconds:.1f} s")
 
-    def recount(self, n_components: int, n_moves: Mapping[str, int]) -> None:
-        """Correct the last entry after moves."""
-        for name, value in {"n_components": n_components, **n_moves}.items():
-            self.history[name][-1] = value
+    def recount(self, posterior: Any, n_logged: int = -1) -> None:
+        """Correct the last entry if a posterior has logged more than `n_logged`."""
+        if len(posterior.lineage) > n_logged:
+            counts = {"n_components": posterior.state.n_components}
+            for name, value in (counts | posterior.n_moves).items():
+                self.history[name][-1] = value
 
     def account(self) -> dict[str, object]:
         """Return what another monitor needs to continue alike."""

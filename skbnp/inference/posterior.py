@@ -15,7 +15,6 @@ from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.statistics import StateT, StatsT
 from skbnp.components.word_topics import remaining
 from skbnp.inference.interrupts import commit
-from skbnp.inference.monitor import Monitor
 from skbnp.utils.ordering import rows_by_id
 
 __all__ = [
@@ -159,15 +158,6 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         """Columns of the components in the order in which users see them, (K,)."""
         return rows_by_id(self.ids)
 
-    def record(self, monitor: Monitor) -> None:
-        """Add an update to the trace of a monitor."""
-        monitor.record(self.n_steps, self.state.n_components, self.n_moves)
-
-    def recount(self, monitor: Monitor, n_logged: int = -1) -> None:
-        """Correct the last entry of the trace after moves have logged edits."""
-        if len(self.lineage) > n_logged:
-            monitor.recount(self.state.n_components, self.n_moves)
-
     def objective(self) -> dict[str, float]:
         """Terms of the objective of the documents in the totals, nats per token."""
         terms = self.model.objective(self.state, self.global_stats)
@@ -227,11 +217,8 @@ def apply(edit: Edit, posterior: Posterior) -> None:
     All change in one commit.
     """
     columns, ids = posterior.columns, posterior.ids
-    model, state, global_stats = (
-        posterior.model,
-        posterior.state,
-        posterior.global_stats,
-    )
+    model, state = posterior.model, posterior.state
+    global_stats = posterior.global_stats
     entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
     if isinstance(edit, Split):
         state, global_stats = model.split(

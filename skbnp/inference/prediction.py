@@ -16,6 +16,14 @@ __all__ = ["Predictor"]
 class Predictor(Protocol):
     """Protocol: predict tokens of documents from others."""
 
+    @property
+    def repeats(self) -> bool:
+        """Whether a document predicts its own words; paths of trees never do."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether how much is learned from documents where the model has not."""
+
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
     ) -> float:

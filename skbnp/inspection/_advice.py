@@ -36,11 +36,11 @@ def next_steps(estimator: Any, X: Any, n_active: int) -> list[str]:
             f"For {n} topics, which are easier to read: {type(model).__name__}("
             f"n_components={n}, split_merge=False)."
         )
-    if not is_flat and getattr(model, "n_themes", 0) is None:
-        if (model.tree_.parent == 0).sum() == 1:
-            steps.append(
-                "Ask for themes, n_themes=8: the documents alone tell no two apart."
-            )
+    may_ask = not is_flat and getattr(model, "n_themes", 0) is None
+    if may_ask and (model.tree_.parent == 0).sum() == 1:
+        steps.append(
+            "Ask for themes, n_themes=8: the documents alone tell no two apart."
+        )
     if X is None and unit_of(model) == "token":
         more = f"groups of {noun}s, " * is_flat
         steps.append(

@@ -10,12 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._over_time import _pandas
-from skbnp.inspection._terms import (
-    column_names,
-    fitted,
-    topic_numbers,
-    topics,
-)
+from skbnp.inspection._terms import column_names, fitted, topic_numbers, topics
 from skbnp.utils.fitted import are_named, in_use
 from skbnp.utils.matching import cosines, matched
 from skbnp.utils.validation import Interval, validate_params
@@ -176,10 +171,8 @@ def align_components(
     result = similarity[pairs[:, 0], pairs[:, 1]]
     order = np.argsort(-result, kind="stable")
     pairs, result = pairs[order], result[order]
-    left_a, left_b = (
-        np.setdiff1d(used_a, pairs[:, 0]),
-        np.setdiff1d(used_b, pairs[:, 1]),
-    )
+    left_a = np.setdiff1d(used_a, pairs[:, 0])
+    left_b = np.setdiff1d(used_b, pairs[:, 1])
     splits = _parts(
         phi_a, phi_b, w_b, pairs, left_b, similarity, used_a, min_similarity
     )

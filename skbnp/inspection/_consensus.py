@@ -263,8 +263,8 @@ def consensus_of(
     """Find the consensus of models that are fitted, or of all their samples."""
     columns, n_features = vocabulary(models)
     draws, owners = [], []
-    for owner, (model, of) in enumerate(zip(models, columns, strict=True)):
-        for draw in draws_of(model, of, n_features, by_sample=by_sample):
+    for owner, (model, terms) in enumerate(zip(models, columns, strict=True)):
+        for draw in draws_of(model, terms, n_features, by_sample=by_sample):
             draws.append(draw.merged(duplicates(draw, merge_similarity)))
             owners.append(owner)
     if len(draws) < 2:
@@ -284,8 +284,8 @@ def consensus_of(
         )
     weights = np.array(
         [
-            np.mean([draw.weights[row] for draw, row in present(draws, of)])
-            for of in places.T
+            np.mean([draw.weights[row] for draw, row in present(draws, rows)])
+            for rows in places.T
         ]
     )
     places = places[:, np.argsort(-weights, kind="stable")]
@@ -296,8 +296,8 @@ def consensus_of(
     result.n_draws_ = len(draws)
     if all(map(are_named, models)):
         names = np.empty(n_features, dtype=object)
-        for model, of in zip(models, columns, strict=True):
-            names[of] = column_names(model, len(of))
+        for model, terms in zip(models, columns, strict=True):
+            names[terms] = column_names(model, len(terms))
         result.feature_names_in_ = names
     if X is not None:
         _add_documents(
@@ -362,8 +362,8 @@ def matched_draws(
         number = places.shape[1]
         weights = np.array(
             [
-                sum(draw.weights[row] for draw, row in present(draws, of))
-                for of in places.T
+                sum(draw.weights[row] for draw, row in present(draws, rows))
+                for rows in places.T
             ]
         )
         means = Draw(_means(topics, places), weights, None, False)
@@ -371,9 +371,9 @@ def matched_draws(
         if onto.max() + 1 == number:
             return draws, places
         joined = []
-        for draw, of in zip(draws, places, strict=True):
+        for draw, rows in zip(draws, places, strict=True):
             row_onto = np.empty(len(draw.weights), dtype=np.intp)
-            row_onto[of[of >= 0]] = onto[of >= 0]  # each row is in one place
+            row_onto[rows[rows >= 0]] = onto[rows >= 0]  # each row is in one place
             joined.append(draw.merged(np.unique(row_onto, return_inverse=True)[1]))
         if sizes(joined) == sizes(draws):  # no draw has two that are one topic
             one = np.full((len(draws), onto.max() + 1), -1)
@@ -387,9 +387,9 @@ def _means(topics: Sequence[Array], places: Ints) -> Array:
     return np.array(
         [
             np.mean(
-                [topics[s][of[s]] for s in np.flatnonzero(of >= 0).tolist()], axis=0
+                [topics[s][rows[s]] for s in np.flatnonzero(rows >= 0).tolist()], axis=0
             )
-            for of in places.T
+            for rows in places.T
         ]
     )
 
@@ -400,15 +400,15 @@ def match_all(topics: Sequence[Array], least: float) -> Ints:
     for _ in range(ROUNDS):
         before, columns = places, []
         for distr in topics:
-            rows, others = matched(cosines(distr, means), least)
-            of = np.full(len(means), -1)
-            of[others] = rows
-            new = np.setdiff1d(np.arange(len(distr)), rows)
+            matches, of_means = matched(cosines(distr, means), least)
+            rows = np.full(len(means), -1)
+            rows[of_means] = matches
+            new = np.setdiff1d(np.arange(len(distr)), matches)
             means = np.vstack([means, distr[new]])
-            columns.append(np.append(of, new))
+            columns.append(np.append(rows, new))
         places = np.full((len(topics), len(means)), -1)
-        for row, of in zip(places, columns, strict=True):
-            row[: len(of)] = of
+        for place, rows in zip(places, columns, strict=True):
+            place[: len(rows)] = rows
         places = places[:, (places >= 0).any(axis=0)]
         if np.array_equal(places, before):
             break
@@ -416,9 +416,9 @@ def match_all(topics: Sequence[Array], least: float) -> Ints:
     return places
 
 
-def present(draws, of):
-    """Draws that have a topic, and its row in each."""
-    return [(draw, row) for draw, row in zip(draws, of, strict=True) if row >= 0]
+def present(draws, rows):
+    """Draws that have a topic, and its row in each; `rows` has -1 for the others."""
+    return [(draw, row) for draw, row in zip(draws, rows, strict=True) if row >= 0]
 
 
 def _ends(values, confidence):
@@ -433,18 +433,18 @@ def _summarised(draws, places, confidence, n_draws, rng) -> Consensus:
     means = np.zeros((places.shape[1], n_features))
     ends = np.zeros((2, *means.shape))
     similarity = np.zeros(len(means))
-    for k, of in enumerate(places.T):
-        rows = [
+    for k, rows in enumerate(places.T):
+        topics = [
             Draw(draw.values[[row]], draw.weights[[row]], None, draw.is_random)
-            for draw, row in present(draws, of)
+            for draw, row in present(draws, rows)
         ]
-        distr = np.concatenate([row.distr() for row in rows])
+        distr = np.concatenate([topic.distr() for topic in topics])
         means[k] = distr.mean(axis=0)
-        if not rows[0].is_random and draws[0].values.min() < 0.0:
+        if not topics[0].is_random and draws[0].values.min() < 0.0:
             means[k] /= max(np.linalg.norm(means[k]), 1e-300)
         similarity[k] = cosines(distr, means[[k]]).mean()
-        drawn = [row.drawn(rng) for row in rows for _ in range(each)]
-        ends[:, k] = _ends(np.concatenate(drawn), confidence)
+        samples = [topic.sample(rng) for topic in topics for _ in range(each)]
+        ends[:, k] = _ends(np.concatenate(samples), confidence)
     result = Consensus(means)
     result.recurrence_ = (places >= 0).mean(axis=0)
     result.similarity_ = similarity
@@ -470,12 +470,12 @@ def _add_documents(
     result.doc_topic_interval_ = np.zeros((2, n_docs, n_topics))
     rng = stream(seed_entropy, Purpose.INTERVALS, 1)
     topics = [
-        draw.drawn(rng)[:, columns[owner]]
+        draw.sample(rng)[:, columns[owner]]
         for draw, owner in zip(draws, owners, strict=True)
     ]
     for number, block in enumerate(blocks(n_docs)):
         rng = stream(seed_entropy, Purpose.INTERVALS, 2, number)
-        drawn = np.zeros((len(draws) * each, block.stop - block.start, n_topics))
+        samples = np.zeros((len(draws) * each, block.stop - block.start, n_topics))
         documents: dict[int, DocumentDraws] = {}
         before: Array | None = None  # shares of the consensus in the last draw
         for s, (draw, owner) in enumerate(zip(draws, owners, strict=True)):
@@ -490,10 +490,10 @@ def _add_documents(
                 theta[:, places[s, has]] += before[:, has]
             shares = documents[owner].after(theta, topics[s], prior, each, rng)
             for t, theta in enumerate(shares):
-                drawn[s * each + t][:, has] = theta[:, places[s, has]]
-            before = drawn[(s + 1) * each - 1]
+                samples[s * each + t][:, has] = theta[:, places[s, has]]
+            before = samples[(s + 1) * each - 1]
         is_there = np.repeat(places >= 0, each, axis=0)
         for k in range(n_topics):
-            of = drawn[is_there[:, k], :, k]
-            result.doc_topic_distr_[block, k] = of.mean(axis=0)
-            result.doc_topic_interval_[:, block, k] = _ends(of, confidence)
+            topic_shares = samples[is_there[:, k], :, k]  # (n_draws, n_docs)
+            result.doc_topic_distr_[block, k] = topic_shares.mean(axis=0)
+            result.doc_topic_interval_[:, block, k] = _ends(topic_shares, confidence)

@@ -19,7 +19,7 @@ from skbnp.inspection._uses import SIMILAR, Uses, unit
 from skbnp.models.hdp.fold_in import mix
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.fitted import distributions
-from skbnp.utils.settings import SMALLEST_PRIOR
+from skbnp.utils.validation import SMALLEST_PRIOR
 
 __all__ = ["copies", "evidence_of_one", "expected_growth", "members_of"]
 

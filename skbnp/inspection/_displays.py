@@ -131,14 +131,7 @@ class HistoryDisplay:
         {"x": [StrOptions({"step", "seconds"})]}, prefer_skip_nested_validation=False
     )
     def from_estimator(
-        cls,
-        estimator,
-        feature_names=None,
-        *,
-        monitor=None,
-        x="step",
-        ax=None,
-        **kwargs,
+        cls, estimator, feature_names=None, *, monitor=None, x="step", ax=None, **kwargs
     ) -> Self:
         """Draw the history of a fitted model.
 

@@ -36,13 +36,13 @@ class Draw:
         total = self.values.sum(axis=1, keepdims=True)
         return self.values / np.where(total > 0.0, total, 1.0)
 
-    def drawn(self, rng: np.random.Generator) -> Array:
+    def sample(self, rng: np.random.Generator) -> Array:
         """Draw topics from their posterior, rows normalised."""
         if not self.is_random:
             return self.values
-        drawn = rng.standard_gamma(self.values)
-        total = drawn.sum(axis=1, keepdims=True)
-        return drawn / np.where(total > 0.0, total, 1.0)
+        topics = rng.standard_gamma(self.values)
+        total = topics.sum(axis=1, keepdims=True)
+        return topics / np.where(total > 0.0, total, 1.0)
 
     def merged(self, onto: NDArray[np.intp]) -> "Draw":
         """Add up topics: topic k of this draw becomes topic ``onto[k]``."""

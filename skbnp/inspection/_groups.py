@@ -13,14 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from skbnp.components.topic_evidence import TopicCounts
 from skbnp.components.topic_groups import Grouping, group_topics
 from skbnp.inference.executor import Executor
-from skbnp.inspection._outline import (
-    WIDTH,
-    fold,
-    heading,
-    left_out,
-    rest_of,
-    shortened,
-)
+from skbnp.inspection._outline import WIDTH, fold, heading, left_out, rest_of, shortened
 from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._terms import (
     LEAST_TOKENS,

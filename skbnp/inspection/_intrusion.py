@@ -12,7 +12,7 @@ from skbnp.utils.fitted import distributions, in_use
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import validate_params
 
-__all__ = ["IntrusionSet", "word_intrusion"]
+__all__ = ["word_intrusion"]
 
 #: Share of the vocabulary in which an intruder may not be for its topic.
 LEADING_HALF = 0.5

@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 
 from skbnp.inspection._chains import best_sample
-from skbnp.inspection._terms import (
-    fitted,
-    fitted_model,
-)
+from skbnp.inspection._terms import fitted, fitted_model
 
 __all__ = [
     "ancestors",
@@ -134,7 +131,7 @@ def connectors(lanes, row, last_step, shift):
         for other in row.keys() & lane.target:
             events.append((lane.end, "merge", ends, lane.id, other, (lane.id,)))
     taken: dict[int, list] = {}  # by step and slot: spans of rows
-    joints = []
+    edges = []
     # Splits are tried after an update, merges before the next.
     for step, kind, places, *pair, moved in sorted(
         events, key=lambda event: (event[0], event[1] == "merge", event[5])
@@ -155,8 +152,8 @@ def connectors(lanes, row, last_step, shift):
         slots[number].append((low, high))
         at = step + number * shift
         places[moved if kind == "revive" else moved[0]] = at
-        joints.append((kind, at, source, target))
-    return begins, ends, returns, joints
+        edges.append((kind, at, source, target))
+    return begins, ends, returns, edges
 
 
 def history_of(estimator):

@@ -301,24 +301,24 @@ class LineageDisplay:
         every = lanes_of(self.lineage)
         lanes = arranged({name: every[name] for name in sorted(self.ids)})
         self.ids_ = [lane.id for lane in lanes]
-        row = {name: number for number, name in enumerate(self.ids_)}
+        row_of_id = {name: number for number, name in enumerate(self.ids_)}
         final = {
             name: self._named(name) + self._written(self.final_terms[name])
             for name in self.ids_
             if name in self.final_terms
         }
         if ax is None:
-            size, (_, ax) = FONT, plt.subplots()
+            fontsize, (_, ax) = FONT, plt.subplots()
             self._size_figure(ax, len(lanes), final.values())
         else:
-            size = self._fitting_size(ax, len(lanes), final.values())
+            fontsize = self._fitting_size(ax, len(lanes), final.values())
         self.ax_, self.figure_ = ax, ax.figure
-        self._scale_axes(lanes, final.values(), size)
-        self._draw_lanes(lanes, row, size)
+        self._scale_axes(lanes, final.values(), fontsize)
+        self._draw_lanes(lanes, row_of_id, fontsize)
         for name, text in final.items():
-            self._write(text, self.last_step, row[name], size, final=True)
+            self._write(text, self.last_step, row_of_id[name], fontsize, final=True)
         if self.terms is not None:
-            self._write_terms(lanes, row, final, size)
+            self._write_terms(lanes, row_of_id, final, fontsize)
         return self
 
     def _named(self, name):
@@ -356,13 +356,13 @@ class LineageDisplay:
         text = max(widths(ax, texts, FONT)) / FONT + 2 * PAD
         return min(FONT, height / n_lanes / self._lane_height, MOST * width / text)
 
-    def _scale_axes(self, lanes, texts, size):
+    def _scale_axes(self, lanes, texts, fontsize):
         """Set the limits of axes so that texts at both ends fit."""
         from matplotlib.ticker import MaxNLocator
 
         ax, begin = self.ax_, min(lane.begin for lane in lanes)
         end = max(self.last_step, begin + 1)
-        text = max(widths(ax, texts, size)) + 2 * PAD * size
+        text = max(widths(ax, texts, fontsize)) + 2 * PAD * fontsize
         span = (end - begin) / (0.99 - text / extent(ax)[0])
         ax.set_xlim(begin - 0.01 * span, begin + 0.99 * span)
         ticks = MaxNLocator(6, integer=True).tick_values(begin, end)
@@ -370,14 +370,14 @@ class LineageDisplay:
         above = 0.5 if self.terms is None else LEADING / self._lane_height
         ax.set_ylim(len(lanes) - above, -above)
         ax.set_yticks(range(len(lanes)), labels=[self._called(lane) for lane in lanes])
-        ax.tick_params(axis="both", length=0, labelsize=size)
+        ax.tick_params(axis="both", length=0, labelsize=fontsize)
         ax.tick_params(axis="x", length=3, color=GREY, labelcolor=GREY)
         what = "topic" if self.rows is None else "node"
         left_out = [f"{self.n_hidden} other {what}s"] * (self.n_hidden > 0)
         left_out += [f"{self.n_brief} that soon ended"] * (self.n_brief > 0)
         hidden = f" (not drawn: {' and '.join(left_out)})" if left_out else ""
-        ax.set_xlabel(f"step{hidden}", size=size, color=GREY)
-        ax.set_ylabel(what, size=size, color=GREY)
+        ax.set_xlabel(f"step{hidden}", size=fontsize, color=GREY)
+        ax.set_ylabel(what, size=fontsize, color=GREY)
         ax.grid(axis="y", color="0.93")
         ax.set_axisbelow(True)
         ax.spines[["top", "left", "right"]].set_visible(False)
@@ -389,24 +389,24 @@ class LineageDisplay:
             return str(lane.id)
         return str(self.rows.get(lane.id, ""))
 
-    def _draw_lanes(self, lanes, row, size):
+    def _draw_lanes(self, lanes, row_of_id, fontsize):
         """Draw lanes and connectors."""
         from matplotlib.lines import Line2D
 
         ax = self.ax_
         kinds: dict[str, Any] = {}  # how the legend shows each
         shift = APART * np.diff(ax.get_xlim()).item() / extent(ax)[0]
-        given = lanes, row, self.last_step, shift
-        begins, ends, returns, joints = connectors(*given)
+        given = lanes, row_of_id, self.last_step, shift
+        begins, ends, returns, edges = connectors(*given)
         hollow: dict[str, Any] = {
             "ls": "",
             "markersize": 5.0,
             "markerfacecolor": "white",
         }
         for lane in lanes:
-            y, lives = row[lane.id], lane.end is None
+            y, lives = row_of_id[lane.id], lane.end is None
             color, x = BLUE if lives else GREY, [begins[lane.id], ends[lane.id]]
-            wide = self._line_width(lane, size)
+            wide = self._line_width(lane, fontsize)
             begin = x[0]
             for number, (end, back) in enumerate(lane.pauses):
                 ax.plot([begin, end], [y, y], color=color, lw=wide, zorder=2.2)
@@ -418,12 +418,12 @@ class LineageDisplay:
             if lane.is_born:
                 kinds["birth"] = hollow | {"marker": "o", "color": BLUE}
                 ax.plot(x[0], y, zorder=2.3, **kinds["birth"])
-            if not lives and not row.keys() & lane.target:
+            if not lives and not row_of_id.keys() & lane.target:
                 kind = "merge, not shown" if lane.target else "end"
                 kinds[kind] = hollow | {"marker": "D" if lane.target else "X"}
                 kinds[kind]["color"] = GREY
                 ax.plot(x[1], y, zorder=2.3, **kinds[kind])
-        for kind, x, source, target in joints:
+        for kind, x, source, target in edges:
             if kind in ("birth", "revive"):
                 ax.plot([x, x], [source, target], color=GREY, lw=1.0, ls=":", zorder=2)
                 continue
@@ -448,35 +448,35 @@ class LineageDisplay:
                 borderaxespad=0.1,
                 ncols=len(kinds),
                 frameon=False,
-                fontsize=size,
+                fontsize=fontsize,
             )
 
-    def _line_width(self, lane, size):
+    def _line_width(self, lane, fontsize):
         """Width of a line in points, proportional to the weight of a living topic."""
         if lane.end is not None or not self.weights:
             return THIN if self.weights else 2.0
         top = max(self.weights.values())
         share = self.weights.get(lane.id, 0.0) / max(top, 1e-300)
-        return max(THICK * share * min(size / FONT, 1.0), THIN)
+        return max(THICK * share * min(fontsize / FONT, 1.0), THIN)
 
-    def _write(self, text, step, y, size, *, final):
+    def _write(self, text, step, y, fontsize, *, final):
         """Write a text beside the end of a lane, in lines, or below the lane."""
         dx, dy = (PAD, 0.0) if final else (0.0, -BELOW)
         for number, line in enumerate(text.split("\n")):
             self.ax_.annotate(
                 line,
                 (step, y),
-                xytext=(dx * size, (dy - number * LEADING) * size),
+                xytext=(dx * fontsize, (dy - number * LEADING) * fontsize),
                 textcoords="offset points",
                 va="center",
-                size=size,
+                size=fontsize,
                 parse_math=False,  # a dollar sign is a dollar sign
                 annotation_clip=False,
                 zorder=3.0,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.15 * size},
+                bbox={"fc": "white", "ec": "none", "pad": 0.15 * fontsize},
             )
 
-    def _write_terms(self, lanes, row, final, size):
+    def _write_terms(self, lanes, row_of_id, final, fontsize):
         """Write terms of lanes below them, where they change and fit."""
         ax = self.ax_
         scale = extent(ax)[0] / np.diff(ax.get_xlim()).item()  # points per step
@@ -486,10 +486,10 @@ class LineageDisplay:
             edge = self.last_step if lane.id in final else ax.get_xlim()[1]
             for step, terms in self.terms.get(lane.id, []):
                 text = self._written(terms)
-                width = max(widths(ax, [text], size))
-                end = step * scale + width + GAP * size
+                width = max(widths(ax, [text], fontsize))
+                end = step * scale + width + GAP * fontsize
                 if set(terms) == last or step * scale < free or end > edge * scale:
                     continue
                 last, free = set(terms), end
-                ax.plot(step, row[lane.id], "|", color=BLUE, ms=6.0, zorder=2.3)
-                self._write(text, step, row[lane.id], size, final=False)
+                ax.plot(step, row_of_id[lane.id], "|", color=BLUE, ms=6.0, zorder=2.3)
+                self._write(text, step, row_of_id[lane.id], fontsize, final=False)

@@ -19,7 +19,7 @@ from skbnp.inspection._terms import (
 from skbnp.utils.fitted import concentration_of, token_shares
 from skbnp.utils.ordering import largest
 
-__all__ = ["Ranking", "distinctiveness", "rank_topics"]
+__all__ = ["Ranking", "rank_topics"]
 
 Array = NDArray[np.float64]
 

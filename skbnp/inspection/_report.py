@@ -181,10 +181,8 @@ class _Account:
         """Compute what all sections read."""
         self.estimator, self.X, self.epochs = estimator, X, epochs
         self.feature_names = feature_names
-        self.model, self.noun = (
-            fitted_model(estimator),
-            noun_of(fitted_model(estimator)),
-        )
+        self.model = fitted_model(estimator)
+        self.noun = noun_of(fitted_model(estimator))
         self.row = "document" if unit_of(self.model) == "token" else "row"
         _, self.distr = topics(estimator)
         self.has_shares = not hasattr(self.model, "inverse_transform")

@@ -22,11 +22,7 @@ from skbnp.inspection._terms import (
 )
 from skbnp.inspection._uses import shares_of_tokens, uses_of
 from skbnp.utils.fitted import topic_names
-from skbnp.utils.validation import (
-    Interval,
-    StrOptions,
-    validate_params,
-)
+from skbnp.utils.validation import Interval, StrOptions, validate_params
 from skbnp.utils.warnings import warn_caller
 
 if TYPE_CHECKING:

@@ -187,10 +187,8 @@ def summary(
         lines += ["", heading] if part else []
         lines += [f"{name:{width}}  {facts[name]}" for name in part]
     lines += ["", f"{noun:>5}   weight  terms"]
-    numbers, called = (
-        topic_numbers(estimator, len(distr)),
-        topic_names(estimator, len(distr)),
-    )
+    numbers = topic_numbers(estimator, len(distr))
+    called = topic_names(estimator, len(distr))
     terms = relevant_terms(estimator, names, n_terms)
     for name, rows in sections_of(estimator, X, names, ranking, shown):
         lines += [shortened(name)] if name else []
@@ -264,10 +262,8 @@ def sections_of(estimator, X, names, ranking, shown):
     order = ranking.order[np.isin(ranking.order, shown)]
     common = order[ranking.is_common[order]]
     if 0 < len(common) < len(order):
-        order, last = (
-            order[: -len(common)],
-            [("in more than half of the documents", common)],
-        )
+        order = order[: -len(common)]
+        last = [("in more than half of the documents", common)]
     else:
         last = []
     groups = _groups_of(estimator, X, names, ranking.is_common)

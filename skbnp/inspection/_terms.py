@@ -45,7 +45,6 @@ __all__ = [
     "signed",
     "terms_of",
     "token_shares",
-    "tokens_of_topics",
     "top_documents",
     "top_terms",
     "topic_numbers",

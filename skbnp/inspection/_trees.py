@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inspection._displays import (
-    BLUE,
-    FONT,
-    GREY,
-    MARGIN,
-    _pyplot,
-    shortened,
-)
+from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, _pyplot, shortened
 from skbnp.inspection._lanes import extent, widths
 from skbnp.inspection._terms import (
     POSITIVE,

@@ -19,8 +19,7 @@ from skbnp.inspection._terms import (
 from skbnp.models.hdp.prediction import MixturePredictor
 from skbnp.utils.fitted import distributions
 from skbnp.utils.ordering import evenly_spaced
-from skbnp.utils.settings import SMALLEST_PRIOR
-from skbnp.utils.validation import check_counts
+from skbnp.utils.validation import SMALLEST_PRIOR, check_counts
 
 __all__ = ["SIMILAR", "Uses", "shares_of_tokens", "transformed", "unit", "uses_of"]
 

@@ -9,12 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from skbnp.utils.fitted import (
-    distributions,
-    in_use,
-    is_term_lists,
-    leading_columns,
-)
+from skbnp.utils.fitted import distributions, in_use, is_term_lists, leading_columns
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import Interval, validate_params
 

@@ -326,7 +326,7 @@ def unwrap(estimator: BaseEstimator, X: MatrixLike) -> tuple[BaseEstimator, Matr
 
 
 def score_completion(
-    predictor: Predictor,
+    predictor: Any,  # a Predictor, and a dataclass
     X: sp.csr_array,
     n_jobs: int | None,
     observed: float = 0.8,
@@ -334,9 +334,7 @@ def score_completion(
     repeats: bool | str = True,
 ) -> float:
     """Score the predictor of a model on documents that have been checked."""
-    mixture: Any = predictor
-    if hasattr(mixture, "repeats"):
-        predictor = replace(mixture, repeats=bool(repeats), learns=repeats == "learn")
+    predictor = replace(predictor, repeats=bool(repeats), learns=repeats == "learn")
     parts = split_tokens(X, observed=observed, random_state=random_state)
     return _mean_log_likelihood(predictor, *parts, n_jobs)
 

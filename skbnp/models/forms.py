@@ -18,7 +18,12 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.engine import Learner
-from skbnp.inference.memory import DocumentCache, DocumentStarts, RunningAverage
+from skbnp.inference.memory import (
+    DocumentCache,
+    DocumentStarts,
+    DocumentWeights,
+    RunningAverage,
+)
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, Moves
@@ -51,7 +56,7 @@ from skbnp.models.hdp.cross_fit import CrossFittedTrials
 from skbnp.models.hdp.fold_in import MeanTopics
 from skbnp.models.hdp.held_out import HeldOut, Prediction
 from skbnp.models.hdp.held_out_trials import HeldOutTrials, Trial
-from skbnp.models.hdp.memory import CollapsedCache, DocumentWeights, MeanFieldCache
+from skbnp.models.hdp.memory import CollapsedCache, MeanFieldCache
 from skbnp.models.hdp.memory import Memo as MeanFieldMemo
 from skbnp.models.hdp.memory import Statistics as CollapsedMemo
 from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
@@ -83,9 +88,7 @@ from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
 from skbnp.models.nested_hdp.posterior import NestedPosterior
 from skbnp.trees import Tree, TreeView
-from skbnp.utils.plain import from_plain, register, to_plain
-
-__all__ = ["from_plain", "to_plain"]
+from skbnp.utils.plain import register
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]

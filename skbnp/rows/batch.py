@@ -62,6 +62,7 @@ class Batch:
     indptr: NDArray[np.int64]  # (n_docs + 1,)
     indices: NDArray[np.int32]  # (nnz,) positions in `words`
     counts: NDArray[np.float64]  # (nnz,)
+    n_tokens: NDArray[np.float64]  # (n_docs,)
     blocks: list[Block]
 
     @classmethod
@@ -93,12 +94,7 @@ class Batch:
                     n_tokens=n_tokens[begin:end],
                 )
             )
-        return cls(n_docs, words, indptr, local, X.data, blocks)
-
-    @property
-    def n_tokens(self) -> NDArray[np.float64]:
-        """Tokens of each document, (n_docs,)."""
-        return joined(self.blocks, "n_tokens")
+        return cls(n_docs, words, indptr, local, X.data, n_tokens, blocks)
 
     def parts(self, size: int) -> Iterator["Batch"]:
         """Yield batches of adjacent blocks, of about `size` stored counts each."""
@@ -117,6 +113,7 @@ class Batch:
                 indptr - indptr[0],
                 self.indices[counts],
                 self.counts[counts],
+                self.n_tokens[first:last],
                 blocks,
             )
             blocks, n_counts = [], 0

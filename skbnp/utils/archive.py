@@ -22,7 +22,6 @@ from numpy.lib import format as npy
 from skbnp.utils.warnings import warn_caller
 
 __all__ = [
-    "Archive",
     "FitFile",
     "decode",
     "digest_of",
@@ -413,7 +412,10 @@ def decode(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
             result = arrays[of].tolist() if is_aside else [walk(one) for one in of]
             return result if kind == "list" else tuple(result)
         if kind == "log":
-            return [tuple(map(_entry, record)) for record in of]
+            return [
+                tuple(tuple(one) if type(one) is list else one for one in record)
+                for record in of
+            ]
         if kind == "texts":
             return np.array(of, dtype=object)
         if kind == "bytes":
@@ -456,7 +458,3 @@ def _is_log(values: list | tuple) -> bool:
             if not all(type(part) in ATOMS for part in parts):
                 return False
     return True
-
-
-def _entry(item: Any) -> Any:
-    return tuple(item) if type(item) is list else item

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from skbnp.utils.warnings import warn_caller
 
 __all__ = [
-    "EpochLabels",
     "Label",
     "Order",
     "check_after",

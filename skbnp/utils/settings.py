@@ -1,36 +1,16 @@
-"""Checks of settings: groups of moves, gamma priors, values for each level."""
+"""Checks and texts of settings of moves, which users make."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["check_gamma_prior", "check_per_level", "check_settings", "repr_settings"]
-
-#: Range of concentrations and Dirichlet parameters.
-SMALLEST_PRIOR, LARGEST_PRIOR = 1e-100, 1e10
-#: Largest shape and rate of a Gamma prior: its width is the rounding of a number.
-MOST_CERTAIN = 1e20
-
-
-def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
-    """Check the (shape, rate) pair of a Gamma prior."""
-    try:
-        shape, rate = (float(x) if isinstance(x, Real) else -1.0 for x in value)
-    except (TypeError, ValueError):
-        shape = rate = -1.0
-    if not all(SMALLEST_PRIOR <= x <= MOST_CERTAIN for x in (shape, rate)):
-        raise ValueError(
-            f"{name} must be a (shape, rate) pair of two positive numbers, in "
-            f"[{SMALLEST_PRIOR:g}, {MOST_CERTAIN:g}], got {value!r}."
-        )
-    return shape, rate
+__all__ = ["check_settings", "repr_settings"]
 
 
 def check_settings(
@@ -93,24 +73,3 @@ def repr_settings(settings: "DataclassInstance", preset: Callable[[], object]) -
         f"{item.name}={value!r}" for item, value in values if value != item.default
     ]
     return f"{name}({', '.join(changed)})"
-
-
-def check_per_level(name: str, value: Any, max_depth: int) -> NDArray[np.float64]:
-    """Check a prior: a number for all levels of a tree, or a sequence of one for each.
-
-    Returns an array of one for each level.
-    """
-    values = np.asarray(value, dtype=object)
-    values = np.full(max_depth, value) if values.ndim == 0 else values
-    if len(values) != max_depth:
-        raise ValueError(
-            f"{name} must be a number, or have one for each of max_depth={max_depth} "
-            f"levels, got {len(values)}."
-        )
-    numbers = [float(x) if isinstance(x, Real) else np.nan for x in values]
-    if not all(SMALLEST_PRIOR <= x <= LARGEST_PRIOR for x in numbers):
-        raise ValueError(
-            f"{name} must be in [{SMALLEST_PRIOR:g}, {LARGEST_PRIOR:g}] at each level, "
-            f"got {value!r}."
-        )
-    return np.array(numbers)

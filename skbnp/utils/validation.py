@@ -6,6 +6,7 @@ may move; they are imported here and nowhere else.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -54,6 +55,7 @@ else:
     from sklearn.utils._param_validation import validate_params
 
 __all__ = [
+    "SMALLEST_PRIOR",
     "HasMethods",
     "Interval",
     "Options",
@@ -64,7 +66,9 @@ __all__ = [
     "check_counts",
     "check_directions",
     "check_documents",
+    "check_gamma_prior",
     "check_is_fitted",
+    "check_per_level",
     "check_rows",
     "check_sample_weight",
     "feature_names_of",
@@ -75,6 +79,10 @@ __all__ = [
     "whole_counts",
 ]
 
+#: Range of concentrations and Dirichlet parameters.
+SMALLEST_PRIOR, LARGEST_PRIOR = 1e-100, 1e10
+#: Largest shape and rate of a Gamma prior: its width is the rounding of a number.
+MOST_CERTAIN = 1e20
 #: What samplers take, in one document and in all.
 MOST_DOC_TOKENS, MOST_ALL_TOKENS = 10**8, 2**31 - 1
 #: Largest number of copies of rows by weights.
@@ -123,10 +131,9 @@ def check_documents(
     """
     X = check_before_conversion(X)
     whom = f"{type(estimator).__name__}.{method}"
-    is_free = reset or vocabulary is not None
-    checked = _checked(estimator, X, is_free, **_COUNTS)
-    _check_sign(checked, whom)
-    counts = _check_total(as_counts(checked), "X")
+    takes_new_columns = reset or vocabulary is not None
+    checked = _checked(estimator, X, takes_new_columns, **_COUNTS)
+    counts = _as_counts(checked, "X", whom)
     counts = accept(counts if vocabulary is None else vocabulary.place(counts))
     if reset:
         validate_data(estimator, X, reset=True, skip_check_array=True)
@@ -244,19 +251,7 @@ def _checked(estimator: BaseEstimator, X: MatrixLike, reset: bool, **how: Any) -
 def check_rows(
     estimator: BaseEstimator, X: MatrixLike, *, reset: bool, method: str
 ) -> NDArray[np.float64] | NDArray[np.float32]:
-    """Check dense rows of numbers of either sign.
-
-    Parameters
-    ----------
-    estimator : estimator instance
-        The calling estimator. Its number and names of features are compared with
-        those of `X`, or are set, but only once `X` is known to be valid.
-    X : {array-like, dataframe} of shape (n_samples, n_features)
-        Rows of finite numbers. Never written to.
-    reset : bool
-        Whether `X` defines the features.
-    method : str
-        The public method that calls, for messages.
+    """Check dense rows of finite numbers of either sign, as `check_documents` does.
 
     Returns
     -------
@@ -321,20 +316,9 @@ def check_coordinates(
 def check_directions(
     estimator: BaseEstimator, X: MatrixLike, *, reset: bool, method: str
 ) -> tuple[sp.csr_array, np.dtype]:
-    """Check rows of numbers of either sign, and put them on the unit sphere.
+    """Check rows of finite numbers of either sign, and put them on the unit sphere.
 
-    Parameters
-    ----------
-    estimator : estimator instance
-        The calling estimator. Its number and names of features are compared with
-        those of `X`, or are set, but only once `X` is known to be valid.
-    X : {array-like, sparse matrix, sparse array, dataframe} of shape \
-            (n_samples, n_features)
-        Rows of finite numbers, two features or more. Never written to.
-    reset : bool
-        Whether `X` defines the features.
-    method : str
-        The public method that calls, for messages.
+    Arguments are those of `check_documents`; two features or more.
 
     Returns
     -------
@@ -418,12 +402,16 @@ def check_counts(X: MatrixLike, *, name: str = "X", whom: str) -> sp.csr_array:
     """Check a document-term matrix that belongs to no estimator."""
     X = check_before_conversion(X, name)
     checked = check_array(X, input_name=name, **_COUNTS)
-    _check_sign(checked, whom)
-    return _check_total(as_counts(checked), name)
+    return _as_counts(checked, name, whom)
 
 
-def _check_sign(checked: np.ndarray | sp.csr_array, whom: str) -> None:
-    """Raise for negative counts, and name estimators for numbers of either sign."""
+def _as_counts(
+    checked: np.ndarray | sp.csr_array, name: str, whom: str
+) -> sp.csr_array:
+    """Return counts; raise for negative ones, and if their total is too large.
+
+    Numbers of either sign are for estimators that the message names.
+    """
     try:
         check_non_negative(checked, whom)
     except ValueError as error:
@@ -432,10 +420,7 @@ def _check_sign(checked: np.ndarray | sp.csr_array, whom: str) -> None:
             "sign are for HierarchicalComponentAnalysis, DependentTrees and "
             "GibbsDependentTrees."
         ) from None
-
-
-def _check_total(counts: sp.csr_array, name: str) -> sp.csr_array:
-    """Return counts; raise if their total is too large."""
+    counts = as_counts(checked)
     with np.errstate(over="ignore"):
         total = counts.data.sum()
     if not total < MOST_TOKENS:
@@ -443,3 +428,38 @@ def _check_total(counts: sp.csr_array, name: str) -> sp.csr_array:
             f"{name} must hold fewer than {MOST_TOKENS:g} tokens, got {total:g}."
         )
     return counts
+
+
+def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
+    """Check the (shape, rate) pair of a Gamma prior."""
+    try:
+        shape, rate = (float(x) if isinstance(x, Real) else -1.0 for x in value)
+    except (TypeError, ValueError):
+        shape = rate = -1.0
+    if not all(SMALLEST_PRIOR <= x <= MOST_CERTAIN for x in (shape, rate)):
+        raise ValueError(
+            f"{name} must be a (shape, rate) pair of two positive numbers, in "
+            f"[{SMALLEST_PRIOR:g}, {MOST_CERTAIN:g}], got {value!r}."
+        )
+    return shape, rate
+
+
+def check_per_level(name: str, value: Any, max_depth: int) -> NDArray[np.float64]:
+    """Check a prior: a number for all levels of a tree, or a sequence of one for each.
+
+    Returns an array of one for each level.
+    """
+    values = np.asarray(value, dtype=object)
+    values = np.full(max_depth, value) if values.ndim == 0 else values
+    if len(values) != max_depth:
+        raise ValueError(
+            f"{name} must be a number, or have one for each of max_depth={max_depth} "
+            f"levels, got {len(values)}."
+        )
+    numbers = [float(x) if isinstance(x, Real) else np.nan for x in values]
+    if not all(SMALLEST_PRIOR <= x <= LARGEST_PRIOR for x in numbers):
+        raise ValueError(
+            f"{name} must be in [{SMALLEST_PRIOR:g}, {LARGEST_PRIOR:g}] at each level, "
+            f"got {value!r}."
+        )
+    return np.array(numbers)

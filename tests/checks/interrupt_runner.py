@@ -252,7 +252,6 @@ WATCHED = {
     ("memory.py", "_recompute_sums"),
     ("memory.py", "refresh"),
     ("local.py", "collect"),
-    ("posterior.py", "record"),
     ("monitor.py", "record"),
     ("monitor.py", "end_pass"),
     ("statistics.py", "stochastic_update"),

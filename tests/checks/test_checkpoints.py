@@ -34,9 +34,9 @@ from skbnp import HDP, DependentTrees, GibbsHDP, KnownTopics, StickBreakingHDP
 from skbnp.callbacks import Checkpoint
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge
-from skbnp.models.forms import to_plain
 from skbnp.utils import plain
 from skbnp.utils.archive import text_of, write_archive
+from skbnp.utils.plain import to_plain
 
 RUNNER = Path(__file__).with_name("kill_runner.py")
 N_PASSES = 6

@@ -20,8 +20,7 @@ from checks.estimators import INSTANCES
 from checks.renamed import rename_internals
 from data.make_saved import CHECKPOINTS, FOLDER, SAVED, rows_of
 from skbnp.dask._checkpoints import Checkpoints
-from skbnp.models.forms import from_plain
-from skbnp.utils.plain import registered
+from skbnp.utils.plain import from_plain, registered
 
 #: What a learner on shards shares with its driver, beside the posterior.
 N_OUTSIDE = 5

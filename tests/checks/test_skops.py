@@ -15,9 +15,8 @@ import skbnp.dask as sharded
 from checks.estimators import INSTANCES, evaluate, rows_of
 from checks.long import daily
 from checks.states import assert_same, learned
-from skbnp.models.forms import from_plain, to_plain
 from skbnp.utils.hints import fits
-from skbnp.utils.plain import register, registered
+from skbnp.utils.plain import from_plain, register, registered, to_plain
 
 ROOT = Path(__file__).parents[2]
 #: The page that lists the trusted types, estimator by estimator.

@@ -75,7 +75,7 @@ class ScriptedPool:
             for name in self.sites
         }
 
-    def call(self, worker, method, *args):
+    def submit(self, worker, method, *args):
         self.calls.append((worker, method))
         reply, fault = Future(), self.script.pop(len(self.calls), None)
         try:

@@ -18,10 +18,10 @@ from skbnp.datasets import make_bars
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.shards import Broadcast
 from skbnp.models.dependent_trees.state import EpochStats
-from skbnp.models.forms import to_plain
 from skbnp.trees import Tree
 from skbnp.utils import archive
 from skbnp.utils.archive import decode, encode
+from skbnp.utils.plain import to_plain
 
 ORIGIN = {"class": "A", "rows of X": "abc"}
 

@@ -14,7 +14,7 @@ from skbnp import HDP
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import RunningAverage
+from skbnp.inference.memory import DocumentWeights, RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, LocalStop
@@ -22,12 +22,7 @@ from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
 from skbnp.models.hdp import collapsed_local as collapsed
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
-from skbnp.models.hdp.memory import (
-    CollapsedCache,
-    DocumentWeights,
-    Statistics,
-    resummed,
-)
+from skbnp.models.hdp.memory import CollapsedCache, Statistics, resummed
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.moves.held_out import EndUnused
 from skbnp.models.hdp.moves.settings import SplitMerge

@@ -314,15 +314,15 @@ def test_the_prior_steps_on_while_it_falls(
 def test_words_are_as_good_within_half_of_what_may_be_lost(
     gain, expected, bars, monkeypatch
 ):
-    stats, ask = set(), HeldOutTrials._is_no_better_than_words
+    stats, ask = set(), HeldOut.is_matched_by_words
 
-    def block_hook(self, run):
+    def block_hook(self, *args, **settings):
         monkeypatch.setattr(held_out, "compare", lambda *_: Gain(gain, 0.1))
-        stats.add(ask(self, run))
+        stats.add(ask(self, *args, **settings))
         monkeypatch.setattr(held_out, "compare", compare)
         return False
 
-    monkeypatch.setattr(HeldOutTrials, "_is_no_better_than_words", block_hook)
+    monkeypatch.setattr(HeldOut, "is_matched_by_words", block_hook)
     HDP(30, random_state=0).fit(bars.data[:300])
     assert stats == {expected}
 

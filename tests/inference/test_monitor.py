@@ -3,6 +3,7 @@
 import io
 import logging
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,6 +27,12 @@ class Clock:
         return self.now
 
 
+def updated(step):
+    """Posterior of 20 topics after `step` updates."""
+    state = SimpleNamespace(n_components=20)
+    return SimpleNamespace(n_steps=step, state=state, n_moves=MOVES)
+
+
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
@@ -39,7 +46,7 @@ def clock(monkeypatch):
 def test_record_adds_one_entry_to_every_list(clock):
     monitor = Monitor(new_history())
     clock.now += 1.5
-    monitor.record(1, 20, MOVES)
+    monitor.record(updated(1))
     monitor.end_pass(-3.0, is_exact_pass=True)
     assert monitor.history == {
         "step": [1],
@@ -54,24 +61,24 @@ def test_record_adds_one_entry_to_every_list(clock):
 
 def test_bound_that_was_not_evaluated_is_nan():
     monitor = Monitor(new_history())
-    monitor.record(1, 20, MOVES)
+    monitor.record(updated(1))
     assert math.isnan(monitor.history["elbo"][0])
 
 
 def test_seconds_run_on_from_an_earlier_trace(clock):
     first = Monitor(new_history())
     clock.now += 2.0
-    first.record(1, 20, MOVES)
+    first.record(updated(1))
     clock.now += 50.0  # between two fits
     second = Monitor(first.history)
     clock.now += 1.0
-    second.record(2, 20, MOVES)
+    second.record(updated(2))
     assert first.history["seconds"] == [2.0, 3.0]
 
 
 def test_histories_are_independent():
     one, other = new_history(), new_history()
-    Monitor(one).record(1, 20, MOVES)
+    Monitor(one).record(updated(1))
     assert other["step"] == []
 
 

@@ -14,19 +14,17 @@ from checks.corpora import topic_counts
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import NOTHING, RunningAverage
+from skbnp.inference.memory import NOTHING, DocumentWeights, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import DocumentLocalStep, LocalStop
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.inference.shards import LocalShards, ProcessCache, add_up, whole_sum
-from skbnp.models.forms import from_plain, to_plain
 from skbnp.models.hdp import held_out
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.local import DocumentStep
-from skbnp.models.hdp.memory import DocumentWeights
 from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.models.hdp.moves.held_out import EndUnused
 from skbnp.models.hdp.moves.settings import SplitMerge
@@ -34,6 +32,7 @@ from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, ShardCorpus, Survey
 from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule, n_blocks
 from skbnp.models.hdp.shard_tasks import ChangedWords
+from skbnp.utils.plain import from_plain, to_plain
 
 N_DOCS, N_WORDS, N_TOPICS, ENTROPY = 90, 40, 6, 5
 STOP = LocalStop(20, 1e-4)

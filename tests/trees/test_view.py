@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skbnp.models.forms import from_plain, to_plain
 from skbnp.trees import Tree, TreeView
-from skbnp.utils.plain import HOLDS, IS
+from skbnp.utils.plain import HOLDS, IS, from_plain, to_plain
 
 #: 0 above 1, 2, 3; 1 above 4, 5; 4 above 6; rows by level, ids not in order.
 PARENT = [-1, 0, 0, 0, 1, 1, 4]

@@ -12,8 +12,7 @@ from sklearn.base import clone
 
 from skbnp import HDP, DependentTrees, HierarchicalComponentAnalysis
 from skbnp.utils.containers import as_counts
-from skbnp.utils.settings import check_gamma_prior
-from skbnp.utils.validation import check_counts
+from skbnp.utils.validation import check_counts, check_gamma_prior
 
 DENSE = np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 0.0], [4.0, 0.0, 0.5]])
 

@@ -17,7 +17,7 @@ from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import update_own_means
 from skbnp.utils.epochs import Label
 
-__all__ = ["TreeSample", "epoch_of", "variational_state_of", "with_sorted_siblings"]
+__all__ = ["TreeSample", "variational_state_of", "with_sorted_siblings"]
 
 Array = NDArray[np.float64]
 

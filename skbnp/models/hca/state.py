@@ -154,7 +154,7 @@ class Stats(NodeStatistics):
         nearest node above that remains. Of levels below, whose loadings are not in the
         tree any more, only squares of coordinates stay.
         """
-        moved = self.reindex(old, new)
+        moved = self.take_nodes(old, new)
         for place, to, is_heir in ended_nodes(old, new, merged_into):
             known = 1 + (old.depth[place] if is_heir else new.depth[to])
             moved.stub_masses[to] += self.stub_masses[place]

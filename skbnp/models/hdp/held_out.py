@@ -240,8 +240,8 @@ class HeldOut:
         posterior: Posterior,
         logs: Array,
         executor: Executor,
-        *,
         loss: float,
+        *,
         learns_prior: bool,
     ) -> bool:
         """Whether one topic of all words loses less than `loss` nats per token.

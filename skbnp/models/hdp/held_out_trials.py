@@ -48,6 +48,8 @@ Kind = Literal["start", "births", "continuation", "reduction", "merge of all", "
 GAIN_OF_TWICE = 0.005
 #: Nats per token, or standard errors, within which two states predict alike.
 ALIKE, ALIKE_ERRORS = 0.002, 0.25
+#: Nats per token that word frequencies may lose: half of what a merge of all may.
+WORDS_LOSS = ALIKE / 2.0
 #: Standard errors by which fewer topics may predict worse if words are repeated, and at
 #: most so many nats per token. (Without repeats titles lose up to .08 by this rule.)
 FEWER_ERRORS, FEWER_COST = 1.0, 0.01
@@ -261,16 +263,6 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         judges = OTHERS if run.kind == "reduction" else slice(None)
         return compare(new[judges], old[judges], self.n_tokens[judges])
 
-    def _is_no_better_than_words(self, run: Trial) -> bool:
-        """Whether one topic loses at most half of what a merge of all may lose.
-
-        With burstiness also without repeats: long documents have shown all their words.
-        """
-        posterior, executor, logs = run.posterior, run.executor, run.logs[run.n_passes]
-        return self.held_out.is_matched_by_words(
-            posterior, logs, executor, loss=ALIKE / 2.0, learns_prior=self.folds_words
-        )
-
     # -- decisions --------------------------------------------------------------------
 
     def _decide(self, run: Trial, monitor: Monitor) -> Steps[None]:
@@ -354,14 +346,18 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
         Mean-field topics do not: exact passes would change the kind of step.
         """
-        yield from self._judge_anew(self.model)
+        run = self.model
+        yield from self._judge_anew(run)
         n_both = (1 + REDUCTIONS) * self.length + self.n_final_passes
         is_early = self.passes_left < n_both or self.posterior.model.has_bound
         if not is_early:
             yield self.judge_cost
-        if is_early or self._is_no_better_than_words(self.model):
+        logs = run.logs[run.n_passes]
+        if is_early or self.held_out.is_matched_by_words(
+            run.posterior, logs, run.executor, WORDS_LOSS, learns_prior=self.folds_words
+        ):
             return (yield from self._first_reduction())
-        return self._continued("continuation", self.model)
+        return self._continued("continuation", run)
 
     def _judge_anew(self, run: Trial) -> Steps[None]:
         """Score a run again as reductions are scored, once births have ended.
@@ -372,12 +368,12 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         posterior = run.posterior
         is_at_limit = posterior.state.topic_word_prior >= self.prior_limit
         is_limited = run.kind != "continuation" and is_at_limit
-        is_free = bool(self.folds) and (is_limited or run.prior_falls)
+        learns_prior = bool(self.folds) and (is_limited or run.prior_falls)
         is_first = self.learns_burstiness and not self.knows_repeats
         self.knows_repeats = self.learns_burstiness
-        if run.result is None or not (is_free or is_first):
+        if run.result is None or not (learns_prior or is_first):
             return
-        for _ in range(MOST_STEPS if is_free else 0):
+        for _ in range(MOST_STEPS if learns_prior else 0):
             yield self.judge_cost
             if not suit_prior(self.folds, posterior, HIGHEST, run.executor):
                 break
@@ -469,8 +465,10 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             return None
         kind: Kind = "reduction"
         yield self.judge_cost
-        posterior = run.posterior.copy()
-        if self._is_no_better_than_words(run):
+        posterior, logs = run.posterior.copy(), run.logs[run.n_passes]
+        if self.held_out.is_matched_by_words(
+            run.posterior, logs, run.executor, WORDS_LOSS, learns_prior=self.folds_words
+        ):
             kind, n_changes = "merge of all", held_out_moves.merge_all(posterior)
         else:
             yield self.judge_cost

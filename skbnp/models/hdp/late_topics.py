@@ -398,7 +398,7 @@ def judge_proposal(
         add_topics(posterior, topics, np.minimum(shares, MOST_SHARE))
         born = posterior.ids[len(posterior.ids) - len(chosen) :]
         outliers = outliers.with_births(born)
-        posterior.recount(monitor)
+        monitor.recount(posterior)
     is_left = proposal.n_judges < MOST_JUDGES
     is_left[chosen] = False
     if not (is_left.any() or len(chosen)):

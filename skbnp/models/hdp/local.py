@@ -98,9 +98,8 @@ class DocumentStep:
     Its stopping rule.
     """
 
-    weights: NDArray[
-        np.float32
-    ]  # (n_words, stride) of the batch, see `infer_documents`
+    #: (n_words, stride) of the batch, see `infer_documents`.
+    weights: NDArray[np.float32]
     prior: Array  # (K,)
     share: Array | None  # (K,) of a cold start: expected counts are tokens * share
     remembered: sp.csr_array | None  # (n_docs, K) expected counts to start from

@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from skbnp.components.statistics import WordStats
 from skbnp.components.word_topics import WordRows, WordTopics, remaining
 from skbnp.inference.interrupts import commit
-from skbnp.inference.memory import DocumentCache, Remembered
+from skbnp.inference.memory import DocumentWeights, Remembered
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Collected
-from skbnp.inference.schedules import Part, Round
+from skbnp.inference.schedules import Part
 from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPStats, TopicStatsT
 
 __all__ = [
     "CollapsedCache",
-    "DocumentWeights",
     "MeanFieldCache",
     "Memo",
     "doc_topic",
@@ -184,55 +183,6 @@ class MeanFieldCache(Remembered[Collected, Memo]):
         self.memos = [memo.without(columns) for memo in self.memos]
 
 
-class DocumentWeights(DocumentCache):
-    """Effective count of each document in the totals; all decay by one lazy scale.
-
-    An update with step rho by a minibatch that stands for `scale` times its documents
-    multiplies all weights by 1 - rho and adds rho * scale to those of the minibatch.
-    """
-
-    _values: NDArray[np.float64]
-    _scale: float
-
-    def __init__(self, n_docs: int, start: float = 0.0):
-        self._values, self._scale = np.full(n_docs, start), 1.0
-
-    def empty(self) -> "DocumentWeights":
-        """Return weights for totals without any of the documents."""
-        return DocumentWeights(len(self._values))
-
-    def spread(self, rows: NDArray[np.intp], n_docs: int) -> "DocumentWeights":
-        """Return the weights of `n_docs` documents; these are those of `rows`."""
-        other = DocumentWeights(n_docs)
-        other._values[rows], other._scale = self._values, self._scale
-        return other
-
-    def of(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Effective counts of the documents of `rows`, (n_docs,)."""
-        return self._values[rows] * self._scale
-
-    def initial_local(self, part: Part) -> NDArray[np.float64]:
-        """Effective counts of the documents of a part, (n_docs,)."""
-        return self.of(part.rows)
-
-    def keep(self, round: Round, results: Sequence[object]) -> None:
-        """Update the effective counts in place after a round."""
-        del results
-        self.decay_and_add(
-            round.rows, keep=1.0 - round.step, gain=round.step * round.scale
-        )
-
-    def decay_and_add(
-        self, rows: NDArray[np.intp], *, keep: float, gain: float
-    ) -> None:
-        """Multiply all weights by `keep` in place, and add `gain` to `rows`."""
-        self._scale *= keep
-        if self._scale < 1e-100:
-            self._values *= self._scale
-            self._scale = 1.0
-        self._values[rows] += gain / self._scale
-
-
 class Statistics(NamedTuple):
     """Cached statistics of a part."""
 
@@ -260,10 +210,8 @@ class CollapsedCache(Remembered[Collected, Statistics]):
 
     def _recompute_sums(self, posterior: Posterior) -> None:
         """Sum the statistics of all parts again into the totals."""
-        global_stats, stats = (
-            posterior.global_stats,
-            [memo.stats for memo in self.memos],
-        )
+        global_stats = posterior.global_stats
+        stats = [memo.stats for memo in self.memos]
         words = resummed(stats, global_stats.topic_words)
         with commit():
             posterior.global_stats = _with_sums(global_stats, stats, words)

@@ -16,14 +16,7 @@ from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.reservoir import Reservoir
 
-__all__ = [
-    "CREDIT",
-    "Evidence",
-    "HDPPosterior",
-    "MoveRecords",
-    "Pair",
-    "continued",
-]
+__all__ = ["CREDIT", "Evidence", "HDPPosterior", "MoveRecords", "Pair", "continued"]
 
 Totals = HDPStats[WordTopics] | CollapsedStats[WordTopics]
 Pair = tuple[int, int]
@@ -67,9 +60,8 @@ class MoveRecords:
     # Minibatches, and documents in them, since a topic was last in use.
     idle: dict[int, tuple[int, int]] = field(default_factory=dict)
     pairs: dict[Pair, Evidence] = field(default_factory=dict)
-    pairs_on_hold: dict[Pair, int] = field(
-        default_factory=dict
-    )  # not compared before a step
+    #: Steps before which pairs are not compared again.
+    pairs_on_hold: dict[Pair, int] = field(default_factory=dict)
     waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # (until, length)
     credit: float = CREDIT  # for splits
 
@@ -102,9 +94,8 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     """Globals of an HDP, and records of moves, trials and documents of a stream."""
 
     trials_ended: bool = False  # of other numbers of topics
-    move_records: MoveRecords = field(
-        default_factory=MoveRecords
-    )  # between minibatches
+    #: Records of moves between minibatches.
+    move_records: MoveRecords = field(default_factory=MoveRecords)
     reservoir: Reservoir | None = None  # documents of a stream that are kept
     #: Smallest and largest number of topics that predict as well as the best.
     alike: tuple[int, int] | None = None
@@ -167,7 +158,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             self.move_records = MoveRecords()  # its topics are others
             self.n_steps += 1
             self.lineage = [*self.lineage, *log]
-            self.record(monitor)
+            monitor.record(self)
 
     def copy(self) -> "HDPPosterior":
         """Return an independent copy."""

@@ -12,7 +12,7 @@ from skbnp.inference.executor import Executor
 from skbnp.models.hdp.burstiness import N_DOCS, Burstiness, evenly, learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, Seated, fold_in, fold_in_tables, mix
 from skbnp.utils.arrays import rows_of
-from skbnp.utils.settings import SMALLEST_PRIOR
+from skbnp.utils.validation import SMALLEST_PRIOR
 
 __all__ = ["FixedTopics", "MixturePredictor", "doc_prior_of"]
 

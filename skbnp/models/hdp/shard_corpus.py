@@ -10,13 +10,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics, remaining
-from skbnp.inference.memory import DocumentCache
+from skbnp.inference.memory import DocumentCache, DocumentWeights
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, DocumentLocalStep
 from skbnp.inference.schedules import Part, Round
 from skbnp.inference.shards import Broadcast, Shards
 from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out
-from skbnp.models.hdp.memory import DocumentWeights
 from skbnp.models.hdp.shard_schedules import Block
 from skbnp.models.hdp.shard_tasks import (
     BlockWeights,

@@ -228,10 +228,8 @@ class Seating:
             stored = before.counts.tocsc()
             self.n_entries[:] = np.diff(stored.indptr)
             entries = self._entries()
-            self.entry_dish[entries], self.entry_count[entries] = (
-                stored.indices,
-                stored.data,
-            )
+            self.entry_dish[entries] = stored.indices
+            self.entry_count[entries] = stored.data
             tables[:n_before] = before.tables
             tokens[:n_before] = self._tokens_before
         self._place(tables, tokens)

@@ -130,7 +130,7 @@ class PathStats(NodeStatistics):
         given. Else their documents leave the tree at the last node of their path that
         remains, and their words at that level.
         """
-        moved = self.reindex(old, new)
+        moved = self.take_nodes(old, new)
         for place, to, is_heir in ended_nodes(old, new, merged_into):
             if is_heir:
                 moved.word_counts[to] += self.word_counts[place]

@@ -30,6 +30,8 @@ class PathPredictor:
     stop: LocalStop
     family: LocalFamily = "conditional"
     seen: SeenWords | None = None  # words of the columns; None: all
+    repeats: bool = False  # not read, and the next: a path has no burstiness
+    learns: bool = False
 
     def infer(
         self, sample: PathGlobals, X: sp.csr_array, executor: Executor

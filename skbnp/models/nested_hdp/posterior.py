@@ -49,4 +49,4 @@ class NestedPosterior(Posterior[NestedHDPModel, MixedTree, NestedStats]):
             self.n_steps, self.n_seen = step, n_docs
             self.step_origin = step + other.step_origin
             self.init_fraction = other.init_fraction
-            self.record(monitor)
+            monitor.record(self)

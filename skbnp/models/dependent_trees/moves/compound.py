@@ -97,14 +97,17 @@ class CompoundMoves(Judge):
         model, state = learner.posterior.model, learner.posterior.state
         if self._rejected is None or self._rejected[0] is not state:
             return
-        one, least = self._rejected[1], model.least_gain
-        rows = join_rows([one])
-        exchanges = self._exchanges_near(learner, one.birth)
-        is_made = self._make_compound(learner, [one.birth, *exchanges], least, *rows)
-        if exchanges and not is_made:  # by which the bound may fall
-            is_made = self._make_compound(learner, [one.birth], least, *rows)
-        if is_made:
-            self._rejections["birth"].forget((one.birth.target,))
+        _, proposal = self._rejected
+        birth, least_gain = proposal.birth, model.least_gain
+        assigned = join_rows([proposal])  # rows of the new node, and assignments
+        exchanges = self._exchanges_near(learner, birth)
+        accepted = self._make_compound(
+            learner, [birth, *exchanges], least_gain, *assigned
+        )
+        if exchanges and not accepted:  # the bound may fall by them
+            accepted = self._make_compound(learner, [birth], least_gain, *assigned)
+        if accepted:
+            self._rejections["birth"].forget((birth.target,))
             self._n_without_birth = 0
 
     def _make_compound(

@@ -127,7 +127,7 @@ class ComponentEdits(EditMoves):
         self._present = None  # frees its statistics
         if len(posterior.lineage) > before:
             with commit():
-                posterior.record(monitor)
+                monitor.record(posterior)
         return False
 
     def _end_turn(self, bound: float, nats: float) -> None:
@@ -186,7 +186,7 @@ class ComponentEdits(EditMoves):
             log = learned.lineage[n_before:]
             adopt(posterior, learned.state, learned.global_stats, log)
             learner.cache.memo, learner.cache.others = cache.memo, cache.others
-            posterior.record(monitor)
+            monitor.record(posterior)
         self.has_ended, self.has_grown, self.best = False, False, -np.inf
 
     def _grow(

@@ -61,6 +61,8 @@ DOC_SHARE = 0.2
 BIRTHS_FROM = 0.5
 #: and held-out documents that judge them, at least.
 FEWEST_JUDGES = 30
+#: Documents of a stream for each topic before unused ones end.
+DOCS_PER_TOPIC = 10
 #: Topics that are weighed for a merge with each one.
 N_NEAREST = 3
 #: Of a topic that ends, the share of its proportion that falls to topics which the
@@ -394,8 +396,11 @@ class EndUnused(Moves):
         self, learner: Learner, round: Round, results: Sequence[Collected]
     ) -> None:
         """End topics with hardly a token, by running averages."""
-        if not learner.cache.holds_corpus and learner.has_seen_enough:
-            tokens = learner.posterior.global_stats.topic_words.tokens
+        posterior = learner.posterior
+        n_enough = DOCS_PER_TOPIC * posterior.state.n_components
+        is_early = learner.is_stream and posterior.n_seen < n_enough
+        if not (learner.cache.holds_corpus or is_early):
+            tokens = posterior.global_stats.topic_words.tokens
             prune(learner, tokens < self.moves.prune_tokens)
 
     def end_pass(self, learner: Learner, monitor: Monitor) -> bool:

@@ -182,10 +182,8 @@ def words_gains(
     topic_counts, n_unseen = topics.rows(seen.words), seen.n_unseen
     sums = np.zeros_like(topic_counts)
     sums[seen.rows_of(results.words)] = scale * results.values.toarray()
-    topic_counts, sums = (
-        np.ascontiguousarray(topic_counts.T),
-        np.ascontiguousarray(sums.T),
-    )
+    topic_counts = np.ascontiguousarray(topic_counts.T)
+    sums = np.ascontiguousarray(sums.T)
     alone = [
         _words_term(*topic, eta, n_unseen)
         for topic in zip(topic_counts, sums, strict=True)

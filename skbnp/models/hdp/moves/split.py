@@ -65,11 +65,8 @@ class Collection:
 
     def __call__(self, block_visit: BlockVisit) -> list[Parts]:
         """Return the parts of each topic in a block."""
-        block, row, doc_weights = (
-            block_visit.block,
-            block_visit.row,
-            block_visit.doc_weights,
-        )
+        block, row = block_visit.block, block_visit.row
+        doc_weights = block_visit.doc_weights
         words, norms = block.words[block.indices], block_visit.documents.norms
         parts = []
         for column in self.columns:

@@ -63,7 +63,7 @@ class OnlineTreeEdits(CountingMoves):
         if len(posterior.lineage) == n_logged:
             return True
         with commit():
-            posterior.record(monitor)
+            monitor.record(posterior)
         return False
 
     def _learn(

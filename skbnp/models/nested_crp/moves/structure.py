@@ -68,7 +68,7 @@ class TreeEdits(EditMoves):
         self._present = None  # frees its statistics
         if n_accepted:
             with commit():
-                posterior.record(monitor)
+                monitor.record(posterior)
         return n_accepted == 0
 
     def _try_kinds(
