@@ -430,7 +430,7 @@ TRIALS = (
     "n_final model run best uses_burstiness tries_tables alike is_halving may_reduce "
     "n_rejected"
 )
-REDUCES = {"may_reduce": True, "n_rejected": 0}
+REDUCES: dict[str, Any] = {"may_reduce": True, "n_rejected": 0}
 register(
     "held-out-trials/5",
     HeldOutTrials,
