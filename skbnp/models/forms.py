@@ -7,6 +7,7 @@ of the tag is raised.
 """
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
