@@ -280,7 +280,9 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             if not 0 <= place < len(priors):
                 return -np.inf
             if place not in values:
-                _set_prior(posteriors, priors[place])
+                new = {"topic_word_prior": priors[place]}
+                for one in posteriors:
+                    one.set_state(**new, prediction_concentration=0.0)
                 if not posteriors[0].model.has_bound:
                     pairs = list(zip(few, posteriors, strict=True))
                     suit_joint_concentration(pairs, executor)
@@ -397,12 +399,6 @@ def take_over(trials: HeldOutTrials, posterior: HDPPosterior, monitor: Monitor) 
         more = trials.final.posterior.lineage[n_logged:]
         trials.final.posterior.lineage = [*posterior.lineage, *more]
     trials.posterior = trials.model.learner.posterior = posterior
-
-
-def _set_prior(posteriors: list[HDPPosterior], prior: float) -> None:
-    """Set the topic prior in place, and reset the concentration of prediction."""
-    for posterior in posteriors:
-        posterior.set_state(topic_word_prior=prior, prediction_concentration=0.0)
 
 
 def _log_probability(
