@@ -437,7 +437,8 @@ def test_a_stream_has_topics_before_trials_end(start, size, visits, monkeypatch)
         if paused is not None and paused.trials.final is None:
             trials = paused.trials
             kinds.add(trials.model.kind)
-            is_clear = trials.n_accepted == 1 and trials.model.gain > 0.05
+            is_clear = trials.model.gain > stream_trials.CLEAR_GAIN
+            is_clear &= trials.n_accepted == 1
             if trials.model.kind == "births" and not is_clear:
                 assert trials.n_shared < trials.n_accepted
             else:

@@ -66,8 +66,8 @@ MOST_STEPS = 5
 BUDGET = 0.001
 #: A reduction of a smaller share of the topics is the last.
 FEW = 0.03
-#: Single merges or ends, each another one, rejected in a row until none is tried; in
-#: streams, which have less time, the first.
+#: Rejections in a row of a single merge or end, each time of the next cheapest, until
+#: none is tried. Streams have less time: there the first one ends it.
 MOST_REJECTED = 4
 #: Runs that are judged when half of their passes are made, too: births are many, and
 #: often fall behind.
@@ -410,7 +410,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if candidate is not None and enough:
             self.run = candidate
             return
-        self.is_complete = candidate is None or self.n_rejected > 0
+        self.is_complete = candidate is None or self.n_rejected > 0  # or tries again
         self.alike.append(self.model.n_topics)
         self.run, self.model.result = self.model, None  # what others held is free
         self.final = self.model.learner

@@ -40,9 +40,8 @@ JUDGE_COST, ROW_COST = 500.0, 0.25
 #: comes with it, and at most. Trials over a whole stream are some hundred visits of
 #: each document.
 LEAST_VISITS, MORE_VISITS, MOST_VISITS = 112.0, 2.9, 400.0
-#: Nats per token that documents gain by first births of trials at least, if the stream
-#: has these before others have ended: of text .06 to .27, of planted topics that a
-#: stream has already .01 to .02.
+#: Nats per held-out token that first births must gain for a stream to have them before
+#: trials end. Births of text gain .06 to .27, those beside planted topics .01 to .02.
 CLEAR_GAIN = 0.05
 #: Share of these visits in which a call learns documents that trials have missed.
 MISSED_SHARE = 0.25
