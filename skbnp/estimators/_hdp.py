@@ -703,9 +703,7 @@ class HDP(VariationalTopicModel):
                     )
 
                 is_fresh = not (goes_on or self._is_given)
-                rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, 1)
-                is_split = is_fresh and has_few_tokens(corpus.X)
-                splits = hold_out_each(corpus.X, rng) if is_split else []
+                splits = self._splits(corpus, posterior) if is_fresh else []
                 if not splits:
                     return trials(posterior, held_out)
                 n_known = int(posterior.global_stats.topic_words.is_known.sum())
@@ -724,6 +722,13 @@ class HDP(VariationalTopicModel):
         nothing has been learned from them.
         """
         return hold_out(corpus.X, stream(seed_entropy, Purpose.SPLIT_TOKENS, 0))
+
+    def _splits(self, corpus, posterior):
+        """Return the held-out documents of each split if documents are few, or []."""
+        if not has_few_tokens(corpus.X):
+            return []
+        rng = stream(posterior.seed_entropy, Purpose.SPLIT_TOKENS, 1)
+        return hold_out_each(corpus.X, rng)
 
     def _final_learner(self, corpus, local_step, held_out, posterior, last):
         """Return the learner of all documents after trials; `last` learned before."""
