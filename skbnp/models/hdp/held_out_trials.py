@@ -357,7 +357,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             run.posterior, logs, run.executor, WORDS_LOSS, learns_prior=self.folds_words
         ):
             return (yield from self._first_reduction())
-        return self._continued("continuation", run)
+        learner = run.learner.fork(run.posterior.copy(), run.learner.cache.copy())
+        return self._new_run("continuation", learner, 0)
 
     def _judge_anew(self, run: Trial) -> Steps[None]:
         """Score a run again as reductions are scored, once births have ended.
@@ -398,9 +399,10 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         model = self.model
         if self.tries_tables and model.posterior.state.burstiness is not None:
             self.tries_tables = False
-            trial = self._continued("tables", model)
-            trial.posterior.set_state(by_tables=True)
-            return trial
+            learner = model.learner
+            learner = learner.fork(model.posterior.copy(), learner.cache.copy())
+            learner.posterior.set_state(by_tables=True)
+            return self._new_run("tables", learner, 0)
         self.best = model.logs
         return (yield from self._reduction(model)) if self.may_reduce else None
 
@@ -485,11 +487,6 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         is_young, cache = run.learner.n_passes <= self.length, run.learner.cache.copy()
         learner = run.learner.fork(posterior, cache, restarts=is_young)
         return self._new_run(kind, learner, n_changes)
-
-    def _continued(self, kind: Kind, run: Trial) -> Trial:
-        """Return a trial that learns on from a copy of another."""
-        learner = run.learner.fork(run.posterior.copy(), run.learner.cache.copy())
-        return self._new_run(kind, learner, 0)
 
     def _new_run(self, kind: Kind, learner: OnlineLearner, n_changes: int) -> Trial:
         """Return a trial of a learner, and count it."""
