@@ -72,8 +72,8 @@ class LocalSession:
 class WorkerSession:
     """Rows of a fit on the workers of a cluster.
 
-    `read` returns rows by label, given rows and labels of a block, on a worker; one
-    that is silent for `timeout` seconds is lost.
+    `read` returns rows by label, given rows and labels of a block, on a worker. A
+    worker without a heartbeat for `timeout` seconds is lost.
     """
 
     def __init__(

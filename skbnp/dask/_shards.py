@@ -43,8 +43,8 @@ class WorkersLostError(RuntimeError):
 class Roster:
     """Workers that have sent a heartbeat within the last seconds.
 
-    A worker that is silent for `timeout` seconds is lost; without any worker for as
-    long an error is raised.
+    A worker without a heartbeat for `timeout` seconds is lost; without any worker for
+    as long an error is raised.
     """
 
     def __init__(
