@@ -978,8 +978,8 @@ class HDP(VariationalTopicModel):
                 by_tables=suited.burstiness is not None,
             )
         least = self._least_samples(posterior, trials.held_out.train.X)
-        n_missed = 0 if posterior.missed is None else posterior.missed.shape[0]
-        n_docs = max(self.total_samples or posterior.n_seen + n_missed, least)
+        n_learned = posterior.n_seen + posterior.n_missed
+        n_docs = max(self.total_samples or n_learned, least)
         if are_over:
             if trials.n_accepted:
                 self._share(trials, posterior, n_docs, monitor)

@@ -105,6 +105,11 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     #: Documents of a stream that topics of trials have missed, to be learned.
     missed: sp.csr_array | None = None
 
+    @property
+    def n_missed(self) -> int:
+        """Number of documents of a stream that are to be learned again."""
+        return 0 if self.missed is None else self.missed.shape[0]
+
     def restarted(
         self, topics: WordTopics, weights: NDArray[np.float64], kept: NDArray
     ) -> "HDPPosterior":

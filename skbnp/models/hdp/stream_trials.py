@@ -334,12 +334,12 @@ def share(
         burstiness=state.burstiness,
         by_tables=state.burstiness is not None,
     )
-    before = 0 if posterior.missed is None else posterior.missed.shape[0]
+    n_before = posterior.n_missed
     missed = [with_columns(X, n_words) for X in trials.missed if X.shape[0]]
     with commit():
         posterior.adopt(result, monitor, trials.n_logged)
         posterior.alike = min(trials.alike), max(trials.alike)
         posterior.step_origin = posterior.n_steps - trials.model.learner.n_updates
         posterior.missed = sp.vstack(missed, format="csr") if missed else None
-        posterior.n_seen -= sum(X.shape[0] for X in missed) - before
+        posterior.n_seen -= sum(X.shape[0] for X in missed) - n_before
     trials.n_shared, trials.n_logged = trials.n_accepted, len(result.lineage)
