@@ -259,8 +259,8 @@ def test_trials_hold_little_more_than_the_topics_at_hand(monkeypatch):
     hdp, at_hand = HDP(30, random_state=0).partial_fit(X[:200]), []
     new_run = held_out_trials.HeldOutTrials._new_run
 
-    def note_size(self, kind, learner, n_changes):
-        run = new_run(self, kind, learner, n_changes)
+    def note_size(self, kind, *given):
+        run = new_run(self, kind, *given)
         if kind != "start":
             best = 0 if self.model.kind == "start" else self.model.n_topics
             at_hand.append(30 + best + run.n_topics)

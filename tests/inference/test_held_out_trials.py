@@ -175,9 +175,11 @@ def test_the_model_goes_on_while_it_predicts_better(n_gains, bars, monkeypatch):
     begun = []
     new_run, gain = HeldOutTrials._new_run, HeldOutTrials._gain
 
-    def note_run(self, kind, learner, n_changes):
+    def note_run(self, kind, *given):
+        run = new_run(self, kind, *given)
+        learner = run.learner
         begun.append((kind, learner.n_updates // learner.schedule.n_batches))
-        return new_run(self, kind, learner, n_changes)
+        return run
 
     def say_gain(self, run, other):
         if run.kind != "continuation":

@@ -357,8 +357,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             run.posterior, logs, run.executor, WORDS_LOSS, learns_prior=self.folds_words
         ):
             return (yield from self._first_reduction())
-        learner = run.learner.fork(run.posterior.copy(), run.learner.cache.copy())
-        return self._new_run("continuation", learner, 0)
+        return self._new_run("continuation")
 
     def _judge_anew(self, run: Trial) -> Steps[None]:
         """Score a run again as reductions are scored, once births have ended.
@@ -399,10 +398,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         model = self.model
         if self.tries_tables and model.posterior.state.burstiness is not None:
             self.tries_tables = False
-            learner = model.learner
-            learner = learner.fork(model.posterior.copy(), learner.cache.copy())
-            learner.posterior.set_state(by_tables=True)
-            return self._new_run("tables", learner, 0)
+            trial = self._new_run("tables")
+            trial.posterior.set_state(by_tables=True)
+            return trial
         self.best = model.logs
         return (yield from self._reduction(model)) if self.may_reduce else None
 
@@ -412,7 +410,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if candidate is not None and enough:
             self.run = candidate
             return
-        self.is_complete = candidate is None or self.n_rejected > 0  # or tries again
+        # After a rejected one, another single reduction is optional.
+        self.is_complete = candidate is None or self.n_rejected > 0
         self.alike.append(self.model.n_topics)
         self.run, self.model.result = self.model, None  # what others held is free
         self.final = self.model.learner
@@ -488,8 +487,13 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         learner = run.learner.fork(posterior, cache, restarts=is_young)
         return self._new_run(kind, learner, n_changes)
 
-    def _new_run(self, kind: Kind, learner: OnlineLearner, n_changes: int) -> Trial:
-        """Return a trial of a learner, and count it."""
+    def _new_run(
+        self, kind: Kind, learner: OnlineLearner | None = None, n_changes: int = 0
+    ) -> Trial:
+        """Return a trial, and count it; by default a copy of the model learns on."""
+        if learner is None:
+            learner = self.model.learner
+            learner = learner.fork(learner.posterior.copy(), learner.cache.copy())
         self.n_trials, state = self.n_trials + 1, learner.posterior.state
         size, eta = state.n_components, state.topic_word_prior
         return Trial(kind, learner, discarding(), size, eta, n_changes)
