@@ -2,9 +2,10 @@
 
 Each fit runs in a copy of this process, with a checkpoint, until a signal that nothing
 can catch ends it. The next copy goes on from the file; so on, until a fit has ended,
-and further fits until so many were killed. Prints as JSON, by name, how many copies
-were killed and how many went on from a file, and where what came out differs from the
-unbroken fit.
+and further fits until N_KILLS copies were killed. Every other copy is killed after it
+has written its file, the rest at any time. Prints as JSON, by name, how many copies
+were killed, how many went on from a file, and where results differ from the fit that
+was not interrupted.
 """
 
 import json
@@ -68,17 +69,23 @@ def fit(name, path):
     return clone(estimator).set_callbacks(Checkpoint(path)).fit(X)
 
 
-def in_copy(name, folder, seconds):
-    """Fit in a copy of this process, killed after so many seconds; whether it ended."""
+def in_copy(name, folder, seconds, has_file):
+    """Fit in a copy of this process; return whether it ended before it was killed.
+
+    It is killed `seconds` after its start, or, with `has_file`, after its file exists.
+    """
+    path = folder / "fit.skbnp"
     child = os.fork()
     if child == 0:
-        fitted = fit(name, folder / "fit.skbnp")
+        fitted = fit(name, path)
         (folder / "ended").write_bytes(pickle.dumps(learned(fitted)))
         os._exit(0)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    begun = None if has_file else time.monotonic()
+    while begun is None or time.monotonic() < begun + seconds:
         if os.waitpid(child, os.WNOHANG)[0]:
             return True
+        if begun is None and path.exists():
+            begun = time.monotonic()
         time.sleep(0.002)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -100,9 +107,11 @@ def kill(name, n_kills):
                 n_resumed += (folder / "fit.skbnp").exists()
                 is_last = n_killed >= n_kills
                 seconds = np.inf if is_last else rng.uniform(0.0, whole)
-                if in_copy(name, folder, seconds):
+                if in_copy(name, folder, seconds, has_file=n_killed % 2 == 0):
                     break
                 n_killed += 1
+            if not (folder / "fit.skbnp").exists():
+                raise AssertionError(f"{name}: the fit has written no file")
             content = (folder / "ended").read_bytes()
             result += differences(wanted, pickle.loads(content), ignore=TIMES | NOTES)
             n_ended += 1
