@@ -21,6 +21,7 @@ KERNELS = [
     "_franchise",
     "_hdp_local",
     "_interrupts",
+    "_late_topics",
     "_merge",
     "_ncrp_local",
     "_nested",

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
+from skbnp.kernels._late_topics import late_topics_step
 from skbnp.models.hdp.fold_in import score_documents, word_probabilities
 from skbnp.models.hdp.moves.held_out import add_topics
 from skbnp.models.hdp.outliers import Outliers, Proposal, matched
@@ -63,56 +64,61 @@ MOST_SHARE = 0.2
 class LateMixture(NamedTuple):
     """Counts of documents, and their probability under the present topics."""
 
-    rows: NDArray[np.intp]  # (nnz,)
-    words: NDArray[np.intp]  # (nnz,) columns of the topics
+    indptr: NDArray[np.int32]  # (n_docs + 1,)
+    words: NDArray[np.int32]  # (nnz,) columns of the topics
     counts: Array  # (nnz,)
     old: Array  # (nnz,) probability under the present topics
-    n_docs: int
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The document of each stored count, (nnz,)."""
+        return rows_of(self.indptr)
 
     def shares(self, topics: Array, n_rounds: int) -> Array:
         """Infer proportions of all present topics together and of new ones, (n, 1 + T).
 
         `topics` are the new ones, (T, n_words), fixed.
         """
-        columns = np.column_stack([self.old, topics[:, self.words].T])
-        shares = np.full((self.n_docs, columns.shape[1]), TOKENS)
+        shares = np.full((len(self.indptr) - 1, 1 + len(topics)), TOKENS)
         shares[:, 0] = 1.0
         for _ in range(n_rounds):
-            shares = _normalised(self.tokens(shares, columns) + _prior(columns))
+            shares = _proportions(self.expected_tokens(shares, topics)[0])
         return shares
 
-    def tokens(self, shares: Array, columns: Array) -> Array:
-        """Expected tokens of components in documents, (n, 1 + T)."""
-        return _row_sums(self.responsibilities(shares, columns), self.rows, self.n_docs)
+    def expected_tokens(
+        self, shares: Array, topics: Array, n_words: int = 0
+    ) -> tuple[Array, Array]:
+        """Expected tokens of components in documents, (n, 1 + T).
 
-    def responsibilities(self, shares: Array, columns: Array) -> Array:
-        """Expected tokens of components in each stored count, (nnz, 1 + T)."""
-        parts = shares[self.rows] * columns
-        return parts * (self.counts / parts.sum(axis=1))[:, None]
+        And those of new topics by word, (T, n_words), if all words are counted.
+        """
+        tokens, sums = np.empty_like(shares), np.empty((n_words, len(topics)))
+        columns = np.ascontiguousarray(topics.T)
+        late_topics_step(*self, shares, columns, tokens, sums)
+        return tokens, sums.T
+
+    def probability(self, shares: Array, topics: Array) -> Array:
+        """Probability of each stored count by present and new topics, (nnz,)."""
+        shares = shares[self.rows]
+        new = np.einsum("nt,tn->n", shares[:, 1:], topics[:, self.words])
+        return shares[:, 0] * self.old + new
 
     def log_probability(self, shares: Array, topics: Array) -> Array:
         """Log probability of the counts of each document, in nats, (n_docs,)."""
-        columns = np.column_stack([self.old, topics[:, self.words].T])
-        mixed = np.einsum("nt,nt->n", shares[self.rows], columns)
-        logs = np.bincount(self.rows, self.counts * np.log(mixed), self.n_docs)
-        return logs.astype(np.float64)
+        logs = self.counts * np.log(self.probability(shares, topics))
+        sums = np.bincount(self.rows, logs, len(self.indptr) - 1)
+        return sums.astype(np.float64)
 
 
-def _prior(columns: Array) -> Array:
-    """Prior tokens of components: 1 of the present topics, few of new ones."""
-    prior = np.full(columns.shape[1], TOKENS)
+def _proportions(tokens: Array) -> Array:
+    """Proportions of components by expected and prior tokens, (n, 1 + T).
+
+    Prior tokens are 1 of the present topics and `TOKENS` of each new one.
+    """
+    prior = np.full(tokens.shape[1], TOKENS)
     prior[0] = 1.0
-    return prior
-
-
-def _normalised(values: Array) -> Array:
-    return values / values.sum(axis=1, keepdims=True)
-
-
-def _row_sums(values: Array, rows: NDArray[np.intp], n_rows: int) -> Array:
-    """Sum rows of `values` into `n_rows` rows, of the numbers `rows`."""
-    entries = np.ones(len(rows)), (rows, np.arange(len(rows)))
-    return sp.csr_array(entries, (n_rows, len(rows))) @ values
+    tokens = tokens + prior
+    return tokens / tokens.sum(axis=1, keepdims=True)
 
 
 def _mixture(
@@ -120,17 +126,18 @@ def _mixture(
     observed: sp.csr_array,
     predicted: sp.csr_array,
     executor: Executor,
+    some: NDArray[np.intp],
     without: Sequence[int] = (),
 ) -> LateMixture:
     """Return counts of `predicted`, their topic proportions folded in from `observed`.
 
-    By all topics except those of the columns `without`.
+    By all topics except those of the columns `without`; words by their positions in
+    `some`, which are sorted.
     """
     state = posterior.state.for_prediction
     old = word_probabilities(posterior, state, observed, predicted, executor, without)
-    rows = rows_of(predicted.indptr).astype(np.intp)
-    words = predicted.indices.astype(np.intp)
-    return LateMixture(rows, words, predicted.data, old, predicted.shape[0])
+    words = np.searchsorted(some, predicted.indices).astype(np.int32)
+    return LateMixture(predicted.indptr.astype(np.int32), words, predicted.data, old)
 
 
 # -- a call -------------------------------------------------------------------------
@@ -202,12 +209,8 @@ class CandidateDocuments(NamedTuple):
         mixture, topics = self.mixture, self.topics(sums)
         shares = mixture.shares(topics, 1)
         for _ in range(n_rounds):
-            columns = np.column_stack([mixture.old, topics[:, mixture.words].T])
-            parts = mixture.responsibilities(shares, columns)
-            tokens = _row_sums(parts, mixture.rows, mixture.n_docs)
-            shares = _normalised(tokens + _prior(columns))
-            sums = _row_sums(parts[:, 1:], mixture.words, self.n_words).T
-            topics = self.topics(sums)
+            tokens, sums = mixture.expected_tokens(shares, topics, self.n_words)
+            shares, topics = _proportions(tokens), self.topics(sums)
         return sums, tokens[:, 1:], shares
 
     def residual(self) -> tuple[Array, Array]:
@@ -215,8 +218,10 @@ class CandidateDocuments(NamedTuple):
         mixture = self.mixture
         words = np.bincount(mixture.words, mixture.counts, self.n_words)
         one, _, shares = self.learn(words[None].astype(np.float64), ROUNDS_OF_ONE)
-        columns = np.column_stack([mixture.old, self.topics(one)[0, mixture.words]])
-        return one, mixture.responsibilities(shares, columns)[:, 1]
+        topic, shares = self.topics(one), shares[mixture.rows]
+        explained = shares[:, 0] * mixture.old
+        unexplained = shares[:, 1] * topic[0, mixture.words]
+        return one, mixture.counts * unexplained / (explained + unexplained)
 
 
 def propose(
@@ -239,8 +244,7 @@ def propose(
         observed: sp.csr_array, predicted: sp.csr_array
     ) -> CandidateDocuments:
         """Return the counts `predicted`, over the words `some`."""
-        mixture = _mixture(posterior, observed, predicted, executor, provisional)
-        mixture = mixture._replace(words=np.searchsorted(some, mixture.words))
+        mixture = _mixture(posterior, observed, predicted, executor, some, provisional)
         return CandidateDocuments(
             mixture, len(some), X.shape[1], posterior.state.topic_word_prior
         )
@@ -379,16 +383,13 @@ def judge_proposal(
     topics = proposal.topics[:, some].toarray() + eta
     topics /= (n_tokens + eta * X.shape[1])[:, None]
 
-    def mixture(observed: sp.csr_array, predicted: sp.csr_array) -> LateMixture:
-        """Return the counts `predicted` by their positions in `some`."""
-        result = _mixture(posterior, observed, predicted, executor)
-        return result._replace(words=np.searchsorted(some, result.words))
-
     judges, observed, held_out = next(deal_tokens(X, 2, rng))
     if len(judges) == 0:
         return outliers
-    shares = mixture(observed, observed).shares(topics, ROUNDS)
-    gains = _gains(mixture(observed, held_out), shares, topics)
+    mixture = _mixture(posterior, observed, observed, executor, some)
+    shares = mixture.shares(topics, ROUNDS)
+    mixture = _mixture(posterior, observed, held_out, executor, some)
+    gains = _gains(mixture, shares, topics)
     proposal = proposal.judged(gains, shares[:, 1:])
     limit = max(int(posterior.max_components - posterior.state.n_components), 0)
     chosen = np.flatnonzero(_needed(proposal))[:limit]
@@ -408,12 +409,11 @@ def judge_proposal(
 
 def _gains(mixture: LateMixture, shares: Array, topics: Array) -> Array:
     """Gain of each document by each proposed topic, in nats, (n_docs, T)."""
-    parts = shares[mixture.rows]
-    parts *= np.column_stack([mixture.old, topics[:, mixture.words].T])
-    whole = parts.sum(axis=1)
-    without = (whole[:, None] - parts[:, 1:]) / (1.0 - shares[mixture.rows, 1:])
-    logs = mixture.counts[:, None] * np.log(whole[:, None] / without)
-    return _row_sums(logs, mixture.rows, mixture.n_docs)
+    whole, shares = mixture.probability(shares, topics), shares[mixture.rows, 1:]
+    parts = shares * topics[:, mixture.words].T
+    logs = np.log(whole[:, None] / ((whole[:, None] - parts) / (1.0 - shares)))
+    entries = mixture.counts, np.arange(len(logs)), mixture.indptr
+    return sp.csr_array(entries, (len(mixture.indptr) - 1, len(logs))) @ logs
 
 
 def _needed(proposal: Proposal) -> NDArray[np.bool_]:
