@@ -220,6 +220,9 @@ class HDP(VariationalTopicModel):
         Value in force after learning. Where topics are known, the prior of each.
     prediction_concentration_ : float
         That of documents in `score` and `transform`, at least `doc_concentration_`.
+    background_weight_ : float
+        Weight of the mean topic of the corpus in the topic prior by which `score`
+        predicts words; 0 if all words have the same prior.
     word_discount_, word_concentration_ : float
         With T first uses among N tokens of a document, the next token is a first use
         with probability (c + d T) / (c + N). d = 0 and c = inf: none is repeated.
@@ -273,6 +276,7 @@ class HDP(VariationalTopicModel):
 
     # Fitted
     prediction_concentration_: float
+    background_weight_: float
     word_discount_: float
     word_concentration_: float
 
@@ -508,6 +512,8 @@ class HDP(VariationalTopicModel):
         most = 2.0 * max(HIGHEST_CONCENTRATION, state.doc_concentration)
         result = state.prediction_concentration
         check_number("prediction_concentration_", result, least=0.0, most=most)
+        result = state.background_weight
+        check_number("background_weight_", result, least=0.0, most=1.0)
         burstiness = state.burstiness
         if burstiness is not None:
             check_kinds(state, burstiness=Burstiness)
@@ -974,6 +980,7 @@ class HDP(VariationalTopicModel):
             posterior.state = replace(
                 posterior.state,
                 prediction_concentration=suited.prediction_concentration,
+                background_weight=suited.background_weight,
                 burstiness=suited.burstiness,
                 by_tables=suited.burstiness is not None,
             )
@@ -1002,6 +1009,7 @@ class HDP(VariationalTopicModel):
         burstiness = posterior.state.burstiness or NO_BURSTINESS
         state = posterior.state.for_prediction
         result["prediction_concentration_"] = state.doc_concentration
+        result["background_weight_"] = state.background_weight
         result["word_discount_"] = burstiness.discount
         result["word_concentration_"] = burstiness.concentration
         return result

@@ -241,6 +241,9 @@ def _merge_posteriors(
             [p.state.corpus_concentration for p in posteriors], tokens
         ),
         prediction_concentration=_joint_prediction(posteriors, tokens),
+        background_weight=float(
+            np.average([p.state.background_weight for p in posteriors], weights=tokens)
+        ),
         topic_word_prior=eta,
         burstiness=_joint_burstiness(posteriors, tokens),
         by_tables=all(p.state.by_tables for p in posteriors),

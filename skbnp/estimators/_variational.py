@@ -993,8 +993,12 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         )
         words, rows = self._posterior.global_stats.topic_words, self._posterior.rows
         topics = MeanTopics.of(words, self._posterior.state.topic_word_prior)
-        burstiness = getattr(self._posterior.state, "burstiness", None)
-        return MixturePredictor.of_mean_topics(topics, rows, prior, burstiness)
+        state = self._posterior.state
+        burstiness = getattr(state, "burstiness", None)
+        background_weight = getattr(state, "background_weight", 0.0)
+        return MixturePredictor.of_mean_topics(
+            topics, rows, prior, burstiness, background_weight
+        )
 
     def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
         """Infer expected counts of topics, with prior and columns in user order."""

@@ -166,10 +166,11 @@ register(
 register("hdp-proposal/1", Proposal, "topics n_judges gains squares shares")
 register("hdp-burstiness/1", Burstiness, "discount concentration")
 register(
-    "hdp-state/3",
+    "hdp-state/4",
     HDPState,
     "weights doc_concentration corpus_concentration topic_word_prior burstiness "
-    "by_tables prediction_concentration",
+    "by_tables prediction_concentration background_weight",
+    older={"hdp-state/3": {"background_weight": 0.0}},
 )
 HDP_PRIORS = "learn_concentrations learn_topic_prior corpus_prior doc_prior"
 register("hdp-collapsed/1", CollapsedHDP, HDP_PRIORS)

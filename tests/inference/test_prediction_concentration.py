@@ -5,17 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
-from skbnp import HDP
+from reference import held_out as reference
+from skbnp import HDP, KnownTopics
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
+from skbnp.models.hdp.fold_in import MeanTopics, background, mix
 from skbnp.models.hdp.held_out import hold_out
 from skbnp.models.hdp.held_out_priors import suit_joint_concentration
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.posterior import HDPPosterior
+from skbnp.models.hdp.prediction import MixturePredictor
 
 N_TOPICS, N_WORDS = 6, 60
 
@@ -89,3 +92,86 @@ def test_short_documents_are_predicted_better_by_it():
     hdp._posterior.state = replace(state, prediction_concentration=0.0)
     assert hdp.score(X[400:]) < score - 1e-2
     assert (hdp.transform(X[400:]).max(axis=1) > shares.max(axis=1)).mean() > 0.9
+
+
+# The mean topic ----------------------------------------------------------------------
+
+
+def draw_skewed(is_skewed, seed=0):
+    """Documents, and a posterior that knows a few hundred tokens of their topics.
+
+    Topics were drawn from a prior of unequal words if `is_skewed`.
+    """
+    rng = np.random.default_rng(seed)
+    base = rng.dirichlet(np.full(N_WORDS, 0.3)) if is_skewed else np.ones(N_WORDS)
+    topics = rng.dirichlet(12.0 * base / base.sum() + 1e-6, size=N_TOPICS)
+    shares = rng.dirichlet(np.full(N_TOPICS, 0.3), size=600)
+    X = np.array([rng.multinomial(20, share @ topics) for share in shares])
+    counts = np.array([rng.multinomial(60, topic) for topic in topics]).T
+    model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
+    weights = np.append(np.full(N_TOPICS, 0.99 / N_TOPICS), 0.01)
+    state, ids = HDPState(weights, 2.0, 1.0, 12.0 / N_WORDS), np.arange(N_TOPICS)
+    global_stats = model.start(state, WordTopics(counts.astype(float)))
+    log = [Lineage(0, "init", (), tuple(ids.tolist()))]
+    posterior = HDPPosterior(model, state, global_stats, ids, log)
+    return sp.csr_array(X.astype(float)), posterior
+
+
+def test_the_mean_topic_changes_mixtures_as_the_slow_twin(seed):
+    X, posterior = draw_skewed(True, seed)
+    state, words = posterior.state, posterior.global_stats.topic_words
+    topics, some = MeanTopics.of(words, state.topic_word_prior), X[:7]
+    theta = np.random.default_rng(seed).gamma(1.0, size=(7, N_TOPICS))
+    prior, rest = state.doc_prior, state.doc_concentration * state.weights[-1]
+    phi = reference.mean_topics(words.dense(), state.topic_word_prior)
+    mean = (phi @ prior + rest / N_WORDS) / (prior.sum() + rest)
+    change = background(theta, rest, topics, prior, some)
+    plain = mix(theta, topics, some) + rest / N_WORDS
+    for weight in (0.0, 0.4, 1.0):
+        wanted = reference.background_mixture(
+            theta, rest, words.dense(), state.topic_word_prior, mean, weight
+        )
+        assert_allclose(plain + weight * change, wanted[some.nonzero()], rtol=1e-12)
+    assert np.abs(change).max() > 1e-2 * plain.max()  # a control
+
+
+def predicted(held, posterior, weight):
+    """Log probability of held-out tokens by the predictor of the estimators."""
+    state = posterior.state.for_prediction
+    topics = MeanTopics.of(
+        posterior.global_stats.topic_words, posterior.state.topic_word_prior
+    )
+    prior = np.append(state.doc_prior, state.doc_concentration * state.weights[-1])
+    predictor = MixturePredictor.of_mean_topics(
+        topics, np.arange(N_TOPICS), prior, None, weight
+    )
+    with Executor(None) as executor:
+        return predictor.log_likelihood(held.observed, held.held_out, executor)
+
+
+@pytest.mark.parametrize("is_skewed", [True, False])
+def test_its_weight_is_that_which_predicts_best(is_skewed, seed):
+    X, posterior = draw_skewed(is_skewed, seed)
+    held = suit(X, posterior)
+    weight = posterior.state.background_weight
+    assert weight > 0.4 if is_skewed else weight < 0.4
+    best, n_tokens = predicted(held, posterior, weight), held.held_out.sum()
+    for other in np.linspace(0.0, 1.0, 11):
+        assert predicted(held, posterior, other) <= best + 1e-3 * n_tokens
+    loss = predicted(held, posterior, 0.0 if is_skewed else 1.0) - best
+    assert loss < -1e-2 * n_tokens  # a control
+
+
+def test_known_topics_keep_their_words():
+    """Their prior is their own, which the mean topic does not replace."""
+    X, _ = draw_skewed(True)
+    known = KnownTopics(np.eye(2, N_WORDS) + 0.01, frozen=True)
+    hdp = HDP(
+        3, topic_word_prior=known, split_merge=False, max_iter=2, random_state=0
+    ).fit(X)
+    topics = MeanTopics.of(
+        hdp._posterior.global_stats.topic_words, hdp._posterior.state.topic_word_prior
+    )
+    is_known = hdp._posterior.global_stats.topic_words.is_known
+    assert_array_equal(topics.prior_shares == 0.0, is_known)
+    assert 0 < is_known.sum() < len(is_known)

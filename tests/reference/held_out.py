@@ -82,6 +82,28 @@ def mixture(shares: Array, phi: Array, held: Array) -> Array:
     return np.array(mixed)
 
 
+def background_mixture(
+    shares: Array, rest: float, words: Array, eta: float, mean: Array, weight: float
+) -> Array:
+    """Probability of each word in each document, (n, V), up to its normaliser.
+
+    Topics have the prior V eta m_w, with m = (1 - weight) / V + weight b, for expected
+    counts ``words`` (V, K), the mean topic b = ``mean`` (V,) and Dirichlet parameters
+    ``shares`` (n, K) and ``rest`` of documents.
+    """
+    n_words = len(mean)
+    base = (1.0 - weight) / n_words + weight * mean
+    result = np.zeros((len(shares), n_words))
+    for document, share in enumerate(shares):
+        for word in range(n_words):
+            for topic in range(words.shape[1]):
+                count = words[word, topic] + n_words * eta * base[word]
+                phi = count / (words[:, topic].sum() + n_words * eta)
+                result[document, word] += share[topic] * phi
+            result[document, word] += rest * base[word]
+    return result
+
+
 def log_probability(theta: Array, rest: Array, phi: Array, held: Array) -> Array:
     """sum_w held_jw log(sum_k theta_jk phi_kw + rest_j / V) of each document."""
     n_docs, n_words = held.shape

@@ -38,11 +38,12 @@ from skbnp.models.hdp.collapsed_local import (
 )
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch, Block
-from skbnp.utils.arrays import rows_of
+from skbnp.utils.arrays import csr, rows_of
 
 __all__ = [
     "PART_SIZE",
     "MeanTopics",
+    "background",
     "first_uses",
     "fold_in",
     "fold_in_by_mean_field",
@@ -109,6 +110,15 @@ class MeanTopics:
             words, self.norm, self.eta, Weighting.MEAN, tops=tops, stays_shared=True
         )
         return table, tops / self.norm.max(initial=1e-300)
+
+    @property
+    def prior_shares(self) -> Array:
+        """Share V eta / (V eta + S_k) of the prior in each topic, (K,).
+
+        Known topics have none.
+        """
+        shares = self.counts.shape[0] * self.eta / self.norm
+        return np.where(self.counts.is_known, 0.0, shares)
 
     def __getitem__(self, words: NDArray[np.intp] | slice) -> Array:
         topics = self.counts.rows(words)
@@ -321,3 +331,20 @@ def mix(theta: Array, word_topic: Array | MeanTopics, X: sp.csr_array) -> Array:
     """sum_k theta_jk phi_kw of each stored entry (j, w)."""
     topics, theta = MeanTopics.given(word_topic), np.ascontiguousarray(theta)
     return topics.counts.mixed(theta, X, topics.eta, topics.norm)
+
+
+def background(
+    theta: Array, rest: float, topics: MeanTopics, prior: Array, X: sp.csr_array
+) -> Array:
+    """Change of `mix` and rest / V if priors of topics follow the mean topic, (nnz,).
+
+    If the prior of topics is V eta b_w for word w, with b_w the mean topic under the
+    Dirichlet parameters of a document, `prior` and `rest`, in place of eta:
+
+        (b_w - 1 / V) (sum_k theta_jk V eta / (V eta + S_k) + rest).
+    """
+    n_words, (words, at) = X.shape[1], np.unique(X.indices, return_inverse=True)
+    once = csr(np.ones(len(words)), words, np.array([0, len(words)]), (1, n_words))
+    mean = (mix(prior[None], topics, once) + rest / n_words) / (prior.sum() + rest)
+    mass = np.einsum("nk,k->n", theta, topics.prior_shares) + rest
+    return (mean[at] - 1.0 / n_words) * mass[rows_of(X.indptr)]

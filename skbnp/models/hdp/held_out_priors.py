@@ -12,7 +12,8 @@ So they choose another one,
 
 with n_jw the held-out tokens and N the expected counts of the observed ones, by which
 the judges of trials, `score` and `transform` predict. Learning keeps alpha: under a
-larger one topics blur.
+larger one topics blur. Then they choose the weight by which `score` moves the prior of
+topics from equal words to the mean topic b (see `fold_in.background`).
 """
 
 from collections.abc import Callable, Sequence
@@ -86,7 +87,8 @@ def suit_joint_concentration(
 ) -> None:
     """Set in place one concentration that predicts the held-out tokens of all best.
 
-    Each posterior predicts the documents that were held out of its own learning.
+    Each posterior predicts the documents that were held out of its own learning. Sets
+    the weight of the mean topic, too.
     """
     bounds = np.log([1e-6, HIGHEST_CONCENTRATION])
     for _ in range(N_ROUNDS):
@@ -94,7 +96,7 @@ def suit_joint_concentration(
         losses = [_loss(held_out, posterior, executor) for held_out, posterior in pairs]
 
         def total(log: float, losses: list = losses) -> float:
-            return sum(loss(np.exp(log)) for loss in losses)
+            return sum(loss(np.exp(log), 0.0) for loss in losses)
 
         search = minimize_scalar(total, bounds=bounds, options={"xatol": TOL})
         best = float(np.exp(search.x))
@@ -104,13 +106,24 @@ def suit_joint_concentration(
                 posterior.set_state(prediction_concentration=value)
         moves = (max(*ab) / min(*ab) for ab in zip(after, before, strict=True))
         if max(moves) < MOVES_BY:
-            return
+            break
+
+    def total_of(weight: float) -> float:
+        return sum(loss(a, weight) for loss, a in zip(losses, after, strict=True))
+
+    search = minimize_scalar(total_of, bounds=(0.0, 1.0), options={"xatol": TOL})
+    weight = float(search.x) if search.fun < total_of(0.0) else 0.0
+    for _, posterior in pairs:
+        posterior.set_state(background_weight=weight)
 
 
 def _loss(
     held_out: HeldOut, posterior: Posterior, executor: Executor
-) -> Callable[[float], float]:
-    """The negative log probability of held-out tokens as a function of log alpha."""
+) -> Callable[[float, float], float]:
+    """Negative log probability of held-out tokens, as a function of two parameters.
+
+    They are the concentration of documents and the weight of the mean topic.
+    """
     predicted = held_out.predict(posterior, executor)
     state = posterior.state.for_prediction
     weights, concentration = state.weights, state.doc_concentration
@@ -125,8 +138,13 @@ def _loss(
     of_counts = held_out.mixed(predicted) * total - concentration * base
     n_counts, shown = total - concentration, predicted.shown
 
-    def loss(a: float) -> float:
-        mixed = np.maximum(of_counts + a * base, 1e-300) / (n_counts + a)
+    shares = predicted.word_topic.prior_shares
+    of_prior = (predicted.tokens @ shares)[rows]
+    base_of_prior = (weights[:-1] * shares).sum() + weights[-1]
+
+    def loss(a: float, weight: float) -> float:
+        change = weight * (of_prior + a * base_of_prior) * (base - 1.0 / n_words)
+        mixed = np.maximum(of_counts + a * base + change, 1e-300) / (n_counts + a)
         return -float((counts.data * np.log(shown + opens * mixed)).sum())
 
     return loss

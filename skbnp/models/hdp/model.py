@@ -66,6 +66,7 @@ class HDPState:
     burstiness: Burstiness | None = None  # None: documents repeat no word
     by_tables: bool = False  # whether topics explain the tables of words, not tokens
     prediction_concentration: float = 0.0  # alpha where documents are predicted
+    background_weight: float = 0.0  # of the mean topic in topics that predict
 
     @property
     def n_components(self) -> int:

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp.burstiness import N_DOCS, Burstiness, evenly, learn_burstiness
-from skbnp.models.hdp.fold_in import MeanTopics, Seated, fold_in, fold_in_tables, mix
+from skbnp.models.hdp.fold_in import (
+    MeanTopics,
+    Seated,
+    background,
+    fold_in,
+    fold_in_tables,
+    mix,
+)
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.validation import SMALLEST_PRIOR
 
@@ -69,6 +76,7 @@ class MixturePredictor:
     samples: Sequence[Sample]
     repeats: bool = False  # whether a document predicts its own words
     burstiness: Burstiness | None = None  # of the model
+    background_weight: float = 0.0  # of the mean topic, see `background`
     learns: bool = False  # whether it is learned where the model has none
 
     @classmethod
@@ -93,11 +101,12 @@ class MixturePredictor:
         columns: NDArray[np.intp],
         doc_prior: Array,
         burstiness: Burstiness | None,
+        background_weight: float = 0.0,
     ) -> "MixturePredictor":
         """Return a predictor by mean topics of a posterior in the order of users."""
         prior = _with_rest(doc_prior, len(columns))
         samples = [OrderedTopics(topics, columns, prior)]
-        return cls(samples, burstiness=burstiness)
+        return cls(samples, burstiness=burstiness, background_weight=background_weight)
 
     def infer(self, sample: Sample, X: sp.csr_array, executor: Executor) -> Array:
         """Infer the Dirichlet parameters of the proportions, (n_docs, K)."""
@@ -134,6 +143,9 @@ class MixturePredictor:
             theta = doc_topic.toarray()
             theta += prior
             mixed = mix(theta, topics, held_out) + rest / n_words
+            if self.background_weight > 0.0:
+                change = background(theta, rest, topics, prior, held_out)
+                mixed += self.background_weight * change
             mixed /= (theta.sum(axis=1) + rest)[rows]
             if burstiness is not None:
                 shown, opens = burstiness.repeats(X_observed, seated.tables, X_held)
