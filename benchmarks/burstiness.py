@@ -40,8 +40,8 @@ PEER_TOPICS, PEER_SWEEPS = 100, 200
 NUMBERS = {"ap": (147, 80), "docstrings": (400, 280, 200)}
 #: Documents of a chunk of a stream.
 CHUNKS = (20, 100)
-#: Share of the documents that test, and these at most.
-TEST_SHARE, MOST_TEST = 0.25, 2000
+#: Share of the documents that test.
+TEST_SHARE = 0.25
 #: Most likely terms whose coherence is measured.
 N_TERMS = 10
 COLUMNS = (
@@ -65,14 +65,7 @@ COLUMNS = (
 
 def load(name):
     """Training documents, and a quarter as test documents."""
-    counts = corpora.docstring_counts() if name == "docstrings" else None
-    if counts is None:
-        counts = common.load_corpus(name.removesuffix("_30"))
-    if name.endswith("_30"):
-        rows = np.random.default_rng(1).permutation(counts.shape[0])
-        counts = counts[np.sort(rows[: int(0.3 * counts.shape[0])])]
-    train, test = common.standard_split(counts, TEST_SHARE)
-    return train, test[:MOST_TEST]
+    return corpora.load(name, test_share=TEST_SHARE)
 
 
 def coherence(topics, weights, test):
@@ -186,12 +179,7 @@ def planted():
                 }
             )
             print(*rows[-1].values(), flush=True)
-    reading = """
-600 documents of some 100 tokens over 15 topics, 500 words; the tokens of a document
-come from a Dirichlet process of concentration c over its mixture. "topics": of default
-fits; "topics without": with `burstiness=False`.
-"""
-    common.save("burstiness_planted", rows, list(rows[0]), reading)
+    common.save("burstiness_planted", rows, list(rows[0]))
 
 
 def streams():
@@ -214,12 +202,7 @@ def streams():
                 rows.append(row)
                 print(*row.values(), flush=True)
     table = common.medians(rows, ("corpus", "model", "chunk"))
-    reading = """
-One pass of `partial_fit` over documents in random order, "chunk" at a time. Columns as
-in burstiness.md. Once burstiness is learned, topics of streams explain tables; trials
-learn from tokens.
-"""
-    common.save("burstiness_streams", [*table, *rows], list(rows[0]), reading)
+    common.save("burstiness_streams", [*table, *rows], list(rows[0]))
 
 
 def numbers(names, seeds):
@@ -233,13 +216,8 @@ def numbers(names, seeds):
             where = {"corpus": corpus, "at most": most, "seed": seed}
             rows.append(where | measure_hdp(hdp, test) | {"CPU s": seconds})
             print(*rows[-1].values(), flush=True)
-    reading = """
-Fits of `HDP` that start from so many topics and may have no more ("at most");
-reductions may end some of them. Columns, test documents and the defaults as in
-burstiness.md.
-"""
     columns = ["corpus", "at most", "seed", *COLUMNS[4:-1]]
-    common.save("burstiness_numbers", rows, columns, reading)
+    common.save("burstiness_numbers", rows, columns)
 
 
 def passes():
@@ -282,37 +260,7 @@ def passes():
             row |= {"tokens": float(counts.sum()), "without, s": best[0]}
             rows.append(row | {"with, s": best[1], "ratio": best[1] / best[0]})
             print(*rows[-1].values(), flush=True)
-    reading = """
-The document step over all documents, without and with tables of words, under the same
-topics: least processor time of seven runs, in turn. Some hundred documents of each
-corpus; "draw" is the first of burstiness_planted.md with c = 20.
-"""
-    common.save("burstiness_passes", rows, list(rows[0]), reading)
-
-
-READING = """
-Default fits of `HDP`, and those with `burstiness=False`, of topics alone: medians of so
-many "seeds", and below each fit, with the commit that it is of. "tokens":
-nats per held-out token of test documents, 80 % of the tokens observed, with repeats
-(the cache is learned from the observed tokens for either model); "types": new word
-types, each once, renormalised to words that the document has not shown; "tokens, no
-cache" and "raw types": the same splits by topics alone. "NPMI": coherence of the ten
-most likely terms of topics in test documents, weighted by topics, and as plain mean.
-"tomotopy": latent Dirichlet allocation with 100 topics after 200 sweeps of collapsed
-Gibbs sampling, with the same cache at prediction. "d", "c": discount and concentration
-of words. Designs were chosen on ap, kos, docstrings and bbc_tech (that reductions come
-after tables: on ap, docstrings, nips and kos); the other corpora decided nothing.
-The docstrings are those of the
-packages that were installed: of c438cf6 and of later commits they are not the same.
-
-What a reader sees in the ten largest topics, seed 0, by relevance: of `ap`, they hold
-.48 of the corpus rather than .27, half of it is in 12 topics rather than 33, and
-"christmas, day, ranch, restaurants, bring" is no topic of its own any more; of
-docstrings, the same ten topics, .21 rather than .17 of the corpus, half of it in 58
-rather than 72; of `bbc_tech`, the same topics, for those of tables were rejected. Small
-topics are what plain means of NPMI are about: of `reuters395`, the smallest quarter of
-the topics has -.85 (topics alone: -.62), the others .03, -.45, -.59 (.01, -.47, -.56).
-"""
+    common.save("burstiness_passes", rows, list(rows[0]))
 
 
 def by_corpus(rows):
@@ -359,8 +307,7 @@ def main():
     rows.sort(key=lambda r: (order.index(r["corpus"]), r["model"], r["seed"]))
     shown = [row for row in rows if row["corpus"] in order]
     table = by_corpus(shown)
-    common.save("burstiness", rows, COLUMNS, READING, n_shown=0)
-    common.save("burstiness", [*table, *rows], COLUMNS, READING)
+    common.save("burstiness", [*table, *rows], COLUMNS)
 
 
 if __name__ == "__main__":

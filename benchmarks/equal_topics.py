@@ -82,7 +82,7 @@ def fitted(name, train, size, seconds):
         hdp = HDP(max_iter=10**6, random_state=0, **fixed, **plain)
         with peers.Interrupts(seconds):
             hdp.fit(train)
-        return peers.topics_of(hdp)
+        return common.topics_of(hdp)
     model = peers.PEERS[name](train, 0, size, PRIORS.get(size, PRIORS[1000]))
     if isinstance(model, peers.Topica):
         model.points(lambda *topics: (), seconds)
@@ -116,23 +116,6 @@ def rows_of(corpus, sizes, seconds, n_docs):
         }
 
 
-READING = """
-Held-out scores, nats per token, larger is better, of models that learned for so many
-processor seconds ("command"; one thread, seed 0, one state each), with equal numbers K
-of topics; K is empty for `HDP` with its defaults, which chooses the number. "tokens"
-and "types": completion of documents by tokens and by new types with the same cache of
-repeated words for all, as in `peers.md`; "no cache": by tokens, topics alone. "left to
-right": log probability of whole documents, topics alone, by 10 particles (Wallach,
-Murray, Salakhutdinov and Mimno 2009), at most 60 tokens of each document; no part of a
-document is observed. "word frequencies" are one topic.
-
-With equal topics `HDP` is ahead by both completions at each K on both corpora: by .05
-to .22 (`ap`) and .02 to .13 (`nips_abstracts`) by tokens of the best other. That of 100
-topics is tomotopy's LDA, whose score falls to 1000 topics by .11 and more, where that
-of `HDP` does not fall. Topics alone, left to right: ahead by .04 to .21 on `ap`; on
-`nips_abstracts` by .01 and .02 of 300 and 1000 topics, and .07 behind tomotopy's 100
-(the default .03), of 30 documents.
-"""
 COLUMNS = ["corpus", "model", "K", "topics", "tokens", "types", "no cache"]
 COLUMNS += ["left to right"]
 
@@ -149,4 +132,4 @@ if __name__ == "__main__":
         for corpus in options.corpus
         for row in rows_of(corpus, options.sizes, options.seconds, options.documents)
     ]
-    common.save("equal_topics", rows, COLUMNS, READING, peers.PACKAGES)
+    common.save("equal_topics", rows, COLUMNS)

@@ -75,7 +75,7 @@ def speed(options):
             more=MORE_TABLES,
             turns=TURNS,
         )
-        common.save("gibbs_speed", rows, list(rows[0]), reading, packages=("tomotopy",))
+        common.save("gibbs_speed", rows, list(rows[0]), reading)
 
 
 def time_sweeps(corpus):
@@ -180,26 +180,6 @@ def time_proposal(chain, rng, n_calls=60, n_proposals=5):
 
 # -- quality: held-out score against time ---------------------------------------------
 
-QUALITY = """
-Held-out score (nats per token, 80/20 completion) on `ap` at some processor times, one
-thread, topic prior 0.01, one run each. GibbsHDP learns its concentrations, with its
-defaults otherwise (five proposals after each of the first 250 sweeps), from one dish,
-from 100, and by sequential seating. "score" averages probabilities, as
-`GibbsHDP.score` does, over ten samples spread over the second half of the run so far;
-"one" is the latest state alone. tomotopy's models have one state each, and start from
-100 topics ("alpha" is the sum of the Dirichlet prior of a document); K counts all
-topics of the latest state, and "active" those with at least 1e-4 of the tokens. Looks
-do not count.
-
-All models predict with the cache of words that a document repeats, learned from the
-observed tokens for the topics of each; GibbsHDP has it in its sweeps, too.
-
-Targets: scores from 1 and from 100 within 0.05 of each other, above tomotopy's models
-from 30 s on. "one" is without averages over samples, which tomotopy's models do not
-make. From any of the three starts the chain makes hundreds of topics first, and ends
-them slowly: K has not converged, and its log joint still grows, while the score hardly
-does.
-"""
 LOOKS = (15.0, 30.0, 50.0, 70.0)
 STARTS = {"from 1": 1, "from 100": 100, "sequential": None}
 QUALITY_COLUMNS = ["model", "seed", "CPU s", "sweeps", "score", "one", "K"]
@@ -226,9 +206,7 @@ def quality(options):
         for name, points in looks.items():
             for row in points:
                 rows.append(show({"model": name, "seed": seed} | row))
-            common.save(
-                "gibbs_quality", rows, QUALITY_COLUMNS, QUALITY, packages=("tomotopy",)
-            )
+            common.save("gibbs_quality", rows, QUALITY_COLUMNS)
 
 
 def follow(train, parts, start, seed, seconds):

@@ -16,7 +16,6 @@ import time
 import common  # before NumPy: it pins the threads
 import numpy as np
 import scipy.sparse as sp
-from hdp_stream import resident
 from nested_hdp import hlda, load
 from sklearn.base import BaseEstimator
 from sklearn.metrics import adjusted_rand_score
@@ -61,7 +60,7 @@ def text(options):
         rows += [show(unseen(corpus, seed)) for seed in range(options.runs or 1)]
         seeds = sorted({row["seed"] for row in rows})
         reading = TEXT.format(sweeps=N_SWEEPS, seeds=", ".join(map(str, seeds)))
-        common.save("nested_text", rows, list(rows[0]), reading, ("tomotopy",))
+        common.save("nested_text", rows, list(rows[0]), reading)
 
 
 def unseen(corpus, seed):
@@ -125,7 +124,7 @@ def sweeps(options):
         runs=n_runs,
         ratios=", ".join(f"{row['equal ratio']:.2f}" for row in result),
     )
-    common.save("nested_sweeps", rows, list(rows[-1]), reading, packages=("tomotopy",))
+    common.save("nested_sweeps", rows, list(rows[-1]), reading)
 
 
 def compare(peer, seed):
@@ -410,7 +409,7 @@ def follow(crp, chunks, size):
         if number * size not in LOOKS:
             continue
         now, peak = (
-            resident(),
+            common.resident(),
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         )
         first = peak if first is None else first
