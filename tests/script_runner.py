@@ -44,11 +44,13 @@ CORPORA = (
     "arxiv2000",
     "arxiv_large",
     "arxiv_titles",
+    "bbc_tech",
     "citeulike_titles",
     "jacm",
     "kos",
     "nips",
     "nips_abstracts",
+    "reuters395",
     "sotu",
 )
 #: Documents and words of each; passes and sweeps of a fit, and topics of its start.
