@@ -1,26 +1,25 @@
 """Packages with equal numbers of topics, by completion and left to right.
 
-    SKBNP_DATA=... python benchmarks/equal_topics.py [corpus ...] [--sizes K ...]
-        [--seconds S] [--documents N]
+    SKBNP_DATA=... python benchmarks/equal_topics.py [--AXIS VALUE ...]
 
-gensim, tomotopy and topica must be installed.
+`sweep.py` has the options. gensim, tomotopy and topica must be installed.
 """
 
-import argparse
+from functools import partial
+from itertools import product
 
 import common  # before NumPy: it pins the threads
+import corpora
 import numpy as np
 import peers
-from corpora import load
+from sweep import Case, Fit, completion, main, type_score
 
 from skbnp import HDP
-from skbnp.metrics import held_out_log_likelihood, split_tokens
 
-CORPORA = ("ap", "nips_abstracts")
-SIZES = (100, 300, 1000)
+OURS = ("word frequencies", "skbnp HDP", "skbnp HDP, no burstiness")
+MODELS = ("tomotopy LDAModel", "scikit-learn LDA", "gensim LdaModel", "topica LDA")
 #: Topic priors of peers, by the number of topics: the better of those in `peers.md`.
 PRIORS = {100: 0.05, 300: 0.01, 1000: 0.01}
-MODELS = ("tomotopy LDAModel", "scikit-learn LDA", "gensim LdaModel", "topica LDA")
 #: Of a document, in random order, since the estimate takes the square of it in time.
 MOST_TOKENS = 60
 N_PARTICLES = 10
@@ -74,62 +73,51 @@ def draw(weights, rng):
     return np.minimum((sums <= points[:, None]).sum(axis=1), sums.shape[1] - 1)
 
 
-def fitted(name, train, size, seconds):
-    """Topics and document prior of a model that has learned for some seconds."""
-    if name.startswith("skbnp"):
-        fixed = {} if size is None else {"n_components": size, "split_merge": False}
-        plain = {"burstiness": False} if "no burstiness" in name else {}
+def topics_after(docs, model, K, seconds):
+    """Topics, document prior and number of a model that learns for some seconds."""
+    if model == "word frequencies":
+        return np.atleast_2d(docs.train.sum(axis=0)) + 0.01, np.ones(1), 1
+    if model.startswith("skbnp"):
+        fixed = {} if K is None else {"n_components": K, "split_merge": False}
+        plain = {"burstiness": False} if "no burstiness" in model else {}
         hdp = HDP(max_iter=10**6, random_state=0, **fixed, **plain)
         with peers.Interrupts(seconds):
-            hdp.fit(train)
+            hdp.fit(docs.train)
         return common.topics_of(hdp)
-    model = peers.PEERS[name](train, 0, size, PRIORS.get(size, PRIORS[1000]))
-    if isinstance(model, peers.Topica):
-        model.points(lambda *topics: (), seconds)
-        return model.topics()
-    common.watch(model.step, lambda: (0.0,), seconds, times=(seconds,))
-    return model.topics()
+    peer = peers.PEERS[model](docs.train, 0, K, PRIORS.get(K, PRIORS[1000]))
+    if isinstance(peer, peers.Topica):
+        peer.points(lambda *topics: (), seconds)
+    else:
+        common.watch(peer.step, lambda: (0.0,), seconds, times=(seconds,))
+    return peer.topics()
 
 
-def rows_of(corpus, sizes, seconds, n_docs):
-    """Yield a row for each model on a corpus."""
-    train, test = load(corpus)
-    tokens, types = split_tokens(test, random_state=0), common.split_types(test)
-    unigram = np.atleast_2d(train.sum(axis=0)) + 0.01
-    cases = [("word frequencies", None), ("skbnp HDP", None)]
-    cases += [("skbnp HDP, no burstiness", None)]
-    cases += [(name, size) for size in sizes for name in ("skbnp HDP", *MODELS)]
-    for name, size in cases:
-        if name == "word frequencies":
-            topics, prior, n_topics = unigram, np.ones(1), 1
-        else:
-            topics, prior, n_topics = fitted(name, train, size, seconds)
-        yield {
-            "corpus": corpus,
-            "model": name,
-            "K": size,
-            "topics": n_topics,
-            "tokens": held_out_log_likelihood(topics, prior, *tokens, repeats=True),
-            "types": common.type_score(topics, prior, *types),
-            "no cache": held_out_log_likelihood(topics, prior, *tokens),
-            "left to right": left_to_right(topics, prior, test, n_docs),
-        }
+def learn(docs, model, K, seconds, most):
+    fit = Fit(docs, topics_after(docs, model, K, seconds), seconds)
+    topics, prior, _ = fit.topics()
+    fit.more = {"left to right": left_to_right(topics, prior, docs.test, most)}
+    yield fit
 
 
-COLUMNS = ["corpus", "model", "K", "topics", "tokens", "types", "no cache"]
-COLUMNS += ["left to right"]
+CASE = Case(
+    axes={
+        "corpus": ("ap", "nips_abstracts"),
+        "model, K": [
+            *product(OURS, (None,)),
+            *((name, size) for size in PRIORS for name in ("skbnp HDP", *MODELS)),
+        ],
+        "seconds": (5.0,),
+        "most": (30,),
+    },
+    documents=lambda corpus: corpora.Documents(*corpora.load(corpus)),
+    learn=learn,
+    records={
+        "tokens": completion,
+        "types": type_score,
+        "no cache": partial(completion, repeats=False),
+    },
+)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("corpus", nargs="*", default=CORPORA)
-    parser.add_argument("--sizes", nargs="*", type=int, default=SIZES)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--documents", type=int, default=30)
-    options = parser.parse_args()
-    rows = [
-        row
-        for corpus in options.corpus
-        for row in rows_of(corpus, options.sizes, options.seconds, options.documents)
-    ]
-    common.save("equal_topics", rows, COLUMNS)
+    main(__doc__, {"equal_topics": CASE})

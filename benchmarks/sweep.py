@@ -3,9 +3,10 @@
     SKBNP_DATA=... python benchmarks/SCRIPT.py PAGE [PAGE ...] [--AXIS VALUE ...]
         [--write]
 
-An option gives an axis other values; of names that vary together it keeps those with
-such a value. `--write` runs nothing: it writes the tables of pages from stored rows.
-The text above a table is written by hand, in the page, and stays.
+A script with one page needs no name of it. An option gives an axis other values; of
+names that vary together it keeps those with such a value. `--write` runs nothing: it
+writes the tables of pages from stored rows. The text above a table is written by hand,
+in the page, and stays.
 """
 
 import argparse
@@ -19,6 +20,8 @@ from itertools import chain, product
 from typing import Any
 
 import common  # before NumPy: it pins the threads
+
+from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 
 @dataclass
@@ -52,6 +55,19 @@ def fitted(model, docs, **more):
     """Fit a model."""
     _, seconds = common.cpu_seconds(lambda: model.fit(docs.train))
     return Fit(docs, model, seconds, more)
+
+
+def completion(fit, repeats=True):
+    """Nats per token by document completion."""
+    topics, prior, _ = fit.topics()
+    parts = split_tokens(fit.docs.test, random_state=0)
+    return held_out_log_likelihood(topics, prior, *parts, repeats=repeats)
+
+
+def type_score(fit):
+    """Nats per word type that a document has not shown."""
+    topics, prior, _ = fit.topics()
+    return common.type_score(topics, prior, *common.split_types(fit.docs.test))
 
 
 @dataclass(frozen=True)
@@ -152,12 +168,15 @@ def _value(text):
 def main(description, cases):
     """Run some of the cases, or write their pages."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("pages", nargs="+", choices=cases, metavar="PAGE")
+    some = {"nargs": "+"} if len(cases) > 1 else {"nargs": "*", "default": [*cases]}
+    parser.add_argument("pages", metavar="PAGE", **some)
     parser.add_argument("--write", action="store_true")
     axes = chain(*(case.axes for case in cases.values()))
     for name in dict.fromkeys(chain(*(joined.split(", ") for joined in axes))):
         parser.add_argument(f"--{name}", nargs="+", type=_value, metavar="VALUE")
     given = vars(parser.parse_args())
+    if unknown := {*given["pages"]} - cases.keys():
+        parser.error(f"{', '.join(unknown)} are none of {', '.join(cases)}")
     for page in given["pages"]:
         case = cases[page]
         environment, rows = case.stored(page)

@@ -20,11 +20,10 @@ import corpora
 import draws
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sweep import Case, Fit, fitted, main
+from sweep import Case, Fit, completion, fitted, main, type_score
 
 from skbnp import HDP, GibbsHDP
 from skbnp.estimators import SplitMerge
-from skbnp.metrics import held_out_log_likelihood, split_tokens
 from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.moves import minibatch
 from skbnp.models.hdp.moves.merge import MergeComparison
@@ -68,19 +67,6 @@ def n_found(fit):
 def n_near(fit):
     """True topics with one of a cosine of at least .9."""
     return int((nearest(fit) >= 0.9).sum())
-
-
-def completion(fit, repeats=True):
-    """Nats per token by document completion."""
-    topics, prior, _ = fit.topics()
-    parts = split_tokens(fit.docs.test, random_state=0)
-    return held_out_log_likelihood(topics, prior, *parts, repeats=repeats)
-
-
-def type_score(fit):
-    """Nats per word type that a document has not shown."""
-    topics, prior, _ = fit.topics()
-    return common.type_score(topics, prior, *common.split_types(fit.docs.test))
 
 
 def median(rows, column):

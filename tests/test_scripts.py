@@ -24,7 +24,13 @@ SCRIPTS = {
 }
 LONG = {
     "benchmarks/builds.py": ["--runs", "1"],
-    "benchmarks/burstiness.py": ["jacm", "--seeds", "0"],
+    "benchmarks/burstiness.py burstiness": ["--corpus", "jacm", "--seed", "0"],
+    "benchmarks/burstiness.py burstiness_numbers": ["--at_most", "80", "--seed", "0"],
+    "benchmarks/burstiness.py burstiness_passes": ["--corpus", "ap", "draw"],
+    "benchmarks/burstiness.py burstiness_planted": ["--c", "20.0", "--draw", "0"],
+    "benchmarks/burstiness.py burstiness_streams": [
+        *("--corpus", "ap", "--chunk", "100", "--seed", "0"),
+    ],
     "benchmarks/burstiness_cost.py": ["--runs", "1", "--share", "0.1"],
     "benchmarks/dask_hdp.py": [
         *("quality", "traffic", "--corpora", "nips_abstracts"),
@@ -98,7 +104,7 @@ LONG = {
 PACKAGES = ("gensim", "tomotopy")
 PEERS = {
     "benchmarks/equal_topics.py": [
-        *("jacm", "--sizes", "20", "--seconds", "0.2", "--documents", "2"),
+        *("--corpus", "jacm", "--K", "None", "100", "--seconds", "0.2", "--most", "2"),
     ],
     "benchmarks/gibbs.py": [
         *("speed", "quality", "scaling", "--seconds", "0.5", "--runs", "1"),
