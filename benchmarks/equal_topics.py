@@ -6,7 +6,7 @@
 """
 
 from functools import partial
-from itertools import product
+from itertools import chain
 
 import common  # before NumPy: it pins the threads
 import corpora
@@ -16,8 +16,14 @@ from sweep import Case, Fit, completion, main, type_score
 
 from skbnp import HDP
 
-OURS = ("word frequencies", "skbnp HDP", "skbnp HDP, no burstiness")
-MODELS = ("tomotopy LDAModel", "scikit-learn LDA", "gensim LdaModel", "topica LDA")
+#: Models without a number of topics, and with one.
+MODELS = (
+    ("word frequencies", "skbnp HDP", "skbnp HDP, no burstiness"),
+    (
+        *("skbnp HDP", "tomotopy LDAModel", "scikit-learn LDA"),
+        *("gensim LdaModel", "topica LDA"),
+    ),
+)
 #: Topic priors of peers, by the number of topics: the better of those in `peers.md`.
 PRIORS = {100: 0.05, 300: 0.01, 1000: 0.01}
 #: Of a document, in random order, since the estimate takes the square of it in time.
@@ -93,6 +99,8 @@ def topics_after(docs, model, K, seconds):
 
 
 def learn(docs, model, K, seconds, most):
+    if model not in MODELS[K is not None]:
+        return
     fit = Fit(docs, topics_after(docs, model, K, seconds), seconds)
     topics, prior, _ = fit.topics()
     fit.more = {"left to right": left_to_right(topics, prior, docs.test, most)}
@@ -102,10 +110,8 @@ def learn(docs, model, K, seconds, most):
 CASE = Case(
     axes={
         "corpus": ("ap", "nips_abstracts"),
-        "model, K": [
-            *product(OURS, (None,)),
-            *((name, size) for size in PRIORS for name in ("skbnp HDP", *MODELS)),
-        ],
+        "K": (None, *PRIORS),
+        "model": dict.fromkeys(chain(*MODELS)),
         "seconds": (5.0,),
         "most": (30,),
     },

@@ -104,7 +104,7 @@ LONG = {
 PACKAGES = ("gensim", "tomotopy")
 PEERS = {
     "benchmarks/equal_topics.py": [
-        *("--corpus", "jacm", "--K", "None", "100", "--seconds", "0.2", "--most", "2"),
+        *("--corpus", "jacm", "--K", "None", "20", "--seconds", "0.2", "--most", "2"),
     ],
     "benchmarks/gibbs.py": [
         *("speed", "quality", "scaling", "--seconds", "0.5", "--runs", "1"),
