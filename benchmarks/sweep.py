@@ -176,7 +176,7 @@ def main(description, cases):
         parser.add_argument(f"--{name}", nargs="+", type=_value, metavar="VALUE")
     given = vars(parser.parse_args())
     if unknown := {*given["pages"]} - cases.keys():
-        parser.error(f"{', '.join(unknown)} are none of {', '.join(cases)}")
+        parser.error(f"pages are {', '.join(cases)}; not {', '.join(unknown)}")
     for page in given["pages"]:
         case = cases[page]
         environment, rows = case.stored(page)
