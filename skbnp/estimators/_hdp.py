@@ -221,8 +221,7 @@ class HDP(VariationalTopicModel):
     prediction_concentration_ : float
         That of documents in `score` and `transform`, at least `doc_concentration_`.
     background_weight_ : float
-        Weight of the mean topic of the corpus in the topic prior by which `score`
-        predicts words; 0 if all words have the same prior.
+        That of the mean topic, against equal words, in the topic prior of `score`.
     word_discount_, word_concentration_ : float
         With T first uses among N tokens of a document, the next token is a first use
         with probability (c + d T) / (c + N). d = 0 and c = inf: none is repeated.
@@ -276,7 +275,6 @@ class HDP(VariationalTopicModel):
 
     # Fitted
     prediction_concentration_: float
-    background_weight_: float
     word_discount_: float
     word_concentration_: float
 
@@ -580,6 +578,12 @@ class HDP(VariationalTopicModel):
         if alike is None:
             return None
         return min(*alike, n_components), max(*alike, n_components)
+
+    @property
+    def background_weight_(self) -> float:
+        """Weight of the mean topic in the topic prior by which `score` predicts."""
+        check_is_fitted(self)
+        return self._posterior.state.background_weight
 
     @property
     def emerged_component_ids_(self) -> NDArray[np.intp]:
@@ -1009,7 +1013,6 @@ class HDP(VariationalTopicModel):
         burstiness = posterior.state.burstiness or NO_BURSTINESS
         state = posterior.state.for_prediction
         result["prediction_concentration_"] = state.doc_concentration
-        result["background_weight_"] = state.background_weight
         result["word_discount_"] = burstiness.discount
         result["word_concentration_"] = burstiness.concentration
         return result
