@@ -210,18 +210,16 @@ class HDP(VariationalTopicModel):
     emerged_component_ids_ : ndarray of int
         Ids of topics that `partial_fit` began for documents predicted badly, in order.
     component_ids_ : ndarray of shape (n_components_,)
-        The number of each topic, which it keeps for life and by which summaries,
-        figures, `get_feature_names_out` and edits refer to it.
+        Number of each topic, never reused: in summaries, figures, names and edits.
     lineage_ : list of named tuples (step, kind, parents, children)
         Origin and end of each id: the start, births, splits, merges and prunes.
     doc_concentration_, corpus_concentration_ : float
         Values in force after learning.
     topic_word_prior_ : float or ndarray of shape (n_components_, n_features)
         Value in force after learning. Where topics are known, the prior of each.
-    prediction_concentration_ : float
-        That of documents in `score` and `transform`, at least `doc_concentration_`.
-    background_weight_ : float
-        That of the mean topic, against equal words, in the topic prior of `score`.
+    prediction_concentration_, background_weight_ : float
+        Concentration of documents in `score` and `transform`, and weight of the mean
+        topic, against equal words, in the topic prior of `score`.
     word_discount_, word_concentration_ : float
         With T first uses among N tokens of a document, the next token is a first use
         with probability (c + d T) / (c + N). d = 0 and c = inf: none is repeated.
