@@ -11,7 +11,8 @@ from common import load_corpus, save, standard_split
 
 from skbnp import HDP
 from skbnp.estimators import SplitMerge
-from skbnp.models.hdp import bound_trials as trials
+from skbnp.inference.engine import Learner
+from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import minibatch, structure
 
@@ -31,7 +32,7 @@ MOVES = {
 }
 TRIALS = {
     "online": [],
-    "memoized": [(trials.BoundTrials, "_trial_pass"), (trials.BoundTrials, "_propose")],
+    "memoized": [(Learner, "one_pass"), (BoundTrials, "_propose")],
 }
 
 

@@ -43,7 +43,7 @@ from skbnp.models.hdp.held_out_priors import (
 )
 from skbnp.models.hdp.held_out_trials import ALIKE, ALIKE_ERRORS, HeldOutTrials
 from skbnp.models.hdp.model import HDPState
-from skbnp.models.hdp.moves.held_out import start_from_documents
+from skbnp.models.hdp.moves.held_out import DOC_SHARE, propose_births
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
@@ -207,35 +207,29 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
 
     # -- candidates -------------------------------------------------------------------
 
-    def _begin(self, place: int, n_topics: int, n_carried: int) -> HeldOutTrials:
-        """Trials of a split, from topics that start from its training documents."""
+    def _begin(self, n_topics: int) -> list[HeldOutTrials]:
+        """Trials of each split, from topics that start from training documents."""
         assert self.make is not None
-        held_out = self.held_out[place]
-        rng = stream(self.posterior.seed_entropy, Purpose.MOVE, place, n_topics)
-        start = start_from_documents(
-            self.posterior, held_out.train, n_topics, n_carried, rng
-        )
-        return self.make(start, held_out)
+        trials, n_old = list[HeldOutTrials](), self.n_carried
+        n_new = n_topics - n_old
+        for place, held_out in enumerate(self.held_out):
+            rng = stream(self.posterior.seed_entropy, Purpose.MOVE, place, n_topics)
+            start = propose_births(
+                self.posterior, held_out.train, n_new, rng, n_old, 1.0, DOC_SHARE
+            )
+            trials.append(self.make(start, held_out))
+        return trials
 
     def _by_trials(self) -> Candidate:
-        """Run the trials of each split to their end.
-
-        Set priors that all splits share.
-        """
-        n_topics = self.posterior.state.n_components
-        trials = [
-            self._begin(place, n_topics, self.n_carried)
-            for place in range(len(self.held_out))
-        ]
+        """Run the trials of each split to their end; set priors that all share."""
+        trials = self._begin(self.posterior.state.n_components)
         for one in trials:
             run_to_end(one)
         return Candidate("trials", trials, self._suit_priors(trials))
 
     def _fixed(self, n_topics: int) -> Candidate:
         """Learn `n_topics` topics in each split, and score its held-out documents."""
-        places = range(len(self.held_out))
-        trials = [self._begin(n, n_topics, self.n_carried) for n in places]
-        beside = discarding()
+        trials, beside = self._begin(n_topics), discarding()
         for one in trials:
             for _ in range(N_PASSES):
                 one.model.learner.one_pass(beside)
