@@ -50,7 +50,7 @@ from skbnp.models.hdp.burstiness import (
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.cross_fit import CrossFittedTrials, hold_out_each
-from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_documents
+from skbnp.models.hdp.fold_in import fold_in_posterior, score_documents
 from skbnp.models.hdp.held_out import has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_priors import HIGHEST_CONCENTRATION
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
@@ -386,14 +386,14 @@ class HDP(VariationalTopicModel):
         """Infer expected counts as `score` does; mean-field fits by their own step."""
         if not self._is_collapsed:
             return super()._infer_counts(posterior, counts, executor)
-        return fold_in_posterior(posterior, counts, executor)
+        return fold_in_posterior(posterior, counts, executor).doc_topic
 
     def _expected_uses(self, counts):
         """Expected uses of topics in documents, and of words."""
         result, uses = super()._expected_uses(counts)
         if self._is_collapsed and self._posterior.state.burstiness is not None:
             with Executor(self.n_jobs) as executor:
-                uses = first_uses(self._posterior, counts, executor)
+                uses = fold_in_posterior(self._posterior, counts, executor).tables
         return result, uses
 
     def _start(self, model, counts, seed_entropy, n_docs):

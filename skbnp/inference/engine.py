@@ -75,31 +75,17 @@ class Learner(
 ):
     """Passes over a corpus: rounds of local steps, updates of globals, and moves.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        Learned in place; consistent at any moment at which an exception can arrive.
-    corpus : Corpus
-        Documents by part.
-    schedule : Schedule
-    local_step : LocalStep
-    cache : StatisticsCache
-        Statistics kept of parts, and how the totals take in those of a round.
-    moves : Moves
-    warm_up : float
-        Documents, of all passes together, whose local step uses mean weights.
-    n_passes : int
-        Passes made.
+    The posterior is learned in place, and consistent whenever an exception can arrive.
     """
 
     posterior: PosteriorT
-    corpus: CorpusT
+    corpus: CorpusT  # documents by part
     schedule: Schedule
     local_step: LocalStepT
-    cache: StatisticsCacheT
+    cache: StatisticsCacheT  # of parts; how totals take in the statistics of a round
     moves: Moves = NO_MOVES
-    warm_up: float = 0.0
-    n_passes: int = 0
+    warm_up: float = 0.0  # documents, of all passes, whose local step has mean weights
+    n_passes: int = 0  # made
     is_stream: ClassVar[bool] = False  # whether the posterior counts documents seen
 
     def fork(

@@ -216,9 +216,8 @@ def apply(edit: Edit, posterior: Posterior) -> None:
 
     All change in one commit.
     """
-    columns, ids = posterior.columns, posterior.ids
-    model, state = posterior.model, posterior.state
-    global_stats = posterior.global_stats
+    columns, ids, model = posterior.columns, posterior.ids, posterior.model
+    state, global_stats = posterior.state, posterior.global_stats
     entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
     if isinstance(edit, Split):
         state, global_stats = model.split(
@@ -240,8 +239,7 @@ def apply(edit: Edit, posterior: Posterior) -> None:
         state, global_stats = model.remove(state, global_stats, gone)
         ids = ids[remaining(len(ids), gone)]
         entries = [("prune", (name,), ()) for name in edit.ids]
-    posterior.state, posterior.global_stats = state, global_stats
-    posterior.ids = ids
+    posterior.state, posterior.global_stats, posterior.ids = state, global_stats, ids
     log = [Lineage(posterior.n_steps, *entry) for entry in entries]
     posterior.lineage = [*posterior.lineage, *log]
 

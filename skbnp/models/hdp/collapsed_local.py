@@ -15,19 +15,11 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.rows.batch import (
-    Batch,
-    Block,
-    joined,
-    joined_limits,
-    map_word_ranges,
-    stacked,
-)
+from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import csr
 
 __all__ = [
     "CollapsedStep",
-    "DocumentTopics",
     "doc_topic_matrix",
     "mean_weights",
     "restaurant_of",
@@ -43,14 +35,6 @@ MAX_ITER = 10
 TOL = 0.01
 #: Stored counts whose responsibilities are held at a time.
 PART_SIZE = 1 << 18
-
-
-class DocumentTopics(NamedTuple):
-    """Topics of the documents of a block, and their expected tokens."""
-
-    limits: NDArray[np.int32]
-    topics: NDArray[np.int32]
-    tokens: Array
 
 
 class BlockResult(NamedTuple):
@@ -100,7 +84,7 @@ class CollapsedStep:
         step subtracts; None for zero.
         """
         del weighting  # there is no other way
-        model, state = posterior.model, posterior.state
+        state = posterior.state
         weights, tops, norm, eta = mean_weights(posterior, batch, executor)
         burstiness = state.burstiness if state.by_tables else None
         n_features = float(posterior.global_stats.topic_words.shape[0])
@@ -111,7 +95,7 @@ class CollapsedStep:
             topic_prior=eta,
             prior=state.doc_prior,
             rest=state.doc_concentration * state.weights[-1],
-            share=model.cold_share(state),
+            share=posterior.model.cold_share(state),
             doc_weights=np.zeros(batch.n_docs) if remembered is None else remembered,
             stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
             n_features=n_features,
@@ -197,11 +181,12 @@ def mean_weights(
 
 
 def doc_topic_matrix(
-    result: list[DocumentTopics], shape: tuple[int, int]
+    result: Sequence[Sequence[Any]], shape: tuple[int, int]
 ) -> sp.csr_array:
-    """Expected counts N of the documents of some blocks, (n_docs, K)."""
-    limits = joined_limits([block.limits for block in result])
-    tokens, topics = joined(result, "tokens"), joined(result, "topics", np.int32)
+    """Expected counts N by limits, topics and tokens of some blocks, (n_docs, K)."""
+    limits = joined_limits([block[0] for block in result])
+    topics = np.concatenate([np.zeros(0, np.int32), *(block[1] for block in result)])
+    tokens = np.concatenate([np.zeros(0), *(block[2] for block in result)])
     return csr(tokens, topics, limits, shape)
 
 
@@ -216,30 +201,29 @@ def collect_blocks(
     Returns expected counts of words, (n_words, K), and of documents, (n_docs, K), and
     the sum of log probabilities of tokens, each given all others.
     """
-    parts, doc_topics, logs = list[sp.csr_array](), list[DocumentTopics](), 0.0
+    parts, doc_topics, logs = list[sp.csr_array](), list[tuple](), 0.0
     for part in batch.parts(PART_SIZE):
         result = executor.map_all(run, part.blocks)
-        parts.append(sum_words(part, result, shape, executor))
-        doc_topics += [DocumentTopics(*block[:3]) for block in result]
+        parts.append(sum_words(part, result, shape[1], executor))
+        doc_topics += [block[:3] for block in result]
         logs += sum(block.log_predictive for block in result)
     sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
     return sums, doc_topic_matrix(doc_topics, (batch.n_docs, shape[1])), logs
 
 
 def sum_words(
-    part: Batch, result: Sequence[Any], shape: tuple[int, int], executor: Executor
+    part: Batch, result: Sequence[Any], n_topics: int, executor: Executor
 ) -> sp.csr_array:
     """Sum responsibilities n_jw r_jwk over documents of some blocks, (n_words, K)."""
     by_word = part.by_word()
-    sums = map_word_ranges(
+    return sum_word_ranges(
         collapsed_sums,
-        by_word.indptr.astype(np.int32),
+        by_word,
         by_word.data.astype(np.intp, copy=False),
         joined_limits([block.ends for block in result]),
         joined(result, "used", np.int32),
         joined(result, "sums"),
-        shape[1],
+        n_topics=n_topics,
         n_ranges=len(part.blocks) if executor.n_workers > 1 else 1,
         run=executor.map_all,
-    )
-    return stacked(sums, shape)
+    )[0]

@@ -143,16 +143,10 @@ class CollapsedHDP(HDPModel[CollapsedStats]):
     def add(
         self, state: HDPState, global_stats: CollapsedStats, words: Array, shares: Array
     ) -> tuple[HDPState, CollapsedStats]:
-        """State and totals with new topics that have given shares of tokens and tables.
+        """State and totals with new topics that have `shares` of tokens and tables.
 
-        The words of `global_stats` are changed in place.
-
-        Parameters
-        ----------
-        words : (n, n_words)
-            Topics over the words that have been seen; each sums to one.
-        shares : (n,)
-            Shares of the new topics; the present topics keep the remaining share.
+        The words of `global_stats` are changed in place. `words`, (n, n_words), are
+        topics over the words that have been seen; each sums to one.
         """
         topic_words, tables = global_stats.topic_words, global_stats.tables
         n_tokens, n_tables = topic_words.tokens.sum(), tables.sum()

@@ -162,26 +162,14 @@ class Candidate(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class CrossFittedTrials(PassLearner[HDPPosterior]):
-    """Cross-validation of the number of topics, then the trials of the best.
+    """Cross-validation of the number of topics, then the trials of the best."""
 
-    Parameters
-    ----------
-    posterior : HDPPosterior
-        At its start.
-    held_out : list of HeldOut
-        Each document is held out in one of these.
-    make : callable
-        Makes the trials of a posterior and what is held out.
-    moves : SplitMerge
-    n_carried : int
-        Topics that are given: each fit begins with these.
-    """
-
-    posterior: HDPPosterior
-    held_out: list[HeldOut]
+    posterior: HDPPosterior  # at its start
+    held_out: list[HeldOut]  # each document is held out in one of these
+    #: Makes the trials of a posterior and what is held out.
     make: Callable[[HDPPosterior, HeldOut], HeldOutTrials] | None
     moves: SplitMerge
-    n_carried: int
+    n_carried: int  # topics that are given: each fit begins with these
     trials: HeldOutTrials | None = None
 
     @property

@@ -14,14 +14,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
-from skbnp.rows.batch import (
-    Batch,
-    Block,
-    joined,
-    joined_limits,
-    map_word_ranges,
-    stacked,
-)
+from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import csr, rows_of
 
 __all__ = ["BlockVisit", "DocumentStep", "Documents", "expected_counts", "sum_words"]
@@ -207,9 +200,9 @@ def sum_words(
     logs = np.empty_like(documents.norms)
     log(documents.norms, logs)
     ratios = (batch.counts / documents.norms)[by_word.data]
-    result = map_word_ranges(
+    sums, result = sum_word_ranges(
         _sum_range,
-        by_word.indptr.astype(np.int32),
+        by_word,
         by_word.indices.astype(np.int32),
         ratios,
         ratios * logs[by_word.data],
@@ -217,17 +210,16 @@ def sum_words(
         documents.topics,
         documents.weights,
         step.weights,
-        n_topics,
+        n_topics=n_topics,
         n_ranges=len(batch.blocks),
         run=executor.map_all,
     )
-    rows = WordRows(batch.words, stacked(result, (len(batch.words), n_topics)))
     # -log r = log s - log e - log b.
     entropy = sum((part[3] for part in result), np.zeros(n_topics))
     entropy -= _log_moments(
         documents.topics, documents.tokens, documents.weights, n_topics
     )
-    return rows, entropy
+    return WordRows(batch.words, sums), entropy
 
 
 def _log_moments(

@@ -95,10 +95,7 @@ class TopicStats(WordStats[WordsT]):
 
     @abstractmethod
     def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:
-        """Columns of pairs of topics if they merge.
-
-        X are Dirichlet parameters of all.
-        """
+        """Columns of pairs of topics that merge, `x` Dirichlet parameters of all."""
 
 
 TopicStatsT = TypeVar("TopicStatsT", bound=TopicStats)
@@ -166,18 +163,9 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
     ) -> HDPStats[WordsT]:
         """Statistics of documents from their expected counts (Eq. (4)).
 
-        Parameters
-        ----------
-        state : HDPState
-            Its weights and document concentration become the tangent points.
-        topic_words : WordRows or WordTopics
-            S of these documents.
-        entropy : (K,)
-            Entropy of their responsibilities, by topic.
-        doc_topic : csr_array (n_docs, K)
-            N; topics outside the support of a document are not stored.
-        n_tokens : (n_docs,)
-            N_j.
+        Weights and document concentration of `state` become the tangent points.
+        `topic_words` are S, `entropy`, (K,), is that of responsibilities, `doc_topic`,
+        (n_docs, K), are N without topics off the support, and `n_tokens` N_j.
         """
         n_components, topic = state.n_components, doc_topic.indices
         at, alpha = state.doc_prior[topic], state.doc_concentration

@@ -68,25 +68,10 @@ class MoveRecords:
     def forget(self, gone: set[int]) -> None:
         """Remove the records of ids that have changed or ended, in place."""
         self.pairs = {p: e for p, e in self.pairs.items() if gone.isdisjoint(p)}
-        self.pairs_on_hold = {
-            p: u for p, u in self.pairs_on_hold.items() if gone.isdisjoint(p)
-        }
+        holds = self.pairs_on_hold.items()
+        self.pairs_on_hold = {p: u for p, u in holds if gone.isdisjoint(p)}
         self.waits = {n: w for n, w in self.waits.items() if n not in gone}
         self.idle = {n: t for n, t in self.idle.items() if n not in gone}
-
-    def renamed(self, names: NDArray[np.intp]) -> "MoveRecords":
-        """Return the records under new ids."""
-
-        def pair(ids: Pair) -> Pair:
-            return int(names[ids[0]]), int(names[ids[1]])
-
-        return MoveRecords(
-            idle={int(names[n]): t for n, t in self.idle.items()},
-            pairs={pair(p): e for p, e in self.pairs.items()},
-            pairs_on_hold={pair(p): u for p, u in self.pairs_on_hold.items()},
-            waits={int(names[n]): w for n, w in self.waits.items()},
-            credit=self.credit,
-        )
 
 
 @dataclass(slots=True)
@@ -134,7 +119,16 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
     def rename(self, names: NDArray[np.intp]) -> None:
         """Replace each id `n` by `names[n]`, in the records of moves too."""
         Posterior.rename(self, names)  # slots hide `super`
-        self.move_records = self.move_records.renamed(names)
+        old, to = self.move_records, names.tolist()
+        self.move_records = replace(
+            old,
+            idle={to[n]: times for n, times in old.idle.items()},
+            pairs={(to[k], to[n]): e for (k, n), e in old.pairs.items()},
+            pairs_on_hold={
+                (to[k], to[n]): u for (k, n), u in old.pairs_on_hold.items()
+            },
+            waits={to[n]: wait for n, wait in old.waits.items()},
+        )
 
     def adopt(
         self, candidate: "HDPPosterior", monitor: Monitor, n_logged: int | None = None

@@ -15,24 +15,9 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, DocumentLocalStep
 from skbnp.inference.schedules import Part, Round
 from skbnp.inference.shards import Broadcast, Shards
+from skbnp.models.hdp import shard_tasks as tasks
 from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out
 from skbnp.models.hdp.shard_schedules import Block
-from skbnp.models.hdp.shard_tasks import (
-    BlockWeights,
-    ChangedWords,
-    Cut,
-    Drawn,
-    Globals,
-    Order,
-    SeedSets,
-    WholeWords,
-    count_words,
-    draw,
-    find_candidates,
-    find_densest,
-    measure,
-    update_local,
-)
 from skbnp.rows.survey import CountSurvey
 from skbnp.utils.random import Purpose, stream
 
@@ -55,9 +40,9 @@ class Survey:
     def of(cls, shards: Shards) -> "Survey":
         """Survey the documents of all shards."""
         numbers, words = range(len(shards.n_rows)), np.zeros(shards.n_features)
-        surveys = shards.map(measure, numbers)
+        surveys = shards.map(tasks.measure, numbers)
         if surveys:
-            words = shards.total(count_words, numbers).counts
+            words = shards.total(tasks.count_words, numbers).counts
         return cls(
             shards,
             np.array([survey.n_docs for survey in surveys], dtype=np.intp),
@@ -88,7 +73,9 @@ class LastBroadcast(NamedTuple):
     keep: float
     gain: float
 
-    def change(self, posterior: Posterior, shards: set[int]) -> ChangedWords | None:
+    def change(
+        self, posterior: Posterior, shards: set[int]
+    ) -> tasks.ChangedWords | None:
         """Return the change of words since the last broadcast.
 
         None if it is unknown, or if one of `shards` lacks the words before.
@@ -102,7 +89,7 @@ class LastBroadcast(NamedTuple):
         if not np.array_equal(old[remaining(len(old), gone)], new):
             return None
         total, scale = words.total.copy(), words.scale
-        return ChangedWords(
+        return tasks.ChangedWords(
             self.broadcast, self.rows, self.keep, self.gain, gone, total, scale
         )
 
@@ -126,7 +113,7 @@ class ShardCorpus:
     """
 
     shards: Shards
-    cut: Cut
+    cut: tasks.Cut
     sizes: NDArray[np.intp]  # (n_shards, n_blocks) documents
     words: Array  # (n_features,) counts
     n_tokens: float
@@ -136,7 +123,7 @@ class ShardCorpus:
     @classmethod
     def of(cls, results: Survey, seed_entropy: int, n_blocks: int) -> "ShardCorpus":
         """Cut each shard into `n_blocks` random blocks, by the entropy of a fit."""
-        cut, nothing = Cut(seed_entropy, n_blocks), np.zeros(0, np.intp)
+        cut, nothing = tasks.Cut(seed_entropy, n_blocks), np.zeros(0, np.intp)
         sizes = [np.diff(cut.limits(n_docs)) for n_docs in results.n_docs.tolist()]
         return cls(
             results.shards,
@@ -179,8 +166,9 @@ class ShardCorpus:
 
     def densest(self, words: Array, n_docs: int) -> list[Rows]:
         """Numbers of the documents in which sets of words are densest, see `Corpus`."""
-        numbers, sets = range(len(self.sizes)), SeedSets(words, n_docs, self.left_out)
-        replies = self.shards.map(find_densest, numbers, Broadcast(sets))
+        numbers = range(len(self.sizes))
+        sets = tasks.SeedSets(words, n_docs, self.left_out)
+        replies = self.shards.map(tasks.find_densest, numbers, Broadcast(sets))
         sizes = self.sizes.sum(axis=1)
         before = np.cumsum(sizes) - sizes
         result = list[Rows]()
@@ -191,14 +179,14 @@ class ShardCorpus:
             result.append(np.concatenate(rows)[order])
         return result
 
-    def _draw(self, wanted: dict[int, Rows]) -> Drawn:
+    def _draw(self, wanted: dict[int, Rows]) -> tasks.Drawn:
         """Return documents of shards, and how many are of each block."""
         numbers = sorted(wanted)
-        result = self.shards.map(draw, numbers, Broadcast(self.cut), wanted)
+        result = self.shards.map(tasks.draw, numbers, Broadcast(self.cut), wanted)
         by_block = np.zeros_like(self.sizes)
         by_block[numbers] = [one.by_block for one in result]
         counts = sp.vstack([one.counts for one in result], format="csr")
-        return Drawn(sp.csr_array(counts), by_block)
+        return tasks.Drawn(sp.csr_array(counts), by_block)
 
     def hold_out(self, *place: int) -> HeldOut | None:
         """Hold out documents as `held_out.hold_out`.
@@ -208,7 +196,8 @@ class ShardCorpus:
         if self.n_docs == 0:
             return None
         numbers, seed_entropy = range(len(self.sizes)), self.cut.seed_entropy
-        result = self.shards.map(find_candidates, numbers, Broadcast(self.cut), place)
+        cut = Broadcast(self.cut)
+        result = self.shards.map(tasks.find_candidates, numbers, cut, place)
         keys, rows, lengths = (
             np.concatenate(part) for part in zip(*result, strict=True)
         )
@@ -239,7 +228,7 @@ class ShardCorpus:
         round: Round,
         *,
         weighting: Weighting,
-        remembered: Sequence[BlockWeights | None],
+        remembered: Sequence[tasks.BlockWeights | None],
         block_hook: BlockHook | None,
     ) -> list[Collected]:
         """Run the local step of blocks on their shards; return the sum of results.
@@ -249,18 +238,19 @@ class ShardCorpus:
         """
         if block_hook is not None:
             raise ValueError("No move looks at documents in shards.")
-        orders, parts = dict[int, Order](), cast(tuple[Block, ...], round.parts)
+        orders, parts = dict[int, tasks.Order](), cast(tuple[Block, ...], round.parts)
         for part, weights_of_block in zip(parts, remembered, strict=True):
-            order = orders.setdefault(part.shard, Order(self.left_out[part.shard], []))
+            new = tasks.Order(self.left_out[part.shard], [])
+            order = orders.setdefault(part.shard, new)
             order.blocks.append((part.place, weights_of_block))
         words, last = posterior.global_stats.topic_words, self.sent.last
         self.sent.last = None  # until the round has ended
         change = None if last is None else last.change(posterior, set(orders))
-        for sent_words in (change, WholeWords(words)):
+        for sent_words in (change, tasks.WholeWords(words)):
             if sent_words is None:
                 continue
             broadcast = Broadcast(
-                Globals(
+                tasks.Globals(
                     self.cut,
                     posterior.model,
                     posterior.state,
@@ -271,7 +261,7 @@ class ShardCorpus:
                 )
             )
             local_stats = self.shards.total(
-                update_local, sorted(orders), broadcast, orders
+                tasks.update_local, sorted(orders), broadcast, orders
             )
             if local_stats.stats is not None:
                 break
@@ -320,12 +310,12 @@ class BlockDocumentWeights(DocumentCache):
         other._times = self._times.copy()
         return other
 
-    def initial_local(self, part: Part) -> BlockWeights:
+    def initial_local(self, part: Part) -> tasks.BlockWeights:
         """Return the effective counts of the documents of a block."""
         place, shard = np.array([part.number]), cast(Block, part).shard
         some = self._newcomers[shard] if self._newcomers else np.zeros(0, np.intp)
         of_newcomers = float(self._times_of_newcomers.of(place)[0])
-        return BlockWeights(float(self._times.of(place)[0]), some, of_newcomers)
+        return tasks.BlockWeights(float(self._times.of(place)[0]), some, of_newcomers)
 
     def keep(self, round: Round, results: Sequence[object]) -> None:
         """Update the effective counts in place after a round."""

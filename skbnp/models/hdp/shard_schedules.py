@@ -37,17 +37,10 @@ class Block(Part):
 
 
 def n_blocks(n_docs: int, batch_size: int | None, least: int, n_groups: int) -> int:
-    """Blocks of each shard.
+    """Blocks of each shard, of `n_docs` documents of all.
 
-    Parameters
-    ----------
-    n_docs : int
-        Documents of all shards.
-    batch_size : int or None
-        Documents of a round; None: as many as leave `MOST_ROUNDS` in a pass, but
-        `least`.
-    n_groups : int
-        Rounds that it takes to visit a block of each shard.
+    A round has `batch_size` documents; if None, as many as leave `MOST_ROUNDS` in a
+    pass, but `least`. It takes `n_groups` rounds to visit a block of each shard.
     """
     n_rounds = -(-n_docs // (least if batch_size is None else batch_size))
     if batch_size is None:
@@ -61,20 +54,11 @@ class BlockSchedule(Schedule):
 
     Groups of shards, and which blocks of theirs go together, are drawn anew for each
     pass.
-
-    Parameters
-    ----------
-    sizes : ndarray of shape (n_shards, n_blocks)
-        Documents of each block.
-    n_groups : int
-        Groups of shards.
-    steps : OnlineSchedule
-        Sizes of steps; its rows are rounds, its entropy names the order.
     """
 
-    sizes: NDArray[np.intp]
-    n_groups: int
-    steps: OnlineSchedule
+    sizes: NDArray[np.intp]  # (n_shards, n_blocks) documents of each block
+    n_groups: int  # of shards
+    steps: OnlineSchedule  # of which rows are rounds, and the entropy names the order
 
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
@@ -115,15 +99,9 @@ class BlockSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class WholeSchedule(Schedule):
-    """All blocks of all shards, then one update, as by a `BatchSchedule`.
+    """All blocks of all shards, then one update, as by a `BatchSchedule`."""
 
-    Parameters
-    ----------
-    sizes : ndarray of shape (n_shards, n_blocks)
-        Documents of each block.
-    """
-
-    sizes: NDArray[np.intp]
+    sizes: NDArray[np.intp]  # (n_shards, n_blocks) documents of each block
 
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the round of one pass over the data."""

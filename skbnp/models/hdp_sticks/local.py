@@ -13,14 +13,7 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
-from skbnp.rows.batch import (
-    Batch,
-    Block,
-    joined,
-    joined_limits,
-    map_word_ranges,
-    stacked,
-)
+from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import rows_of
 
 __all__ = ["TableStep", "Tables"]
@@ -117,7 +110,7 @@ class TableStep:
             result += self.visit(part.blocks, executor, first)
             tables = Tables.joined(result[first:])
             entropy += _entropy(part, tables)
-            sums = sums + _sum_words(part, tables, shape, executor)
+            sums = sums + _sum_words(part, tables, shape[1], executor)
             result[first:] = [replace(one, zeta=np.zeros(0)) for one in result[first:]]
         tables = Tables.joined(result)
         stats = posterior.model.statistics(
@@ -147,15 +140,8 @@ class TableStep:
     def _run(self, work: tuple[Block, Tables | None]) -> Tables:
         """Run the local step of one block, from its tables of the pass before."""
         block, start = work
-        start_of_step = None
-        if start is not None:
-            start_of_step = (
-                start.limits,
-                start.tokens,
-                start.served,
-                start.topics,
-                start.phi,
-            )
+        parts = "limits", "tokens", "served", "topics", "phi"
+        first = None if start is None else tuple(getattr(start, n) for n in parts)
         return Tables(
             *infer_tables(
                 block.indptr,
@@ -165,7 +151,7 @@ class TableStep:
                 self.log_beta,
                 self.concentration,
                 self.n_tables,
-                start_of_step,
+                first,
                 self.stop.max_iter,
                 self.stop.tol,
             )
@@ -182,14 +168,14 @@ def _entropy(batch: Batch, tables: Tables) -> float:
 
 
 def _sum_words(
-    batch: Batch, tables: Tables, shape: tuple[int, int], executor: Executor
+    batch: Batch, tables: Tables, n_topics: int, executor: Executor
 ) -> sp.csr_array:
     """Sum n zeta phi over documents, (n_words, K)."""
     by_word, n_used = batch.by_word(), np.diff(tables.limits)[rows_of(batch.indptr)]
     places = np.cumsum(n_used) - n_used
-    result = map_word_ranges(
+    return sum_word_ranges(
         table_sums,
-        by_word.indptr.astype(np.int32),
+        by_word,
         by_word.indices.astype(np.int32),
         batch.counts[by_word.data],
         places[by_word.data].astype(np.intp),
@@ -198,8 +184,7 @@ def _sum_words(
         tables.served,
         tables.topics,
         tables.phi,
-        shape[1],
+        n_topics=n_topics,
         n_ranges=len(batch.blocks),
         run=executor.map_all,
-    )
-    return stacked(result, shape)
+    )[0]

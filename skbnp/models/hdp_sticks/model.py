@@ -28,7 +28,7 @@ References
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from operator import itemgetter
 from typing import ClassVar
 
@@ -47,16 +47,6 @@ from skbnp.kernels._tables import log_weights as fill_logs
 __all__ = ["StickHDP", "StickState", "StickStats"]
 
 Array = NDArray[np.float64]
-
-#: Statistics without an entry per topic.
-DOCUMENT_SUMS = (
-    "table_entropy",
-    "entropy",
-    "n_sticks",
-    "log_left",
-    "stick_offset",
-    "n_tokens",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,22 +180,11 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         served: tuple[NDArray[np.int32], Array],
         entropy: float,
     ) -> StickStats[WordsT]:
-        """Statistics of documents with tokens, from the results of their local step.
+        """Statistics of documents with tokens, from their local step under `state`.
 
-        Parameters
-        ----------
-        state : StickState
-            As at the visit.
-        topic_words : WordRows or WordTopics
-            S of these documents.
-        doc_tables : (n_docs, T)
-            n_jt; zero at tables that are not in use.
-        n_used : int
-            Tables in use.
-        served : (topics, phi)
-            Of the tables in use, entry by entry.
-        entropy : float
-            Of zeta, every token counted, in nats.
+        `topic_words` are their S; `doc_tables`, (n_docs, T), are n_jt, of which
+        `n_used` are in use; `served` are topics and phi of these, entry by entry;
+        `entropy` is that of zeta, every token counted, in nats.
         """
         alpha, (topic, phi) = state.doc_concentration, served
         log_beta = state.log_weights
@@ -305,8 +284,9 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         before = global_stats.topic_words.tokens.sum()
         global_stats.topic_words.drop(gone)
         share = global_stats.topic_words.tokens.sum() / before if before > 0.0 else 1.0
-        sums = {name: share * getattr(global_stats, name) for name in DOCUMENT_SUMS}
-        global_stats = replace(global_stats, **sums)
+        sums = {item.name for item in fields(StickStats)} - {"topic_words", "tables"}
+        scaled = {name: share * getattr(global_stats, name) for name in sums}
+        global_stats = replace(global_stats, **scaled)
         return _columns(state, global_stats, remaining(state.n_components, gone))
 
     def _terms(

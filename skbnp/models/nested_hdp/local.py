@@ -17,7 +17,6 @@ from skbnp.models.hdp.collapsed_local import (
     MAX_ITER,
     TOL,
     BlockResult,
-    DocumentTopics,
     collect_blocks,
     doc_topic_matrix,
     restaurant_of,
@@ -126,10 +125,8 @@ class NestedStep:
         both empty without burstiness.
         """
         result = executor.map_all(self._run, batch.blocks)
-        doc_nodes = doc_topic_matrix(
-            [DocumentTopics(*block[:3]) for block in result],
-            (batch.n_docs, self.state.n_components),
-        )
+        shape = batch.n_docs, self.state.n_components
+        doc_nodes = doc_topic_matrix(result, shape)
         return doc_nodes, joined(result, "tables"), joined(result, "base")
 
     def with_burstiness(

@@ -22,7 +22,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import CREDIT, Evidence, HDPPosterior, Pair
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["comparison", "merge", "move", "prune", "split"]
+__all__ = ["comparison", "merge", "prune", "split"]
 
 #: Minibatches until a topic whose split was rejected is tried again: 1, 2, 4...
 LONGEST_WAIT = 64
@@ -51,28 +51,6 @@ def comparison(posterior: HDPPosterior) -> hdp_merge.MergeComparison | None:
     records.pairs = {p: e for p, e in records.pairs.items() if columns.keys() >= set(p)}
     pairs = [(columns[one], columns[other]) for one, other in records.pairs]
     return hdp_merge.MergeComparison(np.array(pairs, dtype=np.int32)) if pairs else None
-
-
-def move(
-    moves: SplitMerge,
-    posterior: HDPPosterior,
-    X: sp.csr_array,
-    results: Collected,
-    n_docs: float,
-    local_step: DocumentLocalStep,
-) -> None:
-    """Merge, end and split topics in place after a minibatch.
-
-    `n_docs` is the number of documents of the corpus.
-    """
-    columns = posterior.columns
-    used = results.stats.topic_words.total
-    idle = posterior.ids[used < moves.prune_tokens].tolist()
-    merge(moves, posterior, results, n_docs)
-    prune(moves, posterior, idle, X.shape[0])
-    rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
-    doc_topic = results.doc_topic
-    split(moves, posterior, X, doc_topic, columns, n_docs, local_step, rng)
 
 
 def merge(
@@ -178,7 +156,6 @@ def split(
     columns: dict[int, int],
     n_docs: float,
     local_step: DocumentLocalStep,
-    rng: np.random.Generator,
 ) -> None:
     """Try to split topics drawn by their mass; make splits that raise the bound.
 
@@ -186,6 +163,7 @@ def split(
     minibatch's merges; `columns` are the columns of topic ids in these.
     """
     state, step = posterior.state, posterior.n_steps
+    rng = stream(posterior.seed_entropy, Purpose.MOVE, step)
     tried = _tried(moves, posterior, rng)
     names = posterior.ids[tried].tolist()
     using = doc_topic[:, [columns[name] for name in names]] >= USED
@@ -210,12 +188,12 @@ def split(
         train = judge = hdp_split.Parent.among(parts, prior, topic, fitted, *rest)
         if moves.judge == "others":
             judge = hdp_split.Parent.among(parts, prior, topic, ~fitted, *rest)
-        children = hdp_split.propose(train, state.topic_word_prior, moves.start, rng)
+        children, eta = hdp_split.start(train, moves.start, rng), state.topic_word_prior
         gained, error = -np.inf, 0.0
         if children is not None:
-            gained, error = hdp_split.gain(
-                judge, children, state.topic_word_prior, moves.min_child_tokens
-            )
+            children = hdp_split.fit_children(train, children, eta)
+            least = moves.min_child_tokens
+            gained, error = hdp_split.gain(judge, children, eta, least)
         if children is not None and gained > moves.confidence * error:
             halves, shares = children.topics, children.shares
             apply(Split(name, posterior.n_named, halves, shares), posterior)

@@ -20,7 +20,7 @@ from skbnp.inference.protocols import Collected, LocalResults, Moves
 from skbnp.inference.schedules import Round
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.local import BlockVisit
-from skbnp.models.hdp.memory import Memo
+from skbnp.models.hdp.memory import Memo, refreshed
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
 from skbnp.models.hdp.moves.settings import SplitMerge
@@ -95,15 +95,8 @@ class PrintedMoves(Moves):
         for source, target in names:
             self._columns[target] += self._columns.pop(source)
         memo = Memo(result.stats, result.doc_topic, result.n_tokens, sums[:, 0])
-        memo = memo.merged(places, sums[chosen, 0])
-        stats = posterior.model.statistics(
-            posterior.state,
-            memo.stats.topic_words,
-            memo.stats.entropy,
-            memo.doc_topic,
-            memo.n_tokens,
-        )
-        return Collected(stats, result.n_tokens, result.seen, memo.doc_topic)
+        _, (memo,) = refreshed(posterior, [memo.merged(places, sums[chosen, 0])])
+        return Collected(memo.stats, result.n_tokens, result.seen, memo.doc_topic)
 
     def _split(
         self, posterior: HDPPosterior, result: Collected, n_docs: float, step: float

@@ -25,7 +25,6 @@ __all__ = [
     "fit_children",
     "gain",
     "printed_start",
-    "propose",
     "start",
 ]
 
@@ -187,14 +186,6 @@ def _of_word(parent: Parent, rng: np.random.Generator) -> Array:
     together = _sums(parent, parent.mass * rate[parent.rows])
     expected = sums / sums.sum() * (tokens * rate).sum()
     return np.maximum(together - expected, 0.0)
-
-
-def propose(
-    parent: Parent, eta: float, kind: str, rng: np.random.Generator
-) -> Children | None:
-    """Return two children fitted to some documents, or None if there is no start."""
-    children = start(parent, kind, rng)
-    return None if children is None else fit_children(parent, children, eta)
 
 
 def fit_children(parent: Parent, children: Children, eta: float) -> Children:

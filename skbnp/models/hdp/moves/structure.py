@@ -50,7 +50,13 @@ class MinibatchMoves(Moves):
         self._has_looked = False
         (part,), (result,), posterior = round.parts, results, learner.posterior
         X, n_docs = learner.corpus.documents(part), round.scale * round.n_docs
-        minibatch.move(self.moves, posterior, X, result, n_docs, learner.local_step)
+        moves, columns = self.moves, posterior.columns
+        used = result.stats.topic_words.total
+        idle = posterior.ids[used < moves.prune_tokens].tolist()
+        minibatch.merge(moves, posterior, result, n_docs)
+        minibatch.prune(moves, posterior, idle, X.shape[0])
+        doc_topic, step = result.doc_topic, learner.local_step
+        minibatch.split(moves, posterior, X, doc_topic, columns, n_docs, step)
 
 
 @dataclass(eq=False)
