@@ -15,7 +15,7 @@ from common import hdp_prior, load_corpus, save, standard_score
 from hdp_topic_numbers import load, n_found
 
 from skbnp import HDP
-from skbnp.models.hdp.stream_trials import OngoingTrials
+from skbnp.models.hdp.stream_trials import PausedTrials
 
 PLANTED = (
     "bars 5x5, 10000",
@@ -116,7 +116,7 @@ def plant_late(n_docs, begin, seed, n_topics=20, n_words=500, length=60):
 def timed_trials():
     """Yield a list to which each share of trials adds its processor seconds."""
     seconds, names = [], ("advance", "advance_by_steps")
-    plain = {name: getattr(OngoingTrials, name) for name in names}
+    plain = {name: getattr(PausedTrials, name) for name in names}
 
     def timed(method):
         def measured(*args):
@@ -129,12 +129,12 @@ def timed_trials():
         return measured
 
     for name in names:
-        setattr(OngoingTrials, name, timed(plain[name]))
+        setattr(PausedTrials, name, timed(plain[name]))
     try:
         yield seconds
     finally:
         for name in names:
-            setattr(OngoingTrials, name, plain[name])
+            setattr(PausedTrials, name, plain[name])
 
 
 def late(n_docs, begins_at, start, chunk, seed):

@@ -74,7 +74,6 @@ from skbnp.models.hdp.posterior import HDPPosterior, MoveRecords
 from skbnp.models.hdp.reservoir import LAST_KEY, SCORED, Reservoir, has_doubled
 from skbnp.models.hdp.stream_trials import (
     MISSED_SHARE,
-    OngoingTrials,
     PausedTrials,
     StreamTrials,
     begin_on_sample,
@@ -960,12 +959,13 @@ class HDP(VariationalTopicModel):
             trials = begin_on_sample(
                 posterior, learner, held_out, moves, **self._learned_by_trials
             )
-            ongoing = OngoingTrials(trials, local_step)
+            trials.attach(local_step)
+            ongoing = PausedTrials(trials, live=trials)
         else:
             if isinstance(paused, StreamTrials):  # files from before have these
                 paused = PausedTrials(paused)
             ongoing = paused.resumed(local_step)
-            trials = ongoing.trials
+            trials = ongoing.live
             trials.missed.append(learned)
         advance = ongoing.advance if in_passes else ongoing.advance_by_steps
         had_begun, are_over = trials.have_begun, advance(n_visits)

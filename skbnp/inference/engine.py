@@ -91,10 +91,7 @@ class Learner(
     def fork(
         self, posterior: PosteriorT, cache: StatisticsCacheT, *, restarts: bool = False
     ) -> Self:
-        """Return a learner that continues from copies; all else is shared.
-
-        If it `restarts`, passes are counted, and step sizes decrease, from zero.
-        """
+        """Return a learner of copies; if it `restarts`, without passes or updates."""
         other = replace(self, posterior=posterior, cache=cache)
         if restarts:
             other.schedule, other.n_passes = self.schedule.reset(), 0
@@ -111,10 +108,7 @@ class Learner(
         return self.n_passes * self.corpus.n_docs < self.warm_up
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass, a step for each round, which costs its documents.
-
-        Returns whether the pass was exact.
-        """
+        """Make one pass, a step for each round; return whether it was exact."""
         if self.corpus.n_docs == 0:
             self.n_passes += 1
             return True

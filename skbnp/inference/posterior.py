@@ -212,10 +212,7 @@ Edit = Birth | Merge | Remove | Split
 
 @commit()  # words change in place
 def apply(edit: Edit, posterior: Posterior) -> None:
-    """Apply an edit to state, totals, ids and log of a posterior, in place.
-
-    All change in one commit.
-    """
+    """Apply an edit to state, totals, ids and log in place, in one commit."""
     columns, ids, model = posterior.columns, posterior.ids, posterior.model
     state, global_stats = posterior.state, posterior.global_stats
     entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]

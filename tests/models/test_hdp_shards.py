@@ -441,7 +441,8 @@ def test_trials_do_not_go_on_alike_from_another_state(X):
         trials, _ = trials_of(X, FAMILIES[0], executor)
         for one in (undisturbed, trials):
             one.one_pass(discarding())
-        trials.run.learner.cache = trials.run.learner.cache.empty()
+        documents = trials.run.learner.cache.documents.empty()
+        trials.run.learner.cache = RunningAverage(documents)
         for one in (undisturbed, trials):
             one.one_pass(discarding())
         assert state_of(trials) != state_of(undisturbed)

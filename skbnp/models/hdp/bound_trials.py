@@ -67,10 +67,7 @@ class BoundTrials(PassLearner[HDPPosterior]):
         return self.learner.n_updates
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass of the model or of its candidate.
-
-        Return whether to test convergence.
-        """
+        """Make a pass of model or candidate; return whether to test convergence."""
         self.passes_left -= 1
         run, is_exact = self.candidate or self.run, False
         if run is self.run:

@@ -62,10 +62,6 @@ class CollapsedStats(TopicStats[WordsT]):
 
     columns: ClassVar[tuple[str, ...]] = ("tables",)
 
-    def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:
-        """Columns of the statistics for pairs of topics that merge."""
-        return {"tables": self.tables[other] + self.tables[one]}
-
 
 @dataclass(frozen=True, slots=True)
 class CollapsedHDP(HDPModel[CollapsedStats]):

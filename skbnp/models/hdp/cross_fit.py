@@ -80,10 +80,7 @@ SURE_GAIN, SURE_ERRORS, FEWEST_SURE = 0.03, 2.0, 100
 
 
 def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
-    """Hold each document out in one of the splits.
-
-    [] of too few documents, if a split has none to learn from, or if none judges.
-    """
+    """Hold each document out in one split; [] if too few would learn or judge."""
     order, held_out = rng.permutation(X.shape[0]), list[HeldOut]()
     if X.shape[0] < FEWEST_DOCS:
         return held_out
@@ -302,10 +299,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
     # -- decisions --------------------------------------------------------------------
 
     def _choose(self, monitor: Monitor) -> HeldOutTrials:
-        """Compare fixed numbers of topics and trials.
-
-        Return the trials of the best one.
-        """
+        """Compare fixed numbers of topics and trials; return the best trials."""
         n_tokens = self.n_tokens
         fixed, n_behind = list[Candidate](), 0
         for n_topics in self._numbers():

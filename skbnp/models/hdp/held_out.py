@@ -284,10 +284,7 @@ def has_few_tokens(X: sp.csr_array) -> bool:
 
 
 def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
-    """Hold out a fifth of the documents; None if too few can be predicted.
-
-    The share is larger if documents are few, and smaller if they are many.
-    """
+    """Hold out a share of the documents; None if too few can be predicted."""
     order = rng.permutation(X.shape[0])
     lengths = np.asarray(X.sum(axis=1)).ravel()
     n_held = n_held_out(X.shape[0], lengths[order])

@@ -250,10 +250,7 @@ def _log_likelihoods(
     priors: Array,
     executor: Executor,
 ) -> Array:
-    """Log probability of the counts of a fold under each of some topic priors, in nats.
-
-    Constants are left out.
-    """
+    """Log probability of a fold under each topic prior, nats, but for constants."""
     alpha, n_tokens = state.doc_concentration, fold.n_tokens
     rows, (n_words, n_topics) = rows_of(fold.held_out.indptr), topics.counts.shape
     seen = topics.counts.seen.among(fold.words)

@@ -86,10 +86,7 @@ class BlockVisit:
 
 @dataclass(frozen=True, slots=True)
 class DocumentStep:
-    """What documents of a batch read in the mean-field local step.
-
-    Its stopping rule.
-    """
+    """What documents read in the mean-field local step; its stopping rule."""
 
     #: (n_words, stride) of the batch, see `infer_documents`.
     weights: NDArray[np.float32]

@@ -49,16 +49,6 @@ class Memo:
     n_tokens: Array  # (n_docs,)
     losses: Array  # (n_pairs,) of entropy if the pairs that were compared merge, nats
 
-    @classmethod
-    def of(cls, results: Collected) -> "Memo":
-        """Return the memo of the result of a local step."""
-        losses = np.zeros(0)
-        if any(seen is not None for seen in results.seen):
-            losses = sum(
-                (seen[:, 0] for seen in results.seen[1:]), results.seen[0][:, 0]
-            )
-        return cls(results.stats, results.doc_topic, results.n_tokens, losses)
-
     def merged(self, pairs: Pairs, losses: Array) -> "Memo":
         """Add topics of pairs (source, target); subtract their `losses` of entropy."""
         sources, targets = np.transpose(pairs)
@@ -104,10 +94,7 @@ def doc_topic(memos: Iterable[Memo]) -> sp.csc_array:
 def refreshed(
     posterior: Posterior, memos: Iterable[Memo]
 ) -> tuple[HDPStats, list[Memo]]:
-    """Move all tangent points to the present weights, so that the bound is exact.
-
-    Returns the totals and the memos.
-    """
+    """Return totals and memos with tangents at present weights: an exact bound."""
     new = []
     for memo in memos:
         stats = posterior.model.statistics(
@@ -145,10 +132,7 @@ def resummed(parts: Iterable[WordStats], global_stats: WordTopics) -> WordTopics
 
 
 class MeanFieldCache(Remembered[Collected, Memo]):
-    """Cache of the mean-field HDP: the exact bound of a corpus needs these counts.
-
-    The bound never falls. One part makes this the classic batch algorithm.
-    """
+    """Cache for the exact bound; with one part this is the batch algorithm."""
 
     def copy(self) -> "MeanFieldCache":
         """Return an independent copy."""
@@ -159,7 +143,10 @@ class MeanFieldCache(Remembered[Collected, Memo]):
         return self.memos[part.number].doc_topic if self.is_complete else None
 
     def _memo(self, results: Collected) -> Memo:
-        return Memo.of(results)
+        losses = np.zeros(0)
+        if any(seen is not None for seen in results.seen):
+            losses = sum(seen[:, 0] for seen in results.seen)
+        return Memo(results.stats, results.doc_topic, results.n_tokens, losses)
 
     def _recompute_sums(self, posterior: Posterior) -> None:
         """Sum the statistics of all parts again into the totals."""
@@ -191,10 +178,7 @@ class Statistics(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class CollapsedCache(Remembered[Collected, Statistics]):
-    """Cache of the collapsed HDP: statistics and document weights.
-
-    There is no bound.
-    """
+    """Cache of the collapsed HDP, without a bound: statistics, document weights."""
 
     # How often the totals count the documents before the first pass.
     document_weights: DocumentWeights = field(kw_only=True)

@@ -27,7 +27,6 @@ References
    Hierarchical Dirichlet Processes", NIPS 2012.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -93,9 +92,10 @@ class HDPState:
 class TopicStats(WordStats[WordsT]):
     """Additive statistics of topics, of either variational family."""
 
-    @abstractmethod
     def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:
-        """Columns of pairs of topics that merge, `x` Dirichlet parameters of all."""
+        """Columns of pairs of topics that merge: sums; `x` are priors of all, (K,)."""
+        columns = ((name, getattr(self, name)) for name in self.columns)
+        return {name: values[one] + values[other] for name, values in columns}
 
 
 TopicStatsT = TypeVar("TopicStatsT", bound=TopicStats)
@@ -256,10 +256,7 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
     def remove(
         self, state: HDPState, global_stats: TopicStatsT, gone: Sequence[int]
     ) -> tuple[HDPState, TopicStatsT]:
-        """Remove topics from the state, and their counts from `global_stats` in place.
-
-        The rest beta_{K+1} takes their weight.
-        """
+        """Remove topics, their counts in place; beta_{K+1} takes their weight."""
         weights = state.weights.copy()
         weights[-1] += weights[list(gone)].sum()
         order = remaining(state.n_components, gone)

@@ -168,10 +168,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
 def continued(
     log: list[Lineage], alive: set[int], kept: set[int], step: int
 ) -> list[Lineage]:
-    """Return a log of changes from ids that are alive to those that are kept.
-
-    Ids that have ended here, and not in the posterior of the log, are revived.
-    """
+    """Return a log from ids alive to ids kept; those that ended here are revived."""
     result = list[Lineage]()
 
     def revive(ended: set[int]) -> None:

@@ -75,10 +75,7 @@ class MixturePredictor:
     def of_topics(
         cls, topics: Array, doc_prior: Array, repeats: bool = False
     ) -> "MixturePredictor":
-        """Return a predictor by topics (K, V), whose rows are normalised.
-
-        `doc_prior`, (K,) or (K + 1,), is as `doc_prior_of` returns it.
-        """
+        """Return a predictor by topics (K, V) and a prior as of `doc_prior_of`."""
         topics = topics / topics.sum(axis=1, keepdims=True)
         return cls(
             [FixedTopics(topics, _with_rest(doc_prior, len(topics)))],
@@ -160,10 +157,7 @@ class MixturePredictor:
     def _burstiness(
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> Burstiness | None:
-        """Return the burstiness of the model, or learn it from observed tokens.
-
-        None if documents do not repeat words.
-        """
+        """Burstiness of the model, or of observed tokens; None: no repeats."""
         if not self.repeats or X.nnz == 0:
             return None
         if self.burstiness is not None or not self.learns:

@@ -1,15 +1,15 @@
 """Corpus of an HDP with documents in shards, and their weights in the totals."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.word_topics import Weighting, WordRows, WordTopics, remaining
+from skbnp.components.word_topics import Weighting, WordTopics, remaining
 from skbnp.inference.memory import DocumentCache, DocumentWeights
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, DocumentLocalStep
@@ -64,22 +64,16 @@ class Survey:
 class LastBroadcast(NamedTuple):
     """Topics' words that were sent last, and the shards that have them."""
 
-    broadcast: str
     shards: set[int]
     words: WordTopics
     table_prior: float | None
     ids: NDArray[np.intp]
-    rows: WordRows
-    keep: float
-    gain: float
+    changed: Callable[..., tasks.ChangedWords]  # given ends, sums and scale of topics
 
     def change(
         self, posterior: Posterior, shards: set[int]
     ) -> tasks.ChangedWords | None:
-        """Return the change of words since the last broadcast.
-
-        None if it is unknown, or if one of `shards` lacks the words before.
-        """
+        """Return the change since the last one; None if one of `shards` lacks that."""
         words, old, new = posterior.global_stats.topic_words, self.ids, posterior.ids
         if words is not self.words or not shards <= self.shards:
             return None
@@ -88,10 +82,7 @@ class LastBroadcast(NamedTuple):
         gone = np.flatnonzero(~np.isin(old, new)).tolist()
         if not np.array_equal(old[remaining(len(old), gone)], new):
             return None
-        total, scale = words.total.copy(), words.scale
-        return tasks.ChangedWords(
-            self.broadcast, self.rows, self.keep, self.gain, gone, total, scale
-        )
+        return self.changed(gone, words.total.copy(), words.scale)
 
 
 class Sent:
@@ -189,10 +180,7 @@ class ShardCorpus:
         return tasks.Drawn(sp.csr_array(counts), by_block)
 
     def hold_out(self, *place: int) -> HeldOut | None:
-        """Hold out documents as `held_out.hold_out`.
-
-        `place` names the random stream.
-        """
+        """Hold out documents; `place` names the random stream."""
         if self.n_docs == 0:
             return None
         numbers, seed_entropy = range(len(self.sizes)), self.cut.seed_entropy
@@ -266,15 +254,11 @@ class ShardCorpus:
             if local_stats.stats is not None:
                 break
         if not self.shards.is_lasting:
+            ids, rows = posterior.ids.copy(), local_stats.stats.topic_words
+            step = 1.0 - round.step, round.step * round.scale
+            changed = partial(tasks.ChangedWords, broadcast.name, rows, *step)
             self.sent.last = LastBroadcast(
-                broadcast.name,
-                set(orders),
-                words,
-                words.table_prior,
-                posterior.ids.copy(),
-                local_stats.stats.topic_words,
-                1.0 - round.step,
-                round.step * round.scale,
+                set(orders), words, words.table_prior, ids, changed
             )
         return [Collected(local_stats.stats, np.zeros(0), [])]
 

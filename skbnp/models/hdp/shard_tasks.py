@@ -139,10 +139,7 @@ class SeedSets(NamedTuple):
 def find_densest(
     shard: Shard, broadcast: Broadcast, argument: None
 ) -> list[tuple[Array, Rows]]:
-    """Task: find the documents of a shard in which sets of words are densest.
-
-    Row numbers do not count the documents left out.
-    """
+    """Task: find documents, but those left out, where sets of words are densest."""
     sets: SeedSets = broadcast.content
     X = documents(shard)
     is_kept = np.ones(X.shape[0], bool)
@@ -189,10 +186,7 @@ class ChangedWords:
     def made(
         self, name: str | None, words_before: WordTopics | None
     ) -> WordTopics | None:
-        """Return the changed words of the process, or None if it lacks the base.
-
-        The bits are those of the words sent whole.
-        """
+        """Return the words with the bits of whole ones, or None without the base."""
         if words_before is None or name != self.base:
             return None
         words_before.decay(self.keep)

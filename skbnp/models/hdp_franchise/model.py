@@ -263,10 +263,7 @@ class Seating:
         self.workspace = kernel.Workspace(len(self.dish_tables), self.longest)
 
     def tidy(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Renumber the dishes in use without gaps, in place.
-
-        Returns the former numbers of the dishes, and which dishes are new.
-        """
+        """Renumber dishes in use in place; return former numbers, and which are new."""
         places = np.flatnonzero(self.dish_tables[: self.n_served] > 0)
         is_new = self.is_new[places].astype(bool)
         renamed = np.zeros(max(self.n_served, 1), dtype=np.int32)

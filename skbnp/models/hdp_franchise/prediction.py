@@ -16,10 +16,7 @@ class FranchisePredictor(MixturePredictor):
     def infer_counts(
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> sp.csr_array:
-        """Infer the expected tokens of topics in documents, (n_docs, K).
-
-        If documents of the sample repeat words, first uses instead of tokens.
-        """
+        """Infer tokens of topics, or first uses if words repeat, (n_docs, K)."""
         return self.infer_uses(sample, X, executor)[0]
 
     def infer_uses(

@@ -126,10 +126,7 @@ class TableStep:
     def visit(
         self, blocks: list[Block], executor: Executor, first: int = 0
     ) -> Iterator[Tables]:
-        """Run the local step block by block.
-
-        `first` is the number of the first block.
-        """
+        """Run the local step block by block, from the block number `first` on."""
         starts: list[Tables | None] = [None] * len(blocks)
         if self.remembered is not None:
             starts[:] = self.remembered[first : first + len(blocks)]

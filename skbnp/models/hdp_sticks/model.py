@@ -277,10 +277,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
     def remove(
         self, state: StickState, global_stats: StickStats, gone: Sequence[int]
     ) -> tuple[StickState, StickStats]:
-        """Remove topics with their tables; word counts change in place.
-
-        Sums over documents are scaled by the share of tokens that remain.
-        """
+        """Remove topics, their words in place; sums keep the share of tokens left."""
         before = global_stats.topic_words.tokens.sum()
         global_stats.topic_words.drop(gone)
         share = global_stats.topic_words.tokens.sum() / before if before > 0.0 else 1.0

@@ -85,10 +85,7 @@ class Sticks:
 
 @dataclass(frozen=True, slots=True)
 class Assignments:
-    """Statistics of the documents' expected counts for the bound.
-
-    Documents without tokens are left out.
-    """
+    """Statistics of expected counts of documents with tokens, for the bound."""
 
     topic: NDArray[np.intp]  # (nnz,) of each positive N_jk, in the order of sticks
     count: Array  # (nnz,) N_jk

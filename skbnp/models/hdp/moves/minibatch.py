@@ -22,7 +22,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import CREDIT, Evidence, HDPPosterior, Pair
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["comparison", "merge", "prune", "split"]
+__all__ = ["comparison", "merge", "prune", "split", "split_topic"]
 
 #: Minibatches until a topic whose split was rejected is tried again: 1, 2, 4...
 LONGEST_WAIT = 64
@@ -124,10 +124,7 @@ def _choose_pairs(
 def prune(
     moves: SplitMerge, posterior: HDPPosterior, idle: list[int], n_docs: int
 ) -> None:
-    """End topics that have been idle for several minibatches, in place.
-
-    `n_docs` is the number of documents of this minibatch.
-    """
+    """End topics idle for several minibatches, now of `n_docs` documents, in place."""
     records, living = posterior.move_records, posterior.columns
     before = records.idle
     records.idle = {}
@@ -188,15 +185,8 @@ def split(
         train = judge = hdp_split.Parent.among(parts, prior, topic, fitted, *rest)
         if moves.judge == "others":
             judge = hdp_split.Parent.among(parts, prior, topic, ~fitted, *rest)
-        children, eta = hdp_split.start(train, moves.start, rng), state.topic_word_prior
-        gained, error = -np.inf, 0.0
-        if children is not None:
-            children = hdp_split.fit_children(train, children, eta)
-            least = moves.min_child_tokens
-            gained, error = hdp_split.gain(judge, children, eta, least)
-        if children is not None and gained > moves.confidence * error:
-            halves, shares = children.topics, children.shares
-            apply(Split(name, posterior.n_named, halves, shares), posterior)
+        children = hdp_split.start(train, moves.start, rng)
+        if split_topic(moves, posterior, name, children, train, judge):
             posterior.move_records.waits.pop(name, None)
             records.credit = CREDIT
             n_accepted += 1
@@ -207,6 +197,26 @@ def split(
             _, wait = posterior.move_records.waits.get(name, (0, 0))
             wait = min(max(2 * wait, 1), LONGEST_WAIT)
             posterior.move_records.waits[name] = (step + 1 + wait, wait)
+
+
+def split_topic(
+    moves: SplitMerge,
+    posterior: HDPPosterior,
+    name: int,
+    children: hdp_split.Children | None,
+    train: hdp_split.Parent,
+    judge: hdp_split.Parent,
+) -> bool:
+    """Split a topic in place if its fitted children raise the bound of `judge`."""
+    if children is None:
+        return False
+    eta = posterior.state.topic_word_prior
+    children = hdp_split.fit_children(train, children, eta)
+    gained, error = hdp_split.gain(judge, children, eta, moves.min_child_tokens)
+    if not gained > moves.confidence * error:
+        return False
+    apply(Split(name, posterior.n_named, children.topics, children.shares), posterior)
+    return True
 
 
 def _tried(

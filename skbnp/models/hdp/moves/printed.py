@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.engine import Learner
-from skbnp.inference.posterior import Merge, Split, apply
+from skbnp.inference.posterior import Merge, apply
 from skbnp.inference.protocols import Collected, LocalResults, Moves
 from skbnp.inference.schedules import Round
 from skbnp.kernels._special import log_gamma
@@ -23,6 +23,7 @@ from skbnp.models.hdp.local import BlockVisit
 from skbnp.models.hdp.memory import Memo, refreshed
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
+from skbnp.models.hdp.moves.minibatch import split_topic
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 
@@ -114,7 +115,7 @@ class PrintedMoves(Moves):
             block_hook = hdp_split.Collection(self._columns[name])
             parts = [part for kept in result.seen for part in block_hook(kept.visit)]
             joined = hdp_split.Parts.joined(parts, np.arange(len(everyone)))
-            eta, seen = state.topic_word_prior, words.seen
+            seen = words.seen
             parent = hdp_split.Parent.among(
                 hdp_split.Parts(seen.rows_of(joined.words), joined.rows, joined.mass),
                 float(state.doc_prior[column]),
@@ -125,16 +126,9 @@ class PrintedMoves(Moves):
             )
             share = (1.0 - step) * self._weights[name] / state.topic_weights[column]
             children = hdp_split.printed_start(parent, share, step)
-            if children is None:
-                continue
-            children = hdp_split.fit_children(parent, children, eta)
-            gained, error = hdp_split.gain(
-                parent, children, eta, self.moves.min_child_tokens
+            n_accepted += split_topic(
+                self.moves, posterior, name, children, parent, parent
             )
-            if gained > self.moves.confidence * error:
-                halves, shares = children.topics, children.shares
-                apply(Split(name, posterior.n_named, halves, shares), posterior)
-                n_accepted += 1
 
 
 class _Kept:

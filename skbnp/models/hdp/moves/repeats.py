@@ -31,10 +31,7 @@ SPACING = 3
 def suit_burstiness_to(
     corpus: Corpus, posterior: Posterior, executor: Executor
 ) -> None:
-    """Learn the burstiness of some documents of a corpus; set it in place.
-
-    The totals contain each of the documents once.
-    """
+    """Set in place the burstiness of documents that totals contain once."""
     X = corpus.fetch(evenly(corpus.n_docs, N_DOCS))
     batch = Batch.from_counts(X, posterior.state.n_components)
     stop = LocalStop(MAX_ITER, TOL)
@@ -50,10 +47,7 @@ def suit_burstiness_to(
 
 @dataclass(eq=False)
 class LearnBurstiness(Moves):
-    """Moves that learn burstiness, then let topics explain tables.
-
-    Topics end as before.
-    """
+    """Moves that learn burstiness, then let topics explain tables."""
 
     moves: Moves  # those that end topics, or none
 

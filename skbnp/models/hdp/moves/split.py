@@ -189,10 +189,7 @@ def _of_word(parent: Parent, rng: np.random.Generator) -> Array:
 
 
 def fit_children(parent: Parent, children: Children, eta: float) -> Children:
-    """Fit the children to the parent's documents by restricted coordinate ascent.
-
-    The responsibilities of the parent are fixed: r' + r'' = r.
-    """
+    """Fit children by coordinate ascent with the parent's r fixed: r' + r'' = r."""
     for _ in range(N_OUTER):
         share, _, shares = _assign(parent, children, eta, _shares_of_tables)
         sums = [parent.scale * _sums(parent, parent.mass * part) for part in share]
