@@ -90,13 +90,9 @@ class DocumentWeights(DocumentCache):
         other._values[rows], other._scale = self._values, self._scale
         return other
 
-    def of(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Effective counts of the documents of `rows`, (n_docs,)."""
-        return self._values[rows] * self._scale
-
     def initial_local(self, part: Part) -> NDArray[np.float64]:
         """Effective counts of the documents of a part, (n_docs,)."""
-        return self.of(part.rows)
+        return self._values[part.rows] * self._scale
 
     def keep(self, round: Round, results: Sequence[object]) -> None:
         """Update the effective counts in place after a round."""

@@ -114,13 +114,10 @@ class HeldOut:
         some = replace(
             self, docs=self.docs[rows] // 2, observed=observed, held_out=held_out
         )
-        return some, result._replace(
-            tokens=result.tokens[rows],
-            total=result.total[rows],
-            rest=result.rest[rows],
-            shown=result.shown[rows[rows_of(self.held_out.indptr)]],
-            opens=result.opens[rows],
-        )
+        shown = result.shown[rows[rows_of(self.held_out.indptr)]]
+        names = "tokens", "total", "rest", "opens"
+        others = {name: getattr(result, name)[rows] for name in names}
+        return some, result._replace(shown=shown, **others)
 
     @property
     def first_parts(self) -> NDArray[np.intp]:

@@ -27,14 +27,7 @@ from scipy.optimize import minimize_scalar
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
-from skbnp.models.hdp.burstiness import (
-    ERRORS,
-    LEAST_GAIN,
-    N_DOCS,
-    Burstiness,
-    evenly,
-    learn_burstiness,
-)
+from skbnp.models.hdp import burstiness as bursts
 from skbnp.models.hdp.fold_in import (
     PART_SIZE,
     MeanTopics,
@@ -211,13 +204,13 @@ def suit_burstiness(
     """
     state = posterior.state.for_prediction
     first = held_out.first_parts
-    whole = held_out.whole(first[evenly(len(first), N_DOCS)])
+    whole = held_out.whole(first[bursts.evenly(len(first), bursts.N_DOCS)])
     word_topic = MeanTopics.of(
         posterior.global_stats.topic_words, state.topic_word_prior
     )
     rest = state.doc_concentration * state.weights[-1]
 
-    def seat(burstiness: Burstiness) -> tuple[Array, Array]:
+    def seat(burstiness: bursts.Burstiness) -> tuple[Array, Array]:
         """Expected tables and base probabilities of the tokens under a burstiness."""
         prior, n_words = state.doc_prior, whole.shape[1]
         seated = fold_in_tables(
@@ -225,7 +218,7 @@ def suit_burstiness(
         )
         return seated.tables, seated.base
 
-    end = learn_burstiness(whole, seat, state.burstiness)
+    end = bursts.learn_burstiness(whole, seat, state.burstiness)
     if end != state.burstiness:
         some = held_out.sample()
         results = {
@@ -235,7 +228,7 @@ def suit_burstiness(
         logs = {one: some.log_probability(result) for one, result in results.items()}
         best = max(logs, key=lambda one: logs[one].sum())
         gain = compare(logs[best], logs[None], some.n_tokens)
-        is_needed = gain.mean > max(ERRORS * gain.error, LEAST_GAIN)
+        is_needed = gain.mean > max(bursts.ERRORS * gain.error, bursts.LEAST_GAIN)
         best = best if is_needed else None
         posterior.set_state(burstiness=best)
         if some is held_out:

@@ -132,7 +132,7 @@ def resummed(parts: Iterable[WordStats], global_stats: WordTopics) -> WordTopics
 
 
 class MeanFieldCache(Remembered[Collected, Memo]):
-    """Cache for the exact bound; with one part this is the batch algorithm."""
+    """Cache that the exact bound needs; with one part this is the batch algorithm."""
 
     def copy(self) -> "MeanFieldCache":
         """Return an independent copy."""
@@ -187,7 +187,7 @@ class CollapsedCache(Remembered[Collected, Statistics]):
         """Return the effective counts of the documents of a part."""
         if self.is_complete:
             return np.ones(len(part.rows))
-        return self.document_weights.of(part.rows)
+        return self.document_weights.initial_local(part)
 
     def _memo(self, results: Collected) -> Statistics:
         return Statistics(results.stats)

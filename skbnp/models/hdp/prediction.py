@@ -104,11 +104,24 @@ class MixturePredictor:
     def infer_counts(
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> sp.csr_array:
-        """Infer the expected tokens of topics in documents, (n_docs, K)."""
+        """Infer expected tokens of topics, or first uses, in documents, (n_docs, K).
+
+        First uses if a sample has learned how often documents repeat words.
+        """
+        return self.infer_uses(sample, X, executor)[0]
+
+    def infer_uses(
+        self, sample: Sample, X: sp.csr_array, executor: Executor
+    ) -> tuple[sp.csr_array, Array]:
+        """Infer tokens of topics, and tokens or first uses of words, (nnz,)."""
+        burstiness = getattr(sample, "burstiness", None)
+        if burstiness is not None and self.repeats and X.nnz > 0:
+            seated = self._seat(sample, X, burstiness, executor)
+            return seated.doc_topic, seated.tables
         counts = fold_in(*_given(sample, X), executor)
         if isinstance(sample, OrderedTopics):
             counts = counts[:, sample.columns]
-        return counts
+        return counts, X.data
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
@@ -160,8 +173,9 @@ class MixturePredictor:
         """Burstiness of the model, or of observed tokens; None: no repeats."""
         if not self.repeats or X.nnz == 0:
             return None
-        if self.burstiness is not None or not self.learns:
-            return self.burstiness
+        burstiness = getattr(sample, "burstiness", self.burstiness)
+        if burstiness is not None or not self.learns:
+            return burstiness
         some = X[evenly(X.shape[0], N_DOCS)]
         return learn_burstiness(
             some, lambda b: self._seat(sample, some, b, executor)[1:]

@@ -76,16 +76,13 @@ class Reservoir:
     cusum: float = 0.0  # cumulative sum of standard errors by which calls were worse
 
     @classmethod
-    def empty(cls, n_words: int, n_seen: int) -> "Reservoir":
+    def empty(
+        cls, n_words: int, n_seen: int, *, has_trials: bool = True
+    ) -> "Reservoir":
         """Return a reservoir without documents, for a stream of `n_seen` so far."""
         keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
-        n_next = max(FIRST_TRIALS, GROWTH * n_seen)
+        n_next = max(FIRST_TRIALS, GROWTH * n_seen) if has_trials else NEVER
         return cls(keys, nothing, n_before=n_seen, n_next=n_next)
-
-    @classmethod
-    def without_trials(cls, n_words: int, n_seen: int) -> "Reservoir":
-        """Return an empty reservoir by which no number of topics is ever tried."""
-        return replace(cls.empty(n_words, n_seen), n_next=NEVER)
 
     @property
     def n_docs(self) -> float:

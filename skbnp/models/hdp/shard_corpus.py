@@ -296,10 +296,11 @@ class BlockDocumentWeights(DocumentCache):
 
     def initial_local(self, part: Part) -> tasks.BlockWeights:
         """Return the effective counts of the documents of a block."""
-        place, shard = np.array([part.number]), cast(Block, part).shard
-        some = self._newcomers[shard] if self._newcomers else np.zeros(0, np.intp)
-        of_newcomers = float(self._times_of_newcomers.of(place)[0])
-        return tasks.BlockWeights(float(self._times.of(place)[0]), some, of_newcomers)
+        block, at = cast(Block, part), Part(part.number, np.array([part.number]))
+        some = self._newcomers[block.shard] if self._newcomers else np.zeros(0, np.intp)
+        old, new = self._times, self._times_of_newcomers
+        times, new_times = (float(one.initial_local(at)[0]) for one in (old, new))
+        return tasks.BlockWeights(times, some, new_times)
 
     def keep(self, round: Round, results: Sequence[object]) -> None:
         """Update the effective counts in place after a round."""

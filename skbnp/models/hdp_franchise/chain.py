@@ -245,7 +245,10 @@ def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
     n_all = len(tables.size)
     is_sound = (
         all(
-            isinstance(array, np.ndarray) and array.shape == shape and _is_whole(array)
+            isinstance(array, np.ndarray)
+            and array.shape == shape
+            and array.dtype.kind in "iu"
+            and array.min(initial=0) >= 0
             for array, shape in (
                 (tables.table, (len(tokens),)),
                 (tables.n_tables, (n_docs,)),
@@ -280,7 +283,3 @@ def _word_sizes(state: FranchiseState) -> NDArray | None:
     if state.concentrations.has_repeats:
         return state.tables.word_size
     return np.ones(len(state.tables.table), dtype=np.uint8)
-
-
-def _is_whole(array: NDArray) -> bool:
-    return array.dtype.kind in "iu" and int(array.min(initial=0)) >= 0

@@ -207,10 +207,6 @@ class Seating:
             if self.word_size is not None and tables.word_size is not None:
                 self.word_size[:] = tables.word_size
                 self.table[self.word_size == 0] = -1
-        self.count()
-
-    def count(self) -> None:
-        """Recompute all counts from tables and their dishes, in place."""
         live, before = self.dish[self.live()], self.before
         n_before = 0 if before is None else len(before.tables)
         n_dishes = max(n_before, int(live.max(initial=-1)) + 1)

@@ -25,6 +25,7 @@ __all__ = [
     "MergeComparison",
     "best_disjoint",
     "candidates",
+    "comparison",
     "documents_gain",
     "words_gain",
 ]
@@ -61,6 +62,11 @@ class MergeComparison:
                 sums,
             )
         return sums
+
+
+def comparison(pairs: list[Pair]) -> MergeComparison | None:
+    """Return a hook that compares pairs of columns, or None if there are none."""
+    return MergeComparison(np.array(pairs, dtype=np.int32)) if pairs else None
 
 
 def candidates(doc_topic: sp.csr_array, words: sp.csr_array) -> list[Pair]:

@@ -22,7 +22,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import CREDIT, Evidence, HDPPosterior, Pair
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["comparison", "merge", "prune", "split", "split_topic"]
+__all__ = ["merge", "prune", "split", "split_topic"]
 
 #: Minibatches until a topic whose split was rejected is tried again: 1, 2, 4...
 LONGEST_WAIT = 64
@@ -42,15 +42,6 @@ EVERY = 3
 IDLE_DOCS = 50
 #: A document with fewer expected tokens of a topic is not looked at for its split.
 USED = 0.01
-
-
-def comparison(posterior: HDPPosterior) -> hdp_merge.MergeComparison | None:
-    """A hook that compares the pairs on record in the next minibatch, or None."""
-    columns, records = posterior.columns, posterior.move_records
-    # An edit of a fitted model, or an interrupt in a move, may have ended some.
-    records.pairs = {p: e for p, e in records.pairs.items() if columns.keys() >= set(p)}
-    pairs = [(columns[one], columns[other]) for one, other in records.pairs]
-    return hdp_merge.MergeComparison(np.array(pairs, dtype=np.int32)) if pairs else None
 
 
 def merge(
@@ -95,7 +86,7 @@ def _due(
     fresh = results.stats.topic_words
     read = len(fresh.words) * fresh.values.shape[1]
     n_looks = int(max(LOOKED * read, AT_LEAST)) // (2 * n_words)
-    due = [item for item in pairs.items() if item[1].is_due]
+    due = [item for item in pairs.items() if item[1].n_docs >= item[1].check_at]
     return sorted(due, key=lambda item: item[1].check_at)[: max(n_looks, 1)]
 
 
@@ -124,7 +115,7 @@ def _choose_pairs(
 def prune(
     moves: SplitMerge, posterior: HDPPosterior, idle: list[int], n_docs: int
 ) -> None:
-    """End topics idle for several minibatches, now of `n_docs` documents, in place."""
+    """End topics idle for several minibatches, in place; this one has `n_docs` rows."""
     records, living = posterior.move_records, posterior.columns
     before = records.idle
     records.idle = {}

@@ -6,6 +6,7 @@ responsibilities of that visit. What is no difference of the bound as it is prin
 corrected: see the derivations.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,10 +43,10 @@ class PrintedMoves(Moves):
     _columns: dict[int, list[int]] = field(default_factory=dict)
     _weights: dict[int, float] = field(default_factory=dict)
 
-    def block_hook(self, learner: Learner) -> type["_Kept"]:
+    def block_hook(self, learner: Learner) -> Callable[[BlockVisit], BlockVisit]:
         """Return a hook that keeps blocks: pairs to compare depend on all of them."""
         self._is_looking = True
-        return _Kept
+        return _keep
 
     def end_local_step(
         self, learner: Learner, round: Round, results: LocalResults
@@ -74,8 +75,7 @@ class PrintedMoves(Moves):
         pairs, state = covarying_pairs(result.doc_topic), posterior.state
         pairs = pairs[~posterior.global_stats.topic_words.is_known[pairs].any(axis=1)]
         comparison = hdp_merge.MergeComparison(pairs)
-        visits = (kept.visit for kept in result.seen)
-        sums = sum((comparison(block) for block in visits), np.zeros((len(pairs), 3)))
+        sums = sum(map(comparison, result.seen), np.zeros((len(pairs), 3)))
         n_docs = len(result.n_tokens)
         deviation = np.sqrt(np.maximum(n_docs * sums[:, 2] - sums[:, 1] ** 2, 0.0))
         error = scale * deviation / np.sqrt(n_docs)
@@ -113,7 +113,7 @@ class PrintedMoves(Moves):
                 return
             state, words = posterior.state, posterior.global_stats.topic_words
             block_hook = hdp_split.Collection(self._columns[name])
-            parts = [part for kept in result.seen for part in block_hook(kept.visit)]
+            parts = [part for block in result.seen for part in block_hook(block)]
             joined = hdp_split.Parts.joined(parts, np.arange(len(everyone)))
             seen = words.seen
             parent = hdp_split.Parent.among(
@@ -131,11 +131,9 @@ class PrintedMoves(Moves):
             )
 
 
-class _Kept:
+def _keep(block: BlockVisit) -> BlockVisit:
     """Block hook that keeps the whole block with its responsibilities."""
-
-    def __init__(self, block: BlockVisit):
-        self.visit = block
+    return block
 
 
 def covarying_pairs(doc_topic: sp.csr_array) -> NDArray[np.int32]:
