@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from skbnp import HDP
 from skbnp.datasets import make_hdp
 from skbnp.inference.executor import Executor
-from skbnp.inference.protocols import LocalStop
+from skbnp.inference.protocols import LocalStop, StepInput
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import MAX_ITER, TOL, CollapsedStep
@@ -270,13 +270,9 @@ def passes():
                             by_tables=True,
                         )
                     begin = time.process_time()
-                    CollapsedStep.prepare(
-                        there,
-                        batch,
-                        LocalStop(MAX_ITER, TOL),
-                        executor,
-                        remembered=np.ones(batch.n_docs),
-                    ).collect(there, batch, executor)
+                    stop, held = LocalStop(MAX_ITER, TOL), np.ones(batch.n_docs)
+                    given = StepInput(there, batch, stop, executor, remembered=held)
+                    CollapsedStep.prepare(given).collect(given)
                     best[at] = min(best[at], time.process_time() - begin)
             row = {"corpus": corpus, "K": posterior.state.n_components}
             row |= {"tokens": float(counts.sum()), "without, s": best[0]}

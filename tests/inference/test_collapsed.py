@@ -159,8 +159,8 @@ def test_totals_hold_the_words_of_documents_as_holdings_say(X):
 def test_documents_of_a_stream_are_held_by_nobody(X, monkeypatch):
     seen, prepare = [], CollapsedStep.prepare.__func__
 
-    def note(cls, *args, remembered=None, **options):
-        step = prepare(cls, *args, remembered=remembered, **options)
+    def note(cls, given):
+        step = prepare(cls, given)
         seen.append(step.doc_weights)
         return step
 

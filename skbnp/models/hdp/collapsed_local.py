@@ -12,7 +12,7 @@ from skbnp.components.topics import SMALLEST_PRIOR, word_norm
 from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import BlockHook, Collected, LocalStop
+from skbnp.inference.protocols import BlockHook, Collected, LocalStop, StepInput
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
@@ -68,24 +68,17 @@ class CollapsedStep:
     restaurant: tuple[Any, ...]  # V, grid, d and c, if words have tables
 
     @classmethod
-    def prepare(
-        cls,
-        posterior: Posterior,
-        batch: Batch,
-        stop: LocalStop,
-        executor: Executor,
-        *,
-        weighting: Weighting = Weighting.EXPECTED_LOG,
-        remembered: Array | None = None,
-    ) -> "CollapsedStep":
+    def prepare(cls, given: StepInput) -> "CollapsedStep":
         """Prepare the local step of a batch from the globals of a posterior.
 
-        `remembered` is the effective count of each document in the totals, which the
-        step subtracts; None for zero.
+        What is remembered is the effective count of each document in the totals, which
+        the step subtracts; None for zero. Weights are mean ones.
         """
-        del weighting  # there is no other way
-        state = posterior.state
-        weights, tops, norm, eta = mean_weights(posterior, batch, executor)
+        posterior, batch, stop = given.posterior, given.batch, given.stop
+        state, effective_counts = posterior.state, given.remembered
+        if effective_counts is None:
+            effective_counts = np.zeros(batch.n_docs)
+        weights, tops, norm, eta = mean_weights(posterior, batch, given.executor)
         burstiness = state.burstiness if state.by_tables else None
         n_features = float(posterior.global_stats.topic_words.shape[0])
         return cls(
@@ -96,21 +89,18 @@ class CollapsedStep:
             prior=state.doc_prior,
             rest=state.doc_concentration * state.weights[-1],
             share=posterior.model.cold_share(state),
-            doc_weights=np.zeros(batch.n_docs) if remembered is None else remembered,
+            doc_weights=effective_counts,
             stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
             n_features=n_features,
             restaurant=restaurant_of(burstiness, batch, n_features),
         )
 
     def collect(
-        self,
-        posterior: Posterior,
-        batch: Batch,
-        executor: Executor,
-        block_hook: BlockHook | None = None,
+        self, given: StepInput, block_hook: BlockHook | None = None
     ) -> Collected:
         """Run the local step; return statistics, expected counts and lengths."""
         del block_hook  # moves that read responsibilities are judged by a bound
+        posterior, batch, executor = given.posterior, given.batch, given.executor
         shape = (len(batch.words), len(self.prior))
         sums, doc_topic, logs = collect_blocks(self._infer, batch, shape, executor)
         stats = posterior.model.collapsed_statistics(

@@ -285,9 +285,10 @@ def _weighed(
     table = topics.counts.weights(
         batch.words, norm, eta, Weighting.MEAN, tops=tops, stays_shared=True
     )
+    tops /= norm.max(initial=1e-300)
     possible = tops > 0.0
     if possible.all():
-        return batch, table, tops / norm.max(initial=1e-300)
+        return batch, table, tops
     holds = np.zeros(X.shape[1])
     holds[batch.words[possible]] = 1.0
     X = X @ sp.diags_array(holds, format="csr")

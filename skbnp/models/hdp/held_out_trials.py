@@ -489,7 +489,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         n_changes: int = 0,
         restarts: bool = False,
     ) -> Trial:
-        """Return a trial, and count it; a start by the learner, others by copies."""
+        """Return a trial, and count it: a start learns as it is, others are forks."""
         if kind != "start":
             documents = learner.cache.documents
             kept = documents.empty() if kind == "births" else documents.copy()

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import BlockHook, Collected, LocalStop
+from skbnp.inference.protocols import BlockHook, Collected, LocalStop, StepInput
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
@@ -97,41 +96,30 @@ class DocumentStep:
     n_mean: int = 0  # iterations with mean weights of topics before a cold start
 
     @classmethod
-    def prepare(
-        cls,
-        posterior: Posterior,
-        batch: Batch,
-        stop: LocalStop,
-        executor: Executor,
-        *,
-        weighting: Weighting = Weighting.EXPECTED_LOG,
-        remembered: sp.csr_array | None = None,
-    ) -> "DocumentStep":
+    def prepare(cls, given: StepInput) -> "DocumentStep":
         """Prepare the local step of a batch from the globals of a posterior."""
+        posterior, executor = given.posterior, given.executor
         model, state = posterior.model, posterior.state
         return cls(
             weights=model.word_weights(
                 state,
                 posterior.global_stats.topic_words,
-                batch.words,
-                weighting,
+                given.batch.words,
+                given.weighting,
                 run=executor.map_all if executor.shares_memory else map,
             ),
             prior=state.doc_prior,
             share=model.cold_share(state),
             # Mean weights do not climb the bound that a remembered start would keep.
-            remembered=None if weighting is Weighting.MEAN else remembered,
-            stop=stop,
+            remembered=None if given.weighting is Weighting.MEAN else given.remembered,
+            stop=given.stop,
         )
 
     def collect(
-        self,
-        posterior: Posterior,
-        batch: Batch,
-        executor: Executor,
-        block_hook: BlockHook | None = None,
+        self, given: StepInput, block_hook: BlockHook | None = None
     ) -> Collected:
         """Run the local step: statistics, expected counts and document lengths."""
+        posterior, batch, executor = given.posterior, given.batch, given.executor
         visits = executor.map_all(partial(_visit, self, block_hook), batch.blocks)
         documents = Documents.joined([result for result, _ in visits])
         doc_topic = documents.matrix(documents.tokens, len(self.prior))

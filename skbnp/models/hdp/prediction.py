@@ -39,13 +39,6 @@ class OrderedTopics:
     columns: NDArray[np.intp]  # (K,)
     doc_prior: Array  # (K + 1,)
 
-    @property
-    def model_prior(self) -> Array:
-        """Prior of each topic in the order of the model, (K,)."""
-        prior = np.empty(len(self.columns))
-        prior[self.columns] = self.doc_prior[:-1]
-        return prior
-
 
 class SampledTopics(Protocol):
     """Topics of which the words of some documents are read."""
@@ -190,7 +183,9 @@ def _given(
     Topics of a posterior keep all words; of others the words of `X` are read.
     """
     if isinstance(sample, OrderedTopics):
-        return sample.topics, sample.model_prior, X
+        prior = np.empty(len(sample.columns))
+        prior[sample.columns] = sample.doc_prior[:-1]
+        return sample.topics, prior, X
     words, at = np.unique(X.indices, return_inverse=True)
     counts = sp.csr_array((X.data, at.ravel(), X.indptr), (X.shape[0], len(words)))
     return sample.word_topic(words), sample.doc_prior[:-1], counts

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.executor import Executor, Run, S, T
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import LocalStop, Step
+from skbnp.inference.protocols import LocalStop, Step, StepInput
 from skbnp.inference.schedules import even_limits
 from skbnp.inference.shards import Broadcast, Shard
 from skbnp.models.hdp.held_out import n_judges
@@ -265,15 +265,9 @@ def update_local(
     seen = Posterior(given.model, given.state, global_stats, np.empty(0, np.intp), [])
     batch = Batch.from_counts(X[chosen], given.state.n_components)
     executor = _Runner(shard.run)
-    step = given.step.prepare(
-        seen,
-        batch,
-        given.stop,
-        executor,
-        weighting=given.weighting,
-        remembered=None if order.blocks[0][1] is None else times[chosen],
-    )
-    return ShardStats(step.collect(seen, batch, executor, None).stats)
+    remembered = None if order.blocks[0][1] is None else times[chosen]
+    work = StepInput(seen, batch, given.stop, executor, given.weighting, remembered)
+    return ShardStats(given.step.prepare(work).collect(work, None).stats)
 
 
 class _Runner(Executor):

@@ -210,7 +210,7 @@ class Seating:
         live, before = self.dish[self.live()], self.before
         n_before = 0 if before is None else len(before.tables)
         n_dishes = max(n_before, int(live.max(initial=-1)) + 1)
-        tables, tokens = np.zeros((2, n_dishes), dtype=np.int32)
+        n_tables, n_tokens = np.zeros((2, n_dishes), dtype=np.int32)
         self.n_entries[:] = 0
         if before is not None:
             stored = before.counts.tocsc()
@@ -218,9 +218,9 @@ class Seating:
             entries = self._entries()
             self.entry_dish[entries] = stored.indices
             self.entry_count[entries] = stored.data
-            tables[:n_before] = before.tables
-            tokens[:n_before] = self._tokens_before
-        self._place(tables, tokens)
+            n_tables[:n_before] = before.tables
+            n_tokens[:n_before] = self._tokens_before
+        self._place(n_tables, n_tokens)
         kernel.count(self, self.workspace)
         kernel.tidy(self, self.workspace, np.arange(n_dishes, dtype=np.int32))
 

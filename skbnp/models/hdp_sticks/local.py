@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import BlockHook, Collected, LocalStop
+from skbnp.inference.protocols import BlockHook, Collected, LocalStop, StepInput
 from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
@@ -66,43 +65,32 @@ class TableStep:
     stop: LocalStop
 
     @classmethod
-    def prepare(
-        cls,
-        posterior: Posterior,
-        batch: Batch,
-        stop: LocalStop,
-        executor: Executor,
-        *,
-        weighting: Weighting = Weighting.EXPECTED_LOG,
-        remembered: list[Tables] | None = None,
-    ) -> "TableStep":
+    def prepare(cls, given: StepInput) -> "TableStep":
         """Prepare the local step of a batch from the globals of a posterior."""
+        posterior, executor = given.posterior, given.executor
         model, state = posterior.model, posterior.state
         return cls(
             logs=model.log_word_weights(
                 state,
                 posterior.global_stats.topic_words,
-                batch.words,
-                weighting,
+                given.batch.words,
+                given.weighting,
                 run=executor.map_all if executor.shares_memory else map,
             ),
             log_beta=state.log_weights,
             concentration=state.doc_concentration,
             n_tables=model.n_tables,
             # Mean weights do not climb the bound that a remembered start would keep.
-            remembered=None if weighting is Weighting.MEAN else remembered,
-            stop=stop,
+            remembered=None if given.weighting is Weighting.MEAN else given.remembered,
+            stop=given.stop,
         )
 
     def collect(
-        self,
-        posterior: Posterior,
-        batch: Batch,
-        executor: Executor,
-        block_hook: BlockHook | None = None,
+        self, given: StepInput, block_hook: BlockHook | None = None
     ) -> Collected:
         """Run the local step; return statistics and document lengths."""
         del block_hook  # no move reads tables
+        posterior, batch, executor = given.posterior, given.batch, given.executor
         shape = (len(batch.words), len(self.log_beta))
         sums, entropy, result = sp.csr_array(shape), 0.0, list[Tables]()
         for part in batch.parts(PART_SIZE):
