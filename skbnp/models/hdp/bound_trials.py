@@ -21,8 +21,6 @@ from skbnp.models.hdp.moves.structure import ExactLearner, ExactMoves
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["BoundTrials", "Run"]
-
 #: A pass that raises the bound by less, relatively, leaves room for a trial.
 SETTLED = 2e-3
 #: Relative gain of the bound that is more than rounding.

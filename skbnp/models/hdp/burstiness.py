@@ -36,18 +36,6 @@ from scipy.optimize import minimize
 from skbnp.kernels import _restaurant as kernel
 from skbnp.utils.arrays import rows_of
 
-__all__ = [
-    "LEAST_GAIN",
-    "MOST_CONCENTRATION",
-    "MOST_DISCOUNT",
-    "NO_BURSTINESS",
-    "N_DOCS",
-    "Burstiness",
-    "evenly",
-    "learn_burstiness",
-    "maximise_burstiness",
-]
-
 Array = NDArray[np.float64]
 
 #: Range of c: below one a document hardly shows a word that it has not had; at the

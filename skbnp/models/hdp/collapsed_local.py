@@ -18,14 +18,6 @@ from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import csr
 
-__all__ = [
-    "CollapsedStep",
-    "doc_topic_matrix",
-    "mean_weights",
-    "restaurant_of",
-    "sum_words",
-]
-
 Array = NDArray[np.float64]
 
 #: The iteration of a document ends after so many rounds, or earlier: topics will have

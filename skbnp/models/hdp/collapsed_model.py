@@ -43,8 +43,6 @@ from skbnp.components.word_topics import WordTopics
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.model import SMALLEST_WEIGHT, HDPModel, HDPState, TopicStats
 
-__all__ = ["CollapsedHDP", "CollapsedStats"]
-
 Array = NDArray[np.float64]
 
 #: Rounds of the fixed point of gamma.

@@ -48,8 +48,6 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["CrossFittedTrials", "hold_out_each"]
-
 Array = NDArray[np.float64]
 
 #: Splits of at least `FEW_TOKENS` of short documents.

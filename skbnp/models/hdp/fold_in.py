@@ -34,17 +34,6 @@ from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch, Block
 from skbnp.utils.arrays import rows_of
 
-__all__ = [
-    "PART_SIZE",
-    "MeanTopics",
-    "fold_in",
-    "fold_in_by_mean_field",
-    "fold_in_posterior",
-    "fold_in_tables",
-    "mix",
-    "score_documents",
-]
-
 Array = NDArray[np.float64]
 
 #: Tokens of a topic in use: a few more topics than learning needs.

@@ -25,21 +25,6 @@ from skbnp.models.hdp.fold_in import PART_SIZE, MeanTopics, fold_in, fold_in_tab
 from skbnp.models.hdp.model import HDPState
 from skbnp.utils.arrays import deal_tokens, row_parts, rows_of, take_rows
 
-__all__ = [
-    "FEW_TOKENS",
-    "OTHERS",
-    "Gain",
-    "HeldOut",
-    "Prediction",
-    "compare",
-    "deal",
-    "has_few_tokens",
-    "hold_out",
-    "n_held_out",
-    "n_judges",
-    "split",
-]
-
 Array = NDArray[np.float64]
 
 #: Share of the documents that are held out...

@@ -45,17 +45,6 @@ from skbnp.models.hdp.held_out import (
 from skbnp.models.hdp.model import HDPState
 from skbnp.utils.arrays import column_sums, csr, row_parts, rows_of, with_values
 
-__all__ = [
-    "HIGHEST_CONCENTRATION",
-    "PRIOR_DEVIATION",
-    "PRIOR_MEDIAN",
-    "WordFold",
-    "fold_words",
-    "suit_burstiness",
-    "suit_joint_concentration",
-    "suit_prior",
-]
-
 Array = NDArray[np.float64]
 
 #: Change of log eta by which derivatives are found; the largest step at a time: what

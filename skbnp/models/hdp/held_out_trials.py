@@ -32,8 +32,6 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["ALIKE", "ALIKE_ERRORS", "HeldOutTrials", "OnlineLearner", "Trial"]
-
 Array = NDArray[np.float64]
 OnlineLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, RunningAverage]
 Kind = Literal["start", "births", "continuation", "reduction", "merge of all", "tables"]

@@ -16,8 +16,6 @@ from skbnp.kernels._special import log
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import csr, rows_of
 
-__all__ = ["BlockVisit", "DocumentStep", "Documents", "expected_counts", "sum_words"]
-
 Array = NDArray[np.float64]
 
 #: A topic with fewer expected tokens than this (times the document's, if less than one)

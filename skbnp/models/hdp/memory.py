@@ -19,16 +19,6 @@ from skbnp.inference.schedules import Part
 from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPStats, TopicStatsT
 
-__all__ = [
-    "CollapsedCache",
-    "MeanFieldCache",
-    "Memo",
-    "doc_topic",
-    "dropped",
-    "refreshed",
-    "resummed",
-]
-
 Array = NDArray[np.float64]
 Pairs = Sequence[tuple[int, int]]
 

@@ -46,8 +46,6 @@ from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import Burstiness
 
-__all__ = ["DirectHDP", "HDPModel", "HDPState", "HDPStats", "TopicStats"]
-
 Array = NDArray[np.float64]
 
 #: No topic weight falls below this: x psi(x) loses all digits near 1e-12.

@@ -16,8 +16,6 @@ from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.reservoir import Reservoir
 
-__all__ = ["CREDIT", "Evidence", "HDPPosterior", "MoveRecords", "Pair", "continued"]
-
 Totals = HDPStats[WordTopics] | CollapsedStats[WordTopics]
 Pair = tuple[int, int]
 

@@ -14,8 +14,6 @@ from skbnp.models.hdp.fold_in import MeanTopics, Seated, fold_in, fold_in_tables
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.validation import SMALLEST_PRIOR
 
-__all__ = ["FixedTopics", "MixturePredictor", "doc_prior_of"]
-
 Array = NDArray[np.float64]
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from skbnp.models.hdp.held_out import HeldOut, n_judges, split
 from skbnp.utils.arrays import with_columns
 
-__all__ = ["LAST_KEY", "SCORED", "Reservoir", "document_keys", "has_doubled"]
-
 #: Share of the documents that are held out, as long as these are few: what is held out
 #: of a stream is never learned from.
 SHARE = 0.1

@@ -21,8 +21,6 @@ from skbnp.models.hdp.shard_schedules import Block
 from skbnp.rows.survey import CountSurvey
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["BlockDocumentWeights", "ShardCorpus", "Survey"]
-
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from skbnp.inference.schedules import OnlineSchedule, Part, Round, Schedule, even_limits
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["Block", "BlockSchedule", "WholeSchedule", "n_blocks"]
-
 #: Rounds of a pass, at most, unless minibatches are asked for: totals travel to the
 #: shards and back in each.
 MOST_ROUNDS = 32

@@ -24,24 +24,6 @@ from skbnp.rows.batch import Batch, densest
 from skbnp.rows.survey import CountSurvey
 from skbnp.utils.random import Purpose, stream
 
-__all__ = [
-    "BlockWeights",
-    "ChangedWords",
-    "Cut",
-    "Drawn",
-    "Globals",
-    "Order",
-    "SeedSets",
-    "ShardStats",
-    "WholeWords",
-    "count_words",
-    "draw",
-    "find_candidates",
-    "find_densest",
-    "measure",
-    "update_local",
-]
-
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 

@@ -20,16 +20,6 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.arrays import with_columns
 
-__all__ = [
-    "MISSED_SHARE",
-    "PausedTrials",
-    "StreamTrials",
-    "begin_on_sample",
-    "is_large",
-    "n_visits_of",
-    "share",
-]
-
 #: Visits of learning that it takes as long as to begin, and to judge a pass, for each
 #: row that judges.
 BEGIN_COST, PASS_JUDGE_COST = 24.0, 8.0

@@ -17,8 +17,6 @@ from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["COLUMNS", "FranchiseChain", "FranchiseStart", "FranchiseState"]
-
 #: Columns of the history of a fit.
 COLUMNS = (
     "step",

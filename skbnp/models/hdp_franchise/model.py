@@ -18,8 +18,6 @@ from skbnp.kernels import _seating as kernel
 from skbnp.models.hdp_franchise.repeats import NONE, Repeats
 from skbnp.rows.tokens import Tokens
 
-__all__ = ["Concentrations", "Places", "Seating", "TableAssignments"]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.int32]
 

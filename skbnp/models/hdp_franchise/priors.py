@@ -9,8 +9,6 @@ from skbnp.components.hyperparameters import GammaPrior
 from skbnp.models.hdp_franchise.model import Seating
 from skbnp.models.hdp_franchise.repeats import VAGUE, Repeats
 
-__all__ = ["Priors"]
-
 
 @dataclass(frozen=True, slots=True)
 class Priors:

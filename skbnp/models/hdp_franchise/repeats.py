@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from skbnp.components import hyperparameters as draws
 from skbnp.components.hyperparameters import GammaPrior
 
-__all__ = ["DISCOUNTS", "NONE", "START", "VAGUE", "Repeats"]
-
 #: Discount and concentration of no repeats, and those that learning starts from.
 NONE, START = (0.0, np.inf), (0.5, 100.0)
 #: Range of the discount, which is uniform there. Near one the kernel draws many

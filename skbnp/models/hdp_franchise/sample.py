@@ -11,8 +11,6 @@ from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp_franchise.model import Concentrations, Places, Seating
 from skbnp.models.hdp_franchise.repeats import NONE
 
-__all__ = ["FranchiseSample"]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.int32]
 

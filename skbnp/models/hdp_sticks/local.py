@@ -15,8 +15,6 @@ from skbnp.kernels._tables import infer_tables, table_sums
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import rows_of
 
-__all__ = ["TableStep", "Tables"]
-
 Array = NDArray[np.float64]
 
 #: Stored counts whose seats are held at a time.

@@ -44,8 +44,6 @@ from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
 from skbnp.kernels._tables import log_weights as fill_logs
 
-__all__ = ["StickHDP", "StickState", "StickStats"]
-
 Array = NDArray[np.float64]
 
 

@@ -36,8 +36,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import betaln, expit, gammaln, logit, polygamma, psi
 
-__all__ = ["Assignments", "Sticks", "fit_sticks", "terms", "terms_and_gradient"]
-
 Array = NDArray[np.float64]
 
 #: Range of logit rho and of log w. Sharper sticks gain next to nothing, and rounding,

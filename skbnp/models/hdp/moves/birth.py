@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from skbnp.models.hdp.posterior import HDPPosterior
 
-__all__ = ["propose", "share_kept"]
-
 #: Documents looked at for each new topic.
 DRAWN_PER_BIRTH = 10
 #: Documents of the corpus for each new topic, at least.

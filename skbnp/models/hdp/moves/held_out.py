@@ -30,20 +30,6 @@ from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.arrays import column_sums, row_parts, rows_of
 from skbnp.utils.random import gamma_noise
 
-__all__ = [
-    "EndUnused",
-    "Reduction",
-    "add_document_births",
-    "add_topics",
-    "blur",
-    "merge_all",
-    "number_of_births",
-    "propose_births",
-    "prune",
-    "reduce",
-    "reductions",
-]
-
 Array = NDArray[np.float64]
 
 #: Of a topic that starts again: the share that was its own, and of a new one that of

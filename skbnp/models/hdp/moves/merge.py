@@ -21,15 +21,6 @@ from skbnp.distributions.dirichlet import log_growth
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import BlockVisit
 
-__all__ = [
-    "MergeComparison",
-    "best_disjoint",
-    "candidates",
-    "comparison",
-    "documents_gain",
-    "words_gain",
-]
-
 Array = NDArray[np.float64]
 Pair = tuple[int, int]
 

@@ -22,8 +22,6 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import CREDIT, Evidence, HDPPosterior, Pair
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["merge", "prune", "split", "split_topic"]
-
 #: Minibatches until a topic whose split was rejected is tried again: 1, 2, 4...
 LONGEST_WAIT = 64
 #: Visits of a whole minibatch that splits earn by one; see `CREDIT`.

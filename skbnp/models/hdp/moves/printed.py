@@ -28,8 +28,6 @@ from skbnp.models.hdp.moves.minibatch import split_topic
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 
-__all__ = ["PrintedMoves", "covarying_pairs", "words_gains"]
-
 Array = NDArray[np.float64]
 
 

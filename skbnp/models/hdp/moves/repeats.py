@@ -20,8 +20,6 @@ from skbnp.models.hdp.burstiness import N_DOCS, evenly, learn_burstiness
 from skbnp.models.hdp.collapsed_local import MAX_ITER, TOL, CollapsedStep
 from skbnp.rows.batch import Batch
 
-__all__ = ["LearnBurstiness", "suit_burstiness_to"]
-
 #: Passes over tokens before topics explain tables: from a cold start these are slower.
 PLAIN_PASSES = 15
 #: Passes between two searches of the parameters.

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from skbnp.inference.posterior import sparing
 from skbnp.utils.settings import check_settings, repr_settings
 
-__all__ = ["SplitMerge"]
-
 LEAST = {"births": 0, "prune_patience": 1, "trial_passes": 1}
 CHOICES = {
     "criterion": ("held_out", "bound"),

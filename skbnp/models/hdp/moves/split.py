@@ -17,17 +17,6 @@ from scipy.special import expit, gammaln, psi, xlogy
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.models.hdp.local import BlockVisit
 
-__all__ = [
-    "Children",
-    "Collection",
-    "Parent",
-    "Parts",
-    "fit_children",
-    "gain",
-    "printed_start",
-    "start",
-]
-
 Array = NDArray[np.float64]
 
 #: Sweeps over the documents with the children's topics fixed; updates of the topics.

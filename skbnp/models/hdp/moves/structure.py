@@ -18,8 +18,6 @@ from skbnp.models.hdp.moves.held_out import prune
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 
-__all__ = ["ExactLearner", "ExactMoves", "MinibatchMoves"]
-
 ExactLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, MeanFieldCache]
 
 #: Totals of which mean weights gave a larger share are too blurred to judge topics by.
