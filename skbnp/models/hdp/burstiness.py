@@ -35,8 +35,7 @@ from scipy.optimize import minimize
 
 from skbnp.kernels import _restaurant as kernel
 from skbnp.utils.arrays import rows_of
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: Range of c: below one a document hardly shows a word that it has not had; at the
 #: upper end no document of fewer than a million tokens repeats.
@@ -118,7 +117,7 @@ START, N_ROUNDS = Burstiness(0.5, 20.0), 3
 NO_BURSTINESS = Burstiness(0.0, np.inf)
 
 
-def evenly(n_docs: int, most: int) -> NDArray[np.intp]:
+def evenly(n_docs: int, most: int) -> Ints:
     """At most `most` of the row numbers below `n_docs`, evenly spread, increasing."""
     return np.unique(np.linspace(0, max(n_docs - 1, 0), most).astype(np.intp))[:n_docs]
 

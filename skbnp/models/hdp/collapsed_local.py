@@ -17,8 +17,7 @@ from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import csr
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: The iteration of a document ends after so many rounds, or earlier: topics will have
 #: moved at its next visit...
@@ -35,7 +34,7 @@ class BlockResult(NamedTuple):
     limits: NDArray[np.int32]
     topics: NDArray[np.int32]
     tokens: Array
-    ends: NDArray[np.intp]
+    ends: Ints
     used: NDArray[np.int32]
     sums: Array
     log_predictive: float

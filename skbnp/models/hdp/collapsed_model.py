@@ -34,7 +34,6 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components.statistics import WordsT
@@ -42,8 +41,7 @@ from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.components.word_topics import WordTopics
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.model import SMALLEST_WEIGHT, HDPModel, HDPState, TopicStats
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array
 
 #: Rounds of the fixed point of gamma.
 N_ROUNDS = 3

@@ -21,7 +21,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.inference.engine import PassLearner, Steps
 from skbnp.inference.executor import Executor
@@ -47,8 +46,7 @@ from skbnp.models.hdp.moves.held_out import DOC_SHARE, propose_births
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array
 
 #: Splits of at least `FEW_TOKENS` of short documents.
 FEWER_SPLITS = 3

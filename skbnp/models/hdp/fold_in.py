@@ -33,8 +33,7 @@ from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch, Block
 from skbnp.utils.arrays import rows_of
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: Tokens of a topic in use: a few more topics than learning needs.
 ACTIVE = 0.1
@@ -82,7 +81,7 @@ class MeanTopics:
         more = self.counts.shape[0] * (new - self.eta)
         return replace(self, eta=new, norm=self.norm + more)
 
-    def __getitem__(self, words: NDArray[np.intp] | slice) -> Array:
+    def __getitem__(self, words: Ints | slice) -> Array:
         topics = self.counts.rows(words)
         topics += self.eta
         topics /= self.norm

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from skbnp.inference.executor import Executor
@@ -44,8 +43,7 @@ from skbnp.models.hdp.held_out import (
 )
 from skbnp.models.hdp.model import HDPState
 from skbnp.utils.arrays import column_sums, csr, row_parts, rows_of, with_values
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: Change of log eta by which derivatives are found; the largest step at a time: what
 #: topics hold follows.
@@ -117,7 +115,7 @@ def _loss(
 class WordFold(NamedTuple):
     """Words of a fold of the vocabulary, and held-out documents by these and others."""
 
-    words: NDArray[np.intp]
+    words: Ints
     observed: sp.csr_array  # (n_docs, V) counts of words that are not of the fold
     held_out: sp.csr_array  # (n_docs, V) counts of words that are
     n_tokens: Array  # (n_docs,) n, of whole documents

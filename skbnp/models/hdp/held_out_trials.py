@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.components.topics import HIGHEST
 from skbnp.inference.engine import Learner, PassLearner, Steps, completed
@@ -31,8 +30,8 @@ from skbnp.models.hdp.moves.held_out import add_document_births
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Array
 
-Array = NDArray[np.float64]
 OnlineLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, RunningAverage]
 Kind = Literal["start", "births", "continuation", "reduction", "merge of all", "tables"]
 

@@ -15,8 +15,7 @@ from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
 from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import csr, rows_of
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: A topic with fewer expected tokens than this (times the document's, if less than one)
 #: is outside the support of a document: its count is exactly zero. What dropping it can
@@ -64,7 +63,7 @@ class BlockVisit:
     documents: Documents
 
     @property
-    def row(self) -> NDArray[np.intp]:
+    def row(self) -> Ints:
         """Document of each stored count, (nnz,)."""
         return rows_of(self.block.indptr)
 

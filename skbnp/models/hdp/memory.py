@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.statistics import WordStats
 from skbnp.components.word_topics import WordRows, WordTopics, remaining
@@ -18,8 +17,8 @@ from skbnp.inference.protocols import Collected
 from skbnp.inference.schedules import Part
 from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPStats, TopicStatsT
+from skbnp.utils.typing import Array
 
-Array = NDArray[np.float64]
 Pairs = Sequence[tuple[int, int]]
 
 #: Updates of the weights after a pass, each with fresh tangents.

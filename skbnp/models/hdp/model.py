@@ -34,7 +34,6 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln, psi, zeta
 
@@ -45,8 +44,7 @@ from skbnp.components.word_topics import WordTopics, remaining
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import Burstiness
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: No topic weight falls below this: x psi(x) loses all digits near 1e-12.
 SMALLEST_WEIGHT = 1e-8
@@ -316,7 +314,7 @@ class DirectHDP(HDPModel[HDPStats]):
 
 
 def _take_columns(
-    state: HDPState, global_stats: TopicStatsT, order: NDArray[np.intp]
+    state: HDPState, global_stats: TopicStatsT, order: Ints
 ) -> tuple[HDPState, TopicStatsT]:
     """Take columns of the state and of all statistics but the words."""
     weights = state.weights[[*order, -1]]

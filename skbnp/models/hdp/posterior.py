@@ -15,6 +15,7 @@ from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.reservoir import Reservoir
+from skbnp.utils.typing import Array, Ints
 
 Totals = HDPStats[WordTopics] | CollapsedStats[WordTopics]
 Pair = tuple[int, int]
@@ -33,7 +34,7 @@ class Evidence:
     square: float = 0.0
     check_at: int = 1  # documents at which to decide next, twice those of the last time
 
-    def add(self, n_docs: int, sums: NDArray[np.float64]) -> None:
+    def add(self, n_docs: int, sums: Array) -> None:
         """Add the sums of gains over `n_docs` further documents."""
         self.n_docs += n_docs
         self.gain += sums[1]
@@ -89,7 +90,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         return 0 if self.missed is None else self.missed.shape[0]
 
     def restarted(
-        self, topics: WordTopics, weights: NDArray[np.float64], kept: NDArray
+        self, topics: WordTopics, weights: Array, kept: NDArray
     ) -> "HDPPosterior":
         """Return a posterior that starts again from some topics and from new ones.
 
@@ -109,7 +110,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             lineage=[*self.lineage, *log],
         )
 
-    def rename(self, names: NDArray[np.intp]) -> None:
+    def rename(self, names: Ints) -> None:
         """Replace each id `n` by `names[n]`, in the records of moves too."""
         Posterior.rename(self, names)  # slots hide `super`
         old, to = self.move_records, names.tolist()

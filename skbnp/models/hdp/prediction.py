@@ -12,9 +12,8 @@ from skbnp.inference.executor import Executor
 from skbnp.models.hdp.burstiness import N_DOCS, Burstiness, evenly, learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, Seated, fold_in, fold_in_tables, mix
 from skbnp.utils.arrays import rows_of
+from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import SMALLEST_PRIOR
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class OrderedTopics:
     """Mean topics of an HDP in the order of users, computed for words on demand."""
 
     topics: MeanTopics
-    columns: NDArray[np.intp]  # (K,)
+    columns: Ints  # (K,)
     doc_prior: Array  # (K + 1,)
 
 
@@ -78,7 +77,7 @@ class MixturePredictor:
     def of_mean_topics(
         cls,
         topics: MeanTopics,
-        columns: NDArray[np.intp],
+        columns: Ints,
         doc_prior: Array,
         burstiness: Burstiness | None,
     ) -> "MixturePredictor":

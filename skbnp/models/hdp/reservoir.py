@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from skbnp.models.hdp.held_out import HeldOut, n_judges, split
 from skbnp.utils.arrays import with_columns
+from skbnp.utils.typing import Array, Flags
 
 #: Share of the documents that are held out, as long as these are few: what is held out
 #: of a stream is never learned from.
@@ -108,7 +109,7 @@ class Reservoir:
         """Return the reservoir with the cumulative sum of scores at zero."""
         return replace(self, cusum=0.0)
 
-    def are_outliers(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def are_outliers(self, scores: Array) -> Flags:
         """Whether documents score far below the mean of documents before, (n,)."""
         if self.n_scored < FEWEST_SCORED or self.n_docs < FIRST_TRIALS:
             return np.zeros(len(scores), bool)
@@ -134,7 +135,7 @@ class Reservoir:
         """Return the reservoir without scores: those of other topics differ."""
         return replace(self, n_scored=0.0, mean_score=0.0, score_spread=0.0)
 
-    def record_scores(self, scores: NDArray[np.float64]) -> "Reservoir":
+    def record_scores(self, scores: Array) -> "Reservoir":
         """Return the reservoir with scores of documents before they are learned from.
 
         A cumulative sum of how far scores of calls are below the mean: topics that
@@ -217,12 +218,12 @@ class Reservoir:
 
 def _are_held_out(
     keys: NDArray[np.uint64], counts: sp.csr_array, last_key: int
-) -> NDArray[np.bool_]:
+) -> Flags:
     """Whether documents have small keys, and tokens enough to predict some, (n,)."""
     return (keys <= np.uint64(last_key)) & (_lengths(counts) >= 2.0)
 
 
-def _lengths(counts: sp.csr_array) -> NDArray[np.float64]:
+def _lengths(counts: sp.csr_array) -> Array:
     return np.asarray(counts.sum(axis=1)).ravel()
 
 

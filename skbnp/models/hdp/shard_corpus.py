@@ -7,7 +7,6 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordTopics, remaining
 from skbnp.inference.memory import DocumentCache, DocumentWeights
@@ -20,9 +19,7 @@ from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out
 from skbnp.models.hdp.shard_schedules import Block
 from skbnp.rows.survey import CountSurvey
 from skbnp.utils.random import Purpose, stream
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
+from skbnp.utils.typing import Array, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,7 @@ class Survey:
     """Numbers of documents and tokens of all shards, before learning begins."""
 
     shards: Shards
-    n_docs: NDArray[np.intp]  # (n_shards,) with tokens
+    n_docs: Ints  # (n_shards,) with tokens
     counts: CountSurvey  # of all shards
     words: Array  # (n_features,) counts
 
@@ -65,7 +62,7 @@ class LastBroadcast(NamedTuple):
     shards: set[int]
     words: WordTopics
     table_prior: float | None
-    ids: NDArray[np.intp]
+    ids: Ints
     changed: Callable[..., tasks.ChangedWords]  # given ends, sums and scale of topics
 
     def change(
@@ -103,10 +100,10 @@ class ShardCorpus:
 
     shards: Shards
     cut: tasks.Cut
-    sizes: NDArray[np.intp]  # (n_shards, n_blocks) documents
+    sizes: Ints  # (n_shards, n_blocks) documents
     words: Array  # (n_features,) counts
     n_tokens: float
-    left_out: tuple[Rows, ...]  # of each shard
+    left_out: tuple[Ints, ...]  # of each shard
     sent: Sent = field(default_factory=Sent)
 
     @classmethod
@@ -137,12 +134,12 @@ class ShardCorpus:
         """Return the counts of all documents by word, (n_features,)."""
         return self.words.copy()
 
-    def fetch(self, numbers: NDArray[np.intp]) -> sp.csr_array:
+    def fetch(self, numbers: Ints) -> sp.csr_array:
         """Return documents by their numbers over all shards, counted from 0."""
         numbers = np.asarray(numbers)
         ends = np.cumsum(self.sizes.sum(axis=1))
         shard = np.searchsorted(ends, numbers, side="right")
-        wanted = dict[int, Rows]()
+        wanted = dict[int, Ints]()
         for at in np.unique(shard).tolist():
             here = numbers[shard == at] - (ends[at] - self.sizes[at].sum())
             left_out = self.left_out[at]  # each is passed by who stands behind it
@@ -153,14 +150,14 @@ class ShardCorpus:
         back[order] = np.arange(len(numbers))
         return self._draw(wanted).counts[back]
 
-    def densest(self, words: Array, n_docs: int) -> list[Rows]:
+    def densest(self, words: Array, n_docs: int) -> list[Ints]:
         """Numbers of the documents in which sets of words are densest, see `Corpus`."""
         numbers = range(len(self.sizes))
         sets = tasks.SeedSets(words, n_docs, self.left_out)
         replies = self.shards.map(tasks.find_densest, numbers, Broadcast(sets))
         sizes = self.sizes.sum(axis=1)
         before = np.cumsum(sizes) - sizes
-        result = list[Rows]()
+        result = list[Ints]()
         for one in range(words.shape[1]):
             density = np.concatenate([reply[one][0] for reply in replies])
             rows = [n + reply[one][1] for n, reply in zip(before, replies, strict=True)]
@@ -168,7 +165,7 @@ class ShardCorpus:
             result.append(np.concatenate(rows)[order])
         return result
 
-    def _draw(self, wanted: dict[int, Rows]) -> tasks.Drawn:
+    def _draw(self, wanted: dict[int, Ints]) -> tasks.Drawn:
         """Return documents of shards, and how many are of each block."""
         numbers = sorted(wanted)
         result = self.shards.map(tasks.draw, numbers, Broadcast(self.cut), wanted)
@@ -271,10 +268,10 @@ class BlockDocumentWeights(DocumentCache):
     _times: DocumentWeights
     _times_of_newcomers: DocumentWeights
     _n_blocks: int
-    _newcomers: tuple[Rows, ...]
+    _newcomers: tuple[Ints, ...]
 
     def __init__(
-        self, n_blocks: int, start: float = 0.0, newcomers: Sequence[Rows] = ()
+        self, n_blocks: int, start: float = 0.0, newcomers: Sequence[Ints] = ()
     ):
         """Start with the weight `start` for the documents of each block."""
         self._times = DocumentWeights(n_blocks, start)
@@ -285,7 +282,7 @@ class BlockDocumentWeights(DocumentCache):
         """Return weights for totals without any of the documents."""
         return BlockDocumentWeights(self._n_blocks, newcomers=self._newcomers)
 
-    def spread(self, newcomers: Sequence[Rows], n_docs: int) -> "BlockDocumentWeights":
+    def spread(self, newcomers: Sequence[Ints], n_docs: int) -> "BlockDocumentWeights":
         """Return the weights with those of documents that were left out, by shard."""
         del n_docs
         other = BlockDocumentWeights(self._n_blocks, newcomers=newcomers)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference.schedules import OnlineSchedule, Part, Round, Schedule, even_limits
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Ints
 
 #: Rounds of a pass, at most, unless minibatches are asked for: totals travel to the
 #: shards and back in each.
@@ -54,7 +54,7 @@ class BlockSchedule(Schedule):
     pass.
     """
 
-    sizes: NDArray[np.intp]  # (n_shards, n_blocks) documents of each block
+    sizes: Ints  # (n_shards, n_blocks) documents of each block
     n_groups: int  # of shards
     steps: OnlineSchedule  # of which rows are rounds, and the entropy names the order
 
@@ -99,7 +99,7 @@ class BlockSchedule(Schedule):
 class WholeSchedule(Schedule):
     """All blocks of all shards, then one update, as by a `BatchSchedule`."""
 
-    sizes: NDArray[np.intp]  # (n_shards, n_blocks) documents of each block
+    sizes: Ints  # (n_shards, n_blocks) documents of each block
 
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the round of one pass over the data."""
@@ -108,9 +108,7 @@ class WholeSchedule(Schedule):
             yield Round(parts, step=1.0, scale=1.0)
 
 
-def parts_of(
-    sizes: NDArray[np.intp], chosen: Iterable[tuple[int, ...]]
-) -> tuple[Block, ...]:
+def parts_of(sizes: Ints, chosen: Iterable[tuple[int, ...]]) -> tuple[Block, ...]:
     """Return the non-empty blocks among the chosen (shard, place)."""
     n_blocks = sizes.shape[1]
     return tuple(

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.executor import Executor, Run, S, T
@@ -23,9 +22,7 @@ from skbnp.models.hdp.model import HDPModel, HDPState
 from skbnp.rows.batch import Batch, densest
 from skbnp.rows.survey import CountSurvey
 from skbnp.utils.random import Purpose, stream
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
+from skbnp.utils.typing import Array, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +32,11 @@ class Cut:
     seed_entropy: int
     n_blocks: int  # of a shard
 
-    def limits(self, n_docs: int) -> Rows:
+    def limits(self, n_docs: int) -> Ints:
         """Limits of the blocks in a shard of `n_docs` documents, (n_blocks + 1,)."""
         return even_limits(n_docs, self.n_blocks)
 
-    def order(self, shard: int, n_docs: int) -> Rows:
+    def order(self, shard: int, n_docs: int) -> Ints:
         """Documents of a shard in the random order of its blocks."""
         rng = stream(self.seed_entropy, Purpose.BLOCKS, shard)
         return rng.permutation(n_docs)
@@ -59,7 +56,7 @@ class Candidates(NamedTuple):
     """Reply: documents of a shard that may be held out, by random keys."""
 
     keys: Array
-    rows: Rows
+    rows: Ints
     lengths: Array  # tokens
 
 
@@ -67,7 +64,7 @@ class Drawn(NamedTuple):
     """Reply: documents that are sent from their shard."""
 
     counts: sp.csr_array
-    by_block: Rows  # (n_blocks,) how many are of each
+    by_block: Ints  # (n_blocks,) how many are of each
 
 
 def documents(shard: Shard) -> sp.csr_array:
@@ -78,7 +75,7 @@ def documents(shard: Shard) -> sp.csr_array:
     return shard.cache["documents"]
 
 
-def order_of(shard: Shard, cut: Cut) -> Rows:
+def order_of(shard: Shard, cut: Cut) -> Ints:
     """Row numbers of a shard in the random order of its blocks, kept in its cache."""
     seed_entropy, order = shard.cache.get("order", (None, None))
     if seed_entropy != cut.seed_entropy:
@@ -115,12 +112,12 @@ class SeedSets(NamedTuple):
 
     words: Array  # (n_features, n_sets)
     n_docs: int
-    left_out: tuple[Rows, ...]
+    left_out: tuple[Ints, ...]
 
 
 def find_densest(
     shard: Shard, broadcast: Broadcast, argument: None
-) -> list[tuple[Array, Rows]]:
+) -> list[tuple[Array, Ints]]:
     """Task: find documents, but those left out, where sets of words are densest."""
     sets: SeedSets = broadcast.content
     X = documents(shard)
@@ -129,7 +126,7 @@ def find_densest(
     return densest(X[is_kept], sets.words, sets.n_docs)
 
 
-def draw(shard: Shard, broadcast: Broadcast, rows: dict[int, Rows]) -> Drawn:
+def draw(shard: Shard, broadcast: Broadcast, rows: dict[int, Ints]) -> Drawn:
     """Task: return the documents of some rows of each shard."""
     X, cut, chosen = documents(shard), broadcast.content, rows[shard.number]
     place = np.empty(X.shape[0], np.intp)
@@ -210,14 +207,14 @@ class BlockWeights(NamedTuple):
     """Effective counts of the documents of a block in the totals."""
 
     times: float
-    newcomers: Rows  # of the shard, that were not learned from before
+    newcomers: Ints  # of the shard, that were not learned from before
     times_of_newcomers: float
 
 
 class Order(NamedTuple):
     """Argument of the local step: blocks of a shard, and weights of documents."""
 
-    left_out: Rows  # of the shard
+    left_out: Ints  # of the shard
     blocks: list[tuple[int, BlockWeights | None]]  # places, and what is held of each
 
 

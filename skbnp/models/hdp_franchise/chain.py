@@ -16,6 +16,7 @@ from skbnp.models.hdp_franchise.repeats import START
 from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Ints
 
 #: Columns of the history of a fit.
 COLUMNS = (
@@ -43,7 +44,7 @@ class FranchiseStart(chains.ChainStart):
 
     concentrations: Concentrations
     tables: TableAssignments | None = None  # None: tokens are seated one by one
-    ids: NDArray[np.intp] | None = None  # names of the tables' dishes; None: new ones
+    ids: Ints | None = None  # names of the tables' dishes; None: new ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +200,7 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
         )
         return ended, log
 
-    def _names(self) -> NDArray[np.intp]:
+    def _names(self) -> Ints:
         """Ids of the dishes after a sweep, in their new order; -1 for new ones."""
         ids, (places, is_new) = self.state.ids, self.seating.tidy()
         names = np.full(int(places.max(initial=-1)) + 1, -1, dtype=np.intp)

@@ -17,8 +17,8 @@ from skbnp.components.hyperparameters import log_rising
 from skbnp.kernels import _seating as kernel
 from skbnp.models.hdp_franchise.repeats import NONE, Repeats
 from skbnp.rows.tokens import Tokens
+from skbnp.utils.typing import Array, Flags
 
-Array = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 #: Places beyond those that the longest document may need.
@@ -256,7 +256,7 @@ class Seating:
         self.rate = np.concatenate([self.rate, more])
         self.workspace = kernel.Workspace(len(self.dish_tables), self.longest)
 
-    def tidy(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    def tidy(self) -> tuple[NDArray[np.intp], Flags]:
         """Renumber dishes in use in place; return former numbers, and which are new."""
         places = np.flatnonzero(self.dish_tables[: self.n_served] > 0)
         is_new = self.is_new[places].astype(bool)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from skbnp.components import hyperparameters as draws
 from skbnp.components.hyperparameters import GammaPrior
+from skbnp.utils.typing import Array, Ints
 
 #: Discount and concentration of no repeats, and those that learning starts from.
 NONE, START = (0.0, np.inf), (0.5, 100.0)
@@ -31,7 +32,7 @@ COMMON = 4096
 WIDTH = 0.1
 
 #: Values, and how often each occurs.
-Counted = tuple[NDArray[np.float64], NDArray[np.intp]]
+Counted = tuple[Array, Ints]
 
 
 @dataclass(frozen=True, slots=True)

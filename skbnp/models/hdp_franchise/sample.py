@@ -10,8 +10,8 @@ from skbnp.inference.chains import ChainState
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp_franchise.model import Concentrations, Places, Seating
 from skbnp.models.hdp_franchise.repeats import NONE
+from skbnp.utils.typing import Array
 
-Array = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 

@@ -43,8 +43,7 @@ from skbnp.components.word_topics import Weighting, WordTopics, remaining
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
 from skbnp.kernels._tables import log_weights as fill_logs
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +62,12 @@ class StickState:
         return len(self.tables)
 
     @property
-    def order(self) -> NDArray[np.intp]:
+    def order(self) -> Ints:
         """Columns of the topics, most tables first, (K,)."""
         return np.argsort(-self.tables, kind="stable")
 
     @property
-    def by_stick(self) -> NDArray[np.intp]:
+    def by_stick(self) -> Ints:
         """Columns of the topics by the sticks that they take, (K,)."""
         order = self.order
         if self.last >= 0:
@@ -152,7 +151,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         self,
         state: StickState,
         topic_words: WordTopics,
-        words: NDArray[np.intp],
+        words: Ints,
         weighting: Weighting,
         *,
         run: Callable[..., Iterable[None]] = map,
@@ -314,7 +313,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
 
 
 def _columns(
-    state: StickState, global_stats: StickStats, order: NDArray[np.intp]
+    state: StickState, global_stats: StickStats, order: Ints
 ) -> tuple[StickState, StickStats]:
     """Take columns of the state and of all statistics but the words."""
     state = replace(state, tables=state.tables[order], last=-1)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.inference.engine import Learner
@@ -29,8 +28,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.arrays import column_sums, row_parts, rows_of
 from skbnp.utils.random import gamma_noise
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Flags, Ints
 
 #: Of a topic that starts again: the share that was its own, and of a new one that of
 #: a document. The rest is the corpus, with noise.
@@ -192,7 +190,7 @@ def add_document_births(
     ranks = np.argsort(before / held_out.n_tokens, kind="stable")  # the worst first
     whole, after = held_out.whole(first), before.copy()
 
-    def add_births(posterior: HDPPosterior, docs: NDArray[np.intp]) -> int:
+    def add_births(posterior: HDPPosterior, docs: Ints) -> int:
         """Add a birth in place from each of the first documents of `docs`."""
         seen = posterior.global_stats.topic_words.seen.words
         n_births = int(np.ceil(min(n_topics / n_train, 1.0) * len(docs)))
@@ -276,7 +274,7 @@ def reductions(
     return sorted(all_ends + all_merges, key=lambda r: r.loss)
 
 
-def _nearest(topics: MeanTopics) -> NDArray[np.intp]:
+def _nearest(topics: MeanTopics) -> Ints:
     """Pairs (k, n), k < n, of topics of which one is among the nearest of the other."""
     unseen, n_topics = np.sqrt(topics.eta / topics.norm), len(topics.norm)
     overlap = topics.counts.seen.n_unseen * np.outer(unseen, unseen)
@@ -384,7 +382,7 @@ class EndUnused(Moves):
         return True
 
 
-def prune(learner: Learner, ending: NDArray[np.bool_]) -> int:
+def prune(learner: Learner, ending: Flags) -> int:
     """Remove marked topics in place, but no known one nor all; return how many."""
     posterior, cache = learner.posterior, learner.cache
     words = posterior.global_stats.topic_words

@@ -20,8 +20,8 @@ from skbnp.components.word_topics import WordTopics
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import BlockVisit
+from skbnp.utils.typing import Array
 
-Array = NDArray[np.float64]
 Pair = tuple[int, int]
 
 #: Pairs looked at per topic.

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.inference.posterior import Merge, Remove, Split, apply, sparing
 from skbnp.inference.protocols import Collected, DocumentLocalStep
@@ -21,6 +20,7 @@ from skbnp.models.hdp.moves import split as hdp_split
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import CREDIT, Evidence, HDPPosterior, Pair
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Ints
 
 #: Minibatches until a topic whose split was rejected is tried again: 1, 2, 4...
 LONGEST_WAIT = 64
@@ -210,7 +210,7 @@ def split_topic(
 
 def _tried(
     moves: SplitMerge, posterior: HDPPosterior, rng: np.random.Generator
-) -> NDArray[np.intp]:
+) -> Ints:
     """Draw columns of topics to split by their mass, none that was rejected lately."""
     waits, step = posterior.move_records.waits, posterior.n_steps
     words = posterior.global_stats.topic_words

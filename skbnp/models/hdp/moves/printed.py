@@ -27,8 +27,7 @@ from skbnp.models.hdp.moves import split as hdp_split
 from skbnp.models.hdp.moves.minibatch import split_topic
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array
 
 
 @dataclass(eq=False)
