@@ -32,13 +32,18 @@ class Evidence:
     n_docs: int = 0
     gain: float = 0.0
     square: float = 0.0
-    check_at: int = 1  # documents at which to decide next, twice those of the last time
+    check_at: int = 1  # documents at which to decide next
 
     def add(self, n_docs: int, sums: Array) -> None:
         """Add the sums of gains over `n_docs` further documents."""
         self.n_docs += n_docs
         self.gain += sums[1]
         self.square += sums[2]
+
+    @property
+    def is_due(self) -> bool:
+        """Whether documents have doubled since the last decision."""
+        return self.n_docs >= self.check_at
 
     def of_corpus(self, n_docs: float) -> tuple[float, float]:
         """Gain of a corpus of `n_docs` such documents, and its standard error."""

@@ -84,7 +84,7 @@ def _due(
     fresh = results.stats.topic_words
     read = len(fresh.words) * fresh.values.shape[1]
     n_looks = int(max(LOOKED * read, AT_LEAST)) // (2 * n_words)
-    due = [item for item in pairs.items() if item[1].n_docs >= item[1].check_at]
+    due = [item for item in pairs.items() if item[1].is_due]
     return sorted(due, key=lambda item: item[1].check_at)[: max(n_looks, 1)]
 
 
