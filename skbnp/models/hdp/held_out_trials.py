@@ -206,15 +206,21 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
     def _suit_prior(self, run: Trial) -> Steps[None]:
         """Set the topic prior in place to what predicts best, if it is learned."""
-        has_grown = run.kind in ("continuation", "reduction", "tables")
-        limit = HIGHEST if has_grown else self.prior_limit
+        posterior, executor = run.posterior, run.executor
         with commit():
-            run.posterior.global_stats.topic_words.trim()
-        if self.folds:
-            yield self.judge_cost
-            run.prior_falls = priors.suit_prior(
-                self.folds, run.posterior, limit, run.executor
+            posterior.global_stats.topic_words.trim()
+        if not self.folds:
+            return
+        yield self.judge_cost
+        if run.kind == "merge of all":  # as words have been judged
+            _, prior = self.held_out.log_probability_of_words(
+                posterior.state.burstiness, posterior, executor, learns_prior=True
             )
+            posterior.set_state(topic_word_prior=prior)
+        else:
+            has_grown = run.kind in ("continuation", "reduction", "tables")
+            limit = HIGHEST if has_grown else self.prior_limit
+            run.prior_falls = priors.suit_prior(self.folds, posterior, limit, executor)
 
     def _suited_prediction(self, run: Trial, repeats: bool) -> Steps[Prediction]:
         """Set the best concentration and, if `repeats`, burstiness; predict."""
@@ -234,20 +240,10 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
     def _suit_and_predict(self, run: Trial) -> Steps[Prediction]:
         """Set the best parameters in place, and predict held-out documents."""
-        posterior = run.posterior
         if run.kind == "start" and run.n_passes < self.length:  # topics form first
             yield self.judge_cost
-            return self.held_out.predict(posterior, run.executor)
-        if self.folds and run.kind == "merge of all":  # as words have been judged
-            yield self.judge_cost
-            _, prior = self.held_out.log_probability_of_words(
-                posterior.state.burstiness, posterior, run.executor, learns_prior=True
-            )
-            with commit():
-                posterior.global_stats.topic_words.trim()
-                posterior.set_state(topic_word_prior=prior)
-        else:
-            yield from self._suit_prior(run)
+            return self.held_out.predict(run.posterior, run.executor)
+        yield from self._suit_prior(run)
         return (yield from self._suited_prediction(run, self.knows_repeats))
 
     def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
