@@ -93,13 +93,6 @@ def run(name, what, builds, n_runs):
     return {"corpus": name, "kernel": what, "this build ms": 1e3 * here} | medians
 
 
-READING = """
-Documents of a corpus under 100 topics, one thread, processor time: medians of the time
-of the compiled loops of other builds over that of this one, which has versions for
-instruction sets. "no clones": gcc without these versions, as where there is no GNU C
-library. "portable": `SKBNP_PORTABLE=1`, as for compilers without vector types.
-"""
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("builds", nargs="*", help="NAME=FOLDER")
@@ -111,4 +104,4 @@ if __name__ == "__main__":
         for what in KERNELS:
             rows.append(run(name, what, builds, options.runs))
             print(rows[-1], flush=True)
-    common.save("builds", rows, list(rows[0]), READING)
+    common.save("builds", rows, list(rows[0]))

@@ -6,6 +6,7 @@ import platform
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -32,6 +33,8 @@ from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import draw_seed_entropy
 
 RESULTS = Path(__file__).parent / "results"
+#: Packages whose versions a page names if they are in use.
+PACKAGES = ("gensim", "tomotopy", "topica", "dask", "distributed")
 
 
 def data_folder():
@@ -75,11 +78,23 @@ def cpu_seconds(function):
     return result, time.process_time() - begin
 
 
+def resident():
+    """Resident memory, MB."""
+    n_pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return n_pages * os.sysconf("SC_PAGESIZE") / 2**20
+
+
 def hdp_prior(hdp):
     """Dirichlet parameters of a document; the last is of all topics not represented."""
     weights = hdp.topic_weights_
     leftover = max(1.0 - weights.sum(), 1e-12)
     return hdp.doc_concentration_ * np.append(weights, leftover)
+
+
+def topics_of(hdp):
+    """Topics, the document prior by which `score` predicts, number of topics."""
+    scale = hdp.prediction_concentration_ / hdp.doc_concentration_
+    return hdp.topic_word_distr_, scale * hdp_prior(hdp), hdp.n_components_
 
 
 def minibatches(counts, batch_size, seed):
@@ -277,31 +292,26 @@ def time_to(score, points):
     return next((point[0] for point in points if point[1] >= score), np.inf)
 
 
+def groups(rows, by):
+    """Yield values of the columns `by`, and the rows that have them."""
+    same = {}
+    for row in rows:
+        same.setdefault(tuple(row[name] for name in by), []).append(row)
+    for key, some in same.items():
+        yield dict(zip(by, key, strict=True)), some
+
+
 def medians(rows, by):
     """One row for each value of the columns `by`, with medians of the other numbers."""
-    groups = {}
-    for row in rows:
-        groups.setdefault(tuple(row[name] for name in by), []).append(row)
     table = []
-    for key, same in groups.items():
-        row = {**dict(zip(by, key, strict=True)), "seed": "median"}
+    for key, same in groups(rows, by):
+        row = {**key, "seed": "median"}
         for name, value in same[0].items():
             if name not in row and type(value) in (int, float):
                 known = [other[name] for other in same if name in other]
                 row[name] = float(np.median(known))
         table.append(row)
     return table
-
-
-def _versions(names):
-    """Versions of those packages that are installed."""
-    result = {}
-    for name in names:
-        try:
-            result[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return result
 
 
 def commit(folder=Path(__file__).parent):
@@ -328,9 +338,14 @@ def command():
     return " ".join([str(name), *sys.argv[1:]])
 
 
-def environment(packages=()):
-    """Machine, commit, command, day, cost so far, and versions of what is installed."""
-    names = ("skbnp", "scikit-learn", "numpy", "scipy", *packages)
+def environment():
+    """Machine, commit, command, day, cost so far, and versions of what is in use."""
+    names = ["skbnp", "scikit-learn", "numpy", "scipy"]
+    names += filter(sys.modules.get, PACKAGES)
+    versions = {}
+    for name in names:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
     model = [
         line.split(":")[1].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -343,26 +358,41 @@ def environment(packages=()):
         "command": command(),
         "date": date.today().isoformat(),
         "CPU s": round(sum(os.times()[:4])),
-        **_versions(names),
+        **versions,
     }
 
 
-def save(name, rows, columns, reading, packages=(), n_shown=None):
+def save(name, rows, columns, text=None, n_shown=None):
     """Write rows and the environment as JSON, and some columns as a page to read.
 
-    The page shows the first `n_shown` rows, all by default.
+    The page shows the first `n_shown` rows, all by default, below a text: the one that
+    is written in the page by hand, unless it is given as it has measured numbers.
     """
+    made = environment()
+    write_rows(name, made, rows)
+    write_page(name, made, rows[:n_shown], columns, text)
+
+
+def write_rows(name, made, rows):
+    """Write rows, and the environment they were made in, as JSON."""
     RESULTS.mkdir(exist_ok=True)
-    versions = environment(packages)
-    content = {"environment": versions, "rows": rows}
+    content = {"environment": made, "rows": rows}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
-    listed = ", ".join(f"{key} {value}" for key, value in versions.items())
-    lines = [f"# {name}", "", reading.strip(), "", f"({listed})", ""]
+
+
+def write_page(name, made, rows, columns, text=None):
+    """Write some columns of rows below a text, which is kept unless it is given."""
+    path = RESULTS / f"{name}.md"
+    if text is None and path.exists():
+        page = path.read_text(encoding="utf-8").partition("\n(python ")[0]
+        text = page.partition("\n")[2]
+    listed = ", ".join(f"{key} {value}" for key, value in made.items())
+    lines = [f"# {name}", "", (text or "").strip(), "", f"({listed})", ""]
     lines += [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
-    for row in rows[:n_shown]:
+    for row in rows:
         cells = (row.get(column, "") for column in columns)
         texts = (
             f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in cells
         )
         lines.append(f"| {' | '.join(texts)} |")
-    (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -101,21 +101,12 @@ def stream(n_rows):
     return looks
 
 
-READINGS = {
-    "planted": """
-Planted trees of a root, three nodes and nine leaves, 900 rows of 30 columns; rows near
-the mean may be of any leaf ("by the truth": leaves of the highest density under the
-tree that rows were drawn from). Defaults, `max_depth=3`.
-""",
-    "noise": "900 rows of 30 independent normal columns: one path is all there is.",
-    "rows": f"Rows of {N_FEATURES} columns of a planted tree of 13 nodes.",
-    "stream": f"The same rows by `partial_fit` in chunks of {CHUNK}.",
-}
+PARTS = ("planted", "noise", "rows", "stream")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=list(READINGS))
+    parser.add_argument("parts", nargs="*", default=PARTS)
     parser.add_argument("--seeds", nargs="*", type=int, default=SEEDS)
     parser.add_argument("--n-rows", type=int, default=100_000)
     options = parser.parse_args()
@@ -131,4 +122,4 @@ if __name__ == "__main__":
             result = stream(options.n_rows)
         for row in result:
             print(row, flush=True)
-        common.save(f"components_{part}", result, list(result[0]), READINGS[part])
+        common.save(f"components_{part}", result, list(result[0]))

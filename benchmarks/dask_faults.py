@@ -280,7 +280,7 @@ def main():
         return
     start_quickly()
     rng, name = np.random.default_rng(options.seed), options.name
-    print(*environment(["dask", "distributed"]).items(), flush=True)
+    print(*environment().items(), flush=True)
 
     def end_by():
         return time.perf_counter() + 60.0 * options.minutes

@@ -592,57 +592,23 @@ def main():
     parser.add_argument("--past-weight", type=float, nargs="+", default=[3.0, 1.0])
     parser.add_argument("--n-jobs", type=int, default=1)
     given = parser.parse_args()
-    tables = {
-        "planted": (
-            "Planted trees: root + 3 + 6 nodes, 400 rows. Draws in which the adjusted "
-            "Rand index is 0.95 or more, and 8 of 9 edges are right, or all but one of "
-            "those whose planted cosine is 0.7 or more; also in the maximum spanning "
-            "tree of the cosines between planted directions, from the one nearest to "
-            "the mean of the rows, and from the planted root.",
-            lambda: planted(given.seeds or range(10)),
-        ),
-        "drift": (
-            "Planted drift, 300 rows in each of 6 epochs: a leaf begins in epoch 2, "
-            "another has rows in epochs 0 to 2 alone. Draws in which the birth and the "
-            "end are found within one epoch, all eight others keep their names, and "
-            "nothing else is born. Directions drift with a past weight: with 1 a third "
-            "of them are nearer to the past of another than to their own, with 3 one "
-            "of three hundred. Names can be told where the planted ones have the "
-            "highest density for who knows all parameters, the tree and the nodes of "
-            "rows. Edges are those of the planted eight in the last epoch.",
-            lambda: by_weight(drift, given.seeds or range(80), given.past_weight),
-        ),
-        "quiet": (
-            "50 epochs of 200 rows in which no topic begins or ends; topics that "
-            "emerged had a row at least. Past weights as of planted drift.",
-            lambda: by_weight(quiet, given.seeds or range(8), given.past_weight),
-        ),
-        "text": (
-            "Held-out gain over the uniform density, nats per row; a fifth of each "
-            "epoch is held out. Depth: the mean over rows in the first epoch and in "
-            "the last.",
-            lambda: text(given.corpora, given.seeds or range(2)),
-        ),
-        "flat": (
-            "What trees gain over flat mixtures of spherical k-means with as many "
-            "clusters, nats per held-out row; the concentration of flat mixtures is "
-            "learned from rows that are left out of their clusters one by one. By "
-            "epoch, or with the most nodes of an epoch for all epochs together.",
-            lambda: text(FLAT, given.seeds or range(2)),
-        ),
-        "large": (
-            LARGE.format(minutes=given.minutes, n_threads=given.n_jobs),
-            lambda: large(given.minutes, given.n_jobs),
-        ),
+    runs = {
+        "planted": lambda: planted(given.seeds or range(10)),
+        "drift": lambda: by_weight(drift, given.seeds or range(80), given.past_weight),
+        "quiet": lambda: by_weight(quiet, given.seeds or range(8), given.past_weight),
+        "text": lambda: text(given.corpora, given.seeds or range(2)),
+        "flat": lambda: text(FLAT, given.seeds or range(2)),
+        "large": lambda: large(given.minutes, given.n_jobs),
     }
+    large_text = LARGE.format(minutes=given.minutes, n_threads=given.n_jobs)
     for part in given.parts:
-        reading, run = tables[part]
-        results = run()
+        results = runs[part]()
         name = f"dependent_trees_{part}"
         count = {"planted": planted_counts, "drift": drift_counts}.get(part)
         counts = [] if count is None else count(results)
         rows = [*counts, *results]
-        common.save(name, rows, list(rows[0]), reading, n_shown=len(counts) or None)
+        above = large_text if part == "large" else None
+        common.save(name, rows, list(rows[0]), above, n_shown=len(counts) or None)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,31 @@
 """Packages with equal numbers of topics, by completion and left to right.
 
-    SKBNP_DATA=... python benchmarks/equal_topics.py [corpus ...] [--sizes K ...]
-        [--seconds S] [--documents N]
+    SKBNP_DATA=... python benchmarks/equal_topics.py [--AXIS VALUE ...]
 
-gensim, tomotopy and topica must be installed.
+`sweep.py` has the options. gensim, tomotopy and topica must be installed.
 """
 
-import argparse
+from functools import partial
+from itertools import chain
 
 import common  # before NumPy: it pins the threads
+import corpora
 import numpy as np
 import peers
-from corpora import load
+from sweep import Case, Fit, completion, main, type_score
 
 from skbnp import HDP
-from skbnp.metrics import held_out_log_likelihood, split_tokens
 
-CORPORA = ("ap", "nips_abstracts")
-SIZES = (100, 300, 1000)
+#: Models without a number of topics, and with one.
+MODELS = (
+    ("word frequencies", "skbnp HDP", "skbnp HDP, no burstiness"),
+    (
+        *("skbnp HDP", "tomotopy LDAModel", "scikit-learn LDA"),
+        *("gensim LdaModel", "topica LDA"),
+    ),
+)
 #: Topic priors of peers, by the number of topics: the better of those in `peers.md`.
 PRIORS = {100: 0.05, 300: 0.01, 1000: 0.01}
-MODELS = ("tomotopy LDAModel", "scikit-learn LDA", "gensim LdaModel", "topica LDA")
 #: Of a document, in random order, since the estimate takes the square of it in time.
 MOST_TOKENS = 60
 N_PARTICLES = 10
@@ -74,79 +79,51 @@ def draw(weights, rng):
     return np.minimum((sums <= points[:, None]).sum(axis=1), sums.shape[1] - 1)
 
 
-def fitted(name, train, size, seconds):
-    """Topics and document prior of a model that has learned for some seconds."""
-    if name.startswith("skbnp"):
-        fixed = {} if size is None else {"n_components": size, "split_merge": False}
-        plain = {"burstiness": False} if "no burstiness" in name else {}
+def topics_after(docs, model, K, seconds):
+    """Topics, document prior and number of a model that learns for some seconds."""
+    if model == "word frequencies":
+        return np.atleast_2d(docs.train.sum(axis=0)) + 0.01, np.ones(1), 1
+    if model.startswith("skbnp"):
+        fixed = {} if K is None else {"n_components": K, "split_merge": False}
+        plain = {"burstiness": False} if "no burstiness" in model else {}
         hdp = HDP(max_iter=10**6, random_state=0, **fixed, **plain)
         with peers.Interrupts(seconds):
-            hdp.fit(train)
-        return peers.topics_of(hdp)
-    model = peers.PEERS[name](train, 0, size, PRIORS.get(size, PRIORS[1000]))
-    if isinstance(model, peers.Topica):
-        model.points(lambda *topics: (), seconds)
-        return model.topics()
-    common.watch(model.step, lambda: (0.0,), seconds, times=(seconds,))
-    return model.topics()
+            hdp.fit(docs.train)
+        return common.topics_of(hdp)
+    peer = peers.PEERS[model](docs.train, 0, K, PRIORS.get(K, PRIORS[1000]))
+    if isinstance(peer, peers.Topica):
+        peer.points(lambda *topics: (), seconds)
+    else:
+        common.watch(peer.step, lambda: (0.0,), seconds, times=(seconds,))
+    return peer.topics()
 
 
-def rows_of(corpus, sizes, seconds, n_docs):
-    """Yield a row for each model on a corpus."""
-    train, test = load(corpus)
-    tokens, types = split_tokens(test, random_state=0), common.split_types(test)
-    unigram = np.atleast_2d(train.sum(axis=0)) + 0.01
-    cases = [("word frequencies", None), ("skbnp HDP", None)]
-    cases += [("skbnp HDP, no burstiness", None)]
-    cases += [(name, size) for size in sizes for name in ("skbnp HDP", *MODELS)]
-    for name, size in cases:
-        if name == "word frequencies":
-            topics, prior, n_topics = unigram, np.ones(1), 1
-        else:
-            topics, prior, n_topics = fitted(name, train, size, seconds)
-        yield {
-            "corpus": corpus,
-            "model": name,
-            "K": size,
-            "topics": n_topics,
-            "tokens": held_out_log_likelihood(topics, prior, *tokens, repeats=True),
-            "types": common.type_score(topics, prior, *types),
-            "no cache": held_out_log_likelihood(topics, prior, *tokens),
-            "left to right": left_to_right(topics, prior, test, n_docs),
-        }
+def learn(docs, model, K, seconds, most):
+    if model not in MODELS[K is not None]:
+        return
+    fit = Fit(docs, topics_after(docs, model, K, seconds), seconds)
+    topics, prior, _ = fit.topics()
+    fit.more = {"left to right": left_to_right(topics, prior, docs.test, most)}
+    yield fit
 
 
-READING = """
-Held-out scores, nats per token, larger is better, of models that learned for so many
-processor seconds ("command"; one thread, seed 0, one state each), with equal numbers K
-of topics; K is empty for `HDP` with its defaults, which chooses the number. "tokens"
-and "types": completion of documents by tokens and by new types with the same cache of
-repeated words for all, as in `peers.md`; "no cache": by tokens, topics alone. "left to
-right": log probability of whole documents, topics alone, by 10 particles (Wallach,
-Murray, Salakhutdinov and Mimno 2009), at most 60 tokens of each document; no part of a
-document is observed. "word frequencies" are one topic.
-
-With equal topics `HDP` is ahead by both completions at each K on both corpora: by .05
-to .22 (`ap`) and .02 to .13 (`nips_abstracts`) by tokens of the best other. That of 100
-topics is tomotopy's LDA, whose score falls to 1000 topics by .11 and more, where that
-of `HDP` does not fall. Topics alone, left to right: ahead by .04 to .21 on `ap`; on
-`nips_abstracts` by .01 and .02 of 300 and 1000 topics, and .07 behind tomotopy's 100
-(the default .03), of 30 documents.
-"""
-COLUMNS = ["corpus", "model", "K", "topics", "tokens", "types", "no cache"]
-COLUMNS += ["left to right"]
+CASE = Case(
+    axes={
+        "corpus": ("ap", "nips_abstracts"),
+        "K": (None, *PRIORS),
+        "model": dict.fromkeys(chain(*MODELS)),
+        "seconds": (5.0,),
+        "most": (30,),
+    },
+    documents=lambda corpus: corpora.Documents(*corpora.load(corpus)),
+    learn=learn,
+    records={
+        "tokens": completion,
+        "types": type_score,
+        "no cache": partial(completion, repeats=False),
+    },
+)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("corpus", nargs="*", default=CORPORA)
-    parser.add_argument("--sizes", nargs="*", type=int, default=SIZES)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--documents", type=int, default=30)
-    options = parser.parse_args()
-    rows = [
-        row
-        for corpus in options.corpus
-        for row in rows_of(corpus, options.sizes, options.seconds, options.documents)
-    ]
-    common.save("equal_topics", rows, COLUMNS, READING, peers.PACKAGES)
+    main(__doc__, {"equal_topics": CASE})

@@ -52,18 +52,6 @@ def show(row):
 
 # -- online: one step with a large vocabulary -----------------------------------------
 
-ONLINE = """
-Wall seconds of one `partial_fit` of 256 documents of 115 tokens, 100,000 words in the
-vocabulary, 300 topics to start from, a corpus of a million documents, one thread; all
-models learn from the same minibatches in turn, and their first five steps do not count.
-The documents are of a topic model: 300 topics drawn around Zipf's law (the word of rank
-r has a mean probability in proportion to 1/r), some five of them in a document; "words"
-are the distinct ones of a minibatch.
-
-The ratio is that of LDA's median time to the model's; the mean shows births, which
-learn beside the model for a while, and "topics" are those at the end: so near to each
-other are these topics that so few documents do not tell them apart.
-"""
 ONLINE_WORDS, ONLINE_TOPICS, ONLINE_TOKENS = 100_000, 300, 115
 ONLINE_FIRST, STEPS_PER_RUN, ONLINE_SAMPLES = 5, 4, 1e6
 
@@ -113,7 +101,7 @@ def online(options):
         rows[-1] |= {"ratio": rows[0]["median s"] / rows[-1]["median s"]}
         rows[-1] |= {"topics": len(models[name].components_)}
         rows[-1] |= {"words": int(np.median(words))}
-    common.save("estimators_online", rows, list(rows[0]), ONLINE)
+    common.save("estimators_online", rows, list(rows[0]))
 
 
 def wall_seconds(function, *arguments):
@@ -124,11 +112,6 @@ def wall_seconds(function, *arguments):
 
 # -- single: one document, as a service would ask for it ------------------------------
 
-SINGLE = """
-Milliseconds of `transform` of a single row, one thread: 10,000 words in the vocabulary,
-300 topics, documents of 115 tokens drawn as for `estimators_online`. Both models have
-learned from 2048 such documents, HDP without moves; they take the same rows in turn.
-"""
 SINGLE_WORDS, SINGLE_TOPICS, SINGLE_TRAIN, CALLS_PER_RUN = 10_000, 300, 2048, 100
 
 
@@ -154,18 +137,11 @@ def single(options):
         rows[-1] |= {"ninth decile ms": float(np.quantile(values, 0.9))}
         rows[-1] |= {"ratio": rows[0]["median ms"] / rows[-1]["median ms"]}
         show({**rows[-1], "calls": n_calls})
-    common.save("estimators_single", rows, list(rows[0]), SINGLE)
+    common.save("estimators_single", rows, list(rows[0]))
 
 
 # -- threads: two against one ---------------------------------------------------------
 
-THREADS = """
-Wall seconds on `arxiv_large` by one thread and by two in turn, no warm-up: `transform`
-of all documents after one online pass over a sixth of them; `fit` of two passes, online
-and with the corpus as one batch, without moves, and online with them. "same bits" says
-whether the results were equal bit for bit. Online learning gains less: minibatches
-are small (an 80th of the documents), and updates between them are made by one thread.
-"""
 THREADS_TOPICS = (100, 300)
 WORK = {
     "transform": {"max_iter": 1},
@@ -185,7 +161,7 @@ def threads(options):
     columns = ["work", "K", "seed", "one thread s", "two threads s", "ratio"]
     columns += ["same bits", "topics"]
     rows = common.medians(rows, ("work", "K")) + rows
-    common.save("estimators_threads", rows, columns, THREADS)
+    common.save("estimators_threads", rows, columns)
 
 
 def two_against_one(work, train, n_topics, seed):
@@ -211,14 +187,6 @@ def two_against_one(work, train, n_topics, seed):
 
 # -- memory: peak of a pass -----------------------------------------------------------
 
-MEMORY = """
-Peak of the resident memory (MB) while a model makes one pass over `arxiv_large`, 300
-topics to start from, one thread; each in a process of its own. "more MB" is what it
-takes beyond a process that has only loaded the corpus and the libraries (the first
-row). LDA's `fit` ends with the bound of the corpus, which keeps the topics of all
-documents; `partial_fit` does not. `HDP` makes one pass without trials, with
-`learning_method="memoized"` two, for the second recalls what the first remembers.
-"""
 MEMORY_TOPICS = 300
 MEMOIZED = {"learning_method": "memoized", "max_iter": 2}
 MEAN_FIELD = {"variational_family": "mean_field"}
@@ -256,7 +224,7 @@ def memory(options):
                 show(rows[-1])
     rows = common.medians(rows, ("model",)) + rows
     columns = ["model", "seed", "peak MB", "more MB"]
-    common.save("estimators_memory", rows, columns, MEMORY)
+    common.save("estimators_memory", rows, columns)
 
 
 def peak(name, path):
@@ -278,21 +246,6 @@ def learn_and_measure(name, path):
 
 # -- growth: time against tokens, topics and words ------------------------------------
 
-GROWTH = """
-Processor seconds, one thread, of the third pass (LDA by `partial_fit`; both families of
-`HDP` without moves, "mean field" with a warm-up of one pass), and the slope of their
-logarithm against that of
-
-- tokens: parts of `arxiv_large`, 100 topics;
-- topics: `ap`;
-- words in the vocabulary: 2048 documents of 115 tokens drawn as for `estimators_online`
-  from 100 topics, 100 topics.
-
-Minibatches of 256 documents everywhere. The figure is `estimators_growth.png`. Targets:
-a pass of the collapsed family takes no longer than one of the other with 100 and 300
-topics, at most 5 s for 10 million tokens with 100 topics, and its slope in tokens is
-1.05 at the most.
-"""
 #: The columns that tell points of the curves apart.
 CASE = ("against", "model", "at")
 GROWTH_TOPICS, GROWTH_DOCUMENTS = 100, 2048
@@ -316,7 +269,7 @@ def growth(options):
         row["runs"] = [point["CPU s"] for point in same]
     rows = slopes(middle) + middle
     columns = ["against", "model", "slope", "at", "CPU s"]
-    common.save("estimators_growth", rows, columns, GROWTH)
+    common.save("estimators_growth", rows, columns)
     draw(rows)
 
 

@@ -268,25 +268,7 @@ def large_rows(n_runs):
 IMPORTS = ("import skbnp", "import skbnp; skbnp.HDP")
 LARGE_COLUMNS = ["what", "tokens", "CPU s", "predicted by 2 threads", "more MB"]
 LARGE_COLUMNS += ["median call s", "worst call s", "K"]
-LARGE = f"""
-Fits of `HDP` with {N_TOPICS} topics and no trials to all of `arxiv_large`, else by
-default: processor seconds of a pass (a fit of {1 + N_PASSES} passes less one of one,
-by {N_PASSES}), by two threads as in `fit_shares.py`, and the rise of the largest
-resident memory. Streams of whole corpora in their order, in {N_CALLS} calls with
-defaults; `nips` has long documents. Imports after those of scikit-learn's LDA and
-`scipy.sparse`: classes are imported when first asked for.
-"""
-READING = """
-Default fits of `HDP` on one thread, processor time. "kernels": share of compiled loops
-in the time of a fit, the rest is Python, NumPy and SciPy; "passes": share of passes of
-all learners, the posterior's and those of trials, of which "passes made" were made
-(the rest of the time starts them and judges what they predict). Predicted by 2 threads:
-see the script. By scikit-learn's LDA with as many topics, trained online: "LDA s a
-pass"; "transform" and "score" are ratios, its time to ours, for up to 1000 documents
-(each its own score: LDA's is a bound, ours splits tokens); "equal passes" is the ratio
-at as many passes as we have made in all. One row, and `partial_fit` of 20 documents,
-are in milliseconds.
-"""
+
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
@@ -299,7 +281,7 @@ if __name__ == "__main__":
         for row in large_rows(options.runs):
             rows.append(row)
             print(row, flush=True)
-            common.save("fit_shares_large", rows, LARGE_COLUMNS, LARGE)
+            common.save("fit_shares_large", rows, LARGE_COLUMNS)
         raise SystemExit
     for name in options.corpora:
         hdp, train, test, row = shares(name)
@@ -307,4 +289,4 @@ if __name__ == "__main__":
         row["equal passes"] = row["LDA s a pass"] * row["passes made"] / row["fit s"]
         rows.append(row)
         print(row, flush=True)
-        common.save("fit_shares", rows, list(rows[0]), READING)
+        common.save("fit_shares", rows, list(rows[0]))

@@ -118,16 +118,6 @@ def run(name, seed):
     return row
 
 
-READING = f"""
-Held-out score (nats per token, larger is better) of {N_DOCS} documents whose topics and
-Dirichlet prior are given: those that documents are drawn from, or for text those of a
-default fit of `HDP` to other documents. "tokens": 80 % of the tokens are observed;
-"types": 80 % of the words of each document. Proportions are inferred by the collapsed
-step to zero order (`held_out_log_likelihood`, `score`), by mean field, or are posterior
-means by {N_SWEEPS} sweeps of Gibbs sampling, the first {N_BURN_IN} left out, which no
-other can beat where documents are drawn from the model, but by chance. They can where
-they are not: text.
-"""
 HOWS = ("collapsed", "mean field", "Gibbs")
 COLUMNS = ["corpus", "topics"]
 COLUMNS += [f"{split}, {how}" for split in ("tokens", "types") for how in HOWS]
@@ -144,4 +134,4 @@ if __name__ == "__main__":
             rows.append(run(corpus, seed))
             print(rows[-1], flush=True)
     table = common.medians(rows, ("corpus",))
-    common.save("fold_in", table + rows, COLUMNS, READING, n_shown=len(table))
+    common.save("fold_in", table + rows, COLUMNS, n_shown=len(table))

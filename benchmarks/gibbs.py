@@ -33,30 +33,6 @@ def show(row):
 
 # -- speed: a sweep beside tomotopy's -------------------------------------------------
 
-SPEED = """
-Processor time of a sweep, one thread, both burnt in, topic prior {eta:g}, nothing
-repeated (`burstiness=False`). Our chain starts with the defaults and makes {before}
-sweeps that learn the concentrations, which are fixed from then on. tomotopy's HDPModel
-has the same ones ("equal priors") and starts from as many topics as our chain has;
-{sweeps} sweeps. Its new table weighs alpha / V / (m + gamma), where the model has
-alpha / (m + gamma) [sum_k m_k f_k(w) + gamma / V] (m tables, V words), so that its
-documents sit at fewer tables than the model says, which makes its sweeps shorter. In
-"equal tables" its alpha is {more:g} m times ours, which makes about as many as we have
-after {fewer} sweeps. Then both are timed in turns; medians of {turns} turns of one
-sweep. "tables" are tables per document; "topics/word" is the mean number of topics that
-a token's word has in our chain. Both samplers draw the table of each token and then the
-dish of each table. "sweep" is all that `fit` does in a sweep without proposals,
-"tokens" the step of tokens alone, "repeats" a sweep of another chain that learns how
-documents repeat words (`burstiness="auto"`, the default). "proposal": one split-merge
-proposal, of five in a row.
-
-Targets: "ratio", tomotopy's time over that of our sweep, at least 2 at equal topics and
-tables, which is met, at equal priors, too; a proposal at most 1 % of a sweep, which is
-missed: sweeps are shorter than when it was set. The settings of the sampler were chosen
-on `ap`, `kos`, `docstrings` and `nips`; `reuters395` and `bbc_tech` came after, in a
-process of their own. The row of `nips` at equal tables is missing: a sweep of
-tomotopy's takes seconds there. One run on a machine with other work.
-"""
 SPEED_CORPORA = ("ap", "kos", "docstrings", "nips", "reuters395", "bbc_tech")
 ETA, BEFORE, SWEEPS, FEWER, TURNS = 0.05, 60, 40, 20, 5
 #: Factor of tomotopy's alpha that makes about as many tables as the model has.
@@ -67,15 +43,7 @@ def speed(options):
     rows = []
     for corpus in SPEED_CORPORA:
         rows += [show(row) for row in time_sweeps(corpus)]
-        reading = SPEED.format(
-            eta=ETA,
-            before=BEFORE,
-            sweeps=SWEEPS,
-            fewer=FEWER,
-            more=MORE_TABLES,
-            turns=TURNS,
-        )
-        common.save("gibbs_speed", rows, list(rows[0]), reading, packages=("tomotopy",))
+        common.save("gibbs_speed", rows, list(rows[0]))
 
 
 def time_sweeps(corpus):
@@ -180,26 +148,6 @@ def time_proposal(chain, rng, n_calls=60, n_proposals=5):
 
 # -- quality: held-out score against time ---------------------------------------------
 
-QUALITY = """
-Held-out score (nats per token, 80/20 completion) on `ap` at some processor times, one
-thread, topic prior 0.01, one run each. GibbsHDP learns its concentrations, with its
-defaults otherwise (five proposals after each of the first 250 sweeps), from one dish,
-from 100, and by sequential seating. "score" averages probabilities, as
-`GibbsHDP.score` does, over ten samples spread over the second half of the run so far;
-"one" is the latest state alone. tomotopy's models have one state each, and start from
-100 topics ("alpha" is the sum of the Dirichlet prior of a document); K counts all
-topics of the latest state, and "active" those with at least 1e-4 of the tokens. Looks
-do not count.
-
-All models predict with the cache of words that a document repeats, learned from the
-observed tokens for the topics of each; GibbsHDP has it in its sweeps, too.
-
-Targets: scores from 1 and from 100 within 0.05 of each other, above tomotopy's models
-from 30 s on. "one" is without averages over samples, which tomotopy's models do not
-make. From any of the three starts the chain makes hundreds of topics first, and ends
-them slowly: K has not converged, and its log joint still grows, while the score hardly
-does.
-"""
 LOOKS = (15.0, 30.0, 50.0, 70.0)
 STARTS = {"from 1": 1, "from 100": 100, "sequential": None}
 QUALITY_COLUMNS = ["model", "seed", "CPU s", "sweeps", "score", "one", "K"]
@@ -226,9 +174,7 @@ def quality(options):
         for name, points in looks.items():
             for row in points:
                 rows.append(show({"model": name, "seed": seed} | row))
-            common.save(
-                "gibbs_quality", rows, QUALITY_COLUMNS, QUALITY, packages=("tomotopy",)
-            )
+            common.save("gibbs_quality", rows, QUALITY_COLUMNS)
 
 
 def follow(train, parts, start, seed, seconds):
@@ -343,18 +289,6 @@ def measure(name, path):
 
 # -- scaling: chains on threads -------------------------------------------------------
 
-SCALING = """
-Wall time of {sweeps} sweeps of two chains on `ap` (from 100 dishes, topic prior 0.05)
-on one thread and on two, in turns; that they end alike is checked. Other work ran on
-the same cores. "cores" says how many there are.
-
-A single chain has one thread. A token is drawn by the counts n_kw, n_k and m_k that all
-steps before it have left, and so is the dish of a table; threads that sweep documents
-side by side from the same counts, as tomotopy's do, draw from another distribution than
-the posterior, and no step corrects it. Blocks of documents and words without a common
-n_kw would still share n_k, m_k and the births of topics. Topics and weights that are
-drawn, not integrated out, would make documents independent; that is another sampler.
-"""
 SCALING_SWEEPS = 50
 
 
@@ -382,8 +316,7 @@ def scaling(options):
         row |= {f"{n_jobs} thread s": taken for n_jobs, taken in seconds.items()}
         rows.append(show(row | {"ratio": seconds[1] / seconds[2]}))
     rows = common.medians(rows, ("cores",)) + rows
-    reading = SCALING.format(sweeps=SCALING_SWEEPS)
-    common.save("gibbs_scaling", rows, list(rows[-1]), reading)
+    common.save("gibbs_scaling", rows, list(rows[-1]))
 
 
 SECTIONS = {

@@ -127,15 +127,6 @@ def run(name, n_topics, is_trained, target, n_runs):
     }
 
 
-READING = """
-`transform` of 1000 documents, one thread, processor time, medians of runs side by side
-("least" is the smallest ratio); the bound of the documents is in nats per token, higher
-is better. scikit-learn stops when a document's expected counts change, on average
-over its topics, by less than 0.001, ours at half of that. With random topics this is
-the first epoch of a fit.
-"""
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=7)
@@ -144,4 +135,4 @@ if __name__ == "__main__":
     for case in CASES:
         rows.append(run(*case, options.runs))
         print(rows[-1], flush=True)
-    common.save("kernels", rows, list(rows[0]), READING)
+    common.save("kernels", rows, list(rows[0]))

@@ -16,7 +16,6 @@ import time
 import common  # before NumPy: it pins the threads
 import numpy as np
 import scipy.sparse as sp
-from hdp_stream import resident
 from nested_hdp import hlda, load
 from sklearn.base import BaseEstimator
 from sklearn.metrics import adjusted_rand_score
@@ -61,7 +60,7 @@ def text(options):
         rows += [show(unseen(corpus, seed)) for seed in range(options.runs or 1)]
         seeds = sorted({row["seed"] for row in rows})
         reading = TEXT.format(sweeps=N_SWEEPS, seeds=", ".join(map(str, seeds)))
-        common.save("nested_text", rows, list(rows[0]), reading, ("tomotopy",))
+        common.save("nested_text", rows, list(rows[0]), reading)
 
 
 def unseen(corpus, seed):
@@ -125,7 +124,7 @@ def sweeps(options):
         runs=n_runs,
         ratios=", ".join(f"{row['equal ratio']:.2f}" for row in result),
     )
-    common.save("nested_sweeps", rows, list(rows[-1]), reading, packages=("tomotopy",))
+    common.save("nested_sweeps", rows, list(rows[-1]), reading)
 
 
 def compare(peer, seed):
@@ -337,17 +336,6 @@ def passes(options):
 
 # -- stream: documents without end ----------------------------------------------------
 
-STREAM = """
-{n_docs} documents by `partial_fit` in chunks of {chunk}, one thread, and {n_small} in
-chunks of {small}, where a leaf has some {per_leaf:.0f} documents in each. "planted":
-documents of {n_words} words from a tree of {branching} leaves over {n_features} words,
-made chunk by chunk, topic prior 0.1, level prior 4; "level 2" and "leaf" are the
-adjusted Rand index of {n_test} further documents. "arxiv_large": its first documents,
-by date, default parameters. Time is processor time of `partial_fit` alone. "resident
-MB" now and "peak MB" are of the process; "growth MB" is what the peak has grown by
-since {warm} documents. Loading `arxiv_large` sets a peak that the stream stays below,
-so that only "resident MB" tells of growth there. One run.
-"""
 CHUNK, N_STREAM, SMALL, N_SMALL = 1000, 100_000, 100, 10_000
 WIDTHS, N_TEST = (5, 6), 2000
 LOOKS = (5_000, 10_000, 25_000, 50_000, 75_000, 100_000)
@@ -387,19 +375,7 @@ def stream(options):
         chunks = (counts[at : at + CHUNK] for at in range(0, N_STREAM, CHUNK))
         for row in follow(NestedCRP(random_state=seed), chunks, CHUNK):
             rows.append(show({"stream": "arxiv_large", "seed": seed} | row))
-    reading = STREAM.format(
-        n_docs=N_STREAM,
-        chunk=CHUNK,
-        n_small=N_SMALL,
-        small=SMALL,
-        per_leaf=SMALL / np.prod(WIDTHS),
-        n_words=N_WORDS,
-        branching=" x ".join(map(str, WIDTHS)),
-        n_features=N_FEATURES,
-        n_test=N_TEST,
-        warm=LOOKS[0],
-    )
-    common.save("nested_stream", rows, list(rows[0]), reading)
+    common.save("nested_stream", rows, list(rows[0]))
 
 
 def follow(crp, chunks, size):
@@ -410,7 +386,7 @@ def follow(crp, chunks, size):
         if number * size not in LOOKS:
             continue
         now, peak = (
-            resident(),
+            common.resident(),
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         )
         first = peak if first is None else first

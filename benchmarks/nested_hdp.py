@@ -14,7 +14,7 @@ from itertools import combinations
 
 import common  # before NumPy: it pins the threads
 import numpy as np
-from corpora import docstring_counts
+from corpora import load_counts
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import adjusted_rand_score
@@ -52,7 +52,7 @@ ETAS, ALPHA, GAMMA = (0.1, 0.3, 1.0), 1.0, 1.0
 
 def load(name):
     """Return counts, those to learn from and those to predict."""
-    X = docstring_counts() if name == "docstrings" else common.load_corpus(name)
+    X = load_counts(name)
     order = np.random.default_rng(0).permutation(X.shape[0])
     n_test = X.shape[0] // 5
     train = X[np.sort(order[n_test:])]
@@ -190,7 +190,7 @@ def save(rows, reading):
     """Write the table, medians first."""
     columns = list(rows[0])
     rows = common.medians(rows, ("corpus",)) + rows
-    common.save("nested_hdp", rows, columns, reading, ("tomotopy",))
+    common.save("nested_hdp", rows, columns, reading)
 
 
 if __name__ == "__main__":

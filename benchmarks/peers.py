@@ -52,7 +52,6 @@ TEST_TOKENS = 50_000
 #: Documents of a minibatch of others.
 BATCH_SIZE = 256
 OURS = "skbnp HDP"
-PACKAGES = ("gensim", "tomotopy", "topica")
 
 
 # -- ours -----------------------------------------------------------------------------
@@ -86,7 +85,7 @@ class Latest(common.Curve):
     def copy(self, hdp):
         """Score the earlier topics if a time has come, and return the new ones."""
         self.pass_time()
-        return [topics_of(hdp)]
+        return [common.topics_of(hdp)]
 
     def pass_time(self):
         """Score the latest topics if a time has come since."""
@@ -109,20 +108,14 @@ def fit_ours(train, look, seconds, seed):
     if hdp.converged_:
         latest.pass_time()
     if hdp.converged_ or not points:
-        points.append([end, *look(*topics_of(hdp))])
+        points.append([end, *look(*common.topics_of(hdp))])
     for limit in TIMES:
         if limit < min(seconds, points[0][0] if points else seconds):
             part = HDP(max_iter=10**6, random_state=seed)
             with Interrupts(limit):
                 part.fit(train)
-            points.append([limit, *look(*topics_of(part))])
+            points.append([limit, *look(*common.topics_of(part))])
     return sorted(points), {"ends": end} if hdp.converged_ else {}
-
-
-def topics_of(hdp):
-    """Topics, the document prior by which `score` predicts, number of topics."""
-    scale = hdp.prediction_concentration_ / hdp.doc_concentration_
-    return hdp.topic_word_distr_, scale * common.hdp_prior(hdp), hdp.n_components_
 
 
 class Sampler:
@@ -402,50 +395,6 @@ def at_times(points, end):
     return result
 
 
-READING = """
-Held-out score (nats per token, larger is better) by document completion after some
-processor time, one thread: the same test documents (2,000 at the most, a tenth of the
-corpus, a fifth of `nips`, a quarter of the three corpora of some 400 documents), the
-same 80/20 split of their tokens, the same collapsed fold-in of each model's topics
-under its own document prior, and the same cache of words that a document repeats, whose
-discount and concentration are learned from the observed tokens for each model's topics;
-one state each, no averages. "types" splits the word types of each test document in
-place of its tokens, and renormalises to words that the document has not shown. "no
-cache" is the score by tokens of topics alone, at the last of the times. Columns tell of
-the latest look at that time, a twentieth late at the most; making documents from the
-counts and looks do not count.
-
-`HDP` has its defaults, but for `max_iter`. It is looked at after passes and in its end,
-after which it stays as it is ("ends", in seconds), and where the first pass takes
-longer, after a fit that was interrupted at that time. `GibbsHDP` has its defaults, too,
-and is looked at by its latest state (its own scores average over samples). Peers start
-from K topics under a topic prior eta; tomotopy and gensim's LDA learn their document
-priors, and everything else is at the defaults of each library, but for gensim's
-minibatches of 256 documents (its default of 2000 makes one of some of these corpora).
-topica does not go on with a fit: a look is at a fit of its own, of as many sweeps as
-take that time. Topics: those of gensim's HDP are the ones with at least 1e-4 of the
-tokens; the weight of a topic of tomotopy's HDP is the share of documents that use it.
-
-Medians of the seeds, of as many as the column names where rows have a score; after 15 s
-and more peers have seed 0 alone. `arxiv2000` and `nips_abstracts` have chosen neither
-defaults nor settings. Blank where nothing was measured, where the first step took
-longer (4 to 14 s), and for topica on `arxiv_large_30`, whose five fits did not end
-within half an hour. Rows of commit fcdcdc23d5 fold documents in by ten plain
-iterations, those of today by ten extrapolated ones, which changes scores by at most
-.02; processor seconds of samplers depend on what else the machine does. The docstrings
-are those of the packages that are installed. `HDP` predicts by the concentration of its
-own `score`, which is that of learning but on titles, where that gains .03.
-
-After 5 s `HDP` is ahead of the best of the settings on 11 of the 12 corpora by tokens
-(`reuters395` .01, `jacm` .01, `nips` .03, `arxiv2000` .04, `nips_abstracts`, `ap` and
-`sotu` .05, `kos` .06, docstrings .09, titles .12, `arxiv_large_30` .20), on ten by
-types (.01 to .31; `reuters395` -.04), and behind tomotopy's HDP on `bbc_tech` (.05 and
-.10), where news are near duplicates. After 2 s it is behind there (.05), on
-`reuters395` (.06) and `jacm` (.00). After 15 s, seed 0 of peers, it is ahead by .01
-(`jacm`, `reuters395`) to .12 (docstrings), and behind by .03 on `bbc_tech`. After 60 s
-it is ahead by .02 (`nips`), .06 (`ap`, `arxiv_large_30`) and .07 (`kos`, `sotu`), where
-all were run as long.
-"""
 COLUMNS = ["corpus", "model", "K", "eta", "seeds"]
 COLUMNS += [f"{limit:g} s" for limit in TIMES]
 COLUMNS += [f"types, {limit:g} s" for limit in TIMES] + ["no cache", "topics", "ends"]
@@ -483,7 +432,7 @@ def save(new):
         same = [r for r in rows if is_same(r, row | {"seed": r["seed"]})]
         row["seeds"] = len(same)
         row["commit"] = ", ".join(sorted({r["commit"] for r in same}))
-    common.save("peers", table + rows, COLUMNS, READING, PACKAGES, len(table))
+    common.save("peers", table + rows, COLUMNS, n_shown=len(table))
 
 
 if __name__ == "__main__":

@@ -25,30 +25,6 @@ PARTS += ("ap", "kos", "sotu", "nips", "arxiv_large_30")
 PARTS += ("jacm", "arxiv2000", "nips_abstracts")
 N_TEXTS = 100
 COLUMNS = ["what", "corpus", "K", "target", "measured", "commit"]
-READING = """
-Processor time on one thread, medians of runs. Import after that of scikit-learn's LDA,
-with bytecode in place. "fit" of 100 documents of ten words: LDA's seconds (defaults, as
-many topics) over ours. `transform` and `score` of up to 1000 test documents after
-default fits: LDA's seconds over ours, with as many topics (each its own score: LDA's is
-a bound, ours splits tokens); one row in milliseconds, and from its text with a
-`CountVectorizer`; "kernels" is the share of compiled loops in the processor time of the
-fit, "by two threads" what these would gain, both as in `fit_shares.py`. A target of a
-ratio or a share is a least value, one of seconds or milliseconds a largest.
-
-`arxiv2000` and `nips_abstracts` have decided nothing.
-
-Why targets are not reached. `transform`: of its time on `ap` a fifth reads the topics
-of the words, as fast as memory gives them, a fifth iterates over all topics before
-those in use are chosen, and half over these, some 70 of 124; three iterations take most
-of what ten do, so that fewer would gain little. `score`: half of it draws the split, by
-a generator for each document that its content seeds; a faster one would split
-otherwise, and change all scores. Fits of few documents: a default fit judges the number
-of topics in ten splits, some 680 passes of 2 to 3 ms, where all of LDA's fit takes 80.
-Shares of loops: no function of the rest takes more than 3 % of a fit by itself. Maxima
-of vectors by one instruction, with the same bits, gained at most 8 % in a loop by
-itself, and made the loops 2 to 3 times as slow where gcc 12 compiles versions for
-instruction sets.
-"""
 
 
 def of_imports(part, n_runs):
@@ -115,7 +91,7 @@ def save(rows):
     path, parts = common.RESULTS / "speed_targets.json", {row["corpus"] for row in rows}
     before = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
     others = [row for row in before if row["corpus"] not in parts]
-    common.save("speed_targets", others + rows, COLUMNS, READING)
+    common.save("speed_targets", others + rows, COLUMNS)
 
 
 if __name__ == "__main__":

@@ -102,15 +102,6 @@ def run(name, n_words, n_nodes, target, n_runs):
     }
 
 
-READING = """
-Scores of 16,384 rows under all nodes, one thread, processor time, medians of runs side
-by side ("least" is the smallest ratio); ns are for one word of one row under one node.
-SciPy's is the product `csr_array @ dense`, both float32. "again" is a second call when
-no node has moved: tiles that the bound rules out are left out. "rows/s" are those of
-the first call.
-"""
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
@@ -119,4 +110,4 @@ if __name__ == "__main__":
     for case in CASES:
         results.append(run(*case, options.runs))
         print(results[-1], flush=True)
-    common.save("sphere", results, list(results[0]), READING)
+    common.save("sphere", results, list(results[0]))

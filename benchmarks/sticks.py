@@ -39,13 +39,6 @@ def show(row):
 
 # -- loop: one iteration of the documents ---------------------------------------------
 
-LOOP = """
-Processor microseconds of one iteration of a document (Eqs. (15) to (18)), one thread,
-150 topics, 15 tables, the same trained topics: 200 documents of each corpus. gensim's
-iterations are counted, with a tolerance that it never meets; ours are the difference
-between 30 and 10 iterations (11 and 1 for `all`, which has what else a document costs:
-the start, looks at all topics, the last step in double precision). Medians of runs.
-"""
 LOOP_DOCS = 200
 
 
@@ -64,7 +57,7 @@ def loop(options):
             row |= {"skbnp us": mine, "all us": everything}
             rows.append(show({**row, "ratio": theirs / mine}))
     rows = common.medians(rows, ("corpus",)) + rows
-    common.save("sticks_loop", rows, list(rows[0]), LOOP, packages=("gensim",))
+    common.save("sticks_loop", rows, list(rows[0]))
 
 
 def gensim_iteration(model, n_words, sample):
@@ -122,15 +115,6 @@ def our_iteration(model, sample):
 
 # -- target: time to the score that gensim ends at ------------------------------------
 
-TARGET = """
-Processor seconds, one thread, to the held-out score (nats per token) that gensim's
-HdpModel ends at: 20 passes over `ap`, one over `arxiv_large`; 150 topics, 15 tables,
-minibatches of 256, step sizes (64 + t)^-0.6, topic prior 0.05, concentrations that
-start at 1 in both. Looks do not count; the ratio is gensim's time to the best score
-that it had to the time of `StickBreakingHDP` to the same score, and "last" is the score
-of the latter after gensim's time. `HdpModel` keeps concentrations fixed;
-`(learn_priors=False)` does too.
-"""
 TARGET_PASSES = {"ap": 20, "arxiv_large": 1}
 CANDIDATES = {
     "StickBreakingHDP": {},
@@ -162,7 +146,7 @@ def target(options):
     columns = ["corpus", "model", "seed", "gensim s", "gensim score", "skbnp s"]
     columns += ["ratio", "last"]
     rows = common.medians(rows, ("corpus", "model")) + rows
-    common.save("sticks_target", rows, columns, TARGET, packages=("gensim",))
+    common.save("sticks_target", rows, columns)
 
 
 class Announced:

@@ -26,22 +26,11 @@ COLUMNS = (
     *("corpus", "documents", "words each", "coherence", "least", "median", "most"),
     *("diversity", "agreement", "in all fits", "gain", "gain, topics alone"),
 )
-READING = """
-`HDP(20, split_merge=False)` on at most 2,500 documents, words in 3 of them at the least
-and in 30 % at the most. "coherence": mean of `topic_coherence` (NPMI) over topics, in
-all documents; "least", "median", "most" of the topics. "diversity": `topic_diversity`.
-"agreement": `score` of `stability`, by fits of other seeds to 80 % of the training
-documents each; "in all fits": topics of the consensus that all of these have. "gain":
-by how much the score of a tenth of the documents is above that of
-`HDP(1, split_merge=False)`, nats per held-out token; "topics alone":
-``score(X, repeats=False)``. Nothing was chosen by these.
-"""
 
 
 def documents(name):
     """Some documents of a corpus, with the words that a vectorizer would keep."""
-    is_code = name == "docstrings"
-    counts = corpora.docstring_counts() if is_code else common.load_corpus(name)
+    counts = corpora.load_counts(name)
     rows = np.random.default_rng(0).permutation(counts.shape[0])[:MOST_DOCUMENTS]
     counts = sp.csr_array(counts)[np.sort(rows)]
     shown = (counts > 0).sum(axis=0)
@@ -87,7 +76,7 @@ def main():
         with warnings.catch_warnings(action="ignore"):
             rows.append(measure(name, given.fits))
         print(rows[-1], flush=True)
-    common.save("topic_quality", rows, COLUMNS, READING)
+    common.save("topic_quality", rows, COLUMNS)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,12 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 pages = __import__("pages")
+CASES = [
+    page
+    for _, scripts, listed in pages.rows()
+    for page in listed
+    if scripts == ["topic_numbers.py"]
+]
 
 
 def test_every_page_is_in_the_index_and_names_how_it_was_made():
@@ -63,6 +70,78 @@ def test_pages_depend_on_what_their_scripts_import():
     assert {"benchmarks/common.py", "skbnp/kernels/_franchise.pyx"} <= {*files}
     assert not any("dependent_trees" in name for name in files)
     assert not any(name.startswith(pages.APART) for name in files)
+
+
+@pytest.fixture
+def sweep():
+    """Imported when it is needed: it sets numbers of threads."""
+    return __import__("sweep")
+
+
+def test_cases_are_listed():
+    assert {*CASES} == __import__("topic_numbers").CASES.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_page_of_a_case_follows_from_its_text_and_its_rows(
+    name, sweep, tmp_path, monkeypatch
+):
+    stored = ROOT / "benchmarks" / "results"
+    for suffix in ("json", "md"):
+        shutil.copy(stored / f"{name}.{suffix}", tmp_path)
+    path, old = tmp_path / f"{name}.md", (stored / f"{name}.md").read_bytes()
+    path.write_bytes(b"".join(old.partition(b"\n(python ")[:2]))
+    monkeypatch.setattr(sweep.common, "RESULTS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["topic_numbers.py", name, "--write"])
+    sweep.main("", __import__("topic_numbers").CASES)
+    assert path.read_bytes() == old
+
+
+def test_options_give_axes_other_values_and_choose_among_joined_ones(sweep):
+    axes = {"seed": (0, 1), "size, start": ((10, 1), (10, 2), (20, 2))}
+    case = sweep.Case(axes=axes, documents=None, learn=None)
+    points = [tuple(point.values()) for point in case.points({})]
+    assert points == [(s, *pair) for s in (0, 1) for pair in axes["size, start"]]
+    chosen = case.points({"seed": [5], "start": [2], "size": [20, 30]})
+    assert [*chosen] == [{"seed": 5, "size": 20, "start": 2}]
+
+
+def test_rows_of_a_case_have_its_point_its_records_and_replace_stored_ones(
+    sweep, tmp_path, monkeypatch
+):
+    def learn(docs, seed):
+        yield sweep.Fit(docs, (None, None, docs + seed), 0.5, {"more": seed})
+
+    case = sweep.Case(
+        axes={"corpus": ("a", "b"), "seed": (0, 1)},
+        documents=lambda corpus: len(corpus),
+        learn=learn,
+        records={"documents": lambda fit: fit.docs},
+        summary=lambda rows: [{"seeds": len(rows)}],
+        over="seed",
+        keeps=("corpus", "seed"),
+    )
+    monkeypatch.setattr(sweep.common, "RESULTS", tmp_path)
+    for options in (["--seed", "0", "3"], ["--seed", "3", "4", "--corpus", "b"]):
+        monkeypatch.setattr(sys, "argv", ["script.py", "page", *options])
+        sweep.main("", {"page": case})
+    _, rows = case.stored("page")
+    assert [(row["corpus"], row["seed"]) for row in rows] == [
+        ("a", 0),
+        ("a", 3),
+        ("b", 0),
+        ("b", 3),
+        ("b", 4),
+    ]
+    assert rows[-1] == {
+        "corpus": "b",
+        "seed": 4,
+        "topics": 5,
+        "more": 4,
+        "documents": 1,
+        "CPU s": 0.5,
+    }
+    assert (tmp_path / "page.md").read_text().splitlines()[-1] == "| 5 |"
 
 
 @pytest.fixture

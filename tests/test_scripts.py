@@ -18,12 +18,19 @@ from skbnp import GibbsHDP
 ROOT = Path(__file__).parents[1]
 RUNNER = Path(__file__).parent / "script_runner.py"
 
+#: Arguments of each script, or of each case of one.
 SCRIPTS = {
     "examples/hdp/plot_number_of_topics.py": [],
 }
 LONG = {
     "benchmarks/builds.py": ["--runs", "1"],
-    "benchmarks/burstiness.py": ["jacm", "--seeds", "0"],
+    "benchmarks/burstiness.py burstiness": ["--corpus", "jacm", "--seed", "0"],
+    "benchmarks/burstiness.py burstiness_numbers": ["--at_most", "80", "--seed", "0"],
+    "benchmarks/burstiness.py burstiness_passes": ["--corpus", "ap", "draw"],
+    "benchmarks/burstiness.py burstiness_planted": ["--c", "20.0", "--draw", "0"],
+    "benchmarks/burstiness.py burstiness_streams": [
+        *("--corpus", "ap", "--chunk", "100", "--seed", "0"),
+    ],
     "benchmarks/burstiness_cost.py": ["--runs", "1", "--share", "0.1"],
     "benchmarks/dask_hdp.py": [
         *("quality", "traffic", "--corpora", "nips_abstracts"),
@@ -40,14 +47,6 @@ LONG = {
     "benchmarks/estimators.py": ["single", "--runs", "1", "--share", "0.02"],
     "benchmarks/fit_shares.py": ["100 short documents", "--runs", "1"],
     "benchmarks/fold_in.py": ["5 flat topics", "--seeds", "0"],
-    "benchmarks/gibbs_topic_prior.py": ["--sweeps", "5"],
-    "benchmarks/hdp_moves_cost.py": [],
-    "benchmarks/hdp_starts.py": [],
-    "benchmarks/hdp_stream.py": ["dates"],
-    "benchmarks/hdp_topic_numbers.py": [
-        *("--corpora", "ap", "bars 5x5, 300", "--methods", "online"),
-        *("--starts", "10", "--seeds", "0"),
-    ],
     "benchmarks/kernels.py": ["--runs", "1"],
     "benchmarks/nested.py": ["fits", "--runs", "1", "--documents", "60"],
     "benchmarks/planted_trees.py": [
@@ -55,6 +54,20 @@ LONG = {
         *("--seeds", "1"),
     ],
     "benchmarks/speed_targets.py": ["jacm", "--runs", "1"],
+    "benchmarks/topic_numbers.py few_signatures": ["--draw", "0", "1"],
+    "benchmarks/topic_numbers.py gibbs_topic_prior": [],
+    "benchmarks/topic_numbers.py hdp_moves_cost": [],
+    "benchmarks/topic_numbers.py hdp_starts": [],
+    "benchmarks/topic_numbers.py hdp_stream": [],
+    "benchmarks/topic_numbers.py hdp_stream_late": [
+        *("--documents", "4000", "--begin", "0.5", "--chunk", "500"),
+    ],
+    "benchmarks/topic_numbers.py hdp_stream_planted": ["--corpus", "bars 5x5, 300"],
+    "benchmarks/topic_numbers.py hdp_stream_quiet": ["--chunk", "20", "--start", "2"],
+    "benchmarks/topic_numbers.py hdp_topic_numbers": [
+        *("--corpus", "ap", "bars 5x5, 300", "--method", "online"),
+        *("--start", "10", "--seed", "0"),
+    ],
     "benchmarks/topic_quality.py": ["jacm", "--fits", "2"],
     "benchmarks/papers/bryant2012_bars.py": ["--starts", "2", "--seeds", "0"],
     "benchmarks/papers/bryant2012_nips.py": [
@@ -91,20 +104,23 @@ LONG = {
 PACKAGES = ("gensim", "tomotopy")
 PEERS = {
     "benchmarks/equal_topics.py": [
-        *("jacm", "--sizes", "20", "--seconds", "0.2", "--documents", "2"),
+        *("--corpus", "jacm", "--K", "None", "20", "--seconds", "0.2", "--most", "2"),
     ],
     "benchmarks/gibbs.py": [
         *("speed", "quality", "scaling", "--seconds", "0.5", "--runs", "1"),
-    ],
-    "benchmarks/few_documents.py": [
-        *("jacm", "signatures", "--splits", "0", "1", "--seconds", "0.2"),
-        *("--models", "HDP", "tomotopy LDA"),
     ],
     "benchmarks/nested_hdp.py": ["jacm", "--seeds", "2"],
     "benchmarks/peers.py": [
         *("ap", "--seeds", "0", "--seconds", "0.2", "--sizes", "20"),
     ],
     "benchmarks/sticks.py": ["loop", "--runs", "1"],
+    "benchmarks/topic_numbers.py few_documents": [
+        *("--corpus", "jacm", "--split", "0", "1", "--limit", "0.2"),
+        *("--model", "HDP", "tomotopy LDA"),
+    ],
+    "benchmarks/topic_numbers.py few_short_texts": [
+        *("--documents", "30", "--sample", "0", "--limit", "0.2"),
+    ],
 }
 #: This needs statsmodels, which builds of the documentation have.
 REGRESSIONS = {"examples/hdp/plot_topic_shares.py": []}
@@ -113,7 +129,10 @@ HAS_PEERS = all(map(find_spec, PACKAGES))
 #: Run by `clusters/test_processes.py`, and by those who may make networks.
 ELSEWHERE = {"benchmarks/dask_faults.py", "benchmarks/dask_hosts.py"}
 #: No scripts.
-SHARED = {f"benchmarks/{name}.py" for name in ("common", "corpora", "hlda", "pages")}
+SHARED = {
+    f"benchmarks/{name}.py"
+    for name in ("common", "corpora", "draws", "hlda", "pages", "sweep")
+}
 
 
 def test_every_script_is_known():
@@ -122,7 +141,8 @@ def test_every_script_is_known():
         for folder in ("benchmarks", "examples")
         for path in (ROOT / folder).rglob("*.py")
     }
-    assert result == {*SCRIPTS, *LONG, *PEERS, *REGRESSIONS, *ELSEWHERE, *SHARED}
+    listed = {*SCRIPTS, *LONG, *PEERS, *REGRESSIONS, *ELSEWHERE, *SHARED}
+    assert result == {command.split(" ")[0] for command in listed}
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +158,8 @@ def runner():
 
 
 def run(runner, script, arguments, folder):
-    print(json.dumps([str(folder), script, *arguments]), file=runner.stdin, flush=True)
+    command = [str(folder), *script.split(" "), *arguments]
+    print(json.dumps(command), file=runner.stdin, flush=True)
     status = runner.stdout.readline()
     assert status == "0\n", (folder / "log.txt").read_text()[-2000:]
 

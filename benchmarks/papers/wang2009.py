@@ -296,7 +296,7 @@ def save_table(rows, options):
         stand_ins=" and ".join(f"{value:.3f}" for value in behind[1:]) or "not run",
         targets=targets({row["model"]: row for row in rows if row["corpus"] == "jacm"}),
     )
-    save("wang2009_table", rows, COLUMNS, reading, packages=("tomotopy",))
+    save("wang2009_table", rows, COLUMNS, reading)
 
 
 def below_gibbs(rows, model, sampler="GibbsNestedCRP", corpus="jacm"):
@@ -330,22 +330,6 @@ def targets(jacm):
 
 # -- tree: Figures 2 and 3 -------------------------------------------------------------
 
-TREES = """
-Figures 2 and 3 of the paper: trees of whole corpora, five terms of each topic (three
-where a topic and its only child are in one line), with the priors of Table 1; seed 0.
-Figure 2 is of `jacm`, as in the paper; PNAS, of Figure 3, is not to be had: the 1,999
-abstracts of `arxiv2000` take the place of its 5,000. "paper": sequential start and
-`TreeMoves.paper()`; "printed": the sizes that the paper gives. "branching": children of
-a node that has any, on average; "in use": nodes that documents have on their most
-probable paths; "ELBO": nats per token. Figures: wang2009_tree.png and
-wang2009_tree_arxiv2000.png, with the moves that are default.
-
-As printed, the paper's moves end with 30 nodes of JACM, of which 25 are in use. Not as
-printed, three of these have the 29 children (printed: 2.64 each). They are not better
-for it: the default moves keep 18 nodes, with a bound that is .03 higher. The paper's
-moves make 160 nodes of `arxiv2000`, of which 72 are in use (printed: 45 of PNAS), with
-two children each; the default moves keep 11, with a bound that is .11 higher.
-"""
 #: Nodes and branching of the paper's trees, of its figures.
 DRAWN = {"jacm": ("JACM", 30, 2.64), "arxiv2000": ("PNAS", 45, 2.93)}
 TREE_COLUMNS = ["corpus", "model", "nodes", "branching", "in use", "ELBO", "CPU s"]
@@ -374,7 +358,7 @@ def tree(options):
                 display = TopicTreeDisplay.from_estimator(crp, names, n_terms=5)
                 suffix = "" if corpus == "jacm" else f"_{corpus}"
                 display.figure_.savefig(RESULTS / f"wang2009_tree{suffix}.png", dpi=110)
-    save("wang2009_tree", rows, TREE_COLUMNS, TREES)
+    save("wang2009_tree", rows, TREE_COLUMNS)
 
 
 # -- digits: Table 2 ------------------------------------------------------------------

@@ -297,21 +297,6 @@ def draw_grid(rows):
 
 # -- stream: Table 1 ------------------------------------------------------------------
 
-STREAM = """
-Table 1 of the paper is of one pass over Nature from 1869 to 2008, in minibatches of
-1,024: words of two topics at moments along the stream. Here: one pass over
-`arxiv_large` in the order of its years, minibatches of 256, eight words of three
-topics. Topics keep their ids; "weight" is that of the topic at that moment, in per
-cent. The first is the largest in the end, used all along; the next two have gained
-most, as ratio of their weights in the end and at the first moment, of those with half
-of the mean weight.
-
-As printed, words of a topic change with the years: that of services of a grid becomes
-one of users, and that of software begins with regression and ends with learning and
-machines. Both have three times their weight of 2007. Each is in use from the start:
-unlike the paper's first topic, which has no clear meaning before 204,800 articles, none
-of them is without one in the first sixth of the abstracts.
-"""
 MOMENTS, N_LATE = 6, 2
 
 
@@ -338,7 +323,7 @@ def stream(options):
             row["weight"] = 100.0 * weights[name]
             rows.append(row | {"top words": " ".join(words[name])})
             print(rows[-1], flush=True)
-    save("wang2011_stream", rows, list(rows[0]), STREAM)
+    save("wang2011_stream", rows, list(rows[0]))
 
 
 def folder():

@@ -1,0 +1,83 @@
+"""Documents that are drawn from known topics, late topics, or none."""
+
+import numpy as np
+import scipy.sparse as sp
+from corpora import Documents, load
+
+from skbnp.datasets import make_bars, make_hdp
+
+#: Test documents of a draw.
+N_TEST = 300
+
+
+def planted(corpus, seed=0):
+    """Documents of bars ("bars 5x5, 300"), of an HDP ("hdp 15, 800"), or of no topics.
+
+    These are documents of "one topic", of "uniform" words, and of the words of a corpus
+    in random order ("permuted ap"). Other names are corpora of text.
+    """
+    kind, _, rest = corpus.partition(" ")
+    if kind in ("bars", "hdp"):
+        size, n_docs = rest.split(", ")
+        n_docs, size = int(n_docs), int(size.split("x")[0])
+        make, option, n_topics, prior = {
+            "bars": (make_bars, "side", 2 * size, 0.1),
+            "hdp": (make_hdp, "n_components", size, 1.0 / size),
+        }[kind]
+        made = make(n_docs + N_TEST, **{option: size}, random_state=seed)
+        counts = sp.csr_array(made.data)
+        truth = made.topic_word_distr, np.full(n_topics, prior)
+        return Documents(counts[:n_docs], counts[n_docs:], truth)
+    rng = np.random.default_rng(seed)
+    if corpus in ("one topic", "uniform"):
+        topic = rng.dirichlet(np.full(500, 0.1))
+        if corpus == "uniform":
+            topic = np.full(500, 1.0 / 500)
+        counts = sp.csr_array(rng.multinomial(80, topic, size=1000 + N_TEST))
+        return Documents(counts[:1000], counts[1000:], (topic[None], np.ones(1)))
+    if kind == "permuted":
+        return Documents(*(permuted(counts, rng) for counts in load(rest)))
+    return Documents(*load(corpus))
+
+
+def permuted(counts, rng):
+    """Documents of the same lengths, their tokens dealt out at random."""
+    n_tokens = counts.data.astype(int)
+    words = rng.permutation(np.repeat(counts.indices, n_tokens))
+    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    rows = np.repeat(rows, n_tokens)
+    return sp.csr_array((np.ones(len(words)), (rows, words)), counts.shape)
+
+
+def late_topics(documents, begin, seed, n_topics=20, n_words=500, length=60):
+    """Documents of topics, the first quarter of which begins after a share of them."""
+    rng = np.random.default_rng(seed + 1000)
+    topics = rng.dirichlet(np.full(n_words, 0.05), n_topics)
+    weights, n_late = rng.dirichlet(np.full(n_topics, 5.0)), n_topics // 4
+    shares = np.empty((documents, n_topics))
+    for row, share in enumerate(shares):
+        share[:] = rng.gamma(np.maximum(0.15 * n_topics * weights, 1e-3))
+        if row < int(begin * documents):
+            share[:n_late] = 0.0
+        share /= share.sum()
+    lengths = rng.poisson(length, documents) + 2
+    pairs = zip(lengths, shares, strict=True)
+    counts = np.stack([rng.multinomial(n, share @ topics) for n, share in pairs])
+    return Documents(sp.csr_array(counts.astype(float)), truth=(topics, shares))
+
+
+def signatures(draw):
+    """Counts of 96 kinds in some samples, and the ten signatures that they mix.
+
+    Signatures are Dirichlet draws from a few kinds to nearly all; samples have some
+    of them, in different shares.
+    """
+    rng = np.random.default_rng(draw)
+    n_samples = int(np.exp(rng.uniform(*np.log((100, 500)))))
+    topics = [rng.dirichlet(np.full(96, a)) for a in np.geomspace(0.03, 1.0, 10)]
+    weights = rng.dirichlet(np.full(10, 5.0))
+    shares = rng.gamma(np.tile(3.0 * weights, (n_samples, 1))) + 1e-12
+    means = shares / shares.sum(axis=1, keepdims=True) @ topics
+    lengths = np.exp(rng.uniform(*np.log((300, 10_000)), n_samples)).astype(int)
+    counts = [rng.multinomial(n, p) for n, p in zip(lengths, means, strict=True)]
+    return Documents(np.array(counts, dtype=float), truth=(np.array(topics), shares))
