@@ -21,7 +21,7 @@ from skbnp import HDP
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import LocalStop
+from skbnp.inference.protocols import LocalStop, StepInput
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.models.hdp.model import DirectHDP, HDPState
 from skbnp.rows.batch import Batch
@@ -72,7 +72,8 @@ def transform(posterior, X, tol):
     """What `HDP.transform` does, but for checks: expected counts and proportions."""
     batch = Batch.from_counts(X, posterior.state.n_components)
     with Executor(1) as executor:
-        step = DocumentStep.prepare(posterior, batch, LocalStop(100, tol), executor)
+        given = StepInput(posterior, batch, LocalStop(100, tol), executor)
+        step = DocumentStep.prepare(given)
         counts = expected_counts(step, batch, executor).toarray()
     distr = counts + posterior.state.doc_prior
     distr /= distr.sum(axis=1, keepdims=True)

@@ -18,7 +18,7 @@ from gensim.models import HdpModel, hdpmodel
 from skbnp import StickBreakingHDP
 from skbnp.components.word_topics import Weighting
 from skbnp.inference.executor import Executor
-from skbnp.inference.protocols import LocalStop
+from skbnp.inference.protocols import LocalStop, StepInput
 from skbnp.models.hdp_sticks.local import TableStep
 from skbnp.rows.batch import Batch
 
@@ -103,7 +103,8 @@ def our_iteration(model, sample):
         for _ in range(3):
             for n_iter in times:
                 stop = LocalStop(n_iter, 0.0)
-                step = TableStep.prepare(model._posterior, batch, stop, executor)
+                given = StepInput(model._posterior, batch, stop, executor)
+                step = TableStep.prepare(given)
                 begin = time.process_time()
                 list(step.visit(batch.blocks, executor))
                 seconds = time.process_time() - begin

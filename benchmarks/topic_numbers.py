@@ -25,11 +25,12 @@ from sweep import Case, Fit, completion, fitted, main, type_score
 
 from skbnp import HDP, GibbsHDP
 from skbnp.estimators import SplitMerge
+from skbnp.inference.engine import Learner
 from skbnp.models.hdp.bound_trials import BoundTrials
 from skbnp.models.hdp.moves import minibatch
 from skbnp.models.hdp.moves.merge import MergeComparison
 from skbnp.models.hdp.moves.structure import ExactMoves
-from skbnp.models.hdp.stream_trials import OngoingTrials
+from skbnp.models.hdp.stream_trials import PausedTrials
 from skbnp.rows.tokens import Tokens
 
 # -- what is recorded of a fit ---------------------------------------------------------
@@ -223,7 +224,7 @@ def learn_late(docs, documents, begin, start, chunk, seed):
     after, calls, of_trials = np.full(n_late, np.inf), [], []
     gc.collect()
     gc.freeze()  # a call that collects all imported objects takes 100 ms more
-    with timed([(OngoingTrials, ("advance", "advance_by_steps"))]) as clock:
+    with timed([(PausedTrials, ("advance", "advance_by_steps"))]) as clock:
         for n_docs, seconds in learn_in_chunks(fit.model, docs.train, chunk):
             calls.append(seconds)
             of_trials.append(clock.seconds)
@@ -448,7 +449,10 @@ MOVES = {
     "online": [(minibatch, ("merge", "prune", "split"))],
     "memoized": [(ExactMoves, ("_merge", "_choose_pairs"))],
 }
-TRIALS = {"online": [], "memoized": [(BoundTrials, ("_trial_pass", "_propose"))]}
+TRIALS = {
+    "online": [],
+    "memoized": [(Learner, ("one_pass",)), (BoundTrials, ("_propose",))],
+}
 COMPARISON = (MergeComparison, ("__call__",))
 
 

@@ -36,7 +36,7 @@ from skbnp.estimators._saved import (
 from skbnp.inference.chains import end_entries
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage, renamed
-from skbnp.models.hdp.prediction import FixedTopics
+from skbnp.models.hdp.prediction import FixedTopics, MixturePredictor
 from skbnp.models.hdp_franchise.chain import (
     COLUMNS,
     FranchiseChain,
@@ -44,7 +44,6 @@ from skbnp.models.hdp_franchise.chain import (
     FranchiseState,
 )
 from skbnp.models.hdp_franchise.model import Concentrations, TableAssignments
-from skbnp.models.hdp_franchise.prediction import FranchisePredictor
 from skbnp.models.hdp_franchise.priors import Priors
 from skbnp.models.hdp_franchise.repeats import DISCOUNTS, NONE
 from skbnp.models.hdp_franchise.sample import FranchiseSample
@@ -753,9 +752,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             tokens -= [place.get(name, 0) for name in best.component_ids.tolist()]
         return tokens[rows_by_id(best.component_ids)]
 
-    def _predictor(self) -> FranchisePredictor:
+    def _predictor(self) -> MixturePredictor:
         check_is_fitted(self)
-        return FranchisePredictor(self.samples_, repeats=True)
+        return MixturePredictor(self.samples_, repeats=True)
 
     def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
         """Infer expected counts of topics in documents by the best sample."""

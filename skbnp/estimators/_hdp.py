@@ -50,7 +50,7 @@ from skbnp.models.hdp.burstiness import (
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP, CollapsedStats
 from skbnp.models.hdp.cross_fit import CrossFittedTrials, hold_out_each
-from skbnp.models.hdp.fold_in import first_uses, fold_in_posterior, score_documents
+from skbnp.models.hdp.fold_in import fold_in_posterior, score_documents
 from skbnp.models.hdp.held_out import has_few_tokens, hold_out
 from skbnp.models.hdp.held_out_priors import HIGHEST_CONCENTRATION
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
@@ -74,7 +74,6 @@ from skbnp.models.hdp.posterior import HDPPosterior, MoveRecords
 from skbnp.models.hdp.reservoir import LAST_KEY, SCORED, Reservoir, has_doubled
 from skbnp.models.hdp.stream_trials import (
     MISSED_SHARE,
-    OngoingTrials,
     PausedTrials,
     StreamTrials,
     begin_on_sample,
@@ -386,14 +385,14 @@ class HDP(VariationalTopicModel):
         """Infer expected counts as `score` does; mean-field fits by their own step."""
         if not self._is_collapsed:
             return super()._infer_counts(posterior, counts, executor)
-        return fold_in_posterior(posterior, counts, executor)
+        return fold_in_posterior(posterior, counts, executor).doc_topic
 
     def _expected_uses(self, counts):
         """Expected uses of topics in documents, and of words."""
         result, uses = super()._expected_uses(counts)
         if self._is_collapsed and self._posterior.state.burstiness is not None:
             with Executor(self.n_jobs) as executor:
-                uses = first_uses(self._posterior, counts, executor)
+                uses = fold_in_posterior(self._posterior, counts, executor).tables
         return result, uses
 
     def _start(self, model, counts, seed_entropy, n_docs):
@@ -968,12 +967,13 @@ class HDP(VariationalTopicModel):
             trials = begin_on_sample(
                 posterior, learner, held_out, moves, **self._learned_by_trials
             )
-            ongoing = OngoingTrials(trials, local_step)
+            trials.attach(local_step)
+            ongoing = PausedTrials(trials, live=trials)
         else:
             if isinstance(paused, StreamTrials):  # files from before have these
                 paused = PausedTrials(paused)
             ongoing = paused.resumed(local_step)
-            trials = ongoing.trials
+            trials = ongoing.live
             trials.missed.append(learned)
         advance = ongoing.advance if in_passes else ongoing.advance_by_steps
         had_begun, are_over = trials.have_begun, advance(n_visits)

@@ -252,6 +252,7 @@ def _merge_posteriors(
     for _ in range(N_ROUNDS):
         state = model.update(state, global_stats)
     ids = np.arange(n_topics)
+    n_seen = sum(p.n_seen for p in posteriors)
     posterior = HDPPosterior(
         model,
         state,
@@ -261,12 +262,12 @@ def _merge_posteriors(
         seed_entropy=first.seed_entropy,
         n_steps=sum(p.n_steps for p in posteriors),
         step_origin=sum(p.step_origin for p in posteriors),
-        n_seen=sum(p.n_seen for p in posteriors),
+        n_seen=n_seen,
         is_warm=all(p.is_warm for p in posteriors),
         init_fraction=max(p.init_fraction for p in posteriors),
         max_components=max(merged._component_limit(), n_topics),
         trials_ended=True,
-        reservoir=Reservoir.without_trials(n_words, sum(p.n_seen for p in posteriors)),
+        reservoir=Reservoir.empty(n_words, n_seen, has_trials=False),
     )
     history = new_history(model.criterion)
     n_iter = sum(e.n_iter_ for e in estimators)

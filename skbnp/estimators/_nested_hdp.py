@@ -441,7 +441,7 @@ class NestedHDP(CountModel):
         if counts.shape[0] == 0:
             return
         flat = self._flat_posterior(counts, posterior, executor, monitor)
-        doc_topic = fold_in_posterior(flat, counts, executor)
+        doc_topic = fold_in_posterior(flat, counts, executor).doc_topic
         burstiness = flat.state.burstiness if self.burstiness == "auto" else None
         by_tables = burstiness is not None and flat.state.by_tables
         eta = self.topic_word_prior

@@ -16,7 +16,7 @@ from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.memory import NOTHING, DocumentStarts, RunningAverage
-from skbnp.inference.protocols import Corpus
+from skbnp.inference.protocols import Corpus, StepInput
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp_sticks.local import Tables, TableStep
 from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
@@ -394,7 +394,8 @@ class StickBreakingHDP(VariationalTopicModel):
         state = posterior.state
         batch = Batch.from_counts(counts, state.n_components)
         with Executor(self.n_jobs) as executor:
-            step = TableStep.prepare(posterior, batch, self._local_stop(), executor)
+            given = StepInput(posterior, batch, self._local_stop(), executor)
+            step = TableStep.prepare(given)
             tables = Tables.joined(list(step.visit(batch.blocks, executor)))
         tokens = tables.by_document(n_tables)
         behind = np.cumsum(tokens[:, ::-1], axis=1)[:, -2::-1]

@@ -68,6 +68,7 @@ from skbnp.inference.protocols import (
     DocumentLocalStep,
     LocalStop,
     Moves,
+    StepInput,
 )
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.models.hdp.fold_in import MeanTopics
@@ -1017,7 +1018,8 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def _infer_counts(self, posterior, counts, executor) -> sp.csr_array:
         """Expected tokens of each topic in each document, (n_docs, K)."""
         batch = Batch.from_counts(counts, posterior.state.n_components)
-        step = DocumentStep.prepare(posterior, batch, self._local_stop(), executor)
+        given = StepInput(posterior, batch, self._local_stop(), executor)
+        step = DocumentStep.prepare(given)
         return expected_counts(step, batch, executor)
 
     def _elbo_terms(self, X) -> dict[str, float]:

@@ -25,8 +25,6 @@ from skbnp.inference.protocols import (
 )
 from skbnp.inference.schedules import Round, Schedule
 
-__all__ = ["Learner", "PassLearner", "Steps", "StreamLearner", "completed", "learn"]
-
 PosteriorT = TypeVar("PosteriorT", bound=Posterior)
 CorpusT = TypeVar("CorpusT", bound=Corpus)
 LocalStepT = TypeVar("LocalStepT", bound=LocalStep)
@@ -75,40 +73,23 @@ class Learner(
 ):
     """Passes over a corpus: rounds of local steps, updates of globals, and moves.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        Learned in place; consistent at any moment at which an exception can arrive.
-    corpus : Corpus
-        Documents by part.
-    schedule : Schedule
-    local_step : LocalStep
-    cache : StatisticsCache
-        Statistics kept of parts, and how the totals take in those of a round.
-    moves : Moves
-    warm_up : float
-        Documents, of all passes together, whose local step uses mean weights.
-    n_passes : int
-        Passes made.
+    The posterior is learned in place, and consistent whenever an exception can arrive.
     """
 
     posterior: PosteriorT
-    corpus: CorpusT
+    corpus: CorpusT  # documents by part
     schedule: Schedule
     local_step: LocalStepT
-    cache: StatisticsCacheT
+    cache: StatisticsCacheT  # of parts; how totals take in the statistics of a round
     moves: Moves = NO_MOVES
-    warm_up: float = 0.0
-    n_passes: int = 0
+    warm_up: float = 0.0  # documents, of all passes, whose local step has mean weights
+    n_passes: int = 0  # made
     is_stream: ClassVar[bool] = False  # whether the posterior counts documents seen
 
     def fork(
         self, posterior: PosteriorT, cache: StatisticsCacheT, *, restarts: bool = False
     ) -> Self:
-        """Return a learner that continues from copies; all else is shared.
-
-        If it `restarts`, passes are counted, and step sizes decrease, from zero.
-        """
+        """Return a learner of copies; if it `restarts`, without passes or updates."""
         other = replace(self, posterior=posterior, cache=cache)
         if restarts:
             other.schedule, other.n_passes = self.schedule.reset(), 0
@@ -125,10 +106,7 @@ class Learner(
         return self.n_passes * self.corpus.n_docs < self.warm_up
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass, a step for each round, which costs its documents.
-
-        Returns whether the pass was exact.
-        """
+        """Make one pass, a step for each round; return whether it was exact."""
         if self.corpus.n_docs == 0:
             self.n_passes += 1
             return True

@@ -66,14 +66,6 @@ class DocumentStarts(DocumentCache):
         for part, result in zip(round.parts, results, strict=True):
             self._starts[part.number] = result.cache
 
-    def empty(self) -> "DocumentStarts":
-        """Return an empty cache."""
-        return DocumentStarts()
-
-    def copy(self) -> "DocumentStarts":
-        """Return an independent copy."""
-        return DocumentStarts(dict(self._starts))  # their values are never changed
-
 
 class DocumentWeights(DocumentCache):
     """Effective count of each document in the totals; all decay by one lazy scale.
@@ -98,13 +90,9 @@ class DocumentWeights(DocumentCache):
         other._values[rows], other._scale = self._values, self._scale
         return other
 
-    def of(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Effective counts of the documents of `rows`, (n_docs,)."""
-        return self._values[rows] * self._scale
-
     def initial_local(self, part: Part) -> NDArray[np.float64]:
         """Effective counts of the documents of a part, (n_docs,)."""
-        return self.of(part.rows)
+        return self._values[part.rows] * self._scale
 
     def keep(self, round: Round, results: Sequence[object]) -> None:
         """Update the effective counts in place after a round."""
@@ -130,14 +118,6 @@ class RunningAverage(StatisticsCache):
 
     documents: DocumentCache = NOTHING
     holds_corpus = False
-
-    def empty(self) -> "RunningAverage":
-        """Return a cache for totals without any of the documents."""
-        return RunningAverage(self.documents.empty())
-
-    def copy(self) -> "RunningAverage":
-        """Return a cache with the same effective counts of documents."""
-        return RunningAverage(self.documents.copy())
 
     def initial_local(self, part: Part) -> object:
         """Return what the local step of a part starts from."""

@@ -17,20 +17,6 @@ from skbnp.components.word_topics import remaining
 from skbnp.inference.interrupts import commit
 from skbnp.utils.ordering import rows_by_id
 
-__all__ = [
-    "Birth",
-    "Lineage",
-    "Merge",
-    "Model",
-    "Posterior",
-    "Remove",
-    "Split",
-    "apply",
-    "per_token",
-    "renamed",
-    "sparing",
-]
-
 
 class Lineage(NamedTuple):
     """An entry of the log of births, splits, merges and ends, as users read it.
@@ -212,13 +198,9 @@ Edit = Birth | Merge | Remove | Split
 
 @commit()  # words change in place
 def apply(edit: Edit, posterior: Posterior) -> None:
-    """Apply an edit to state, totals, ids and log of a posterior, in place.
-
-    All change in one commit.
-    """
-    columns, ids = posterior.columns, posterior.ids
-    model, state = posterior.model, posterior.state
-    global_stats = posterior.global_stats
+    """Apply an edit to state, totals, ids and log in place, in one commit."""
+    columns, ids, model = posterior.columns, posterior.ids, posterior.model
+    state, global_stats = posterior.state, posterior.global_stats
     entries: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
     if isinstance(edit, Split):
         state, global_stats = model.split(
@@ -240,8 +222,7 @@ def apply(edit: Edit, posterior: Posterior) -> None:
         state, global_stats = model.remove(state, global_stats, gone)
         ids = ids[remaining(len(ids), gone)]
         entries = [("prune", (name,), ()) for name in edit.ids]
-    posterior.state, posterior.global_stats = state, global_stats
-    posterior.ids = ids
+    posterior.state, posterior.global_stats, posterior.ids = state, global_stats, ids
     log = [Lineage(posterior.n_steps, *entry) for entry in entries]
     posterior.lineage = [*posterior.lineage, *log]
 

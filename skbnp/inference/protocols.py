@@ -31,6 +31,7 @@ __all__ = [
     "Moves",
     "StatisticsCache",
     "Step",
+    "StepInput",
     "Summed",
 ]
 
@@ -95,18 +96,24 @@ class Collected(Generic[StatsT]):
     cache: object = None  # what the documents may start from the next time
 
 
+@dataclass(frozen=True, slots=True)
+class StepInput:
+    """A batch for the local step, with the globals, the stopping rule and threads."""
+
+    posterior: Posterior
+    batch: Batch
+    stop: LocalStop
+    executor: Executor
+    weighting: Weighting = Weighting.EXPECTED_LOG
+    remembered: Any = None  # of the statistics cache, what documents start from
+
+
 class Step(Protocol):
     """Protocol: what the local step of documents reads, and its stopping rule."""
 
-    prepare: Callable[..., "Step"]  # for a batch, under the globals of a posterior
+    prepare: Callable[[StepInput], "Step"]
 
-    def collect(
-        self,
-        posterior: Posterior,
-        batch: Batch,
-        executor: Executor,
-        block_hook: BlockHook | None,
-    ) -> Collected:
+    def collect(self, given: StepInput, block_hook: BlockHook | None) -> Collected:
         """Run the local step of a batch."""
 
 
@@ -128,16 +135,9 @@ class DocumentLocalStep:
         block_hook: BlockHook | None = None,
     ) -> Collected:
         """Run the local step under the present globals of a posterior."""
-        batch = Batch.from_counts(X, posterior.state.n_components)
-        step = self.step.prepare(
-            posterior,
-            batch,
-            self.stop,
-            self.executor,
-            weighting=weighting,
-            remembered=remembered,
-        )
-        result = step.collect(posterior, batch, self.executor, block_hook)
+        batch, stop = Batch.from_counts(X, posterior.state.n_components), self.stop
+        given = StepInput(posterior, batch, stop, self.executor, weighting, remembered)
+        result = self.step.prepare(given).collect(given, block_hook)
         if weighting is Weighting.MEAN:
             result.cache = None  # a later start would have to climb the bound
         return result

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import LocalStop
+from skbnp.inference.protocols import LocalStop, StepInput
 from skbnp.metrics._held_out import unwrap
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import HDPModel
@@ -140,10 +140,11 @@ def fitting_rounds(
     state, n_tokens = posterior.state, counts.sum()
     alpha, gamma = state.doc_concentration, state.corpus_concentration
     batch = Batch.from_counts(counts, state.n_components)
-    step = DocumentStep.prepare(posterior, batch, stop, executor)
+    given = StepInput(posterior, batch, stop, executor)
+    step = DocumentStep.prepare(given)
     sticks, last = None, -np.inf
     for _ in range(MAX_ROUNDS):
-        result = step.collect(posterior, batch, executor)
+        result = step.collect(given)
         doc_topic: sp.csr_array = result.doc_topic
         lengths = result.n_tokens
         if sticks is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,8 +22,7 @@ __all__ = [
     "densest",
     "joined",
     "joined_limits",
-    "map_word_ranges",
-    "stacked",
+    "sum_word_ranges",
 ]
 
 T = TypeVar("T")
@@ -176,40 +175,41 @@ def joined(parts: Iterable[object], name: str, dtype: type = np.float64) -> NDAr
     return np.concatenate([np.zeros(0, dtype), *arrays])
 
 
-def map_word_ranges(
-    function: Callable[..., T],
-    word_limits: NDArray[np.int32],
+def sum_word_ranges(
+    function: Callable[..., Sequence[NDArray]],
+    by_word: sp.csc_array,
     *arguments: object,
+    n_topics: int,
     n_ranges: int,
     run: Callable[..., Iterable],
-) -> list[T]:
-    """Call a function for ranges of words of about equal counts, in parallel.
+) -> tuple[sp.csr_array, list[Any]]:
+    """Sum over the counts of each word, range by range of about equal counts.
 
-    It gets the range, `word_limits` of the counts of words, and `arguments`. Only where
-    the sum of a word does not depend on its range may the number of threads decide how
-    many ranges there are.
+    `function` gets a range, the limits of the counts of words, `arguments` and
+    `n_topics`; it returns numbers of topics, topics and sums of words, and possibly
+    more. Only where the sum of a word does not depend on its range may the number of
+    threads decide how many ranges there are. Returns the sums, (n_words, n_topics), and
+    the result of each range.
     """
-    task = partial(_on_range, function, (word_limits, *arguments))
-    if n_ranges == 1 and len(word_limits) > 1:
-        return list(run(task, [(0, len(word_limits) - 1)]))
-    edges = np.linspace(0, word_limits[-1], min(n_ranges, RANGES_PER_BATCH) + 1)
-    # The last words may have no counts.
-    edges = np.unique([*np.searchsorted(word_limits, edges), len(word_limits) - 1])
-    return list(run(task, pairwise(edges.tolist())))
+    limits, n_words = by_word.indptr.astype(np.int32), by_word.shape[1]
+    edges = np.array([0, n_words])
+    if n_ranges > 1 or n_words == 0:
+        edges = np.linspace(0, limits[-1], min(n_ranges, RANGES_PER_BATCH) + 1)
+        # The last words may have no counts.
+        edges = np.unique([*np.searchsorted(limits, edges), n_words])
+    task = partial(_on_range, function, (limits, *arguments, n_topics))
+    parts = list(run(task, pairwise(edges.tolist())))
+    n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in parts)])
+    if len(parts) == 1:
+        _, topics, sums = parts[0][:3]
+    else:
+        topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
+        sums = np.concatenate([np.zeros(0), *(part[2] for part in parts)])
+    ends = n_used.cumsum(dtype=np.int32)
+    return csr(sums, topics, ends, (n_words, n_topics)), parts
 
 
 def _on_range(
     function: Callable[..., T], arguments: tuple[object, ...], words: tuple[int, int]
 ) -> T:
     return function(*words, *arguments)
-
-
-def stacked(parts: Sequence[Sequence[NDArray]], shape: tuple[int, int]) -> sp.csr_array:
-    """Concatenate ranges of words: numbers of topics, topics and sums of each."""
-    n_used = np.concatenate([np.zeros(1, np.int32), *(part[0] for part in parts)])
-    if len(parts) == 1:
-        _, topics, sums = parts[0][:3]
-        return csr(sums, topics, n_used.cumsum(dtype=np.int32), shape)
-    topics = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
-    sums = np.concatenate([np.zeros(0), *(part[2] for part in parts)])
-    return csr(sums, topics, n_used.cumsum(dtype=np.int32), shape)

@@ -277,7 +277,6 @@ MOVING = {
     ("held_out.py", "prune"),
     ("posterior.py", "adopt"),
     ("minibatch.py", "merge"),
-    ("minibatch.py", "move"),
     ("minibatch.py", "prune"),
     ("minibatch.py", "split"),
     ("posterior.py", "apply"),

@@ -126,7 +126,11 @@ def _parts(value):
     return {n: part for n, part in parts.items() if not _is_cache(value, n)} or None
 
 
+#: Of paused trials, what copies and files make again.
+LIVE_PARTS = ("live", "_steps", "_cost")
+
+
 def _is_cache(value, name):
     """Whether a part follows from the others, and is there once it is asked for."""
     is_derived = isinstance(getattr(type(value), name, None), cached_property)
-    return is_derived or (isinstance(value, PausedTrials) and name == "_ongoing")
+    return is_derived or (isinstance(value, PausedTrials) and name in LIVE_PARTS)

@@ -12,7 +12,7 @@ from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.models.hdp.fold_in import MeanTopics, first_uses, fold_in_tables
+from skbnp.models.hdp.fold_in import MeanTopics, fold_in_posterior, fold_in_tables
 from skbnp.models.hdp.held_out_trials import HeldOutTrials
 from skbnp.models.hdp.moves import held_out as held_out_moves
 
@@ -54,7 +54,7 @@ def test_first_uses_of_new_documents_are_those_that_predictions_have():
     rest = state.doc_concentration * state.weights[-1]
     given = state.doc_prior, rest, X, state.burstiness
     with Executor(None) as executor:
-        uses = first_uses(posterior, X, executor)
+        uses = fold_in_posterior(posterior, X, executor).tables
         want = fold_in_tables(topics, *given, executor, X.shape[1]).tables
     assert_allclose(uses, want, rtol=1e-3)
     assert uses.sum() < 0.8 * X.sum()

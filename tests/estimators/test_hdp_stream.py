@@ -20,7 +20,7 @@ from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.models.hdp import held_out_trials, reservoir
 from skbnp.models.hdp.held_out import HeldOut
-from skbnp.models.hdp.stream_trials import OngoingTrials
+from skbnp.models.hdp.stream_trials import PausedTrials
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +242,7 @@ def test_a_fit_forgets_what_was_held_out(bars):
 
 def test_trials_back_off_where_none_is_accepted(bars, monkeypatch):
     for name in ("advance", "advance_by_steps"):
-        monkeypatch.setattr(OngoingTrials, name, lambda *arguments: True)
+        monkeypatch.setattr(PausedTrials, name, lambda *arguments: True)
     for n_docs, n_next in ((300, reservoir.SECOND_TRIALS), (600, 4 * 600)):
         hdp = HDP(4, batch_size=1000, random_state=0).partial_fit(bars.data[:n_docs])
         assert hdp._posterior.reservoir.n_next == n_next

@@ -18,7 +18,7 @@ from skbnp.inference.memory import DocumentWeights, RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, LocalStop
-from skbnp.inference.schedules import BatchSchedule, OnlineSchedule
+from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Part
 from skbnp.models.hdp import collapsed_local as collapsed
 from skbnp.models.hdp.collapsed_local import CollapsedStep
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
@@ -110,7 +110,10 @@ def test_holdings_follow_the_plain_formula(smallest, seed):
         scales.append(document_weights._scale)
         # Some hundred roundings; what has faded below 1e-100 of the rest is nothing.
         assert_allclose(
-            document_weights.of(np.arange(30)), plain, rtol=1e-12, atol=1e-90
+            document_weights.initial_local(Part(0, np.arange(30))),
+            plain,
+            rtol=1e-12,
+            atol=1e-90,
         )
     assert (np.diff(scales) > 0).any() == (smallest < 0.9)
 
@@ -119,7 +122,12 @@ def test_a_first_step_of_one_forgets_all_before():
     document_weights = DocumentWeights(4)
     document_weights.decay_and_add(np.arange(2), keep=1.0, gain=3.0)
     document_weights.decay_and_add(np.array([2]), keep=0.0, gain=2.0)
-    assert document_weights.of(np.arange(4)).tolist() == [0.0, 0.0, 2.0, 0.0]
+    assert document_weights.initial_local(Part(0, np.arange(4))).tolist() == [
+        0.0,
+        0.0,
+        2.0,
+        0.0,
+    ]
 
 
 @pytest.mark.parametrize("mass", [0.0, 1.0])
@@ -131,7 +139,9 @@ def test_totals_hold_the_start_and_what_holdings_say(mass, X):
         rounds = learner.schedule.one_pass(learner.n_passes)
         decayed *= np.prod([1.0 - round.step for round in rounds])
         passes(learner, 1)
-        held = learner.cache.documents.of(np.arange(N_DOCS)) @ X.sum(axis=1)
+        held = learner.cache.documents.initial_local(
+            Part(0, np.arange(N_DOCS))
+        ) @ X.sum(axis=1)
         total = learner.posterior.global_stats.topic_words.total.sum()
         assert_allclose(total, decayed + held, rtol=ROUNDING)
         words = learner.posterior.global_stats.topic_words.dense()
@@ -141,7 +151,7 @@ def test_totals_hold_the_start_and_what_holdings_say(mass, X):
 
 def test_totals_hold_the_words_of_documents_as_holdings_say(X):
     learner = passes(online(X, mass=0.0), 3)
-    held = X.T @ learner.cache.documents.of(np.arange(N_DOCS))
+    held = X.T @ learner.cache.documents.initial_local(Part(0, np.arange(N_DOCS)))
     words = learner.posterior.global_stats.topic_words.dense().sum(axis=1)
     assert_allclose(words, held, rtol=ROUNDING, atol=1e-12)
 
@@ -149,8 +159,8 @@ def test_totals_hold_the_words_of_documents_as_holdings_say(X):
 def test_documents_of_a_stream_are_held_by_nobody(X, monkeypatch):
     seen, prepare = [], CollapsedStep.prepare.__func__
 
-    def note(cls, *args, remembered=None, **options):
-        step = prepare(cls, *args, remembered=remembered, **options)
+    def note(cls, given):
+        step = prepare(cls, given)
         seen.append(step.doc_weights)
         return step
 

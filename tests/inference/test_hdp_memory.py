@@ -13,7 +13,7 @@ from checks.states import assert_same, differences
 from reference import hdp_direct as reference
 from skbnp.components.word_topics import Weighting, WordTopics
 from skbnp.datasets import make_bars
-from skbnp.inference.engine import Learner, completed
+from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, discarding, new_history
 from skbnp.inference.posterior import Lineage
@@ -458,7 +458,7 @@ def test_a_rejected_trial_changes_no_bit(case, seed):
             candidate.rise = np.inf
             if trials.candidate_passes == 1:
                 # It may learn what it will, and is lost.
-                completed(candidate.steps(discarding()))
+                candidate.learner.one_pass(discarding())
                 candidate.bound = -np.inf
                 trials.candidate, trials.candidate_passes = candidate, 0
                 trials._decide(candidate, monitor)

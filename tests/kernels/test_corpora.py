@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from skbnp import HDP
 from skbnp.datasets import make_bars
 from skbnp.inference.executor import Executor
-from skbnp.inference.protocols import LocalStop
+from skbnp.inference.protocols import LocalStop, StepInput
 from skbnp.kernels._hdp_local import infer_documents
 from skbnp.models.hdp.local import DocumentStep
 from skbnp.models.hdp.model import log_growth
@@ -20,7 +20,7 @@ def bounds(hdp, counts, tol, spoil=lambda e: e):
     """Bound of the documents per token by the plain iteration and by the fast one."""
     posterior, stop = hdp._posterior, LocalStop(200, tol)
     batch = Batch.from_counts(counts, hdp.n_components_)
-    step = DocumentStep.prepare(posterior, batch, stop, Executor(1))
+    step = DocumentStep.prepare(StepInput(posterior, batch, stop, Executor(1)))
     result = []
     for plain in (True, False):
         limits, topics, tokens, e, norms = infer_documents(

@@ -18,7 +18,7 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
-from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop
+from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop, StepInput
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp import model as hdp_direct
 from skbnp.models.hdp.local import DocumentStep
@@ -81,8 +81,8 @@ def collected(posterior, counts):
     """Statistics of a corpus under the posterior, and its brute-force r."""
     batch = Batch.from_counts(sp.csr_array(counts))
     with Executor(1) as executor:
-        step = DocumentStep.prepare(posterior, batch, EXACT, executor)
-        result = step.collect(posterior, batch, executor, block_hook=copy.copy)
+        given = StepInput(posterior, batch, EXACT, executor)
+        result = DocumentStep.prepare(given).collect(given, block_hook=copy.copy)
     r = responsibilities(result.seen, counts, posterior.state.n_components)
     return result.stats, result.doc_topic, result.n_tokens, r
 
@@ -223,8 +223,8 @@ def fitted(posterior, counts, n_updates):
     frozen = replace(posterior)
     with Executor(1) as executor:
         for _ in range(n_updates):
-            step = DocumentStep.prepare(frozen, batch, EXACT, executor)
-            result = step.collect(frozen, batch, executor)
+            given = StepInput(frozen, batch, EXACT, executor)
+            result = DocumentStep.prepare(given).collect(given)
             frozen.global_stats = as_global_stats(result.stats, counts.shape[1])
     return frozen.model.objective(frozen.state, frozen.global_stats)
 

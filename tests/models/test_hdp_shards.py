@@ -18,7 +18,7 @@ from skbnp.inference.memory import NOTHING, DocumentWeights, RunningAverage
 from skbnp.inference.monitor import discarding
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import DocumentLocalStep, LocalStop
-from skbnp.inference.schedules import OnlineSchedule
+from skbnp.inference.schedules import OnlineSchedule, Part
 from skbnp.inference.shards import LocalShards, ProcessCache, add_up, whole_sum
 from skbnp.models.hdp import held_out
 from skbnp.models.hdp.collapsed_local import CollapsedStep
@@ -265,7 +265,8 @@ def test_holdings_of_blocks_are_those_of_their_documents(X, n_groups):
             blocks.keep(round, [])
     for part in round.parts:
         (rows,) = rows_of(corpus, [part])
-        assert_allclose(plain.of(rows), blocks.initial_local(part).times, rtol=1e-12)
+        expected = plain.initial_local(Part(part.number, rows))
+        assert_allclose(expected, blocks.initial_local(part).times, rtol=1e-12)
     assert blocks.empty().initial_local(part).times == 0.0
     copy, before = blocks.copy(), blocks.initial_local(part).times
     copy.keep(round, [])
@@ -441,7 +442,8 @@ def test_trials_do_not_go_on_alike_from_another_state(X):
         trials, _ = trials_of(X, FAMILIES[0], executor)
         for one in (undisturbed, trials):
             one.one_pass(discarding())
-        trials.run.learner.cache = trials.run.learner.cache.empty()
+        documents = trials.run.learner.cache.documents.empty()
+        trials.run.learner.cache = RunningAverage(documents)
         for one in (undisturbed, trials):
             one.one_pass(discarding())
         assert state_of(trials) != state_of(undisturbed)

@@ -17,7 +17,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.memory import DocumentStarts, RunningAverage
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop
+from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop, StepInput
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp_sticks.local import Tables, TableStep
 from skbnp.models.hdp_sticks.model import StickHDP, StickState
@@ -62,17 +62,11 @@ class Visited:
         self.posterior, self.counts, state = posterior, counts, posterior.state
         with Executor(1) as executor:
             batch = Batch.from_counts(sp.csr_array(counts), state.n_components)
-            step = TableStep.prepare(
-                posterior, batch, EXACT, executor, remembered=remembered
-            )
-            self.result = step.collect(posterior, batch, executor)
-            tables = Tables.joined(
-                list(
-                    TableStep.prepare(posterior, batch, EXACT, executor).visit(
-                        batch.blocks, executor
-                    )
-                )
-            )
+            cold = StepInput(posterior, batch, EXACT, executor)
+            given = replace(cold, remembered=remembered)
+            self.result = TableStep.prepare(given).collect(given)
+            visited = TableStep.prepare(cold).visit(batch.blocks, executor)
+            tables = Tables.joined(list(visited))
         n_tables = posterior.model.n_tables
         self.phis, self.zetas, at = [], [], 0
         prior = np.exp(state.log_weights - logsumexp(state.log_weights))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.inference.engine import PassLearner, Steps, completed
+from skbnp.inference.engine import PassLearner, Steps
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.models.hdp.memory import MeanFieldCache, doc_topic
 from skbnp.models.hdp.moves import birth as hdp_birth
@@ -20,8 +20,6 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.moves.structure import ExactLearner, ExactMoves
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
-
-__all__ = ["BoundTrials", "Run"]
 
 #: A pass that raises the bound by less, relatively, leaves room for a trial.
 SETTLED = 2e-3
@@ -38,22 +36,6 @@ class Run:
     learner: ExactLearner
     bound: float = -np.inf  # of the corpus after the last pass, nats per token
     rise: float = np.inf  # by how much the last pass raised it
-
-    def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass.
-
-        Return whether it was exact, and then record the bound and its rise.
-        """
-        is_exact = yield from self.learner.steps(monitor)
-        if self.learner.cache.is_complete:
-            bound = sum(self.learner.posterior.objective().values())
-            self.bound, self.rise = bound, bound - self.bound
-        return is_exact
-
-    @property
-    def has_converged(self) -> bool:
-        """Whether the bound rises so little that a trial may begin."""
-        return self.rise < SETTLED * abs(self.bound)
 
 
 @dataclass(eq=False, repr=False)
@@ -83,25 +65,23 @@ class BoundTrials(PassLearner[HDPPosterior]):
         return self.learner.n_updates
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass of the model or of its candidate.
-
-        Return whether to test convergence.
-        """
+        """Make a pass of model or candidate; return whether to test convergence."""
         self.passes_left -= 1
-        exact, candidate = False, self.candidate
-        if candidate is None:
-            exact = yield from self.run.steps(monitor)
+        run, is_exact = self.candidate or self.run, False
+        if run is self.run:
+            is_exact = yield from run.learner.steps(monitor)
         else:
-            self._trial_pass(candidate, monitor)
-        if self.candidate is None and self.run.has_converged:
+            run.learner.one_pass(discarding())
+        if run.learner.cache.is_complete:
+            bound = sum(run.learner.posterior.objective().values())
+            run.bound, run.rise = bound, bound - run.bound
+        if run is self.candidate:
+            self.candidate_passes -= 1
+            if self.candidate_passes <= 0:
+                self._decide(run, monitor)
+        if self.candidate is None and self.run.rise < SETTLED * abs(self.run.bound):
             self._propose()
-        return exact and self.candidate is None
-
-    def _trial_pass(self, candidate: Run, monitor: Monitor) -> None:
-        completed(candidate.steps(discarding()))
-        self.candidate_passes -= 1
-        if self.candidate_passes <= 0:
-            self._decide(candidate, monitor)
+        return is_exact and self.candidate is None
 
     def _propose(self) -> None:
         """Begin a birth or a death in turn, if passes and rejections are left."""
@@ -145,10 +125,7 @@ class BoundTrials(PassLearner[HDPPosterior]):
         return learner
 
     def _decide(self, candidate: Run, monitor: Monitor) -> None:
-        """Replace the model by the candidate if its bound is higher.
-
-        Else count a rejection.
-        """
+        """Replace the model by the candidate if its bound is higher."""
         self.candidate = None
         if candidate.bound - self.run.bound > LEAST_GAIN * abs(self.run.bound):
             self.posterior.adopt(candidate.learner.posterior, monitor)

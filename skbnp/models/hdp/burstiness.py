@@ -33,27 +33,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from skbnp.kernels._restaurant import (
-    expected_tables_grid,
-    leave_one_out,
-    n_grid_rows,
-    tables_of,
-)
+from skbnp.kernels import _restaurant as kernel
 from skbnp.utils.arrays import rows_of
-
-__all__ = [
-    "LEAST_GAIN",
-    "MOST_CONCENTRATION",
-    "MOST_DISCOUNT",
-    "NO_BURSTINESS",
-    "N_DOCS",
-    "Burstiness",
-    "evenly",
-    "learn_burstiness",
-    "maximise_burstiness",
-]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: Range of c: below one a document hardly shows a word that it has not had; at the
 #: upper end no document of fewer than a million tokens repeats.
@@ -76,7 +58,7 @@ ERRORS = 2.0
 N_SEATINGS = 10
 #: Discounts are rounded to so many decimals: a process makes the grid of each but once.
 DECIMALS = 2
-_grid = lru_cache(maxsize=2 * 10**DECIMALS)(expected_tables_grid)
+_grid = lru_cache(maxsize=2 * 10**DECIMALS)(kernel.expected_tables_grid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +70,7 @@ class Burstiness:
 
     def grid(self, most: float) -> NDArray[np.float32]:
         """Expected tables of up to `most` tokens, see `expected_tables_grid`."""
-        return _grid(self.discount, n_grid_rows(most))
+        return _grid(self.discount, kernel.n_grid_rows(most))
 
     def arguments(self, n_features: float, most: float) -> tuple[Any, ...]:
         """Return V, grid, d and c: the last arguments of both collapsed kernels."""
@@ -102,7 +84,7 @@ class Burstiness:
         for _ in range(N_SEATINGS):
             others = np.bincount(rows, tables, X.shape[0])[rows] - tables
             mass = (self.concentration + self.discount * others) * base
-            tables = tables_of(X.data, mass, grid, self.discount)
+            tables = kernel.tables_of(X.data, mass, grid, self.discount)
         return tables
 
     def repeats(
@@ -110,21 +92,11 @@ class Burstiness:
     ) -> tuple[Array, Array]:
         """The probabilities of held-out words by repeats, and the mass of first uses.
 
-        With topics that give a word the probability q, p(w | j) = shown + opens q.
+        Given expected `tables` t of `observed` counts, and topics that give a word the
+        probability q, p(w | j) = shown + opens q with
 
-        Parameters
-        ----------
-        observed, held : csr_array of shape (n_docs, V)
-            Counts to predict from, and to predict.
-        tables : ndarray of shape (nnz of `observed`,)
-            Expected tables t.
-
-        Returns
-        -------
-        shown : ndarray of shape (nnz of `held_out`,)
-            [n - d t]_+ / (c + N).
-        opens : ndarray of shape (n_docs,)
-            (c + d T) / (c + N).
+            shown = [n - d t]_+ / (c + N), (nnz of `held_out`,),
+            opens = (c + d T) / (c + N), (n_docs,).
         """
         d, c, rows = self.discount, self.concentration, rows_of(held_out.indptr)
         n_tokens = np.asarray(observed.sum(axis=1)).ravel()
@@ -141,13 +113,11 @@ class Burstiness:
 
 #: Where learning begins, and its rounds: expected tables follow the parameters.
 START, N_ROUNDS = Burstiness(0.5, 20.0), 3
-
-
 #: That of documents that repeat no word for reasons of their own.
 NO_BURSTINESS = Burstiness(0.0, np.inf)
 
 
-def evenly(n_docs: int, most: int) -> NDArray[np.intp]:
+def evenly(n_docs: int, most: int) -> Ints:
     """At most `most` of the row numbers below `n_docs`, evenly spread, increasing."""
     return np.unique(np.linspace(0, max(n_docs - 1, 0), most).astype(np.intp))[:n_docs]
 
@@ -177,21 +147,10 @@ def maximise_burstiness(
 ) -> Burstiness | None:
     """Maximise the probability of each token given all others of its document.
 
-    Parameters
-    ----------
-    X : csr_array of shape (n_docs, V)
-        Tokens n.
-    tables, base : ndarray of shape (nnz,)
-        Expected tables t, and the probability p of a word under the topics, of each
-        stored count.
-    start : Burstiness, default=None
-        Where the search begins, and what is returned where it gains next to nothing;
-        None for a search from afar.
-
-    Returns
-    -------
-    burstiness : Burstiness or None
-        None if repeats are hardly better predicted than by topics alone.
+    `X` are tokens n, and each stored count has expected `tables` t and, of its word
+    under the topics, a probability `base`. The search begins at `start`, which is
+    returned if the gain is next to nothing; if None, from afar. Returns None if repeats
+    are hardly better predicted than by topics alone.
     """
     n_docs, rows = X.shape[0], rows_of(X.indptr)
     some = np.isin(rows, evenly(n_docs, N_DOCS))
@@ -215,7 +174,7 @@ def maximise_burstiness(
         """Log probability of each count given the rest of its document, nats."""
         grid = Burstiness(discount, concentration).grid(X.data.max())
         at = discount, concentration
-        return times * leave_one_out(n, t, p, *sums, grid, *at)
+        return times * kernel.leave_one_out(n, t, p, *sums, grid, *at)
 
     def loss(point: Array) -> float:
         discount = round(float(point[1]), DECIMALS)

@@ -12,29 +12,12 @@ from skbnp.components.topics import SMALLEST_PRIOR, word_norm
 from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import BlockHook, Collected, LocalStop
+from skbnp.inference.protocols import BlockHook, Collected, LocalStop, StepInput
 from skbnp.kernels._collapsed import collapsed_sums, infer_collapsed
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.rows.batch import (
-    Batch,
-    Block,
-    joined,
-    joined_limits,
-    map_word_ranges,
-    stacked,
-)
+from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import csr
-
-__all__ = [
-    "CollapsedStep",
-    "DocumentTopics",
-    "doc_topic_matrix",
-    "mean_weights",
-    "restaurant_of",
-    "sum_words",
-]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: The iteration of a document ends after so many rounds, or earlier: topics will have
 #: moved at its next visit...
@@ -45,21 +28,13 @@ TOL = 0.01
 PART_SIZE = 1 << 18
 
 
-class DocumentTopics(NamedTuple):
-    """Topics of the documents of a block, and their expected tokens."""
-
-    limits: NDArray[np.int32]
-    topics: NDArray[np.int32]
-    tokens: Array
-
-
 class BlockResult(NamedTuple):
     """Statistics of the documents of a block, as the collapsed kernels return them."""
 
     limits: NDArray[np.int32]
     topics: NDArray[np.int32]
     tokens: Array
-    ends: NDArray[np.intp]
+    ends: Ints
     used: NDArray[np.int32]
     sums: Array
     log_predictive: float
@@ -84,24 +59,17 @@ class CollapsedStep:
     restaurant: tuple[Any, ...]  # V, grid, d and c, if words have tables
 
     @classmethod
-    def prepare(
-        cls,
-        posterior: Posterior,
-        batch: Batch,
-        stop: LocalStop,
-        executor: Executor,
-        *,
-        weighting: Weighting = Weighting.EXPECTED_LOG,
-        remembered: Array | None = None,
-    ) -> "CollapsedStep":
+    def prepare(cls, given: StepInput) -> "CollapsedStep":
         """Prepare the local step of a batch from the globals of a posterior.
 
-        `remembered` is the effective count of each document in the totals, which the
-        step subtracts; None for zero.
+        What is remembered is the effective count of each document in the totals, which
+        the step subtracts; None for zero. Weights are mean ones.
         """
-        del weighting  # there is no other way
-        model, state = posterior.model, posterior.state
-        weights, tops, norm, eta = mean_weights(posterior, batch, executor)
+        posterior, batch, stop = given.posterior, given.batch, given.stop
+        state, effective_counts = posterior.state, given.remembered
+        if effective_counts is None:
+            effective_counts = np.zeros(batch.n_docs)
+        weights, tops, norm, eta = mean_weights(posterior, batch, given.executor)
         burstiness = state.burstiness if state.by_tables else None
         n_features = float(posterior.global_stats.topic_words.shape[0])
         return cls(
@@ -111,22 +79,19 @@ class CollapsedStep:
             topic_prior=eta,
             prior=state.doc_prior,
             rest=state.doc_concentration * state.weights[-1],
-            share=model.cold_share(state),
-            doc_weights=np.zeros(batch.n_docs) if remembered is None else remembered,
+            share=posterior.model.cold_share(state),
+            doc_weights=effective_counts,
             stop=LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL)),
             n_features=n_features,
             restaurant=restaurant_of(burstiness, batch, n_features),
         )
 
     def collect(
-        self,
-        posterior: Posterior,
-        batch: Batch,
-        executor: Executor,
-        block_hook: BlockHook | None = None,
+        self, given: StepInput, block_hook: BlockHook | None = None
     ) -> Collected:
         """Run the local step; return statistics, expected counts and lengths."""
         del block_hook  # moves that read responsibilities are judged by a bound
+        posterior, batch, executor = given.posterior, given.batch, given.executor
         shape = (len(batch.words), len(self.prior))
         sums, doc_topic, logs = collect_blocks(self._infer, batch, shape, executor)
         stats = posterior.model.collapsed_statistics(
@@ -197,11 +162,12 @@ def mean_weights(
 
 
 def doc_topic_matrix(
-    result: list[DocumentTopics], shape: tuple[int, int]
+    result: Sequence[Sequence[Any]], shape: tuple[int, int]
 ) -> sp.csr_array:
-    """Expected counts N of the documents of some blocks, (n_docs, K)."""
-    limits = joined_limits([block.limits for block in result])
-    tokens, topics = joined(result, "tokens"), joined(result, "topics", np.int32)
+    """Expected counts N by limits, topics and tokens of some blocks, (n_docs, K)."""
+    limits = joined_limits([block[0] for block in result])
+    topics = np.concatenate([np.zeros(0, np.int32), *(block[1] for block in result)])
+    tokens = np.concatenate([np.zeros(0), *(block[2] for block in result)])
     return csr(tokens, topics, limits, shape)
 
 
@@ -216,30 +182,29 @@ def collect_blocks(
     Returns expected counts of words, (n_words, K), and of documents, (n_docs, K), and
     the sum of log probabilities of tokens, each given all others.
     """
-    parts, doc_topics, logs = list[sp.csr_array](), list[DocumentTopics](), 0.0
+    parts, doc_topics, logs = list[sp.csr_array](), list[tuple](), 0.0
     for part in batch.parts(PART_SIZE):
         result = executor.map_all(run, part.blocks)
-        parts.append(sum_words(part, result, shape, executor))
-        doc_topics += [DocumentTopics(*block[:3]) for block in result]
+        parts.append(sum_words(part, result, shape[1], executor))
+        doc_topics += [block[:3] for block in result]
         logs += sum(block.log_predictive for block in result)
     sums = sum(parts[1:], parts[0]) if parts else sp.csr_array(shape)
     return sums, doc_topic_matrix(doc_topics, (batch.n_docs, shape[1])), logs
 
 
 def sum_words(
-    part: Batch, result: Sequence[Any], shape: tuple[int, int], executor: Executor
+    part: Batch, result: Sequence[Any], n_topics: int, executor: Executor
 ) -> sp.csr_array:
     """Sum responsibilities n_jw r_jwk over documents of some blocks, (n_words, K)."""
     by_word = part.by_word()
-    sums = map_word_ranges(
+    return sum_word_ranges(
         collapsed_sums,
-        by_word.indptr.astype(np.int32),
+        by_word,
         by_word.data.astype(np.intp, copy=False),
         joined_limits([block.ends for block in result]),
         joined(result, "used", np.int32),
         joined(result, "sums"),
-        shape[1],
+        n_topics=n_topics,
         n_ranges=len(part.blocks) if executor.n_workers > 1 else 1,
         run=executor.map_all,
-    )
-    return stacked(sums, shape)
+    )[0]

@@ -34,7 +34,6 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components.statistics import WordsT
@@ -42,10 +41,7 @@ from skbnp.components.topics import HIGHEST, LOWEST
 from skbnp.components.word_topics import WordTopics
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.model import SMALLEST_WEIGHT, HDPModel, HDPState, TopicStats
-
-__all__ = ["CollapsedHDP", "CollapsedStats"]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array
 
 #: Rounds of the fixed point of gamma.
 N_ROUNDS = 3
@@ -61,10 +57,6 @@ class CollapsedStats(TopicStats[WordsT]):
     n_tokens: float
 
     columns: ClassVar[tuple[str, ...]] = ("tables",)
-
-    def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:
-        """Columns of the statistics for pairs of topics that merge."""
-        return {"tables": self.tables[other] + self.tables[one]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +135,10 @@ class CollapsedHDP(HDPModel[CollapsedStats]):
     def add(
         self, state: HDPState, global_stats: CollapsedStats, words: Array, shares: Array
     ) -> tuple[HDPState, CollapsedStats]:
-        """State and totals with new topics that have given shares of tokens and tables.
+        """State and totals with new topics that have `shares` of tokens and tables.
 
-        The words of `global_stats` are changed in place.
-
-        Parameters
-        ----------
-        words : (n, n_words)
-            Topics over the words that have been seen; each sums to one.
-        shares : (n,)
-            Shares of the new topics; the present topics keep the remaining share.
+        The words of `global_stats` are changed in place. `words`, (n, n_words), are
+        topics over the words that have been seen; each sums to one.
         """
         topic_words, tables = global_stats.topic_words, global_stats.tables
         n_tokens, n_tables = topic_words.tokens.sum(), tables.sum()

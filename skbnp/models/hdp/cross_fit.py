@@ -21,7 +21,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.inference.engine import PassLearner, Steps
 from skbnp.inference.executor import Executor
@@ -43,14 +42,11 @@ from skbnp.models.hdp.held_out_priors import (
 )
 from skbnp.models.hdp.held_out_trials import ALIKE, ALIKE_ERRORS, HeldOutTrials
 from skbnp.models.hdp.model import HDPState
-from skbnp.models.hdp.moves.held_out import start_from_documents
+from skbnp.models.hdp.moves.held_out import DOC_SHARE, propose_births
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
-
-__all__ = ["CrossFittedTrials", "hold_out_each"]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array
 
 #: Splits of at least `FEW_TOKENS` of short documents.
 FEWER_SPLITS = 3
@@ -80,10 +76,7 @@ SURE_GAIN, SURE_ERRORS, FEWEST_SURE = 0.03, 2.0, 100
 
 
 def hold_out_each(X: sp.csr_array, rng: np.random.Generator) -> list[HeldOut]:
-    """Hold each document out in one of the splits.
-
-    [] of too few documents, if a split has none to learn from, or if none judges.
-    """
+    """Hold each document out in one split; [] if too few would learn or judge."""
     order, held_out = rng.permutation(X.shape[0]), list[HeldOut]()
     if X.shape[0] < FEWEST_DOCS:
         return held_out
@@ -162,26 +155,14 @@ class Candidate(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class CrossFittedTrials(PassLearner[HDPPosterior]):
-    """Cross-validation of the number of topics, then the trials of the best.
+    """Cross-validation of the number of topics, then the trials of the best."""
 
-    Parameters
-    ----------
-    posterior : HDPPosterior
-        At its start.
-    held_out : list of HeldOut
-        Each document is held out in one of these.
-    make : callable
-        Makes the trials of a posterior and what is held out.
-    moves : SplitMerge
-    n_carried : int
-        Topics that are given: each fit begins with these.
-    """
-
-    posterior: HDPPosterior
-    held_out: list[HeldOut]
+    posterior: HDPPosterior  # at its start
+    held_out: list[HeldOut]  # each document is held out in one of these
+    #: Makes the trials of a posterior and what is held out.
     make: Callable[[HDPPosterior, HeldOut], HeldOutTrials] | None
     moves: SplitMerge
-    n_carried: int
+    n_carried: int  # topics that are given: each fit begins with these
     trials: HeldOutTrials | None = None
 
     @property
@@ -207,35 +188,29 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
 
     # -- candidates -------------------------------------------------------------------
 
-    def _begin(self, place: int, n_topics: int, n_carried: int) -> HeldOutTrials:
-        """Trials of a split, from topics that start from its training documents."""
+    def _begin(self, n_topics: int) -> list[HeldOutTrials]:
+        """Trials of each split, from topics that start from training documents."""
         assert self.make is not None
-        held_out = self.held_out[place]
-        rng = stream(self.posterior.seed_entropy, Purpose.MOVE, place, n_topics)
-        start = start_from_documents(
-            self.posterior, held_out.train, n_topics, n_carried, rng
-        )
-        return self.make(start, held_out)
+        trials, n_old = list[HeldOutTrials](), self.n_carried
+        n_new = n_topics - n_old
+        for place, held_out in enumerate(self.held_out):
+            rng = stream(self.posterior.seed_entropy, Purpose.MOVE, place, n_topics)
+            start = propose_births(
+                self.posterior, held_out.train, n_new, rng, n_old, 1.0, DOC_SHARE
+            )
+            trials.append(self.make(start, held_out))
+        return trials
 
     def _by_trials(self) -> Candidate:
-        """Run the trials of each split to their end.
-
-        Set priors that all splits share.
-        """
-        n_topics = self.posterior.state.n_components
-        trials = [
-            self._begin(place, n_topics, self.n_carried)
-            for place in range(len(self.held_out))
-        ]
+        """Run the trials of each split to their end; set priors that all share."""
+        trials = self._begin(self.posterior.state.n_components)
         for one in trials:
             run_to_end(one)
         return Candidate("trials", trials, self._suit_priors(trials))
 
     def _fixed(self, n_topics: int) -> Candidate:
         """Learn `n_topics` topics in each split, and score its held-out documents."""
-        places = range(len(self.held_out))
-        trials = [self._begin(n, n_topics, self.n_carried) for n in places]
-        beside = discarding()
+        trials, beside = self._begin(n_topics), discarding()
         for one in trials:
             for _ in range(N_PASSES):
                 one.model.learner.one_pass(beside)
@@ -320,10 +295,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
     # -- decisions --------------------------------------------------------------------
 
     def _choose(self, monitor: Monitor) -> HeldOutTrials:
-        """Compare fixed numbers of topics and trials.
-
-        Return the trials of the best one.
-        """
+        """Compare fixed numbers of topics and trials; return the best trials."""
         n_tokens = self.n_tokens
         fixed, n_behind = list[Candidate](), 0
         for n_topics in self._numbers():

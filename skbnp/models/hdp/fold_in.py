@@ -28,37 +28,17 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import LocalStop
 from skbnp.kernels._collapsed import infer_zero_order
+from skbnp.models.hdp import collapsed_local as collapsed
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.models.hdp.collapsed_local import (
-    MAX_ITER,
-    TOL,
-    DocumentTopics,
-    doc_topic_matrix,
-    mean_weights,
-)
 from skbnp.models.hdp.local import DocumentStep, expected_counts
 from skbnp.rows.batch import Batch, Block
 from skbnp.utils.arrays import csr, rows_of
-
-__all__ = [
-    "PART_SIZE",
-    "MeanTopics",
-    "background",
-    "first_uses",
-    "fold_in",
-    "fold_in_by_mean_field",
-    "fold_in_posterior",
-    "fold_in_tables",
-    "mix",
-    "score_documents",
-]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: Tokens of a topic in use: a few more topics than learning needs.
 ACTIVE = 0.1
 #: When the iteration of a document ends: as in learning, but it is extrapolated here.
-SHORT_STOP = LocalStop(MAX_ITER, TOL)
+SHORT_STOP = LocalStop(collapsed.MAX_ITER, collapsed.TOL)
 #: A fold-in by mean field ends at this mean change per token, or after so many steps.
 MEAN_FIELD_TOL, MEAN_FIELD_MAX_ITER = 1e-3, 100
 #: Iterations before, with mean weights of topics: no word would ever find those of
@@ -101,16 +81,6 @@ class MeanTopics:
         more = self.counts.shape[0] * (new - self.eta)
         return replace(self, eta=new, norm=self.norm + more)
 
-    def weights(self, words: NDArray[np.intp]) -> tuple[NDArray[np.float32], Array]:
-        """Weights of words over their largest one, and these largest weights."""
-        if not isinstance(self.eta, float):
-            raise TypeError("topics of priors of their own are not folded in")
-        tops = np.empty(len(words))
-        table = self.counts.weights(
-            words, self.norm, self.eta, Weighting.MEAN, tops=tops, stays_shared=True
-        )
-        return table, tops / self.norm.max(initial=1e-300)
-
     @property
     def prior_shares(self) -> Array:
         """Share V eta / (V eta + S_k) of the prior in each topic, (K,).
@@ -120,7 +90,7 @@ class MeanTopics:
         shares = self.counts.shape[0] * self.eta / self.norm
         return np.where(self.counts.is_known, 0.0, shares)
 
-    def __getitem__(self, words: NDArray[np.intp] | slice) -> Array:
+    def __getitem__(self, words: Ints | slice) -> Array:
         topics = self.counts.rows(words)
         topics += self.eta
         topics /= self.norm
@@ -150,13 +120,12 @@ def _infer(
     """
     infer = partial(_infer_block, weights, prior, stop, restaurant)
     result = executor.map_all(infer, batch.blocks)
-    doc_topics = [DocumentTopics(*one[:3]) for one in result]
     tables, base = (
         np.concatenate([np.zeros(0), *(array for one in result for array in one[at])])
         for at in (slice(3, 4), slice(4, 5))
     )
     shape = batch.n_docs, len(prior)
-    return Seated(doc_topic_matrix(doc_topics, shape), tables, base)
+    return Seated(collapsed.doc_topic_matrix(result, shape), tables, base)
 
 
 def _infer_block(
@@ -216,24 +185,14 @@ def fold_in_tables(
 
 def fold_in_posterior(
     posterior: Posterior, X: sp.csr_array, executor: Executor
-) -> sp.csr_array:
-    """Infer the expected counts N under the mean topics of a posterior, (n_docs, K).
+) -> Seated:
+    """Infer the topics of documents under the mean topics of a posterior.
 
     Counts are of tokens or, with burstiness, of tables: the first uses of words.
     """
-    return _infer_under(posterior, X, executor).doc_topic
-
-
-def first_uses(posterior: Posterior, X: sp.csr_array, executor: Executor) -> Array:
-    """Infer the expected tables of each stored count, (nnz,), with burstiness."""
-    return _infer_under(posterior, X, executor).tables
-
-
-def _infer_under(posterior: Posterior, X: sp.csr_array, executor: Executor) -> Seated:
-    """Infer the topics of documents by the mean topics of a posterior."""
     state = posterior.state.for_prediction
     batch = Batch.from_counts(X, state.n_components)
-    weights, tops, norm, _ = mean_weights(posterior, batch, executor)
+    weights, tops, norm, _ = collapsed.mean_weights(posterior, batch, executor)
     words: tuple[Any, ...] = ()
     if state.burstiness is not None:
         rest = state.doc_concentration * state.weights[-1]
@@ -312,19 +271,27 @@ def fold_in_by_mean_field(
 def _weighed(
     word_topic: Array | MeanTopics, n_topics: int, X: sp.csr_array
 ) -> tuple[Batch, NDArray[np.float32], Array]:
-    """A batch of words that any topic has, weights of topics, and their scale."""
+    """A batch of words that any topic has, weights of topics, and their scale.
+
+    Weights of a word are relative to its largest one, which is its scale.
+    """
     topics, batch = MeanTopics.given(word_topic), Batch.from_counts(X, n_topics)
-    table, tops = topics.weights(batch.words)
+    eta, norm, tops = topics.eta, topics.norm, np.empty(len(batch.words))
+    if not isinstance(eta, float):
+        raise TypeError("topics of priors of their own are not folded in")
+    table = topics.counts.weights(
+        batch.words, norm, eta, Weighting.MEAN, tops=tops, stays_shared=True
+    )
+    tops /= norm.max(initial=1e-300)
     possible = tops > 0.0
-    if not possible.all():
-        holds = np.zeros(X.shape[1])
-        holds[batch.words[possible]] = 1.0
-        X = X @ sp.diags_array(holds, format="csr")
-        X.eliminate_zeros()
-        X.sort_indices()
-        batch = Batch.from_counts(X, n_topics)
-        table, tops = topics.weights(batch.words)
-    return batch, table, tops
+    if possible.all():
+        return batch, table, tops
+    holds = np.zeros(X.shape[1])
+    holds[batch.words[possible]] = 1.0
+    X = X @ sp.diags_array(holds, format="csr")
+    X.eliminate_zeros()
+    X.sort_indices()
+    return _weighed(topics, n_topics, X)
 
 
 def mix(theta: Array, word_topic: Array | MeanTopics, X: sp.csr_array) -> Array:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from skbnp.components.topics import HIGHEST
@@ -24,23 +23,7 @@ from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.fold_in import PART_SIZE, MeanTopics, fold_in, fold_in_tables, mix
 from skbnp.models.hdp.model import HDPState
 from skbnp.utils.arrays import deal_tokens, row_parts, rows_of, take_rows
-
-__all__ = [
-    "FEW_TOKENS",
-    "OTHERS",
-    "Gain",
-    "HeldOut",
-    "Prediction",
-    "compare",
-    "deal",
-    "has_few_tokens",
-    "hold_out",
-    "n_held_out",
-    "n_judges",
-    "split",
-]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: Share of the documents that are held out...
 SHARE = 0.2
@@ -91,8 +74,8 @@ class HeldOut:
     """Training documents, and held-out documents with their tokens split into parts."""
 
     train: Any  # Corpus
-    rows: NDArray[np.intp] | tuple[NDArray[np.intp], ...]  # that `train` has
-    docs: NDArray[np.intp]  # (n_rows,) held-out document, counted from 0
+    rows: Ints | tuple[Ints, ...]  # that `train` has
+    docs: Ints  # (n_rows,) held-out document, counted from 0
     observed: sp.csr_array  # (n_rows, V) counts to fold in
     held_out: sp.csr_array  # (n_rows, V) counts to predict
 
@@ -114,20 +97,17 @@ class HeldOut:
         some = replace(
             self, docs=self.docs[rows] // 2, observed=observed, held_out=held_out
         )
-        return some, result._replace(
-            tokens=result.tokens[rows],
-            total=result.total[rows],
-            rest=result.rest[rows],
-            shown=result.shown[rows[rows_of(self.held_out.indptr)]],
-            opens=result.opens[rows],
-        )
+        shown = result.shown[rows[rows_of(self.held_out.indptr)]]
+        names = "tokens", "total", "rest", "opens"
+        others = {name: getattr(result, name)[rows] for name in names}
+        return some, result._replace(shown=shown, **others)
 
     @property
-    def first_parts(self) -> NDArray[np.intp]:
+    def first_parts(self) -> Ints:
         """Row of the first part of each document, (n_docs,)."""
         return np.unique(self.docs, return_index=True)[1]
 
-    def whole(self, rows: NDArray[np.intp]) -> sp.csr_array:
+    def whole(self, rows: Ints) -> sp.csr_array:
         """Counts of the documents of some rows, observed and held out together."""
         observed = take_rows(self.observed, rows)
         return sp.csr_array(observed + take_rows(self.held_out, rows))
@@ -284,10 +264,7 @@ def has_few_tokens(X: sp.csr_array) -> bool:
 
 
 def hold_out(X: sp.csr_array, rng: np.random.Generator) -> HeldOut | None:
-    """Hold out a fifth of the documents; None if too few can be predicted.
-
-    The share is larger if documents are few, and smaller if they are many.
-    """
+    """Hold out a share of the documents; None if too few can be predicted."""
     order = rng.permutation(X.shape[0])
     lengths = np.asarray(X.sum(axis=1)).ravel()
     n_held = n_held_out(X.shape[0], lengths[order])
@@ -310,9 +287,7 @@ def n_judges(lengths: Array) -> int:
     return max(int((np.cumsum(lengths) <= N_TOKENS).sum()), FEWEST_DOCS)
 
 
-def split(
-    X: sp.csr_array, judges: NDArray[np.intp], rng: np.random.Generator
-) -> HeldOut | None:
+def split(X: sp.csr_array, judges: Ints, rng: np.random.Generator) -> HeldOut | None:
     """Hold out the documents `judges`; None if too few of them can be predicted."""
     folds = deal(X[judges], rng)
     if folds is None:
@@ -324,7 +299,7 @@ def split(
 
 
 #: Documents that are held out, and what to fold in and to predict, see `HeldOut`.
-Folds = tuple[NDArray[np.intp], sp.csr_array, sp.csr_array]
+Folds = tuple[Ints, sp.csr_array, sp.csr_array]
 
 
 def deal(

@@ -22,20 +22,12 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
-from skbnp.models.hdp.burstiness import (
-    ERRORS,
-    LEAST_GAIN,
-    N_DOCS,
-    Burstiness,
-    evenly,
-    learn_burstiness,
-)
+from skbnp.models.hdp import burstiness as bursts
 from skbnp.models.hdp.fold_in import (
     PART_SIZE,
     MeanTopics,
@@ -52,19 +44,7 @@ from skbnp.models.hdp.held_out import (
 )
 from skbnp.models.hdp.model import HDPState
 from skbnp.utils.arrays import column_sums, csr, row_parts, rows_of, with_values
-
-__all__ = [
-    "HIGHEST_CONCENTRATION",
-    "PRIOR_DEVIATION",
-    "PRIOR_MEDIAN",
-    "WordFold",
-    "fold_words",
-    "suit_burstiness",
-    "suit_joint_concentration",
-    "suit_prior",
-]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: Change of log eta by which derivatives are found; the largest step at a time: what
 #: topics hold follows.
@@ -153,7 +133,7 @@ def _loss(
 class WordFold(NamedTuple):
     """Words of a fold of the vocabulary, and held-out documents by these and others."""
 
-    words: NDArray[np.intp]
+    words: Ints
     observed: sp.csr_array  # (n_docs, V) counts of words that are not of the fold
     held_out: sp.csr_array  # (n_docs, V) counts of words that are
     n_tokens: Array  # (n_docs,) n, of whole documents
@@ -229,13 +209,13 @@ def suit_burstiness(
     """
     state = posterior.state.for_prediction
     first = held_out.first_parts
-    whole = held_out.whole(first[evenly(len(first), N_DOCS)])
+    whole = held_out.whole(first[bursts.evenly(len(first), bursts.N_DOCS)])
     word_topic = MeanTopics.of(
         posterior.global_stats.topic_words, state.topic_word_prior
     )
     rest = state.doc_concentration * state.weights[-1]
 
-    def seat(burstiness: Burstiness) -> tuple[Array, Array]:
+    def seat(burstiness: bursts.Burstiness) -> tuple[Array, Array]:
         """Expected tables and base probabilities of the tokens under a burstiness."""
         prior, n_words = state.doc_prior, whole.shape[1]
         seated = fold_in_tables(
@@ -243,7 +223,7 @@ def suit_burstiness(
         )
         return seated.tables, seated.base
 
-    end = learn_burstiness(whole, seat, state.burstiness)
+    end = bursts.learn_burstiness(whole, seat, state.burstiness)
     if end != state.burstiness:
         some = held_out.sample()
         results = {
@@ -253,7 +233,7 @@ def suit_burstiness(
         logs = {one: some.log_probability(result) for one, result in results.items()}
         best = max(logs, key=lambda one: logs[one].sum())
         gain = compare(logs[best], logs[None], some.n_tokens)
-        is_needed = gain.mean > max(ERRORS * gain.error, LEAST_GAIN)
+        is_needed = gain.mean > max(bursts.ERRORS * gain.error, bursts.LEAST_GAIN)
         best = best if is_needed else None
         posterior.set_state(burstiness=best)
         if some is held_out:
@@ -268,10 +248,7 @@ def _log_likelihoods(
     priors: Array,
     executor: Executor,
 ) -> Array:
-    """Log probability of the counts of a fold under each of some topic priors, in nats.
-
-    Constants are left out.
-    """
+    """Log probability of a fold under each topic prior, nats, but for constants."""
     alpha, n_tokens = state.doc_concentration, fold.n_tokens
     rows, (n_words, n_topics) = rows_of(fold.held_out.indptr), topics.counts.shape
     seen = topics.counts.seen.among(fold.words)

@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.components.topics import HIGHEST
 from skbnp.inference.engine import Learner, PassLearner, Steps, completed
@@ -24,23 +23,15 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.protocols import Corpus, DocumentLocalStep
+from skbnp.models.hdp import held_out_priors as priors
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
-from skbnp.models.hdp.held_out_priors import (
-    WordFold,
-    fold_words,
-    suit_burstiness,
-    suit_joint_concentration,
-    suit_prior,
-)
 from skbnp.models.hdp.moves import held_out as held_out_moves
 from skbnp.models.hdp.moves.held_out import add_document_births
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Array
 
-__all__ = ["ALIKE", "ALIKE_ERRORS", "HeldOutTrials", "OnlineLearner", "Trial"]
-
-Array = NDArray[np.float64]
 OnlineLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, RunningAverage]
 Kind = Literal["start", "births", "continuation", "reduction", "merge of all", "tables"]
 
@@ -154,13 +145,13 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         self.length = self.length or self.moves.trial_passes
         self.n_tokens = self.held_out.n_tokens
         self.tries_tables = self.learns_burstiness and self.finish is not None
-        self.model = self.run = self._new_run("start", learner, 0)
+        self.model = self.run = self._new_run("start", learner)
         self.best = self.model.logs
 
     @cached_property
-    def folds(self) -> list[WordFold]:
+    def folds(self) -> list[priors.WordFold]:
         """Folds of words of the held-out documents, if the topic prior is learned."""
-        return fold_words(self.held_out) if self.folds_words else []
+        return priors.fold_words(self.held_out) if self.folds_words else []
 
     @property
     def has_ended(self) -> bool:
@@ -215,23 +206,33 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
     def _suit_prior(self, run: Trial) -> Steps[None]:
         """Set the topic prior in place to what predicts best, if it is learned."""
-        has_grown = run.kind in ("continuation", "reduction", "tables")
-        limit = HIGHEST if has_grown else self.prior_limit
+        posterior, executor = run.posterior, run.executor
         with commit():
-            run.posterior.global_stats.topic_words.trim()
-        if self.folds:
-            yield self.judge_cost
-            run.prior_falls = suit_prior(self.folds, run.posterior, limit, run.executor)
+            posterior.global_stats.topic_words.trim()
+        if not self.folds:
+            return
+        yield self.judge_cost
+        if run.kind == "merge of all":  # as words have been judged
+            _, prior = self.held_out.log_probability_of_words(
+                posterior.state.burstiness, posterior, executor, learns_prior=True
+            )
+            posterior.set_state(topic_word_prior=prior)
+        else:
+            has_grown = run.kind in ("continuation", "reduction", "tables")
+            limit = HIGHEST if has_grown else self.prior_limit
+            run.prior_falls = priors.suit_prior(self.folds, posterior, limit, executor)
 
     def _suited_prediction(self, run: Trial, repeats: bool) -> Steps[Prediction]:
         """Set the best concentration and, if `repeats`, burstiness; predict."""
         held_out, posterior, result = self.held_out, run.posterior, None
         if not posterior.model.has_bound:
             yield self.judge_cost
-            suit_joint_concentration([(held_out.sample(), posterior)], run.executor)
+            priors.suit_joint_concentration(
+                [(held_out.sample(), posterior)], run.executor
+            )
         if repeats:
             yield 2.0 * self.judge_cost
-            result = suit_burstiness(held_out, posterior, run.executor)
+            result = priors.suit_burstiness(held_out, posterior, run.executor)
         if result is None:
             yield self.judge_cost
             return held_out.predict(posterior, run.executor)
@@ -239,20 +240,10 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
 
     def _suit_and_predict(self, run: Trial) -> Steps[Prediction]:
         """Set the best parameters in place, and predict held-out documents."""
-        posterior = run.posterior
         if run.kind == "start" and run.n_passes < self.length:  # topics form first
             yield self.judge_cost
-            return self.held_out.predict(posterior, run.executor)
-        if self.folds and run.kind == "merge of all":  # as words have been judged
-            yield self.judge_cost
-            _, prior = self.held_out.log_probability_of_words(
-                posterior.state.burstiness, posterior, run.executor, learns_prior=True
-            )
-            with commit():
-                posterior.global_stats.topic_words.trim()
-                posterior.set_state(topic_word_prior=prior)
-        else:
-            yield from self._suit_prior(run)
+            return self.held_out.predict(run.posterior, run.executor)
+        yield from self._suit_prior(run)
         return (yield from self._suited_prediction(run, self.knows_repeats))
 
     def _gain(self, run: Trial, others: dict[int, Array]) -> Gain:
@@ -357,7 +348,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             run.posterior, logs, run.executor, WORDS_LOSS, learns_prior=self.folds_words
         ):
             return (yield from self._first_reduction())
-        return self._new_run("continuation")
+        return self._new_run("continuation", run.learner)
 
     def _judge_anew(self, run: Trial) -> Steps[None]:
         """Score a run again as reductions are scored, once births have ended.
@@ -375,7 +366,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
             return
         for _ in range(MOST_STEPS if learns_prior else 0):
             yield self.judge_cost
-            if not suit_prior(self.folds, posterior, HIGHEST, run.executor):
+            if not priors.suit_prior(self.folds, posterior, HIGHEST, run.executor):
                 break
         result = yield from self._suited_prediction(run, self.knows_repeats)
         n_tokens = np.asarray(self.held_out.held_out.sum(axis=1)).ravel()
@@ -398,7 +389,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         model = self.model
         if self.tries_tables and model.posterior.state.burstiness is not None:
             self.tries_tables = False
-            trial = self._new_run("tables")
+            trial = self._new_run("tables", model.learner)
             trial.posterior.set_state(by_tables=True)
             return trial
         self.best = model.logs
@@ -438,10 +429,8 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     def _births(self, run: Trial) -> Steps[Trial | None]:
         """Return a trial with three times as many topics, unless many have died."""
         now, train = self.posterior, self.held_out.train
-        started = run.n_started, run.prior_started
-        n_births = held_out_moves.number_of_births(
-            run.posterior, train.n_docs, *started
-        )
+        most, started = train.n_docs, (run.n_started, run.prior_started)
+        n_births = held_out_moves.number_of_births(run.posterior, most, *started)
         may_add = self.moves.births and run.posterior.state.burstiness is None
         if n_births < 1 or not may_add:
             return None
@@ -449,8 +438,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         yield self.judge_cost + BIRTH_COST * n_topics * len(seen)
         rng = stream(now.seed_entropy, Purpose.MOVE, now.n_steps, self.n_trials)
         posterior = held_out_moves.propose_births(now, train, n_births, rng)
-        learner = run.learner.fork(posterior, run.learner.cache.empty(), restarts=True)
-        return self._new_run("births", learner, n_births)
+        return self._new_run("births", run.learner, posterior, n_births, True)
 
     def _reduction(self, run: Trial, limit: int | None = None) -> Steps[Trial | None]:
         """Return a trial without topics that prediction does not need, or None.
@@ -483,17 +471,23 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         if n_changes == 0:
             return None
         # A model that has gone on keeps its step sizes.
-        is_young, cache = run.learner.n_passes <= self.length, run.learner.cache.copy()
-        learner = run.learner.fork(posterior, cache, restarts=is_young)
-        return self._new_run(kind, learner, n_changes)
+        is_young = run.learner.n_passes <= self.length
+        return self._new_run(kind, run.learner, posterior, n_changes, is_young)
 
     def _new_run(
-        self, kind: Kind, learner: OnlineLearner | None = None, n_changes: int = 0
+        self,
+        kind: Kind,
+        learner: OnlineLearner,
+        posterior: HDPPosterior | None = None,
+        n_changes: int = 0,
+        restarts: bool = False,
     ) -> Trial:
-        """Return a trial, and count it; by default a copy of the model learns on."""
-        if learner is None:
-            learner = self.model.learner
-            learner = learner.fork(learner.posterior.copy(), learner.cache.copy())
+        """Return a trial, and count it: a start learns as it is, others are forks."""
+        if kind != "start":
+            documents = learner.cache.documents
+            kept = documents.empty() if kind == "births" else documents.copy()
+            new = learner.posterior.copy() if posterior is None else posterior
+            learner = learner.fork(new, RunningAverage(kept), restarts=restarts)
         self.n_trials, state = self.n_trials + 1, learner.posterior.state
         size, eta = state.n_components, state.topic_word_prior
         return Trial(kind, learner, discarding(), size, eta, n_changes)

@@ -10,23 +10,12 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import BlockHook, Collected, LocalStop
+from skbnp.inference.protocols import BlockHook, Collected, LocalStop, StepInput
 from skbnp.kernels._hdp_local import infer_documents, word_sums
 from skbnp.kernels._special import log
-from skbnp.rows.batch import (
-    Batch,
-    Block,
-    joined,
-    joined_limits,
-    map_word_ranges,
-    stacked,
-)
+from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import csr, rows_of
-
-__all__ = ["BlockVisit", "DocumentStep", "Documents", "expected_counts", "sum_words"]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: A topic with fewer expected tokens than this (times the document's, if less than one)
 #: is outside the support of a document: its count is exactly zero. What dropping it can
@@ -74,7 +63,7 @@ class BlockVisit:
     documents: Documents
 
     @property
-    def row(self) -> NDArray[np.intp]:
+    def row(self) -> Ints:
         """Document of each stored count, (nnz,)."""
         return rows_of(self.block.indptr)
 
@@ -93,10 +82,7 @@ class BlockVisit:
 
 @dataclass(frozen=True, slots=True)
 class DocumentStep:
-    """What documents of a batch read in the mean-field local step.
-
-    Its stopping rule.
-    """
+    """What documents read in the mean-field local step; its stopping rule."""
 
     #: (n_words, stride) of the batch, see `infer_documents`.
     weights: NDArray[np.float32]
@@ -107,41 +93,30 @@ class DocumentStep:
     n_mean: int = 0  # iterations with mean weights of topics before a cold start
 
     @classmethod
-    def prepare(
-        cls,
-        posterior: Posterior,
-        batch: Batch,
-        stop: LocalStop,
-        executor: Executor,
-        *,
-        weighting: Weighting = Weighting.EXPECTED_LOG,
-        remembered: sp.csr_array | None = None,
-    ) -> "DocumentStep":
+    def prepare(cls, given: StepInput) -> "DocumentStep":
         """Prepare the local step of a batch from the globals of a posterior."""
+        posterior, executor = given.posterior, given.executor
         model, state = posterior.model, posterior.state
         return cls(
             weights=model.word_weights(
                 state,
                 posterior.global_stats.topic_words,
-                batch.words,
-                weighting,
+                given.batch.words,
+                given.weighting,
                 run=executor.map_all if executor.shares_memory else map,
             ),
             prior=state.doc_prior,
             share=model.cold_share(state),
             # Mean weights do not climb the bound that a remembered start would keep.
-            remembered=None if weighting is Weighting.MEAN else remembered,
-            stop=stop,
+            remembered=None if given.weighting is Weighting.MEAN else given.remembered,
+            stop=given.stop,
         )
 
     def collect(
-        self,
-        posterior: Posterior,
-        batch: Batch,
-        executor: Executor,
-        block_hook: BlockHook | None = None,
+        self, given: StepInput, block_hook: BlockHook | None = None
     ) -> Collected:
         """Run the local step: statistics, expected counts and document lengths."""
+        posterior, batch, executor = given.posterior, given.batch, given.executor
         visits = executor.map_all(partial(_visit, self, block_hook), batch.blocks)
         documents = Documents.joined([result for result, _ in visits])
         doc_topic = documents.matrix(documents.tokens, len(self.prior))
@@ -207,9 +182,9 @@ def sum_words(
     logs = np.empty_like(documents.norms)
     log(documents.norms, logs)
     ratios = (batch.counts / documents.norms)[by_word.data]
-    result = map_word_ranges(
+    sums, result = sum_word_ranges(
         _sum_range,
-        by_word.indptr.astype(np.int32),
+        by_word,
         by_word.indices.astype(np.int32),
         ratios,
         ratios * logs[by_word.data],
@@ -217,17 +192,16 @@ def sum_words(
         documents.topics,
         documents.weights,
         step.weights,
-        n_topics,
+        n_topics=n_topics,
         n_ranges=len(batch.blocks),
         run=executor.map_all,
     )
-    rows = WordRows(batch.words, stacked(result, (len(batch.words), n_topics)))
     # -log r = log s - log e - log b.
     entropy = sum((part[3] for part in result), np.zeros(n_topics))
     entropy -= _log_moments(
         documents.topics, documents.tokens, documents.weights, n_topics
     )
-    return rows, entropy
+    return WordRows(batch.words, sums), entropy
 
 
 def _log_moments(

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.statistics import WordStats
 from skbnp.components.word_topics import WordRows, WordTopics, remaining
@@ -18,18 +17,8 @@ from skbnp.inference.protocols import Collected
 from skbnp.inference.schedules import Part
 from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPStats, TopicStatsT
+from skbnp.utils.typing import Array
 
-__all__ = [
-    "CollapsedCache",
-    "MeanFieldCache",
-    "Memo",
-    "doc_topic",
-    "dropped",
-    "refreshed",
-    "resummed",
-]
-
-Array = NDArray[np.float64]
 Pairs = Sequence[tuple[int, int]]
 
 #: Updates of the weights after a pass, each with fresh tangents.
@@ -48,16 +37,6 @@ class Memo:
     doc_topic: sp.csr_array  # (n_docs, K) N
     n_tokens: Array  # (n_docs,)
     losses: Array  # (n_pairs,) of entropy if the pairs that were compared merge, nats
-
-    @classmethod
-    def of(cls, results: Collected) -> "Memo":
-        """Return the memo of the result of a local step."""
-        losses = np.zeros(0)
-        if any(seen is not None for seen in results.seen):
-            losses = sum(
-                (seen[:, 0] for seen in results.seen[1:]), results.seen[0][:, 0]
-            )
-        return cls(results.stats, results.doc_topic, results.n_tokens, losses)
 
     def merged(self, pairs: Pairs, losses: Array) -> "Memo":
         """Add topics of pairs (source, target); subtract their `losses` of entropy."""
@@ -104,10 +83,7 @@ def doc_topic(memos: Iterable[Memo]) -> sp.csc_array:
 def refreshed(
     posterior: Posterior, memos: Iterable[Memo]
 ) -> tuple[HDPStats, list[Memo]]:
-    """Move all tangent points to the present weights, so that the bound is exact.
-
-    Returns the totals and the memos.
-    """
+    """Return totals and memos with tangents at present weights: an exact bound."""
     new = []
     for memo in memos:
         stats = posterior.model.statistics(
@@ -145,10 +121,7 @@ def resummed(parts: Iterable[WordStats], global_stats: WordTopics) -> WordTopics
 
 
 class MeanFieldCache(Remembered[Collected, Memo]):
-    """Cache of the mean-field HDP: the exact bound of a corpus needs these counts.
-
-    The bound never falls. One part makes this the classic batch algorithm.
-    """
+    """Cache that the exact bound needs; with one part this is the batch algorithm."""
 
     def copy(self) -> "MeanFieldCache":
         """Return an independent copy."""
@@ -159,7 +132,10 @@ class MeanFieldCache(Remembered[Collected, Memo]):
         return self.memos[part.number].doc_topic if self.is_complete else None
 
     def _memo(self, results: Collected) -> Memo:
-        return Memo.of(results)
+        losses = np.zeros(0)
+        if any(seen is not None for seen in results.seen):
+            losses = sum(seen[:, 0] for seen in results.seen)
+        return Memo(results.stats, results.doc_topic, results.n_tokens, losses)
 
     def _recompute_sums(self, posterior: Posterior) -> None:
         """Sum the statistics of all parts again into the totals."""
@@ -191,10 +167,7 @@ class Statistics(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class CollapsedCache(Remembered[Collected, Statistics]):
-    """Cache of the collapsed HDP: statistics and document weights.
-
-    There is no bound.
-    """
+    """Cache of the collapsed HDP, without a bound: statistics, document weights."""
 
     # How often the totals count the documents before the first pass.
     document_weights: DocumentWeights = field(kw_only=True)
@@ -203,7 +176,7 @@ class CollapsedCache(Remembered[Collected, Statistics]):
         """Return the effective counts of the documents of a part."""
         if self.is_complete:
             return np.ones(len(part.rows))
-        return self.document_weights.of(part.rows)
+        return self.document_weights.initial_local(part)
 
     def _memo(self, results: Collected) -> Statistics:
         return Statistics(results.stats)

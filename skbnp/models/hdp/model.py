@@ -27,7 +27,6 @@ References
    Hierarchical Dirichlet Processes", NIPS 2012.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -35,7 +34,6 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln, psi, zeta
 
@@ -46,10 +44,7 @@ from skbnp.components.word_topics import WordTopics, remaining
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import Burstiness
-
-__all__ = ["DirectHDP", "HDPModel", "HDPState", "HDPStats", "TopicStats"]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: No topic weight falls below this: x psi(x) loses all digits near 1e-12.
 SMALLEST_WEIGHT = 1e-8
@@ -94,12 +89,10 @@ class HDPState:
 class TopicStats(WordStats[WordsT]):
     """Additive statistics of topics, of either variational family."""
 
-    @abstractmethod
     def joint(self, x: Array, one: Array, other: Array) -> dict[str, Array | float]:
-        """Columns of pairs of topics if they merge.
-
-        X are Dirichlet parameters of all.
-        """
+        """Columns of pairs of topics that merge: sums; `x` are priors of all, (K,)."""
+        columns = ((name, getattr(self, name)) for name in self.columns)
+        return {name: values[one] + values[other] for name, values in columns}
 
 
 TopicStatsT = TypeVar("TopicStatsT", bound=TopicStats)
@@ -167,18 +160,9 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
     ) -> HDPStats[WordsT]:
         """Statistics of documents from their expected counts (Eq. (4)).
 
-        Parameters
-        ----------
-        state : HDPState
-            Its weights and document concentration become the tangent points.
-        topic_words : WordRows or WordTopics
-            S of these documents.
-        entropy : (K,)
-            Entropy of their responsibilities, by topic.
-        doc_topic : csr_array (n_docs, K)
-            N; topics outside the support of a document are not stored.
-        n_tokens : (n_docs,)
-            N_j.
+        Weights and document concentration of `state` become the tangent points.
+        `topic_words` are S, `entropy`, (K,), is that of responsibilities, `doc_topic`,
+        (n_docs, K), are N without topics off the support, and `n_tokens` N_j.
         """
         n_components, topic = state.n_components, doc_topic.indices
         at, alpha = state.doc_prior[topic], state.doc_concentration
@@ -269,10 +253,7 @@ class HDPModel(topics.WordTopicModel[HDPState, TopicStatsT]):
     def remove(
         self, state: HDPState, global_stats: TopicStatsT, gone: Sequence[int]
     ) -> tuple[HDPState, TopicStatsT]:
-        """Remove topics from the state, and their counts from `global_stats` in place.
-
-        The rest beta_{K+1} takes their weight.
-        """
+        """Remove topics, their counts in place; beta_{K+1} takes their weight."""
         weights = state.weights.copy()
         weights[-1] += weights[list(gone)].sum()
         order = remaining(state.n_components, gone)
@@ -334,7 +315,7 @@ class DirectHDP(HDPModel[HDPStats]):
 
 
 def _take_columns(
-    state: HDPState, global_stats: TopicStatsT, order: NDArray[np.intp]
+    state: HDPState, global_stats: TopicStatsT, order: Ints
 ) -> tuple[HDPState, TopicStatsT]:
     """Take columns of the state and of all statistics but the words."""
     weights = state.weights[[*order, -1]]

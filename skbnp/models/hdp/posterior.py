@@ -15,8 +15,7 @@ from skbnp.models.hdp.collapsed_model import CollapsedStats
 from skbnp.models.hdp.model import HDPModel, HDPState, HDPStats
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.reservoir import Reservoir
-
-__all__ = ["CREDIT", "Evidence", "HDPPosterior", "MoveRecords", "Pair", "continued"]
+from skbnp.utils.typing import Array, Ints
 
 Totals = HDPStats[WordTopics] | CollapsedStats[WordTopics]
 Pair = tuple[int, int]
@@ -33,9 +32,9 @@ class Evidence:
     n_docs: int = 0
     gain: float = 0.0
     square: float = 0.0
-    check_at: int = 1  # documents at which to look next
+    check_at: int = 1  # documents at which to decide next
 
-    def add(self, n_docs: int, sums: NDArray[np.float64]) -> None:
+    def add(self, n_docs: int, sums: Array) -> None:
         """Add the sums of gains over `n_docs` further documents."""
         self.n_docs += n_docs
         self.gain += sums[1]
@@ -68,25 +67,10 @@ class MoveRecords:
     def forget(self, gone: set[int]) -> None:
         """Remove the records of ids that have changed or ended, in place."""
         self.pairs = {p: e for p, e in self.pairs.items() if gone.isdisjoint(p)}
-        self.pairs_on_hold = {
-            p: u for p, u in self.pairs_on_hold.items() if gone.isdisjoint(p)
-        }
+        holds = self.pairs_on_hold.items()
+        self.pairs_on_hold = {p: u for p, u in holds if gone.isdisjoint(p)}
         self.waits = {n: w for n, w in self.waits.items() if n not in gone}
         self.idle = {n: t for n, t in self.idle.items() if n not in gone}
-
-    def renamed(self, names: NDArray[np.intp]) -> "MoveRecords":
-        """Return the records under new ids."""
-
-        def pair(ids: Pair) -> Pair:
-            return int(names[ids[0]]), int(names[ids[1]])
-
-        return MoveRecords(
-            idle={int(names[n]): t for n, t in self.idle.items()},
-            pairs={pair(p): e for p, e in self.pairs.items()},
-            pairs_on_hold={pair(p): u for p, u in self.pairs_on_hold.items()},
-            waits={int(names[n]): w for n, w in self.waits.items()},
-            credit=self.credit,
-        )
 
 
 @dataclass(slots=True)
@@ -111,7 +95,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
         return 0 if self.missed is None else self.missed.shape[0]
 
     def restarted(
-        self, topics: WordTopics, weights: NDArray[np.float64], kept: NDArray
+        self, topics: WordTopics, weights: Array, kept: NDArray
     ) -> "HDPPosterior":
         """Return a posterior that starts again from some topics and from new ones.
 
@@ -131,10 +115,19 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             lineage=[*self.lineage, *log],
         )
 
-    def rename(self, names: NDArray[np.intp]) -> None:
+    def rename(self, names: Ints) -> None:
         """Replace each id `n` by `names[n]`, in the records of moves too."""
         Posterior.rename(self, names)  # slots hide `super`
-        self.move_records = self.move_records.renamed(names)
+        old, to = self.move_records, names.tolist()
+        self.move_records = replace(
+            old,
+            idle={to[n]: times for n, times in old.idle.items()},
+            pairs={(to[k], to[n]): e for (k, n), e in old.pairs.items()},
+            pairs_on_hold={
+                (to[k], to[n]): u for (k, n), u in old.pairs_on_hold.items()
+            },
+            waits={to[n]: wait for n, wait in old.waits.items()},
+        )
 
     def adopt(
         self, candidate: "HDPPosterior", monitor: Monitor, n_logged: int | None = None
@@ -174,10 +167,7 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
 def continued(
     log: list[Lineage], alive: set[int], kept: set[int], step: int
 ) -> list[Lineage]:
-    """Return a log of changes from ids that are alive to those that are kept.
-
-    Ids that have ended here, and not in the posterior of the log, are revived.
-    """
+    """Return a log from ids alive to ids kept; those that ended here are revived."""
     result = list[Lineage]()
 
     def revive(ended: set[int]) -> None:

@@ -19,11 +19,8 @@ from skbnp.models.hdp.fold_in import (
     mix,
 )
 from skbnp.utils.arrays import rows_of
+from skbnp.utils.typing import Array, Ints
 from skbnp.utils.validation import SMALLEST_PRIOR
-
-__all__ = ["FixedTopics", "MixturePredictor", "doc_prior_of"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +40,8 @@ class OrderedTopics:
     """Mean topics of an HDP in the order of users, computed for words on demand."""
 
     topics: MeanTopics
-    columns: NDArray[np.intp]  # (K,)
+    columns: Ints  # (K,)
     doc_prior: Array  # (K + 1,)
-
-    @property
-    def model_prior(self) -> Array:
-        """Prior of each topic in the order of the model, (K,)."""
-        prior = np.empty(len(self.columns))
-        prior[self.columns] = self.doc_prior[:-1]
-        return prior
 
 
 class SampledTopics(Protocol):
@@ -83,10 +73,7 @@ class MixturePredictor:
     def of_topics(
         cls, topics: Array, doc_prior: Array, repeats: bool = False
     ) -> "MixturePredictor":
-        """Return a predictor by topics (K, V), whose rows are normalised.
-
-        `doc_prior`, (K,) or (K + 1,), is as `doc_prior_of` returns it.
-        """
+        """Return a predictor by topics (K, V) and a prior as of `doc_prior_of`."""
         topics = topics / topics.sum(axis=1, keepdims=True)
         return cls(
             [FixedTopics(topics, _with_rest(doc_prior, len(topics)))],
@@ -98,7 +85,7 @@ class MixturePredictor:
     def of_mean_topics(
         cls,
         topics: MeanTopics,
-        columns: NDArray[np.intp],
+        columns: Ints,
         doc_prior: Array,
         burstiness: Burstiness | None,
         background_weight: float = 0.0,
@@ -116,11 +103,24 @@ class MixturePredictor:
     def infer_counts(
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> sp.csr_array:
-        """Infer the expected tokens of topics in documents, (n_docs, K)."""
+        """Infer expected tokens of topics, or first uses, in documents, (n_docs, K).
+
+        First uses if a sample has learned how often documents repeat words.
+        """
+        return self.infer_uses(sample, X, executor)[0]
+
+    def infer_uses(
+        self, sample: Sample, X: sp.csr_array, executor: Executor
+    ) -> tuple[sp.csr_array, Array]:
+        """Infer tokens of topics, and tokens or first uses of words, (nnz,)."""
+        burstiness = getattr(sample, "burstiness", None)
+        if burstiness is not None and self.repeats and X.nnz > 0:
+            seated = self._seat(sample, X, burstiness, executor)
+            return seated.doc_topic, seated.tables
         counts = fold_in(*_given(sample, X), executor)
         if isinstance(sample, OrderedTopics):
             counts = counts[:, sample.columns]
-        return counts
+        return counts, X.data
 
     def log_likelihood(
         self, X_observed: sp.csr_array, X_held: sp.csr_array, executor: Executor
@@ -172,14 +172,12 @@ class MixturePredictor:
     def _burstiness(
         self, sample: Sample, X: sp.csr_array, executor: Executor
     ) -> Burstiness | None:
-        """Return the burstiness of the model, or learn it from observed tokens.
-
-        None if documents do not repeat words.
-        """
+        """Burstiness of the model, or of observed tokens; None: no repeats."""
         if not self.repeats or X.nnz == 0:
             return None
-        if self.burstiness is not None or not self.learns:
-            return self.burstiness
+        burstiness = getattr(sample, "burstiness", self.burstiness)
+        if burstiness is not None or not self.learns:
+            return burstiness
         some = X[evenly(X.shape[0], N_DOCS)]
         return learn_burstiness(
             some, lambda b: self._seat(sample, some, b, executor)[1:]
@@ -194,7 +192,9 @@ def _given(
     Topics of a posterior keep all words; of others the words of `X` are read.
     """
     if isinstance(sample, OrderedTopics):
-        return sample.topics, sample.model_prior, X
+        prior = np.empty(len(sample.columns))
+        prior[sample.columns] = sample.doc_prior[:-1]
+        return sample.topics, prior, X
     words, at = np.unique(X.indices, return_inverse=True)
     counts = sp.csr_array((X.data, at.ravel(), X.indptr), (X.shape[0], len(words)))
     return sample.word_topic(words), sample.doc_prior[:-1], counts

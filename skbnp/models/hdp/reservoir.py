@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from skbnp.models.hdp.held_out import HeldOut, n_judges, split
 from skbnp.utils.arrays import with_columns
-
-__all__ = ["LAST_KEY", "SCORED", "Reservoir", "document_keys", "has_doubled"]
+from skbnp.utils.typing import Array, Flags
 
 #: Share of the documents that are held out, as long as these are few: what is held out
 #: of a stream is never learned from.
@@ -76,16 +75,13 @@ class Reservoir:
     cusum: float = 0.0  # cumulative sum of standard errors by which calls were worse
 
     @classmethod
-    def empty(cls, n_words: int, n_seen: int) -> "Reservoir":
+    def empty(
+        cls, n_words: int, n_seen: int, *, has_trials: bool = True
+    ) -> "Reservoir":
         """Return a reservoir without documents, for a stream of `n_seen` so far."""
         keys, nothing = np.zeros(0, np.uint64), sp.csr_array((0, n_words))
-        n_next = max(FIRST_TRIALS, GROWTH * n_seen)
+        n_next = max(FIRST_TRIALS, GROWTH * n_seen) if has_trials else NEVER
         return cls(keys, nothing, n_before=n_seen, n_next=n_next)
-
-    @classmethod
-    def without_trials(cls, n_words: int, n_seen: int) -> "Reservoir":
-        """Return an empty reservoir by which no number of topics is ever tried."""
-        return replace(cls.empty(n_words, n_seen), n_next=NEVER)
 
     @property
     def n_docs(self) -> float:
@@ -113,7 +109,7 @@ class Reservoir:
         """Return the reservoir with the cumulative sum of scores at zero."""
         return replace(self, cusum=0.0)
 
-    def are_outliers(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def are_outliers(self, scores: Array) -> Flags:
         """Whether documents score far below the mean of documents before, (n,)."""
         if self.n_scored < FEWEST_SCORED or self.n_docs < FIRST_TRIALS:
             return np.zeros(len(scores), bool)
@@ -139,7 +135,7 @@ class Reservoir:
         """Return the reservoir without scores: those of other topics differ."""
         return replace(self, n_scored=0.0, mean_score=0.0, score_spread=0.0)
 
-    def record_scores(self, scores: NDArray[np.float64]) -> "Reservoir":
+    def record_scores(self, scores: Array) -> "Reservoir":
         """Return the reservoir with scores of documents before they are learned from.
 
         A cumulative sum of how far scores of calls are below the mean: topics that
@@ -222,12 +218,12 @@ class Reservoir:
 
 def _are_held_out(
     keys: NDArray[np.uint64], counts: sp.csr_array, last_key: int
-) -> NDArray[np.bool_]:
+) -> Flags:
     """Whether documents have small keys, and tokens enough to predict some, (n,)."""
     return (keys <= np.uint64(last_key)) & (_lengths(counts) >= 2.0)
 
 
-def _lengths(counts: sp.csr_array) -> NDArray[np.float64]:
+def _lengths(counts: sp.csr_array) -> Array:
     return np.asarray(counts.sum(axis=1)).ravel()
 
 

@@ -1,45 +1,25 @@
 """Corpus of an HDP with documents in shards, and their weights in the totals."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from skbnp.components.word_topics import Weighting, WordRows, WordTopics, remaining
+from skbnp.components.word_topics import Weighting, WordTopics, remaining
 from skbnp.inference.memory import DocumentCache, DocumentWeights
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, DocumentLocalStep
 from skbnp.inference.schedules import Part, Round
 from skbnp.inference.shards import Broadcast, Shards
+from skbnp.models.hdp import shard_tasks as tasks
 from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out
 from skbnp.models.hdp.shard_schedules import Block
-from skbnp.models.hdp.shard_tasks import (
-    BlockWeights,
-    ChangedWords,
-    Cut,
-    Drawn,
-    Globals,
-    Order,
-    SeedSets,
-    WholeWords,
-    count_words,
-    draw,
-    find_candidates,
-    find_densest,
-    measure,
-    update_local,
-)
 from skbnp.rows.survey import CountSurvey
 from skbnp.utils.random import Purpose, stream
-
-__all__ = ["BlockDocumentWeights", "ShardCorpus", "Survey"]
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
+from skbnp.utils.typing import Array, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +27,7 @@ class Survey:
     """Numbers of documents and tokens of all shards, before learning begins."""
 
     shards: Shards
-    n_docs: NDArray[np.intp]  # (n_shards,) with tokens
+    n_docs: Ints  # (n_shards,) with tokens
     counts: CountSurvey  # of all shards
     words: Array  # (n_features,) counts
 
@@ -55,9 +35,9 @@ class Survey:
     def of(cls, shards: Shards) -> "Survey":
         """Survey the documents of all shards."""
         numbers, words = range(len(shards.n_rows)), np.zeros(shards.n_features)
-        surveys = shards.map(measure, numbers)
+        surveys = shards.map(tasks.measure, numbers)
         if surveys:
-            words = shards.total(count_words, numbers).counts
+            words = shards.total(tasks.count_words, numbers).counts
         return cls(
             shards,
             np.array([survey.n_docs for survey in surveys], dtype=np.intp),
@@ -79,20 +59,16 @@ class Survey:
 class LastBroadcast(NamedTuple):
     """Topics' words that were sent last, and the shards that have them."""
 
-    broadcast: str
     shards: set[int]
     words: WordTopics
     table_prior: float | None
-    ids: NDArray[np.intp]
-    rows: WordRows
-    keep: float
-    gain: float
+    ids: Ints
+    changed: Callable[..., tasks.ChangedWords]  # given ends, sums and scale of topics
 
-    def change(self, posterior: Posterior, shards: set[int]) -> ChangedWords | None:
-        """Return the change of words since the last broadcast.
-
-        None if it is unknown, or if one of `shards` lacks the words before.
-        """
+    def change(
+        self, posterior: Posterior, shards: set[int]
+    ) -> tasks.ChangedWords | None:
+        """Return the change since the last one; None if one of `shards` lacks that."""
         words, old, new = posterior.global_stats.topic_words, self.ids, posterior.ids
         if words is not self.words or not shards <= self.shards:
             return None
@@ -101,10 +77,7 @@ class LastBroadcast(NamedTuple):
         gone = np.flatnonzero(~np.isin(old, new)).tolist()
         if not np.array_equal(old[remaining(len(old), gone)], new):
             return None
-        total, scale = words.total.copy(), words.scale
-        return ChangedWords(
-            self.broadcast, self.rows, self.keep, self.gain, gone, total, scale
-        )
+        return self.changed(gone, words.total.copy(), words.scale)
 
 
 class Sent:
@@ -126,17 +99,17 @@ class ShardCorpus:
     """
 
     shards: Shards
-    cut: Cut
-    sizes: NDArray[np.intp]  # (n_shards, n_blocks) documents
+    cut: tasks.Cut
+    sizes: Ints  # (n_shards, n_blocks) documents
     words: Array  # (n_features,) counts
     n_tokens: float
-    left_out: tuple[Rows, ...]  # of each shard
+    left_out: tuple[Ints, ...]  # of each shard
     sent: Sent = field(default_factory=Sent)
 
     @classmethod
     def of(cls, results: Survey, seed_entropy: int, n_blocks: int) -> "ShardCorpus":
         """Cut each shard into `n_blocks` random blocks, by the entropy of a fit."""
-        cut, nothing = Cut(seed_entropy, n_blocks), np.zeros(0, np.intp)
+        cut, nothing = tasks.Cut(seed_entropy, n_blocks), np.zeros(0, np.intp)
         sizes = [np.diff(cut.limits(n_docs)) for n_docs in results.n_docs.tolist()]
         return cls(
             results.shards,
@@ -161,12 +134,12 @@ class ShardCorpus:
         """Return the counts of all documents by word, (n_features,)."""
         return self.words.copy()
 
-    def fetch(self, numbers: NDArray[np.intp]) -> sp.csr_array:
+    def fetch(self, numbers: Ints) -> sp.csr_array:
         """Return documents by their numbers over all shards, counted from 0."""
         numbers = np.asarray(numbers)
         ends = np.cumsum(self.sizes.sum(axis=1))
         shard = np.searchsorted(ends, numbers, side="right")
-        wanted = dict[int, Rows]()
+        wanted = dict[int, Ints]()
         for at in np.unique(shard).tolist():
             here = numbers[shard == at] - (ends[at] - self.sizes[at].sum())
             left_out = self.left_out[at]  # each is passed by who stands behind it
@@ -177,13 +150,14 @@ class ShardCorpus:
         back[order] = np.arange(len(numbers))
         return self._draw(wanted).counts[back]
 
-    def densest(self, words: Array, n_docs: int) -> list[Rows]:
+    def densest(self, words: Array, n_docs: int) -> list[Ints]:
         """Numbers of the documents in which sets of words are densest, see `Corpus`."""
-        numbers, sets = range(len(self.sizes)), SeedSets(words, n_docs, self.left_out)
-        replies = self.shards.map(find_densest, numbers, Broadcast(sets))
+        numbers = range(len(self.sizes))
+        sets = tasks.SeedSets(words, n_docs, self.left_out)
+        replies = self.shards.map(tasks.find_densest, numbers, Broadcast(sets))
         sizes = self.sizes.sum(axis=1)
         before = np.cumsum(sizes) - sizes
-        result = list[Rows]()
+        result = list[Ints]()
         for one in range(words.shape[1]):
             density = np.concatenate([reply[one][0] for reply in replies])
             rows = [n + reply[one][1] for n, reply in zip(before, replies, strict=True)]
@@ -191,24 +165,22 @@ class ShardCorpus:
             result.append(np.concatenate(rows)[order])
         return result
 
-    def _draw(self, wanted: dict[int, Rows]) -> Drawn:
+    def _draw(self, wanted: dict[int, Ints]) -> tasks.Drawn:
         """Return documents of shards, and how many are of each block."""
         numbers = sorted(wanted)
-        result = self.shards.map(draw, numbers, Broadcast(self.cut), wanted)
+        result = self.shards.map(tasks.draw, numbers, Broadcast(self.cut), wanted)
         by_block = np.zeros_like(self.sizes)
         by_block[numbers] = [one.by_block for one in result]
         counts = sp.vstack([one.counts for one in result], format="csr")
-        return Drawn(sp.csr_array(counts), by_block)
+        return tasks.Drawn(sp.csr_array(counts), by_block)
 
     def hold_out(self, *place: int) -> HeldOut | None:
-        """Hold out documents as `held_out.hold_out`.
-
-        `place` names the random stream.
-        """
+        """Hold out documents; `place` names the random stream."""
         if self.n_docs == 0:
             return None
         numbers, seed_entropy = range(len(self.sizes)), self.cut.seed_entropy
-        result = self.shards.map(find_candidates, numbers, Broadcast(self.cut), place)
+        cut = Broadcast(self.cut)
+        result = self.shards.map(tasks.find_candidates, numbers, cut, place)
         keys, rows, lengths = (
             np.concatenate(part) for part in zip(*result, strict=True)
         )
@@ -239,7 +211,7 @@ class ShardCorpus:
         round: Round,
         *,
         weighting: Weighting,
-        remembered: Sequence[BlockWeights | None],
+        remembered: Sequence[tasks.BlockWeights | None],
         block_hook: BlockHook | None,
     ) -> list[Collected]:
         """Run the local step of blocks on their shards; return the sum of results.
@@ -249,18 +221,19 @@ class ShardCorpus:
         """
         if block_hook is not None:
             raise ValueError("No move looks at documents in shards.")
-        orders, parts = dict[int, Order](), cast(tuple[Block, ...], round.parts)
+        orders, parts = dict[int, tasks.Order](), cast(tuple[Block, ...], round.parts)
         for part, weights_of_block in zip(parts, remembered, strict=True):
-            order = orders.setdefault(part.shard, Order(self.left_out[part.shard], []))
+            new = tasks.Order(self.left_out[part.shard], [])
+            order = orders.setdefault(part.shard, new)
             order.blocks.append((part.place, weights_of_block))
         words, last = posterior.global_stats.topic_words, self.sent.last
         self.sent.last = None  # until the round has ended
         change = None if last is None else last.change(posterior, set(orders))
-        for sent_words in (change, WholeWords(words)):
+        for sent_words in (change, tasks.WholeWords(words)):
             if sent_words is None:
                 continue
             broadcast = Broadcast(
-                Globals(
+                tasks.Globals(
                     self.cut,
                     posterior.model,
                     posterior.state,
@@ -271,20 +244,16 @@ class ShardCorpus:
                 )
             )
             local_stats = self.shards.total(
-                update_local, sorted(orders), broadcast, orders
+                tasks.update_local, sorted(orders), broadcast, orders
             )
             if local_stats.stats is not None:
                 break
         if not self.shards.is_lasting:
+            ids, rows = posterior.ids.copy(), local_stats.stats.topic_words
+            step = 1.0 - round.step, round.step * round.scale
+            changed = partial(tasks.ChangedWords, broadcast.name, rows, *step)
             self.sent.last = LastBroadcast(
-                broadcast.name,
-                set(orders),
-                words,
-                words.table_prior,
-                posterior.ids.copy(),
-                local_stats.stats.topic_words,
-                1.0 - round.step,
-                round.step * round.scale,
+                set(orders), words, words.table_prior, ids, changed
             )
         return [Collected(local_stats.stats, np.zeros(0), [])]
 
@@ -299,10 +268,10 @@ class BlockDocumentWeights(DocumentCache):
     _times: DocumentWeights
     _times_of_newcomers: DocumentWeights
     _n_blocks: int
-    _newcomers: tuple[Rows, ...]
+    _newcomers: tuple[Ints, ...]
 
     def __init__(
-        self, n_blocks: int, start: float = 0.0, newcomers: Sequence[Rows] = ()
+        self, n_blocks: int, start: float = 0.0, newcomers: Sequence[Ints] = ()
     ):
         """Start with the weight `start` for the documents of each block."""
         self._times = DocumentWeights(n_blocks, start)
@@ -313,19 +282,20 @@ class BlockDocumentWeights(DocumentCache):
         """Return weights for totals without any of the documents."""
         return BlockDocumentWeights(self._n_blocks, newcomers=self._newcomers)
 
-    def spread(self, newcomers: Sequence[Rows], n_docs: int) -> "BlockDocumentWeights":
+    def spread(self, newcomers: Sequence[Ints], n_docs: int) -> "BlockDocumentWeights":
         """Return the weights with those of documents that were left out, by shard."""
         del n_docs
         other = BlockDocumentWeights(self._n_blocks, newcomers=newcomers)
         other._times = self._times.copy()
         return other
 
-    def initial_local(self, part: Part) -> BlockWeights:
+    def initial_local(self, part: Part) -> tasks.BlockWeights:
         """Return the effective counts of the documents of a block."""
-        place, shard = np.array([part.number]), cast(Block, part).shard
-        some = self._newcomers[shard] if self._newcomers else np.zeros(0, np.intp)
-        of_newcomers = float(self._times_of_newcomers.of(place)[0])
-        return BlockWeights(float(self._times.of(place)[0]), some, of_newcomers)
+        block, at = cast(Block, part), Part(part.number, np.array([part.number]))
+        some = self._newcomers[block.shard] if self._newcomers else np.zeros(0, np.intp)
+        old, new = self._times, self._times_of_newcomers
+        times, new_times = (float(one.initial_local(at)[0]) for one in (old, new))
+        return tasks.BlockWeights(times, some, new_times)
 
     def keep(self, round: Round, results: Sequence[object]) -> None:
         """Update the effective counts in place after a round."""

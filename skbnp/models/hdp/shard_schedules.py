@@ -10,12 +10,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference.schedules import OnlineSchedule, Part, Round, Schedule, even_limits
 from skbnp.utils.random import Purpose, stream
-
-__all__ = ["Block", "BlockSchedule", "WholeSchedule", "n_blocks"]
+from skbnp.utils.typing import Ints
 
 #: Rounds of a pass, at most, unless minibatches are asked for: totals travel to the
 #: shards and back in each.
@@ -37,17 +35,10 @@ class Block(Part):
 
 
 def n_blocks(n_docs: int, batch_size: int | None, least: int, n_groups: int) -> int:
-    """Blocks of each shard.
+    """Blocks of each shard, of `n_docs` documents of all.
 
-    Parameters
-    ----------
-    n_docs : int
-        Documents of all shards.
-    batch_size : int or None
-        Documents of a round; None: as many as leave `MOST_ROUNDS` in a pass, but
-        `least`.
-    n_groups : int
-        Rounds that it takes to visit a block of each shard.
+    A round has `batch_size` documents; if None, as many as leave `MOST_ROUNDS` in a
+    pass, but `least`. It takes `n_groups` rounds to visit a block of each shard.
     """
     n_rounds = -(-n_docs // (least if batch_size is None else batch_size))
     if batch_size is None:
@@ -61,20 +52,11 @@ class BlockSchedule(Schedule):
 
     Groups of shards, and which blocks of theirs go together, are drawn anew for each
     pass.
-
-    Parameters
-    ----------
-    sizes : ndarray of shape (n_shards, n_blocks)
-        Documents of each block.
-    n_groups : int
-        Groups of shards.
-    steps : OnlineSchedule
-        Sizes of steps; its rows are rounds, its entropy names the order.
     """
 
-    sizes: NDArray[np.intp]
-    n_groups: int
-    steps: OnlineSchedule
+    sizes: Ints  # (n_shards, n_blocks) documents of each block
+    n_groups: int  # of shards
+    steps: OnlineSchedule  # of which rows are rounds, and the entropy names the order
 
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the rounds of one pass over the data."""
@@ -115,15 +97,9 @@ class BlockSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class WholeSchedule(Schedule):
-    """All blocks of all shards, then one update, as by a `BatchSchedule`.
+    """All blocks of all shards, then one update, as by a `BatchSchedule`."""
 
-    Parameters
-    ----------
-    sizes : ndarray of shape (n_shards, n_blocks)
-        Documents of each block.
-    """
-
-    sizes: NDArray[np.intp]
+    sizes: Ints  # (n_shards, n_blocks) documents of each block
 
     def one_pass(self, number: int) -> Iterator[Round]:
         """Yield the round of one pass over the data."""
@@ -132,9 +108,7 @@ class WholeSchedule(Schedule):
             yield Round(parts, step=1.0, scale=1.0)
 
 
-def parts_of(
-    sizes: NDArray[np.intp], chosen: Iterable[tuple[int, ...]]
-) -> tuple[Block, ...]:
+def parts_of(sizes: Ints, chosen: Iterable[tuple[int, ...]]) -> tuple[Block, ...]:
     """Return the non-empty blocks among the chosen (shard, place)."""
     n_blocks = sizes.shape[1]
     return tuple(

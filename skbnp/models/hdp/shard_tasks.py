@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.executor import Executor, Run, S, T
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import LocalStop, Step
+from skbnp.inference.protocols import LocalStop, Step, StepInput
 from skbnp.inference.schedules import even_limits
 from skbnp.inference.shards import Broadcast, Shard
 from skbnp.models.hdp.held_out import n_judges
@@ -23,27 +22,7 @@ from skbnp.models.hdp.model import HDPModel, HDPState
 from skbnp.rows.batch import Batch, densest
 from skbnp.rows.survey import CountSurvey
 from skbnp.utils.random import Purpose, stream
-
-__all__ = [
-    "BlockWeights",
-    "ChangedWords",
-    "Cut",
-    "Drawn",
-    "Globals",
-    "Order",
-    "SeedSets",
-    "ShardStats",
-    "WholeWords",
-    "count_words",
-    "draw",
-    "find_candidates",
-    "find_densest",
-    "measure",
-    "update_local",
-]
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
+from skbnp.utils.typing import Array, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +32,11 @@ class Cut:
     seed_entropy: int
     n_blocks: int  # of a shard
 
-    def limits(self, n_docs: int) -> Rows:
+    def limits(self, n_docs: int) -> Ints:
         """Limits of the blocks in a shard of `n_docs` documents, (n_blocks + 1,)."""
         return even_limits(n_docs, self.n_blocks)
 
-    def order(self, shard: int, n_docs: int) -> Rows:
+    def order(self, shard: int, n_docs: int) -> Ints:
         """Documents of a shard in the random order of its blocks."""
         rng = stream(self.seed_entropy, Purpose.BLOCKS, shard)
         return rng.permutation(n_docs)
@@ -77,7 +56,7 @@ class Candidates(NamedTuple):
     """Reply: documents of a shard that may be held out, by random keys."""
 
     keys: Array
-    rows: Rows
+    rows: Ints
     lengths: Array  # tokens
 
 
@@ -85,7 +64,7 @@ class Drawn(NamedTuple):
     """Reply: documents that are sent from their shard."""
 
     counts: sp.csr_array
-    by_block: Rows  # (n_blocks,) how many are of each
+    by_block: Ints  # (n_blocks,) how many are of each
 
 
 def documents(shard: Shard) -> sp.csr_array:
@@ -96,7 +75,7 @@ def documents(shard: Shard) -> sp.csr_array:
     return shard.cache["documents"]
 
 
-def order_of(shard: Shard, cut: Cut) -> Rows:
+def order_of(shard: Shard, cut: Cut) -> Ints:
     """Row numbers of a shard in the random order of its blocks, kept in its cache."""
     seed_entropy, order = shard.cache.get("order", (None, None))
     if seed_entropy != cut.seed_entropy:
@@ -133,16 +112,13 @@ class SeedSets(NamedTuple):
 
     words: Array  # (n_features, n_sets)
     n_docs: int
-    left_out: tuple[Rows, ...]
+    left_out: tuple[Ints, ...]
 
 
 def find_densest(
     shard: Shard, broadcast: Broadcast, argument: None
-) -> list[tuple[Array, Rows]]:
-    """Task: find the documents of a shard in which sets of words are densest.
-
-    Row numbers do not count the documents left out.
-    """
+) -> list[tuple[Array, Ints]]:
+    """Task: find documents, but those left out, where sets of words are densest."""
     sets: SeedSets = broadcast.content
     X = documents(shard)
     is_kept = np.ones(X.shape[0], bool)
@@ -150,7 +126,7 @@ def find_densest(
     return densest(X[is_kept], sets.words, sets.n_docs)
 
 
-def draw(shard: Shard, broadcast: Broadcast, rows: dict[int, Rows]) -> Drawn:
+def draw(shard: Shard, broadcast: Broadcast, rows: dict[int, Ints]) -> Drawn:
     """Task: return the documents of some rows of each shard."""
     X, cut, chosen = documents(shard), broadcast.content, rows[shard.number]
     place = np.empty(X.shape[0], np.intp)
@@ -189,10 +165,7 @@ class ChangedWords:
     def made(
         self, name: str | None, words_before: WordTopics | None
     ) -> WordTopics | None:
-        """Return the changed words of the process, or None if it lacks the base.
-
-        The bits are those of the words sent whole.
-        """
+        """Return the words with the bits of whole ones, or None without the base."""
         if words_before is None or name != self.base:
             return None
         words_before.decay(self.keep)
@@ -234,14 +207,14 @@ class BlockWeights(NamedTuple):
     """Effective counts of the documents of a block in the totals."""
 
     times: float
-    newcomers: Rows  # of the shard, that were not learned from before
+    newcomers: Ints  # of the shard, that were not learned from before
     times_of_newcomers: float
 
 
 class Order(NamedTuple):
     """Argument of the local step: blocks of a shard, and weights of documents."""
 
-    left_out: Rows  # of the shard
+    left_out: Ints  # of the shard
     blocks: list[tuple[int, BlockWeights | None]]  # places, and what is held of each
 
 
@@ -271,15 +244,9 @@ def update_local(
     seen = Posterior(given.model, given.state, global_stats, np.empty(0, np.intp), [])
     batch = Batch.from_counts(X[chosen], given.state.n_components)
     executor = _Runner(shard.run)
-    step = given.step.prepare(
-        seen,
-        batch,
-        given.stop,
-        executor,
-        weighting=given.weighting,
-        remembered=None if order.blocks[0][1] is None else times[chosen],
-    )
-    return ShardStats(step.collect(seen, batch, executor, None).stats)
+    remembered = None if order.blocks[0][1] is None else times[chosen]
+    work = StepInput(seen, batch, given.stop, executor, given.weighting, remembered)
+    return ShardStats(given.step.prepare(work).collect(work, None).stats)
 
 
 class _Runner(Executor):

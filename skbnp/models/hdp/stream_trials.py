@@ -20,17 +20,6 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.arrays import with_columns
 
-__all__ = [
-    "MISSED_SHARE",
-    "OngoingTrials",
-    "PausedTrials",
-    "StreamTrials",
-    "begin_on_sample",
-    "is_large",
-    "n_visits_of",
-    "share",
-]
-
 #: Visits of learning that it takes as long as to begin, and to judge a pass, for each
 #: row that judges.
 BEGIN_COST, PASS_JUDGE_COST = 24.0, 8.0
@@ -161,25 +150,49 @@ class StreamTrials(HeldOutTrials):
         return other
 
 
-class OngoingTrials:
-    """Trials that a call continues, pass by pass or step by step."""
+class PausedTrials:
+    """Trials that calls continue, pass by pass or step by step.
 
-    def __init__(self, trials: StreamTrials, local_step: Any) -> None:
-        """Continue trials by a local step."""
-        self.trials = trials
-        trials.attach(local_step)
-        #: How they were when the pass under way began, None between passes.
-        self.before: StreamTrials | None = None
-        self.n_steps = 0  # of the pass under way
-        self._steps: Steps[bool] | None = None
+    Saved are their state when the pass under way began, and the number of its steps
+    since then: a copy, or trials read from a file, take the same steps again.
+    """
+
+    trials: StreamTrials
+    n_steps: int
+
+    def __init__(
+        self, trials: StreamTrials, n_steps: int = 0, live: StreamTrials | None = None
+    ) -> None:
+        self.trials, self.n_steps = trials, n_steps
+        self.live = live  # in memory, after these steps
+        self._steps: Steps[bool] | None = None  # of the pass under way
         self._cost = 0.0  # of the next step
 
-    def advance(self, n_visits: float) -> bool:
-        """Make passes that cost `n_visits` local steps of documents, at least one.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PausedTrials, (self.trials, self.n_steps)
 
-        Returns whether no pass is left.
-        """
-        trials, n_spent = self.trials, 0.0
+    def resumed(self, local_step: Any) -> "PausedTrials":
+        """Return trials that continue by a local step in one call; these are kept."""
+        live = self.live or self.trials.copied()
+        other = PausedTrials(self.trials, self.n_steps, live)
+        other._steps, other._cost = self._steps, self._cost
+        self.live = self._steps = None  # for one call alone
+        live.attach(local_step)
+        if self.n_steps and other._steps is None:
+            other._begin_pass()
+            for _ in range(self.n_steps):
+                if other._steps is None:
+                    raise ValueError(
+                        "The saved trials are damaged: a pass has fewer than "
+                        f"{self.n_steps} steps."
+                    )
+                other._step()
+        live.missed = list(self.trials.missed)  # which calls extend
+        return other
+
+    def advance(self, n_visits: float) -> bool:
+        """Make passes of `n_visits` local steps; return whether none is left."""
+        trials, n_spent = self._live, 0.0
         while self._steps is not None:
             self._step()
         if not trials.have_begun:
@@ -201,31 +214,24 @@ class OngoingTrials:
         At least one if `n_visits` is positive. Returns whether no step is left.
         """
         n_spent = 0.0
-        while n_visits > 0.0 and not self.trials.are_over:
+        while n_visits > 0.0 and not self._live.are_over:
             if self._steps is None:
                 self._begin_pass()
             if n_spent and n_spent + self._cost > n_visits:
                 break
             n_spent += self._cost
             self._step()
-        return self.trials.are_over
+        return self._live.are_over
 
-    def repeat(self, n_steps: int) -> None:
-        """Take `n_steps` steps of an interrupted pass again."""
-        if n_steps:
-            self._begin_pass()
-        for _ in range(n_steps):
-            if self._steps is None:
-                raise ValueError(
-                    f"The saved trials are damaged: a pass has fewer than {n_steps} "
-                    "steps."
-                )
-            self._step()
+    @property
+    def _live(self) -> StreamTrials:
+        assert self.live is not None
+        return self.live
 
     def _begin_pass(self) -> None:
         """Keep a copy of the trials, and begin the steps of a pass."""
-        self.before, self.n_steps = self.trials.copied(), -1
-        self._steps = self.trials.steps(discarding())
+        self.trials, self.n_steps = self._live.copied(), -1
+        self._steps = self._live.steps(discarding())
         self._step()
 
     def _step(self) -> None:
@@ -235,51 +241,17 @@ class OngoingTrials:
             self._cost = next(self._steps)
             self.n_steps += 1
         except StopIteration:
-            self.before, self.n_steps, self._steps = None, 0, None
+            self.trials, self.n_steps, self._steps = self._live, 0, None
 
     def paused(self) -> "PausedTrials":
         """Return the trials to keep until a later call."""
-        self.trials.attach(None)
-        if self.before is None:
-            return PausedTrials(self.trials)
-        before = copy(self.before)
+        self._live.attach(None)
+        if self._steps is None:
+            return PausedTrials(self._live)
+        self.trials = copy(self.trials)
         for name in ("missed", "n_shared", "n_logged"):  # of no pass
-            setattr(before, name, getattr(self.trials, name))
-        return PausedTrials(before, self.n_steps, self)
-
-
-class PausedTrials:
-    """Trials between calls: their state when a pass began, and steps made since.
-
-    If the trials are in memory, the next call continues them; a copy, or trials read
-    from a file, take the same steps again.
-    """
-
-    trials: StreamTrials
-    n_steps: int
-
-    def __init__(
-        self,
-        trials: StreamTrials,
-        n_steps: int = 0,
-        ongoing: OngoingTrials | None = None,
-    ) -> None:
-        self.trials, self.n_steps = trials, n_steps
-        self._ongoing = ongoing
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PausedTrials, (self.trials, self.n_steps)
-
-    def resumed(self, local_step: Any) -> OngoingTrials:
-        """Return trials that continue by a local step; the paused ones are kept."""
-        ongoing, self._ongoing = self._ongoing, None  # for one call alone
-        if ongoing is None:
-            ongoing = OngoingTrials(self.trials.copied(), local_step)
-        ongoing.trials.attach(local_step)
-        if ongoing.n_steps < self.n_steps:
-            ongoing.repeat(self.n_steps)
-        ongoing.trials.missed = list(self.trials.missed)  # which calls extend
-        return ongoing
+            setattr(self.trials, name, getattr(self._live, name))
+        return self
 
 
 def begin_on_sample(

@@ -5,15 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inference.chains import (
-    ChainStart,
-    ChainState,
-    GibbsChain,
-    birth_entries,
-    end_entries,
-    pieces_of,
-    rename,
-)
+from skbnp.inference import chains
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.inference.posterior import Lineage
 from skbnp.kernels._franchise import sweep
@@ -24,8 +16,7 @@ from skbnp.models.hdp_franchise.repeats import START
 from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import Purpose, stream
-
-__all__ = ["COLUMNS", "FranchiseChain", "FranchiseStart", "FranchiseState"]
+from skbnp.utils.typing import Ints
 
 #: Columns of the history of a fit.
 COLUMNS = (
@@ -48,16 +39,16 @@ TOKENS_PER_PIECE = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FranchiseStart(ChainStart):
+class FranchiseStart(chains.ChainStart):
     """Seating or topics that a chain starts from, with the lineage until then."""
 
     concentrations: Concentrations
     tables: TableAssignments | None = None  # None: tokens are seated one by one
-    ids: NDArray[np.intp] | None = None  # names of the tables' dishes; None: new ones
+    ids: Ints | None = None  # names of the tables' dishes; None: new ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FranchiseState(ChainState):
+class FranchiseState(chains.ChainState):
     """State of a chain between two sweeps; its components are dishes."""
 
     tables: TableAssignments
@@ -66,33 +57,15 @@ class FranchiseState(ChainState):
     n_merges: int
 
 
-class FranchiseChain(GibbsChain[FranchiseState]):
+class FranchiseChain(chains.GibbsChain[FranchiseState]):
     """One Gibbs chain of the franchise: sweeps, split-merge proposals, hyperparameters.
 
-    Parameters
-    ----------
-    tokens : Tokens
-    priors : Priors
-        What is learned of the hyperparameters.
-    seed_entropy : int
-        Of the fit.
-    start : FranchiseStart or FranchiseState
-        Where to go on.
-    number : int
-        Of the chain, where it starts.
-    n_proposals : int
-        Split-merge proposals per sweep.
-    proposal_sweeps : int
-        Sweeps that make proposals.
-    n_scans : int
-        Intermediate restricted Gibbs scans of a proposal; 0: sequential allocation.
-    before : FranchiseSample or None
-        Counts of documents that are gone, or of the prior of known topics; its topics
-        are the first dishes of the start, if there is one.
-    before_is_prior : bool
-    repeats_from : int or None
-        Sweeps before documents may repeat words, unless they do from the start; None:
-        they never may.
+    Of the fit are `seed_entropy`, and `start` with the `number` of the chain if it
+    begins. The first `proposal_sweeps` sweeps make `n_proposals` split-merge proposals
+    each, of `n_scans` restricted Gibbs scans (0: sequential allocation). `before` are
+    counts of documents that are gone, or of the prior of known topics; its topics are
+    the first dishes of the start, if it has dishes. Documents may repeat words after
+    `repeats_from` sweeps, or from the start; None: never.
     """
 
     def __init__(
@@ -122,7 +95,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
             n_before = 0 if places is None else len(places.tables)
             _check_tables(start, tokens, n_before)
         self.seating = Seating(tokens, start.concentrations, start.tables, places)
-        self.pieces = pieces_of(tokens.begin, TOKENS_PER_PIECE)
+        self.pieces = chains.pieces_of(tokens.begin, TOKENS_PER_PIECE)
         if isinstance(start, FranchiseState):
             self.state = replace(start, lineage=list(start.lineage))
             return
@@ -138,14 +111,14 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         if n_served == 0 and before is None:
             # An empty corpus has a topic, too, which no token has: the newest name.
             named = np.array([next_id])
-        log = [*start.lineage, *birth_entries(start.step, named)]
+        log = [*start.lineage, *chains.birth_entries(start.step, named)]
         if not start.lineage:
             named = np.concatenate([known, named])
             log = [Lineage(start.step, "init", (), tuple(named.tolist()))]
             named = named[len(known) :]
         if before is not None and len(known) + len(new) > 0:
             gone = before.component_ids[before.n_tokens == 0]
-            log += end_entries(start.step, gone)
+            log += chains.end_entries(start.step, gone)
         self.state = FranchiseState(
             number=number,
             step=start.step,
@@ -195,7 +168,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         """End a sweep: name dishes, split and merge them, draw hyperparameters."""
         state, seating = self.state, self.seating
         step = state.step + 1
-        ids, next_id, log = rename(state.ids, self._names(), state.next_id, step)
+        ids, next_id, log = chains.rename(state.ids, self._names(), state.next_id, step)
         n_splits, n_merges = state.n_splits, state.n_merges
         if step - state.begin <= self.proposal_sweeps and self.n_proposals > 0:
             moves = propose_moves(seating, self.n_proposals, rng, self.n_scans)
@@ -227,7 +200,7 @@ class FranchiseChain(GibbsChain[FranchiseState]):
         )
         return ended, log
 
-    def _names(self) -> NDArray[np.intp]:
+    def _names(self) -> Ints:
         """Ids of the dishes after a sweep, in their new order; -1 for new ones."""
         ids, (places, is_new) = self.state.ids, self.seating.tidy()
         names = np.full(int(places.max(initial=-1)) + 1, -1, dtype=np.intp)
@@ -271,7 +244,10 @@ def _check_tables(state: FranchiseState, tokens: Tokens, n_before: int) -> None:
     n_all = len(tables.size)
     is_sound = (
         all(
-            isinstance(array, np.ndarray) and array.shape == shape and _is_whole(array)
+            isinstance(array, np.ndarray)
+            and array.shape == shape
+            and array.dtype.kind in "iu"
+            and array.min(initial=0) >= 0
             for array, shape in (
                 (tables.table, (len(tokens),)),
                 (tables.n_tables, (n_docs,)),
@@ -306,7 +282,3 @@ def _word_sizes(state: FranchiseState) -> NDArray | None:
     if state.concentrations.has_repeats:
         return state.tables.word_size
     return np.ones(len(state.tables.table), dtype=np.uint8)
-
-
-def _is_whole(array: NDArray) -> bool:
-    return array.dtype.kind in "iu" and int(array.min(initial=0)) >= 0

@@ -14,21 +14,11 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skbnp.components.hyperparameters import log_rising
-from skbnp.kernels._seating import (
-    MEAL_PART,
-    Workspace,
-    count,
-    count_of_counts,
-    one_table_per_dish,
-    rate,
-    tidy,
-)
+from skbnp.kernels import _seating as kernel
 from skbnp.models.hdp_franchise.repeats import NONE, Repeats
 from skbnp.rows.tokens import Tokens
+from skbnp.utils.typing import Array, Flags
 
-__all__ = ["Concentrations", "Places", "Seating", "TableAssignments"]
-
-Array = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 #: Places beyond those that the longest document may need.
@@ -65,7 +55,7 @@ class TableAssignments:
         n_tokens, n_docs = len(tokens), len(tokens.begin) - 1
         table, size, dish_of = np.zeros((3, n_tokens), dtype=np.int32)
         n_tables = np.zeros(n_docs, dtype=np.int32)
-        n = one_table_per_dish(
+        n = kernel.one_table_per_dish(
             tokens.begin, numbers[dish], len(served), table, n_tables, size, dish_of
         )
         table = table.astype(_smallest_type(n_tables))
@@ -184,7 +174,7 @@ class Seating:
         """
         most = len(self.words) + self._tokens_before.sum() + 1.0
         nats = np.log1p(most / self.topic_word_prior) + np.log(most)
-        return int(np.clip(MOST_NATS / nats, 1, MEAL_PART))
+        return int(np.clip(MOST_NATS / nats, 1, kernel.MEAL_PART))
 
     # -- going back and forth ---------------------------------------------------------
 
@@ -215,14 +205,10 @@ class Seating:
             if self.word_size is not None and tables.word_size is not None:
                 self.word_size[:] = tables.word_size
                 self.table[self.word_size == 0] = -1
-        self.count()
-
-    def count(self) -> None:
-        """Recompute all counts from tables and their dishes, in place."""
         live, before = self.dish[self.live()], self.before
         n_before = 0 if before is None else len(before.tables)
         n_dishes = max(n_before, int(live.max(initial=-1)) + 1)
-        tables, tokens = np.zeros((2, n_dishes), dtype=np.int32)
+        n_tables, n_tokens = np.zeros((2, n_dishes), dtype=np.int32)
         self.n_entries[:] = 0
         if before is not None:
             stored = before.counts.tocsc()
@@ -230,11 +216,11 @@ class Seating:
             entries = self._entries()
             self.entry_dish[entries] = stored.indices
             self.entry_count[entries] = stored.data
-            tables[:n_before] = before.tables
-            tokens[:n_before] = self._tokens_before
-        self._place(tables, tokens)
-        count(self, self.workspace)
-        tidy(self, self.workspace, np.arange(n_dishes, dtype=np.int32))
+            n_tables[:n_before] = before.tables
+            n_tokens[:n_before] = self._tokens_before
+        self._place(n_tables, n_tokens)
+        kernel.count(self, self.workspace)
+        kernel.tidy(self, self.workspace, np.arange(n_dishes, dtype=np.int32))
 
     def _entries(self) -> NDArray[np.intp]:
         """Return the entries of counts in use, word by word."""
@@ -253,11 +239,11 @@ class Seating:
         self.inverse = np.zeros(n_places, dtype=np.float32)
         self.rate = np.zeros(n_places, dtype=np.float32)
         self.rate_sum = 0.0
-        self.workspace = Workspace(n_places, self.longest)
+        self.workspace = kernel.Workspace(n_places, self.longest)
 
     def set_rates(self) -> None:
         """Recompute the rates of dishes in place, for a new topic prior."""
-        rate(self, self.workspace)
+        kernel.rate(self, self.workspace)
 
     def make_places(self) -> None:
         """Enlarge the arrays over dishes for the new dishes of any document."""
@@ -268,19 +254,16 @@ class Seating:
         more = np.zeros(n_more, np.float32)
         self.inverse = np.concatenate([self.inverse, more])
         self.rate = np.concatenate([self.rate, more])
-        self.workspace = Workspace(len(self.dish_tables), self.longest)
+        self.workspace = kernel.Workspace(len(self.dish_tables), self.longest)
 
-    def tidy(self) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Renumber the dishes in use without gaps, in place.
-
-        Returns the former numbers of the dishes, and which dishes are new.
-        """
+    def tidy(self) -> tuple[NDArray[np.intp], Flags]:
+        """Renumber dishes in use in place; return former numbers, and which are new."""
         places = np.flatnonzero(self.dish_tables[: self.n_served] > 0)
         is_new = self.is_new[places].astype(bool)
         renamed = np.zeros(max(self.n_served, 1), dtype=np.int32)
         renamed[places] = np.arange(len(places))
         tables, tokens = self.dish_tables[places], self.dish_tokens[places]
-        tidy(self, self.workspace, renamed)
+        kernel.tidy(self, self.workspace, renamed)
         n, n_places = len(places), len(self.dish_tables)
         fits = n_places - n >= self.longest + 1
         if fits and n_places <= 4 * (n + self.longest + SPARE_PLACES):
@@ -341,13 +324,6 @@ class Seating:
         The seating includes tables of words. Partitions are unordered; tables from
         before are given.
         """
-        joint = self._log_joint_of_all()
-        if self.before is not None:
-            joint -= self._log_joint_before()
-        return joint
-
-    def _log_joint_of_all(self) -> float:
-        """Log joint of the present documents and those before, in nats."""
         n_dishes = self.dish_tables > 0
         total = log_prior_of_tables(
             self.size[self.live()], self.n_seated, self.doc_concentration
@@ -360,15 +336,13 @@ class Seating:
             total += repeats.log_probability(
                 self.word_discount, self.word_concentration
             )
-        return total + self.log_evidence(self.topic_word_prior)
-
-    def _log_joint_before(self) -> float:
-        """Log joint of the tables and words from before, in nats."""
-        assert self.before is not None
-        joint = log_prior_of_dishes(self.before.tables, self.corpus_concentration)
-        if not self.before.is_prior:
-            joint += self._log_evidence_before(self.topic_word_prior)
-        return joint
+        total += self.log_evidence(self.topic_word_prior)
+        if self.before is not None:
+            joint = log_prior_of_dishes(self.before.tables, self.corpus_concentration)
+            if not self.before.is_prior:
+                joint += self._log_evidence_before(self.topic_word_prior)
+            total -= joint
+        return total
 
     def log_evidence(
         self, eta: float, counted: tuple[NDArray, NDArray] | None = None
@@ -397,7 +371,7 @@ class Seating:
             before, times_before = self._counted_before
             n_large += int(times_before[before >= COMMON_COUNTS // 2].sum())
         large = np.zeros(n_large, dtype=np.int32)
-        n_large = count_of_counts(self, times, large)
+        n_large = kernel.count_of_counts(self, times, large)
         common = np.flatnonzero(times)
         counts = np.concatenate([common, large[:n_large]]).astype(np.float64)
         return counts, np.concatenate([times[common], np.ones(n_large, np.int64)])

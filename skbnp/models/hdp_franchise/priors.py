@@ -4,16 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skbnp.components.hyperparameters import (
-    GammaPrior,
-    draw_by_slice,
-    draw_concentration,
-    log_gamma_density,
-)
+from skbnp.components import hyperparameters as draws
+from skbnp.components.hyperparameters import GammaPrior
 from skbnp.models.hdp_franchise.model import Seating
 from skbnp.models.hdp_franchise.repeats import VAGUE, Repeats
-
-__all__ = ["Priors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +37,17 @@ class Priors:
         """Log prior density of the hyperparameters that are learned."""
         total = 0.0
         if self.learn_concentrations:
-            total += log_gamma_density(seating.corpus_concentration, self.corpus)
-            total += log_gamma_density(seating.doc_concentration, self.doc)
+            total += draws.log_gamma_density(seating.corpus_concentration, self.corpus)
+            total += draws.log_gamma_density(seating.doc_concentration, self.doc)
         if self.learn_topic_prior:
-            total += log_gamma_density(seating.topic_word_prior, self.topic)
+            total += draws.log_gamma_density(seating.topic_word_prior, self.topic)
         if seating.word_size is not None:
-            total += log_gamma_density(seating.word_concentration, self.word)
+            total += draws.log_gamma_density(seating.word_concentration, self.word)
         return total
 
     def _resample_corpus(self, seating: Seating, rng: np.random.Generator) -> None:
         m = seating.n_all_tables
-        seating.corpus_concentration = draw_concentration(
+        seating.corpus_concentration = draws.draw_concentration(
             seating.corpus_concentration,
             np.array([m] if m > 0 else []),
             seating.n_dishes if m > 0 else 0,
@@ -63,7 +57,7 @@ class Priors:
 
     def _resample_doc(self, seating: Seating, rng: np.random.Generator) -> None:
         lengths = seating.n_seated
-        seating.doc_concentration = draw_concentration(
+        seating.doc_concentration = draws.draw_concentration(
             seating.doc_concentration,
             lengths[lengths > 0],
             seating.n_tables.sum(),
@@ -73,7 +67,7 @@ class Priors:
 
     def _resample_topic(self, seating: Seating, rng: np.random.Generator) -> None:
         counted = seating.count_of_counts()
-        seating.topic_word_prior = draw_by_slice(
+        seating.topic_word_prior = draws.draw_by_slice(
             seating.topic_word_prior,
             lambda eta: seating.log_evidence(eta, counted),
             self.topic,

@@ -1,23 +1,11 @@
 """Repeated words of a seating: a Pitman-Yor process of words in each document.
 
-With the mixture H_j = sum_k pi_jk phi_k of the topics of document j,
-
-    G_j ~ PYP(d, c, H_j),    tokens of j ~ G_j.
-
-The tokens of a word sit at tables of the word; the first one of each is drawn from H_j
-and seated by the topics, the others repeat it. Of N_j tokens at T_j tables of words, of
-sizes s, with (c | d)_T = c (c + d) ... (c + [T - 1] d),
+The model is that of `skbnp.models.hdp.burstiness`, with the papers, G_j ~ PYP(d, c,
+H_j). The tokens of a word sit at tables of the word; the first one of each is drawn
+from H_j and seated by the topics, the others repeat it. Of N_j tokens at T_j tables of
+words, of sizes s, with (c | d)_T = c (c + d) ... (c + [T - 1] d),
 
     p(tables of words) = prod_j (c | d)_{T_j} / (c | 1)_{N_j} prod_s (1 - d | 1)_{s - 1}
-
-(Buntine and Mishra [1]; with d = 0 Doyle and Elkan [2], after Madsen et al. [3]).
-
-References
-----------
-.. [1] Buntine and Mishra, "Experiments with Non-parametric Topic Models", KDD 2014.
-.. [2] Doyle and Elkan, "Accounting for Burstiness in Topic Models", ICML 2009.
-.. [3] Madsen, Kauchak and Elkan, "Modeling Word Burstiness Using the Dirichlet
-   Distribution", ICML 2005.
 """
 
 from dataclasses import dataclass
@@ -26,14 +14,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.components.hyperparameters import (
-    GammaPrior,
-    draw_by_slice,
-    draw_in_range,
-    log_rising,
-)
-
-__all__ = ["DISCOUNTS", "NONE", "START", "VAGUE", "Repeats"]
+from skbnp.components import hyperparameters as draws
+from skbnp.components.hyperparameters import GammaPrior
+from skbnp.utils.typing import Array, Ints
 
 #: Discount and concentration of no repeats, and those that learning starts from.
 NONE, START = (0.0, np.inf), (0.5, 100.0)
@@ -49,7 +32,7 @@ COMMON = 4096
 WIDTH = 0.1
 
 #: Values, and how often each occurs.
-Counted = tuple[NDArray[np.float64], NDArray[np.intp]]
+Counted = tuple[Array, Ints]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +68,13 @@ class Repeats:
         rng: np.random.Generator,
     ) -> tuple[float, float]:
         """Draw the concentration and then the discount, given all else."""
-        c = draw_by_slice(
+        c = draws.draw_by_slice(
             concentration,
             lambda c: self._log_openings(discount, c) - self._log_tokens(c),
             prior,
             rng,
         )
-        d = draw_in_range(
+        d = draws.draw_in_range(
             discount,
             lambda d: self._log_openings(d, c) + self._log_sizes(d),
             DISCOUNTS,
@@ -103,16 +86,16 @@ class Repeats:
     def _log_openings(self, discount: float, concentration: float) -> float:
         """Log (c | d)_T summed over documents: probability of all new tables."""
         n, times = self.n_tables
-        logs = log_rising(concentration / discount, n) + n * np.log(discount)
+        logs = draws.log_rising(concentration / discount, n) + n * np.log(discount)
         return float((times * logs).sum())
 
     def _log_sizes(self, discount: float) -> float:
         n, times = self.sizes
-        return float((times * log_rising(1.0 - discount, n - 1.0)).sum())
+        return float((times * draws.log_rising(1.0 - discount, n - 1.0)).sum())
 
     def _log_tokens(self, concentration: float) -> float:
         n, times = self.n_tokens
-        return float((times * log_rising(concentration, n)).sum())
+        return float((times * draws.log_rising(concentration, n)).sum())
 
 
 def _counted(values: NDArray) -> Counted:

@@ -7,12 +7,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.chains import ChainState
+from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp_franchise.model import Concentrations, Places, Seating
 from skbnp.models.hdp_franchise.repeats import NONE
+from skbnp.utils.typing import Array
 
-__all__ = ["FranchiseSample"]
-
-Array = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 
@@ -77,6 +76,12 @@ class FranchiseSample:
     def has_repeats(self) -> bool:
         """Whether documents repeat words by tables of words."""
         return bool(np.isfinite(self.word_concentration))
+
+    @property
+    def burstiness(self) -> Burstiness | None:
+        """How documents repeat words, or None."""
+        burstiness = Burstiness(self.word_discount, self.word_concentration)
+        return burstiness if self.has_repeats else None
 
     @property
     def n_tokens(self) -> NDArray:

@@ -9,8 +9,6 @@ from skbnp.models.hdp.prediction import FixedTopics, MixturePredictor
 from skbnp.models.hdp_franchise.sample import FranchiseSample
 from skbnp.rows.tokens import Tokens
 
-__all__ = ["draw_topics"]
-
 #: Products of tokens and topics at a time, where a fitted model seats tokens.
 PRODUCTS = 1 << 22
 

@@ -9,23 +9,12 @@ from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting, WordRows
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import BlockHook, Collected, LocalStop
+from skbnp.inference.protocols import BlockHook, Collected, LocalStop, StepInput
 from skbnp.kernels._special import log
 from skbnp.kernels._tables import infer_tables, table_sums
-from skbnp.rows.batch import (
-    Batch,
-    Block,
-    joined,
-    joined_limits,
-    map_word_ranges,
-    stacked,
-)
+from skbnp.rows.batch import Batch, Block, joined, joined_limits, sum_word_ranges
 from skbnp.utils.arrays import rows_of
-
-__all__ = ["TableStep", "Tables"]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: Stored counts whose seats are held at a time.
 PART_SIZE = 1 << 20
@@ -37,7 +26,7 @@ class Tables:
 
     limits: NDArray[np.int32]  # (n_docs + 1,) of the documents in `tokens`
     tokens: Array  # (n_used,) n_jt
-    served: NDArray[np.intp]  # (n_used + 1,) limits of the tables in the next two
+    served: Ints  # (n_used + 1,) limits of the tables in the next two
     topics: NDArray[np.int32]
     phi: Array
     zeta: Array  # word by word of each document, for each of its tables
@@ -73,43 +62,32 @@ class TableStep:
     stop: LocalStop
 
     @classmethod
-    def prepare(
-        cls,
-        posterior: Posterior,
-        batch: Batch,
-        stop: LocalStop,
-        executor: Executor,
-        *,
-        weighting: Weighting = Weighting.EXPECTED_LOG,
-        remembered: list[Tables] | None = None,
-    ) -> "TableStep":
+    def prepare(cls, given: StepInput) -> "TableStep":
         """Prepare the local step of a batch from the globals of a posterior."""
+        posterior, executor = given.posterior, given.executor
         model, state = posterior.model, posterior.state
         return cls(
             logs=model.log_word_weights(
                 state,
                 posterior.global_stats.topic_words,
-                batch.words,
-                weighting,
+                given.batch.words,
+                given.weighting,
                 run=executor.map_all if executor.shares_memory else map,
             ),
             log_beta=state.log_weights,
             concentration=state.doc_concentration,
             n_tables=model.n_tables,
             # Mean weights do not climb the bound that a remembered start would keep.
-            remembered=None if weighting is Weighting.MEAN else remembered,
-            stop=stop,
+            remembered=None if given.weighting is Weighting.MEAN else given.remembered,
+            stop=given.stop,
         )
 
     def collect(
-        self,
-        posterior: Posterior,
-        batch: Batch,
-        executor: Executor,
-        block_hook: BlockHook | None = None,
+        self, given: StepInput, block_hook: BlockHook | None = None
     ) -> Collected:
         """Run the local step; return statistics and document lengths."""
         del block_hook  # no move reads tables
+        posterior, batch, executor = given.posterior, given.batch, given.executor
         shape = (len(batch.words), len(self.log_beta))
         sums, entropy, result = sp.csr_array(shape), 0.0, list[Tables]()
         for part in batch.parts(PART_SIZE):
@@ -117,7 +95,7 @@ class TableStep:
             result += self.visit(part.blocks, executor, first)
             tables = Tables.joined(result[first:])
             entropy += _entropy(part, tables)
-            sums = sums + _sum_words(part, tables, shape, executor)
+            sums = sums + _sum_words(part, tables, shape[1], executor)
             result[first:] = [replace(one, zeta=np.zeros(0)) for one in result[first:]]
         tables = Tables.joined(result)
         stats = posterior.model.statistics(
@@ -133,10 +111,7 @@ class TableStep:
     def visit(
         self, blocks: list[Block], executor: Executor, first: int = 0
     ) -> Iterator[Tables]:
-        """Run the local step block by block.
-
-        `first` is the number of the first block.
-        """
+        """Run the local step block by block, from the block number `first` on."""
         starts: list[Tables | None] = [None] * len(blocks)
         if self.remembered is not None:
             starts[:] = self.remembered[first : first + len(blocks)]
@@ -147,15 +122,8 @@ class TableStep:
     def _run(self, work: tuple[Block, Tables | None]) -> Tables:
         """Run the local step of one block, from its tables of the pass before."""
         block, start = work
-        start_of_step = None
-        if start is not None:
-            start_of_step = (
-                start.limits,
-                start.tokens,
-                start.served,
-                start.topics,
-                start.phi,
-            )
+        parts = "limits", "tokens", "served", "topics", "phi"
+        first = None if start is None else tuple(getattr(start, n) for n in parts)
         return Tables(
             *infer_tables(
                 block.indptr,
@@ -165,7 +133,7 @@ class TableStep:
                 self.log_beta,
                 self.concentration,
                 self.n_tables,
-                start_of_step,
+                first,
                 self.stop.max_iter,
                 self.stop.tol,
             )
@@ -182,14 +150,14 @@ def _entropy(batch: Batch, tables: Tables) -> float:
 
 
 def _sum_words(
-    batch: Batch, tables: Tables, shape: tuple[int, int], executor: Executor
+    batch: Batch, tables: Tables, n_topics: int, executor: Executor
 ) -> sp.csr_array:
     """Sum n zeta phi over documents, (n_words, K)."""
     by_word, n_used = batch.by_word(), np.diff(tables.limits)[rows_of(batch.indptr)]
     places = np.cumsum(n_used) - n_used
-    result = map_word_ranges(
+    return sum_word_ranges(
         table_sums,
-        by_word.indptr.astype(np.int32),
+        by_word,
         by_word.indices.astype(np.int32),
         batch.counts[by_word.data],
         places[by_word.data].astype(np.intp),
@@ -198,8 +166,7 @@ def _sum_words(
         tables.served,
         tables.topics,
         tables.phi,
-        shape[1],
+        n_topics=n_topics,
         n_ranges=len(batch.blocks),
         run=executor.map_all,
-    )
-    return stacked(result, shape)
+    )[0]

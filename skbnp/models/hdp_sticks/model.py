@@ -28,7 +28,7 @@ References
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from operator import itemgetter
 from typing import ClassVar
 
@@ -43,20 +43,7 @@ from skbnp.components.word_topics import Weighting, WordTopics, remaining
 from skbnp.distributions.stick_breaking import log_weights, mean_weights
 from skbnp.kernels._special import log_gamma
 from skbnp.kernels._tables import log_weights as fill_logs
-
-__all__ = ["StickHDP", "StickState", "StickStats"]
-
-Array = NDArray[np.float64]
-
-#: Statistics without an entry per topic.
-DOCUMENT_SUMS = (
-    "table_entropy",
-    "entropy",
-    "n_sticks",
-    "log_left",
-    "stick_offset",
-    "n_tokens",
-)
+from skbnp.utils.typing import Array, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +62,12 @@ class StickState:
         return len(self.tables)
 
     @property
-    def order(self) -> NDArray[np.intp]:
+    def order(self) -> Ints:
         """Columns of the topics, most tables first, (K,)."""
         return np.argsort(-self.tables, kind="stable")
 
     @property
-    def by_stick(self) -> NDArray[np.intp]:
+    def by_stick(self) -> Ints:
         """Columns of the topics by the sticks that they take, (K,)."""
         order = self.order
         if self.last >= 0:
@@ -164,7 +151,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         self,
         state: StickState,
         topic_words: WordTopics,
-        words: NDArray[np.intp],
+        words: Ints,
         weighting: Weighting,
         *,
         run: Callable[..., Iterable[None]] = map,
@@ -190,22 +177,11 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
         served: tuple[NDArray[np.int32], Array],
         entropy: float,
     ) -> StickStats[WordsT]:
-        """Statistics of documents with tokens, from the results of their local step.
+        """Statistics of documents with tokens, from their local step under `state`.
 
-        Parameters
-        ----------
-        state : StickState
-            As at the visit.
-        topic_words : WordRows or WordTopics
-            S of these documents.
-        doc_tables : (n_docs, T)
-            n_jt; zero at tables that are not in use.
-        n_used : int
-            Tables in use.
-        served : (topics, phi)
-            Of the tables in use, entry by entry.
-        entropy : float
-            Of zeta, every token counted, in nats.
+        `topic_words` are their S; `doc_tables`, (n_docs, T), are n_jt, of which
+        `n_used` are in use; `served` are topics and phi of these, entry by entry;
+        `entropy` is that of zeta, every token counted, in nats.
         """
         alpha, (topic, phi) = state.doc_concentration, served
         log_beta = state.log_weights
@@ -298,15 +274,13 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
     def remove(
         self, state: StickState, global_stats: StickStats, gone: Sequence[int]
     ) -> tuple[StickState, StickStats]:
-        """Remove topics with their tables; word counts change in place.
-
-        Sums over documents are scaled by the share of tokens that remain.
-        """
+        """Remove topics, their words in place; sums keep the share of tokens left."""
         before = global_stats.topic_words.tokens.sum()
         global_stats.topic_words.drop(gone)
         share = global_stats.topic_words.tokens.sum() / before if before > 0.0 else 1.0
-        sums = {name: share * getattr(global_stats, name) for name in DOCUMENT_SUMS}
-        global_stats = replace(global_stats, **sums)
+        sums = {item.name for item in fields(StickStats)} - {"topic_words", "tables"}
+        scaled = {name: share * getattr(global_stats, name) for name in sums}
+        global_stats = replace(global_stats, **scaled)
         return _columns(state, global_stats, remaining(state.n_components, gone))
 
     def _terms(
@@ -339,7 +313,7 @@ class StickHDP(topics.WordTopicModel[StickState, StickStats]):
 
 
 def _columns(
-    state: StickState, global_stats: StickStats, order: NDArray[np.intp]
+    state: StickState, global_stats: StickStats, order: Ints
 ) -> tuple[StickState, StickStats]:
     """Take columns of the state and of all statistics but the words."""
     state = replace(state, tables=state.tables[order], last=-1)

@@ -32,13 +32,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import betaln, expit, gammaln, logit, polygamma, psi
 
-__all__ = ["Assignments", "Sticks", "fit_sticks", "terms", "terms_and_gradient"]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Ints
 
 #: Range of logit rho and of log w. Sharper sticks gain next to nothing, and rounding,
 #: about 1e-15 w nats, must not lift the bound.
@@ -85,20 +82,15 @@ class Sticks:
 
 @dataclass(frozen=True, slots=True)
 class Assignments:
-    """Statistics of the documents' expected counts for the bound.
+    """Statistics of expected counts of documents with tokens, for the bound."""
 
-    Documents without tokens are left out.
-    """
-
-    topic: NDArray[np.intp]  # (nnz,) of each positive N_jk, in the order of sticks
+    topic: Ints  # (nnz,) of each positive N_jk, in the order of sticks
     count: Array  # (nnz,) N_jk
     n_docs_using: Array  # (K + 1,) documents with N_jk > 0; the last entry is 0
     n_tokens: Array  # (D,) N_j
 
     @classmethod
-    def of(
-        cls, doc_topic: sp.csr_array, n_tokens: Array, order: NDArray[np.intp]
-    ) -> "Assignments":
+    def of(cls, doc_topic: sp.csr_array, n_tokens: Array, order: Ints) -> "Assignments":
         """Read N, (n_docs, K), column `order[0]` as the first stick, and so on."""
         used = doc_topic.data > 0.0
         place = np.argsort(order)

@@ -7,17 +7,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.word_topics import Weighting, WordRows, WordTopics
+from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.executor import Executor
-from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import BlockHook, Collected, LocalStop
+from skbnp.inference.protocols import BlockHook, Collected, LocalStop, StepInput
 from skbnp.kernels._nested import infer_nested
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.models.hdp.collapsed_local import (
     MAX_ITER,
     TOL,
     BlockResult,
-    DocumentTopics,
     collect_blocks,
     doc_topic_matrix,
     restaurant_of,
@@ -59,28 +57,19 @@ class NestedStep:
     restaurant: tuple[Any, ...]  # grid, d and c, if words have tables
 
     @classmethod
-    def prepare(
-        cls,
-        posterior: Posterior,
-        batch: Batch,
-        stop: LocalStop,
-        executor: Executor,
-        *,
-        weighting: Weighting = Weighting.EXPECTED_LOG,
-        remembered: Array | None = None,
-        is_fixed: bool = False,
-    ) -> "NestedStep":
+    def prepare(cls, given: StepInput, *, is_fixed: bool = False) -> "NestedStep":
         """Prepare the local step of a batch from the globals of a posterior.
 
-        `remembered` is the effective count of each document in the totals, which the
-        step subtracts; None for zero. If topics are fixed, one token of a word is
+        What is remembered is the effective count of each document in the totals, which
+        the step subtracts; None for zero. If topics are fixed, one token of a word is
         subtracted from the document's other tokens, and words have no tables, see
         `with_burstiness`.
         """
-        del weighting, executor  # there is no other way, and nothing to share out
+        posterior, batch, stop = given.posterior, given.batch, given.stop
         words, state = posterior.global_stats.topic_words, posterior.state
         topics, norm = mean_topics(words, state.topic_word_prior, batch.words)
-        held = np.zeros(batch.n_docs) if remembered is None else remembered
+        held = given.remembered
+        held = np.zeros(batch.n_docs) if held is None else held
         stop = LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL))
         has_tables = state.by_tables and not is_fixed
         burstiness = state.burstiness if has_tables else None
@@ -97,14 +86,11 @@ class NestedStep:
         )
 
     def collect(
-        self,
-        posterior: Posterior,
-        batch: Batch,
-        executor: Executor,
-        block_hook: BlockHook | None = None,
+        self, given: StepInput, block_hook: BlockHook | None = None
     ) -> Collected:
         """Run the local step; return statistics and expected counts of nodes."""
         del block_hook  # no move reads responsibilities
+        posterior, batch, executor = given.posterior, given.batch, given.executor
         shape = (len(batch.words), self.state.n_components)
         sums, doc_nodes, logs = collect_blocks(self._run, batch, shape, executor)
         stats = posterior.model.statistics(
@@ -126,10 +112,8 @@ class NestedStep:
         both empty without burstiness.
         """
         result = executor.map_all(self._run, batch.blocks)
-        doc_nodes = doc_topic_matrix(
-            [DocumentTopics(*block[:3]) for block in result],
-            (batch.n_docs, self.state.n_components),
-        )
+        shape = batch.n_docs, self.state.n_components
+        doc_nodes = doc_topic_matrix(result, shape)
         return doc_nodes, joined(result, "tables"), joined(result, "base")
 
     def with_burstiness(

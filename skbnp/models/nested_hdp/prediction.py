@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import LocalStop
+from skbnp.inference.protocols import LocalStop, StepInput
 from skbnp.models.hdp.burstiness import N_DOCS, Burstiness, evenly, learn_burstiness
 from skbnp.models.hdp.fold_in import MeanTopics, mix
 from skbnp.models.nested_hdp.local import NestedStep, node_shares
@@ -81,7 +81,6 @@ class NestedPredictor:
     ) -> tuple[sp.csr_array, Array, Array]:
         """Infer expected uses of nodes, tables of words and their probabilities."""
         batch = Batch.from_counts(X, self.posterior.state.n_components)
-        step = NestedStep.prepare(
-            self.posterior, batch, self.stop, executor, is_fixed=True
-        )
+        given = StepInput(self.posterior, batch, self.stop, executor)
+        step = NestedStep.prepare(given, is_fixed=True)
         return step.with_burstiness(burstiness, batch).infer(batch, executor)

@@ -9,11 +9,9 @@ beside the model, and replaces it if its bound is higher.
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.models.hdp.posterior import HDPPosterior
-
-__all__ = ["propose", "share_kept"]
+from skbnp.utils.typing import Array
 
 #: Documents looked at for each new topic.
 DRAWN_PER_BIRTH = 10
@@ -82,7 +80,7 @@ def propose(
 
 def _surprise(
     posterior: HDPPosterior, X: sp.csr_array, doc_topic: sp.csr_array
-) -> NDArray[np.float64]:
+) -> Array:
     """Mean of -log p(token) in each document under expected topics, nats."""
     words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
     total = words.shape[0] * eta + words.total

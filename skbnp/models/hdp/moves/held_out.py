@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.inference.engine import Learner
@@ -29,23 +28,7 @@ from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.arrays import column_sums, row_parts, rows_of
 from skbnp.utils.random import gamma_noise
-
-__all__ = [
-    "EndUnused",
-    "Reduction",
-    "add_document_births",
-    "add_topics",
-    "blur",
-    "merge_all",
-    "number_of_births",
-    "propose_births",
-    "prune",
-    "reduce",
-    "reductions",
-    "start_from_documents",
-]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Flags, Ints
 
 #: Of a topic that starts again: the share that was its own, and of a new one that of
 #: a document. The rest is the corpus, with noise.
@@ -128,15 +111,49 @@ def number_of_births(
 
 
 def propose_births(
-    posterior: HDPPosterior, train: Corpus, n_births: int, rng: np.random.Generator
+    posterior: HDPPosterior,
+    train: Corpus,
+    n_births: int,
+    rng: np.random.Generator,
+    n_old: int | None = None,
+    old_share: float = OLD_SHARE,
+    new_share: float = NEW_SHARE,
 ) -> HDPPosterior:
-    """Return a posterior that starts again from all topics and `n_births` new ones.
+    """Return a posterior that starts again from its first topics and from new ones.
 
-    New topics start from documents of `train`. All topics have equal size and weight.
+    The first `n_old` topics, by default all, and documents of `train` as `n_births` new
+    ones are mixed with the corpus as by `blur`. All have equal size and weight.
     """
-    n_old = posterior.state.n_components
-    drawn = rng.choice(train.n_docs, n_births, replace=False)
-    return _restart(posterior, train, n_old, OLD_SHARE, drawn, NEW_SHARE, rng)
+    drawn = rng.choice(train.n_docs, n_births, replace=train.n_docs < n_births)
+    old, corpus = posterior.global_stats.topic_words, train.word_counts()
+    n_old = old.shape[1] if n_old is None else n_old
+    seen = old.seen.with_words(np.flatnonzero(corpus))
+    corpus, new = corpus[seen.words], train.fetch(drawn)[:, seen.words]
+    n_topics = n_old + len(drawn)
+    kept = np.arange(min(n_topics, old.shape[1]))  # ids: topics have no order
+    topics = np.empty((len(corpus), n_topics))
+    _blend(
+        topics[:, :n_old],
+        lambda rows: old.rows(seen.words[rows])[:, :n_old],
+        column_sums(old.parts(), old.shape[1])[:n_old],
+        old_share,
+        corpus,
+        rng,
+    )
+    some = [new[rows].T.toarray().sum(axis=0) for rows in row_parts(new.shape)]
+    by_word = new.T.tocsr()
+    _blend(
+        topics[:, n_old:],
+        lambda words: by_word[words].toarray(),
+        np.concatenate(some),
+        new_share,
+        corpus,
+        rng,
+    )
+    topics *= corpus.sum() / n_topics
+    weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
+    words = old.remade(topics, seen, kept)
+    return posterior.restarted(words, weights, kept)
 
 
 def add_topics(posterior: HDPPosterior, topics: sp.csr_array, shares: Array) -> None:
@@ -173,7 +190,7 @@ def add_document_births(
     ranks = np.argsort(before / held_out.n_tokens, kind="stable")  # the worst first
     whole, after = held_out.whole(first), before.copy()
 
-    def add_births(posterior: HDPPosterior, docs: NDArray[np.intp]) -> int:
+    def add_births(posterior: HDPPosterior, docs: Ints) -> int:
         """Add a birth in place from each of the first documents of `docs`."""
         seen = posterior.global_stats.topic_words.seen.words
         n_births = int(np.ceil(min(n_topics / n_train, 1.0) * len(docs)))
@@ -193,66 +210,6 @@ def add_document_births(
     gain = compare(after, before, held_out.n_tokens)
     is_clear = gain.mean > max(gain.error, least_gain)
     return add_births(posterior, ranks) if is_clear else 0
-
-
-def start_from_documents(
-    posterior: HDPPosterior,
-    train: Corpus,
-    n_topics: int,
-    n_carried: int,
-    rng: np.random.Generator,
-) -> HDPPosterior:
-    """Return a posterior that starts again, from `n_topics` documents of `train`.
-
-    The first `n_carried` topics are kept as they are, and count among `n_topics`.
-    """
-    n_drawn = n_topics - n_carried
-    drawn = rng.choice(train.n_docs, n_drawn, replace=train.n_docs < n_drawn)
-    return _restart(posterior, train, n_carried, 1.0, drawn, DOC_SHARE, rng)
-
-
-def _restart(
-    posterior: HDPPosterior,
-    train: Corpus,
-    n_old: int,
-    old_share: float,
-    drawn: NDArray[np.intp],
-    new_share: float,
-    rng: np.random.Generator,
-) -> HDPPosterior:
-    """Return a posterior that starts from its first topics and from documents.
-
-    Old topics, and documents as new ones, are mixed with the corpus as by `blur`.
-    """
-    corpus = train.word_counts()
-    old = posterior.global_stats.topic_words
-    seen = old.seen.with_words(np.flatnonzero(corpus))
-    corpus, new = corpus[seen.words], train.fetch(drawn)[:, seen.words]
-    n_topics = n_old + len(drawn)
-    kept = np.arange(min(n_topics, old.shape[1]))  # ids: topics have no order
-    topics = np.empty((len(corpus), n_topics))
-    _blend(
-        topics[:, :n_old],
-        lambda rows: old.rows(seen.words[rows])[:, :n_old],
-        column_sums(old.parts(), old.shape[1])[:n_old],
-        old_share,
-        corpus,
-        rng,
-    )
-    some = [new[rows].T.toarray().sum(axis=0) for rows in row_parts(new.shape)]
-    by_word = new.T.tocsr()
-    _blend(
-        topics[:, n_old:],
-        lambda words: by_word[words].toarray(),
-        np.concatenate(some),
-        new_share,
-        corpus,
-        rng,
-    )
-    topics *= corpus.sum() / n_topics
-    weights = np.full(n_topics + 1, 1.0 / (n_topics + 1))
-    words = old.remade(topics, seen, kept)
-    return posterior.restarted(words, weights, kept)
 
 
 class Reduction(NamedTuple):
@@ -317,7 +274,7 @@ def reductions(
     return sorted(all_ends + all_merges, key=lambda r: r.loss)
 
 
-def _nearest(topics: MeanTopics) -> NDArray[np.intp]:
+def _nearest(topics: MeanTopics) -> Ints:
     """Pairs (k, n), k < n, of topics of which one is among the nearest of the other."""
     unseen, n_topics = np.sqrt(topics.eta / topics.norm), len(topics.norm)
     overlap = topics.counts.seen.n_unseen * np.outer(unseen, unseen)
@@ -425,7 +382,7 @@ class EndUnused(Moves):
         return True
 
 
-def prune(learner: Learner, ending: NDArray[np.bool_]) -> int:
+def prune(learner: Learner, ending: Flags) -> int:
     """Remove marked topics in place, but no known one nor all; return how many."""
     posterior, cache = learner.posterior, learner.cache
     words = posterior.global_stats.topic_words

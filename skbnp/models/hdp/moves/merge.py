@@ -20,16 +20,8 @@ from skbnp.components.word_topics import WordTopics
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.kernels._merge import compare_merges
 from skbnp.models.hdp.local import BlockVisit
+from skbnp.utils.typing import Array
 
-__all__ = [
-    "MergeComparison",
-    "best_disjoint",
-    "candidates",
-    "documents_gain",
-    "words_gain",
-]
-
-Array = NDArray[np.float64]
 Pair = tuple[int, int]
 
 #: Pairs looked at per topic.
@@ -61,6 +53,11 @@ class MergeComparison:
                 sums,
             )
         return sums
+
+
+def comparison(pairs: list[Pair]) -> MergeComparison | None:
+    """Return a hook that compares pairs of columns, or None if there are none."""
+    return MergeComparison(np.array(pairs, dtype=np.int32)) if pairs else None
 
 
 def candidates(doc_topic: sp.csr_array, words: sp.csr_array) -> list[Pair]:

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.inference.posterior import Merge, Remove, Split, apply, sparing
 from skbnp.inference.protocols import Collected, DocumentLocalStep
@@ -21,8 +20,7 @@ from skbnp.models.hdp.moves import split as hdp_split
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import CREDIT, Evidence, HDPPosterior, Pair
 from skbnp.utils.random import Purpose, stream
-
-__all__ = ["comparison", "merge", "move", "prune", "split"]
+from skbnp.utils.typing import Ints
 
 #: Minibatches until a topic whose split was rejected is tried again: 1, 2, 4...
 LONGEST_WAIT = 64
@@ -42,37 +40,6 @@ EVERY = 3
 IDLE_DOCS = 50
 #: A document with fewer expected tokens of a topic is not looked at for its split.
 USED = 0.01
-
-
-def comparison(posterior: HDPPosterior) -> hdp_merge.MergeComparison | None:
-    """A hook that compares the pairs on record in the next minibatch, or None."""
-    columns, records = posterior.columns, posterior.move_records
-    # An edit of a fitted model, or an interrupt in a move, may have ended some.
-    records.pairs = {p: e for p, e in records.pairs.items() if columns.keys() >= set(p)}
-    pairs = [(columns[one], columns[other]) for one, other in records.pairs]
-    return hdp_merge.MergeComparison(np.array(pairs, dtype=np.int32)) if pairs else None
-
-
-def move(
-    moves: SplitMerge,
-    posterior: HDPPosterior,
-    X: sp.csr_array,
-    results: Collected,
-    n_docs: float,
-    local_step: DocumentLocalStep,
-) -> None:
-    """Merge, end and split topics in place after a minibatch.
-
-    `n_docs` is the number of documents of the corpus.
-    """
-    columns = posterior.columns
-    used = results.stats.topic_words.total
-    idle = posterior.ids[used < moves.prune_tokens].tolist()
-    merge(moves, posterior, results, n_docs)
-    prune(moves, posterior, idle, X.shape[0])
-    rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
-    doc_topic = results.doc_topic
-    split(moves, posterior, X, doc_topic, columns, n_docs, local_step, rng)
 
 
 def merge(
@@ -146,10 +113,7 @@ def _choose_pairs(
 def prune(
     moves: SplitMerge, posterior: HDPPosterior, idle: list[int], n_docs: int
 ) -> None:
-    """End topics that have been idle for several minibatches, in place.
-
-    `n_docs` is the number of documents of this minibatch.
-    """
+    """End topics idle for several minibatches, in place; this one has `n_docs` rows."""
     records, living = posterior.move_records, posterior.columns
     before = records.idle
     records.idle = {}
@@ -178,7 +142,6 @@ def split(
     columns: dict[int, int],
     n_docs: float,
     local_step: DocumentLocalStep,
-    rng: np.random.Generator,
 ) -> None:
     """Try to split topics drawn by their mass; make splits that raise the bound.
 
@@ -186,6 +149,7 @@ def split(
     minibatch's merges; `columns` are the columns of topic ids in these.
     """
     state, step = posterior.state, posterior.n_steps
+    rng = stream(posterior.seed_entropy, Purpose.MOVE, step)
     tried = _tried(moves, posterior, rng)
     names = posterior.ids[tried].tolist()
     using = doc_topic[:, [columns[name] for name in names]] >= USED
@@ -210,15 +174,8 @@ def split(
         train = judge = hdp_split.Parent.among(parts, prior, topic, fitted, *rest)
         if moves.judge == "others":
             judge = hdp_split.Parent.among(parts, prior, topic, ~fitted, *rest)
-        children = hdp_split.propose(train, state.topic_word_prior, moves.start, rng)
-        gained, error = -np.inf, 0.0
-        if children is not None:
-            gained, error = hdp_split.gain(
-                judge, children, state.topic_word_prior, moves.min_child_tokens
-            )
-        if children is not None and gained > moves.confidence * error:
-            halves, shares = children.topics, children.shares
-            apply(Split(name, posterior.n_named, halves, shares), posterior)
+        children = hdp_split.start(train, moves.start, rng)
+        if split_topic(moves, posterior, name, children, train, judge):
             posterior.move_records.waits.pop(name, None)
             records.credit = CREDIT
             n_accepted += 1
@@ -231,9 +188,29 @@ def split(
             posterior.move_records.waits[name] = (step + 1 + wait, wait)
 
 
+def split_topic(
+    moves: SplitMerge,
+    posterior: HDPPosterior,
+    name: int,
+    children: hdp_split.Children | None,
+    train: hdp_split.Parent,
+    judge: hdp_split.Parent,
+) -> bool:
+    """Split a topic in place if its fitted children raise the bound of `judge`."""
+    if children is None:
+        return False
+    eta = posterior.state.topic_word_prior
+    children = hdp_split.fit_children(train, children, eta)
+    gained, error = hdp_split.gain(judge, children, eta, moves.min_child_tokens)
+    if not gained > moves.confidence * error:
+        return False
+    apply(Split(name, posterior.n_named, children.topics, children.shares), posterior)
+    return True
+
+
 def _tried(
     moves: SplitMerge, posterior: HDPPosterior, rng: np.random.Generator
-) -> NDArray[np.intp]:
+) -> Ints:
     """Draw columns of topics to split by their mass, none that was rejected lately."""
     waits, step = posterior.move_records.waits, posterior.n_steps
     words = posterior.global_stats.topic_words

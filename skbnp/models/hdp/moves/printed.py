@@ -6,6 +6,7 @@ responsibilities of that visit. What is no difference of the bound as it is prin
 corrected: see the derivations.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,20 +16,18 @@ from scipy.special import gammaln
 
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.engine import Learner
-from skbnp.inference.posterior import Merge, Split, apply
+from skbnp.inference.posterior import Merge, apply
 from skbnp.inference.protocols import Collected, LocalResults, Moves
 from skbnp.inference.schedules import Round
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.local import BlockVisit
-from skbnp.models.hdp.memory import Memo
+from skbnp.models.hdp.memory import Memo, refreshed
 from skbnp.models.hdp.moves import merge as hdp_merge
 from skbnp.models.hdp.moves import split as hdp_split
+from skbnp.models.hdp.moves.minibatch import split_topic
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
-
-__all__ = ["PrintedMoves", "covarying_pairs", "words_gains"]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array
 
 
 @dataclass(eq=False)
@@ -41,10 +40,10 @@ class PrintedMoves(Moves):
     _columns: dict[int, list[int]] = field(default_factory=dict)
     _weights: dict[int, float] = field(default_factory=dict)
 
-    def block_hook(self, learner: Learner) -> type["_Kept"]:
+    def block_hook(self, learner: Learner) -> Callable[[BlockVisit], BlockVisit]:
         """Return a hook that keeps blocks: pairs to compare depend on all of them."""
         self._is_looking = True
-        return _Kept
+        return _keep
 
     def end_local_step(
         self, learner: Learner, round: Round, results: LocalResults
@@ -73,8 +72,7 @@ class PrintedMoves(Moves):
         pairs, state = covarying_pairs(result.doc_topic), posterior.state
         pairs = pairs[~posterior.global_stats.topic_words.is_known[pairs].any(axis=1)]
         comparison = hdp_merge.MergeComparison(pairs)
-        visits = (kept.visit for kept in result.seen)
-        sums = sum((comparison(block) for block in visits), np.zeros((len(pairs), 3)))
+        sums = sum(map(comparison, result.seen), np.zeros((len(pairs), 3)))
         n_docs = len(result.n_tokens)
         deviation = np.sqrt(np.maximum(n_docs * sums[:, 2] - sums[:, 1] ** 2, 0.0))
         error = scale * deviation / np.sqrt(n_docs)
@@ -95,15 +93,8 @@ class PrintedMoves(Moves):
         for source, target in names:
             self._columns[target] += self._columns.pop(source)
         memo = Memo(result.stats, result.doc_topic, result.n_tokens, sums[:, 0])
-        memo = memo.merged(places, sums[chosen, 0])
-        stats = posterior.model.statistics(
-            posterior.state,
-            memo.stats.topic_words,
-            memo.stats.entropy,
-            memo.doc_topic,
-            memo.n_tokens,
-        )
-        return Collected(stats, result.n_tokens, result.seen, memo.doc_topic)
+        _, (memo,) = refreshed(posterior, [memo.merged(places, sums[chosen, 0])])
+        return Collected(memo.stats, result.n_tokens, result.seen, memo.doc_topic)
 
     def _split(
         self, posterior: HDPPosterior, result: Collected, n_docs: float, step: float
@@ -119,9 +110,9 @@ class PrintedMoves(Moves):
                 return
             state, words = posterior.state, posterior.global_stats.topic_words
             block_hook = hdp_split.Collection(self._columns[name])
-            parts = [part for kept in result.seen for part in block_hook(kept.visit)]
+            parts = [part for block in result.seen for part in block_hook(block)]
             joined = hdp_split.Parts.joined(parts, np.arange(len(everyone)))
-            eta, seen = state.topic_word_prior, words.seen
+            seen = words.seen
             parent = hdp_split.Parent.among(
                 hdp_split.Parts(seen.rows_of(joined.words), joined.rows, joined.mass),
                 float(state.doc_prior[column]),
@@ -132,23 +123,14 @@ class PrintedMoves(Moves):
             )
             share = (1.0 - step) * self._weights[name] / state.topic_weights[column]
             children = hdp_split.printed_start(parent, share, step)
-            if children is None:
-                continue
-            children = hdp_split.fit_children(parent, children, eta)
-            gained, error = hdp_split.gain(
-                parent, children, eta, self.moves.min_child_tokens
+            n_accepted += split_topic(
+                self.moves, posterior, name, children, parent, parent
             )
-            if gained > self.moves.confidence * error:
-                halves, shares = children.topics, children.shares
-                apply(Split(name, posterior.n_named, halves, shares), posterior)
-                n_accepted += 1
 
 
-class _Kept:
+def _keep(block: BlockVisit) -> BlockVisit:
     """Block hook that keeps the whole block with its responsibilities."""
-
-    def __init__(self, block: BlockVisit):
-        self.visit = block
+    return block
 
 
 def covarying_pairs(doc_topic: sp.csr_array) -> NDArray[np.int32]:

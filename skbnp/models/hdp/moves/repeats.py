@@ -14,13 +14,11 @@ from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import Collected, Corpus, LocalStop, Moves
+from skbnp.inference.protocols import Collected, Corpus, LocalStop, Moves, StepInput
 from skbnp.inference.schedules import Round
 from skbnp.models.hdp.burstiness import N_DOCS, evenly, learn_burstiness
 from skbnp.models.hdp.collapsed_local import MAX_ITER, TOL, CollapsedStep
 from skbnp.rows.batch import Batch
-
-__all__ = ["LearnBurstiness", "suit_burstiness_to"]
 
 #: Passes over tokens before topics explain tables: from a cold start these are slower.
 PLAIN_PASSES = 15
@@ -31,17 +29,12 @@ SPACING = 3
 def suit_burstiness_to(
     corpus: Corpus, posterior: Posterior, executor: Executor
 ) -> None:
-    """Learn the burstiness of some documents of a corpus; set it in place.
-
-    The totals contain each of the documents once.
-    """
+    """Set in place the burstiness of documents that totals contain once."""
     X = corpus.fetch(evenly(corpus.n_docs, N_DOCS))
     batch = Batch.from_counts(X, posterior.state.n_components)
-    stop = LocalStop(MAX_ITER, TOL)
-    doc_weights = np.ones(batch.n_docs)
-    step = CollapsedStep.prepare(
-        posterior, batch, stop, executor, remembered=doc_weights
-    )
+    stop, doc_weights = LocalStop(MAX_ITER, TOL), np.ones(batch.n_docs)
+    given = StepInput(posterior, batch, stop, executor, remembered=doc_weights)
+    step = CollapsedStep.prepare(given)
     burstiness = learn_burstiness(
         X, lambda b: step.seat(b, batch, executor), posterior.state.burstiness
     )
@@ -50,10 +43,7 @@ def suit_burstiness_to(
 
 @dataclass(eq=False)
 class LearnBurstiness(Moves):
-    """Moves that learn burstiness, then let topics explain tables.
-
-    Topics end as before.
-    """
+    """Moves that learn burstiness, then let topics explain tables."""
 
     moves: Moves  # those that end topics, or none
 

@@ -3,13 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from skbnp.inference.posterior import sparing
 from skbnp.utils.settings import check_settings, repr_settings
-
-__all__ = ["SplitMerge"]
+from skbnp.utils.typing import Array, Flags
 
 LEAST = {"births": 0, "prune_patience": 1, "trial_passes": 1}
 CHOICES = {
@@ -135,7 +131,7 @@ class SplitMerge:
         """
         return cls(criterion="bound", algorithm="paper", confidence=0.0)
 
-    def light(self, mass: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def light(self, mass: Array) -> Flags:
         """Return which topics end after a warm-up.
 
         Parameters

@@ -11,25 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, gammaln, psi, xlogy
 
 from skbnp.distributions.dirichlet import log_growth
 from skbnp.models.hdp.local import BlockVisit
-
-__all__ = [
-    "Children",
-    "Collection",
-    "Parent",
-    "Parts",
-    "fit_children",
-    "gain",
-    "printed_start",
-    "propose",
-    "start",
-]
-
-Array = NDArray[np.float64]
+from skbnp.utils.typing import Array, Flags, Ints
 
 #: Sweeps over the documents with the children's topics fixed; updates of the topics.
 N_INNER, N_OUTER = 6, 4
@@ -43,12 +29,12 @@ SMALLEST_SHARE = 1e-6
 class Parts:
     """Counts and responsibilities of one topic in some documents."""
 
-    words: NDArray[np.intp]  # (n,) columns of the corpus
-    rows: NDArray[np.intp]  # (n,) documents
+    words: Ints  # (n,) columns of the corpus
+    rows: Ints  # (n,) documents
     mass: Array  # (n,) n_jw r_jwk
 
     @classmethod
-    def joined(cls, parts: Sequence["Parts"], names: NDArray[np.intp]) -> "Parts":
+    def joined(cls, parts: Sequence["Parts"], names: Ints) -> "Parts":
         """Concatenate the parts of several blocks; `names` are row numbers."""
         return cls(
             np.concatenate([part.words for part in parts]),
@@ -89,8 +75,8 @@ class Parent:
 
     prior: float  # x_k = alpha beta_k
     topic: Array  # (n_words,) S_k of the words that have been seen
-    words: NDArray[np.intp]  # (nnz,) which of these words each count is of
-    rows: NDArray[np.intp]  # (nnz,) document of each count
+    words: Ints  # (nnz,) which of these words each count is of
+    rows: Ints  # (nnz,) document of each count
     mass: Array  # (nnz,) n_jw r_jwk
     tokens: Array  # (n_docs,) N_jk
     n_docs: int  # documents chosen
@@ -103,7 +89,7 @@ class Parent:
         parts: Parts,
         prior: float,
         topic: Array,
-        chosen: NDArray[np.bool_],
+        chosen: Flags,
         n_docs: float,
         n_unseen: int = 0,
     ) -> "Parent":
@@ -189,19 +175,8 @@ def _of_word(parent: Parent, rng: np.random.Generator) -> Array:
     return np.maximum(together - expected, 0.0)
 
 
-def propose(
-    parent: Parent, eta: float, kind: str, rng: np.random.Generator
-) -> Children | None:
-    """Return two children fitted to some documents, or None if there is no start."""
-    children = start(parent, kind, rng)
-    return None if children is None else fit_children(parent, children, eta)
-
-
 def fit_children(parent: Parent, children: Children, eta: float) -> Children:
-    """Fit the children to the parent's documents by restricted coordinate ascent.
-
-    The responsibilities of the parent are fixed: r' + r'' = r.
-    """
+    """Fit children by coordinate ascent with the parent's r fixed: r' + r'' = r."""
     for _ in range(N_OUTER):
         share, _, shares = _assign(parent, children, eta, _shares_of_tables)
         sums = [parent.scale * _sums(parent, parent.mass * part) for part in share]

@@ -18,8 +18,6 @@ from skbnp.models.hdp.moves.held_out import prune
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 
-__all__ = ["ExactLearner", "ExactMoves", "MinibatchMoves"]
-
 ExactLearner = Learner[HDPPosterior, Corpus, DocumentLocalStep, MeanFieldCache]
 
 #: Totals of which mean weights gave a larger share are too blurred to judge topics by.
@@ -36,10 +34,16 @@ class MinibatchMoves(Moves):
     _has_looked: bool = False
 
     def block_hook(self, learner: Learner) -> hdp_merge.MergeComparison | None:
-        """Compare pairs of topics, once few totals are those of the start."""
-        posterior = learner.posterior
+        """Compare pairs on record, once few totals are those of the start."""
+        posterior, records = learner.posterior, learner.posterior.move_records
         self._has_looked = posterior.init_fraction < MOST_INIT
-        return minibatch.comparison(posterior) if self._has_looked else None
+        if not self._has_looked:
+            return None
+        at, old = posterior.columns, records.pairs
+        # An edit of a fitted model, or an interrupt in a move, may have ended some.
+        records.pairs = {p: e for p, e in old.items() if at.keys() >= set(p)}
+        pairs = [(at[one], at[other]) for one, other in records.pairs]
+        return hdp_merge.comparison(pairs)
 
     def end_round(
         self, learner: Learner, round: Round, results: Sequence[Collected]
@@ -50,7 +54,13 @@ class MinibatchMoves(Moves):
         self._has_looked = False
         (part,), (result,), posterior = round.parts, results, learner.posterior
         X, n_docs = learner.corpus.documents(part), round.scale * round.n_docs
-        minibatch.move(self.moves, posterior, X, result, n_docs, learner.local_step)
+        moves, columns = self.moves, posterior.columns
+        used = result.stats.topic_words.total
+        idle = posterior.ids[used < moves.prune_tokens].tolist()
+        minibatch.merge(moves, posterior, result, n_docs)
+        minibatch.prune(moves, posterior, idle, X.shape[0])
+        doc_topic, step = result.doc_topic, learner.local_step
+        minibatch.split(moves, posterior, X, doc_topic, columns, n_docs, step)
 
 
 @dataclass(eq=False)
@@ -72,11 +82,8 @@ class ExactMoves(Moves):
 
     def block_hook(self, learner: ExactLearner) -> hdp_merge.MergeComparison | None:
         """Return a hook that compares the chosen pairs of topics, or None."""
-        if not self.pairs:
-            return None
         columns = learner.posterior.columns
-        pairs = [(columns[one], columns[other]) for one, other in self.pairs]
-        return hdp_merge.MergeComparison(np.array(pairs, dtype=np.int32))
+        return hdp_merge.comparison([(columns[k], columns[n]) for k, n in self.pairs])
 
     def end_pass(self, learner: ExactLearner, monitor: Monitor) -> bool:
         """Merge and end topics by the exact bound; choose pairs to compare."""

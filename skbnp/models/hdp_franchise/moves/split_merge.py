@@ -13,8 +13,6 @@ from skbnp.kernels._seating import group
 from skbnp.kernels._split_merge import SPLIT, propose
 from skbnp.models.hdp_franchise.model import Seating
 
-__all__ = ["propose_moves"]
-
 
 def propose_moves(
     seating: Seating, n_proposals: int, rng: np.random.Generator, n_scans: int = 0
