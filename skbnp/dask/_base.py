@@ -146,7 +146,7 @@ class ShardedMixin(BaseEstimator):
         if is_frame(X):
             validate_data(self, X._meta, reset=reset, skip_check_array=True)
         elif reset:
-            self._forget_features()
+            self._forget("n_features_in_", "feature_names_in_")
             self.n_features_in_ = session.n_features
         elif session.n_features != self.n_features_in_:
             raise ValueError(

@@ -232,8 +232,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
         finally:
             self._close()
 
-    def _read(  # type: ignore[override]
-        self, X, *, reset: bool, method: str, epochs=None
+    def _read(
+        self, X, *, reset: bool, method: str, epochs=None, sample_weight: None = None
     ) -> Any:
         """Open a session of rows; check features and labels."""
         default = 0 if reset else self._posterior.label

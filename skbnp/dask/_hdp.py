@@ -184,8 +184,8 @@ class HDP(ShardedMixin, LocalHDP):
             )
         return super()._make_model()
 
-    def _read(  # type: ignore[override]
-        self, X, *, reset: bool, method: str
+    def _read(
+        self, X, *, reset: bool, method: str, sample_weight: None = None
     ) -> Documents:
         """Open a session of documents; check features and counts."""
         session = self._open(X, None, read_counts)

@@ -47,6 +47,8 @@ from skbnp.utils.validation import (
 __all__ = [
     "COMMON",
     "CONSTRAINTS",
+    "NUMBER",
+    "PRIOR",
     "SHARED",
     "ComponentEditsMixin",
     "ComponentModelMixin",
@@ -54,14 +56,16 @@ __all__ = [
     "TopicModelMixin",
     "are_in_use",
     "drop_empty",
-    "without_none",
 ]
 
 #: How names begin of what scikit-learn keeps of callbacks in an estimator.
 OF_CALLBACKS = "_skl_", "_callback_", "_parent_callback_"
+#: Values of parameters: a number of things, a prior or a concentration.
+NUMBER = Interval(Integral, 1, None, closed="left")
+PRIOR = Interval(Real, 1e-100, 1e10, closed="both")
 #: Parameters that all estimators have.
 COMMON: dict = {
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [NUMBER],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
@@ -76,14 +80,9 @@ SHARED: dict = {
 #: Those of HDPs.
 CONSTRAINTS: dict = {
     **SHARED,
-    "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-    "corpus_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-    "topic_word_prior": [
-        Interval(Real, 1e-100, 1e10, closed="both"),
-        dict,
-        KnownTopics,
-        "array-like",
-    ],
+    "doc_concentration": [PRIOR],
+    "corpus_concentration": [PRIOR],
+    "topic_word_prior": [PRIOR, dict, KnownTopics, "array-like"],
     "corpus_concentration_prior": [tuple, list],
     "doc_concentration_prior": [tuple, list],
 }
@@ -151,25 +150,16 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         names = [given.get(name, f"{prefix}{number}") for name, number in pairs]
         return np.array(names, dtype=object)
 
-    def _forget_names(self) -> None:
-        """Remove the names that users gave to topics: ids of new ones would clash."""
-        self.__dict__.pop("topic_names_", None)
+    def _forget(self, *names: str) -> None:
+        """Remove fitted attributes, if there are any."""
+        for name in names:
+            self.__dict__.pop(name, None)
 
     def _take_names(self, other: "ComponentModelMixin") -> None:
         """Copy the names of topics from another estimator, if it has any."""
-        self._forget_names()
+        self._forget("topic_names_")
         names = getattr(other, "topic_names_", None)
-        self._publish({} if names is None else {"topic_names_": names})
-
-    def _publish(self, attributes: dict[str, Any]) -> None:
-        """Set fitted attributes, in place."""
-        for name, value in attributes.items():
-            setattr(self, name, value)
-
-    def _forget_features(self) -> None:
-        """Remove the names and number of features after a failed first call."""
-        self.__dict__.pop("n_features_in_", None)
-        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update({} if names is None else {"topic_names_": names})
 
     def __copy__(self):
         """Return a copy with its own learned state; parameters are shared."""
@@ -243,6 +233,34 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
     def _check_saved(self) -> None:
         """Raise if a saved state is unfit for compiled code."""
 
+    # -- learning ---------------------------------------------------------------------
+
+    @abstractmethod
+    def _read(self, X, *, reset: bool, method: str) -> Any:
+        """Check rows and return those to learn from; `reset` in a first call.
+
+        Keywords are the further arguments of `fit` and `partial_fit`. Of a sampler,
+        their `len` is the amount of data, and chains continue if `digest` is equal.
+        """
+
+    @abstractmethod
+    def _describe(self, rows) -> str:
+        """Return the number and size of rows as a text."""
+
+    def _extended(self, X) -> Vocabulary | None:
+        """Return the vocabulary that a chunk of a stream extends, or None."""
+        return None
+
+    def _widened(self, learned, rows, vocabulary: Vocabulary) -> Any:
+        """Return a posterior with new columns; the present one is not changed.
+
+        Of a sampler, a sample, and the fitted attributes of these columns.
+        """
+        raise TypeError(f"{type(self).__name__} cannot learn new columns of X.")
+
+    def _warn_of_components(self) -> None:
+        """Warn of uncertain components after a fit."""
+
 
 def _declared(kind: type) -> list[str]:
     """Names of the fitted attributes that a class declares, computed ones left out."""
@@ -312,7 +330,6 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
         return drop_empty(counts)
 
     def _extended(self, X: MatrixLike) -> Vocabulary | None:
-        """Return the vocabulary that a chunk of a stream extends, or None."""
         return vocabulary_of(self, X) if self.__sklearn_is_fitted__() else None
 
     def _warn_of(self, survey: CountSurvey, words: np.ndarray, *, in_fit: bool) -> None:
@@ -566,29 +583,25 @@ class FitTasks:
         """Begin the callback task of a call of `method`."""
         self._arguments = {"estimator": estimator, "X": X, "y": y}
         self.attributes = attributes
-        self._root = estimator._init_callback_context(method, max_subtasks=n_tasks)
-        self._root.call_on_fit_task_begin(**self._arguments)
+        self._tasks = [estimator._init_callback_context(method, max_subtasks=n_tasks)]
+        self._tasks[0].call_on_fit_task_begin(**self._arguments)
 
     @contextmanager
     def start(self) -> Iterator[None]:
         """Task of the search for a start, before the first pass."""
-        task = self._root.subcontext("start", max_subtasks=None)
+        task = self._tasks[0].subcontext("start", max_subtasks=None)
         task.call_on_fit_task_begin(**self._arguments)
         yield
         task.call_on_fit_task_end(**self._arguments)
 
     def begin_pass(self) -> None:
         """Begin the next pass."""
-        self._pass = self._root.subcontext("pass")
-        self._pass.call_on_fit_task_begin(**self._arguments)
+        self._tasks.append(self._tasks[0].subcontext("pass"))
+        self._tasks[-1].call_on_fit_task_begin(**self._arguments)
 
-    def end_pass(self) -> bool:
-        """End the task of a pass; return whether a callback stops the fit."""
-        return self.end(self._pass)
-
-    def end(self, task: Any = None) -> bool:
-        """End a task, by default the call; return whether a callback stops the fit."""
-        return (task or self._root).call_on_fit_task_end(
+    def end(self) -> bool:
+        """End the pass, or else the call; return whether a callback stops the fit."""
+        return self._tasks.pop().call_on_fit_task_end(
             **self._arguments,
             reconstruction_attributes=lambda: copy.deepcopy(self.attributes()),
         )
@@ -608,11 +621,6 @@ def features_of(vocabulary: Vocabulary) -> dict[str, Any]:
     """Return the fitted attributes that a vocabulary determines."""
     names = vocabulary.names
     return {"feature_names_in_": names, "n_features_in_": len(names)}
-
-
-def without_none(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Return the keywords that are not None."""
-    return {name: value for name, value in keywords.items() if value is not None}
 
 
 def are_in_use(tokens: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.estimators._base import FitTasks
+from skbnp.estimators._base import NUMBER, FitTasks
 from skbnp.estimators._checkpoints import files_of
 from skbnp.estimators._epoch_records import EpochRecord, check_state
 from skbnp.estimators._epoch_trees import EpochTreeMixin
@@ -247,11 +247,11 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     """
 
     _parameter_constraints: dict = {
-        "max_components": [Interval(Integral, 1, None, closed="left"), None],
+        "max_components": [NUMBER, None],
         **EpochTreeMixin._epoch_constraints,
         "structure_moves": ["boolean", EpochMoves],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [NUMBER, None],
+        "max_iter": [NUMBER],
         "tol": [Interval(Real, 0, np.inf, closed="left")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -322,9 +322,6 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         n_epochs = len(rows.epochs)
         epochs = "1 epoch" if n_epochs == 1 else f"{n_epochs} epochs"
         return f"{rows.shape[0]} rows of {rows.shape[1]} features in {epochs}"
-
-    def _component_limit(self) -> float:
-        return np.inf if self.max_components is None else self.max_components
 
     def _make_model(self) -> EpochModel:
         return EpochModel(
@@ -469,7 +466,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
                 continue
             if len(rows.epochs) > 1:
                 monitor.report(f"epoch {label}: {X.shape[0]} rows")
-            passes = {"begin_pass": tasks.begin_pass, "end_pass": tasks.end_pass}
+            passes = {"begin_pass": tasks.begin_pass, "end_pass": tasks.end}
             if record is not None:
                 passes["save"] = _saver(number, learner, monitor, tasks, record)
             n_passes = self.max_iter - learner.n_passes

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.estimators._base import without_none
+from skbnp.estimators._base import NUMBER, PRIOR
 from skbnp.estimators._epoch_records import SHOWN, EpochRecord, directions_of, view_of
 from skbnp.estimators._narrow_nodes import warn_of_narrow_nodes
 from skbnp.inference.executor import Executor
@@ -69,8 +69,8 @@ class EpochTreeMixin(TransformerMixin, ABC):
     n_active_components_: int
 
     _epoch_constraints: dict = {
-        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "stop_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "child_concentration": [PRIOR],
+        "stop_concentration": [PRIOR],
         "vmf_concentration": [
             Interval(Real, 1e-3, 1e9, closed="both"),
             StrOptions({"auto"}),
@@ -81,7 +81,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         ],
         "parent_weight": [Interval(Real, 0, 1e6, closed="both")],
         "past_weight": [Interval(Real, 0, 1e6, closed="both"), StrOptions({"auto"})],
-        "window": [Interval(Integral, 1, None, closed="left")],
+        "window": [NUMBER],
         "sparse_output": ["boolean"],
     }
 
@@ -91,7 +91,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
 
         def _partial_fit(self, X: MatrixLike, y: object, **given: Any) -> Any: ...
 
-        def _forget_features(self) -> None: ...
+        def _forget(self, *names: str) -> None: ...
 
     def __sklearn_tags__(self):
         """Return tags of scikit-learn: sparse rows of any sign."""
@@ -226,7 +226,8 @@ class EpochTreeMixin(TransformerMixin, ABC):
         node_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
             As of `transform`.
         """
-        weights = without_none({"sample_weight": sample_weight})  # blocks have none
+        # Rows in blocks have no weights.
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         fitted = self.fit(X, y, epochs=epochs, **weights)
         return fitted.transform(X, epochs=epochs)
 
@@ -288,7 +289,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
             rows, groups = self._copied(rows, groups, sample_weight)
         except ValueError:
             if forget:
-                self._forget_features()
+                self._forget("n_features_in_", "feature_names_in_")
             raise
         if method == "fit":
             self._warn_of_few_rows(sum(len(numbers) for _, numbers in groups))

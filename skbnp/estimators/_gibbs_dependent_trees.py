@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 from skbnp.components.seen_words import SeenWords
+from skbnp.estimators._base import NUMBER
 from skbnp.estimators._epoch_records import check_state
 from skbnp.estimators._epoch_trees import EpochTreeMixin
 from skbnp.estimators._samplers import Sampler
@@ -44,7 +44,6 @@ from skbnp.models.dependent_trees.start import (
 from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.validation import Interval
 
 __all__ = ["GibbsDependentTrees"]
 
@@ -233,10 +232,10 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
 
     _parameter_constraints: dict = {
         **Sampler._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [NUMBER, None],
         **EpochTreeMixin._epoch_constraints,
         "split_merge": ["boolean"],
-        "n_split_merge": [Interval(Integral, 1, None, closed="left")],
+        "n_split_merge": [NUMBER],
     }
 
     def __init__(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from skbnp.components.known_topics import TopicPriors
 from skbnp.estimators._base import (
     CONSTRAINTS,
+    NUMBER,
     ComponentEditsMixin,
     are_in_use,
     send_new_ids,
@@ -20,7 +21,7 @@ from skbnp.estimators._given_topics import given_topics
 from skbnp.estimators._known_topics import (
     TopicPriorLike,
     base_prior,
-    names_of,
+    given_names,
     new_boosts,
     resolve,
     warn_of_heavy,
@@ -226,6 +227,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     """
 
     samples_: list[FranchiseSample]
+    _known: TopicPriors | None = None  # topics that are known before a fit
 
     # Fitted
     doc_concentration_: float
@@ -240,7 +242,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         "n_components": [Interval(Integral, 1, 10**6, closed="both"), None],
         "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
         "split_merge": ["boolean"],
-        "n_split_merge": [Interval(Integral, 1, None, closed="left")],
+        "n_split_merge": [NUMBER],
         "split_merge_sweeps": [Interval(Integral, 0, None, closed="left"), None],
         "split_merge_scans": [Interval(Integral, 0, None, closed="left")],
         "init": [HasMethods(["transform", "score"]), None],
@@ -384,11 +386,11 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             names = getattr(self, "feature_names_in_", None)
             n_words = data.counts.shape[1]
             known = resolve(self.topic_word_prior, n_words, names, None, may_come=True)
-            self.__dict__.pop("_known", None)
+            self._forget("_known")
             if known is not None:
                 counts = np.asarray(data.counts.sum(axis=0)).ravel()
                 self._known = known.known(counts)
-        return getattr(self, "_known", None)
+        return self._known
 
     def _whole(
         self, known: TopicPriors, shape: tuple[int, int] | None = None
@@ -415,7 +417,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         """Return a sample with new columns, and the fitted attributes for these."""
         n_before = sample.topic_word_counts.shape[1]
         sample, features = super()._widened(sample, data, vocabulary)
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is None:
             return sample, features
         words = np.asarray(data.counts.sum(axis=0)).ravel()
@@ -515,7 +517,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def _numbered(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Return fitted attributes with topics renumbered by weight."""
         samples, chains = attributes["samples_"], attributes["_chains"]
-        best, known = best_of(samples), getattr(self, "_known", None)
+        best, known = best_of(samples), self._known
         n_named = max(state.next_id for state in chains)
         n_fixed = 0  # known ones keep their numbers
         if known is not None:
@@ -554,7 +556,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             "doc_concentration_": best.doc_concentration,
             "corpus_concentration_": best.corpus_concentration,
             "topic_word_prior_": self._prior_of(best, rows),
-            **self._names_of_known(best),
+            **({} if self._known is None else given_names(self, best.component_ids)),
             "word_discount_": best.word_discount,
             "word_concentration_": best.word_concentration,
         }
@@ -563,7 +565,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         self, sample: FranchiseSample, rows: NDArray[np.intp]
     ) -> float | np.ndarray:
         """Dirichlet parameter of topics, or those of each, (n_components_, V)."""
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is None:
             return sample.topic_word_prior
         shape = len(rows), sample.topic_word_counts.shape[1]
@@ -576,7 +578,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     def _with_given(self, topics: np.ndarray, ids: NDArray[np.intp]) -> np.ndarray:
         """Set the rows of frozen topics to their given words, (n_components_, V)."""
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is not None:
             for place in np.flatnonzero(known.is_fixed).tolist():
                 row = np.flatnonzero(ids == known.columns[place])
@@ -593,7 +595,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     def _warn_of_components(self) -> None:
         """Warn if priors of seed words outweigh the documents of their topics."""
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is not None and not known.is_whole:
             shape = len(known.columns), self.n_features_in_
             boosts = np.asarray(self._whole(known, shape).sum(axis=1)).ravel()
@@ -601,20 +603,10 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             rows = [place[name] for name in known.columns.tolist()]
             warn_of_heavy(self.topic_word_prior, boosts, self._topic_tokens[rows])
 
-    def _names_of_known(self, best: FranchiseSample) -> dict[str, Any]:
-        """Return the fitted attribute of names from seed words."""
-        known = getattr(self, "_known", None)
-        names = names_of(self.topic_word_prior)
-        if known is None or not names:
-            return {}
-        living = set(best.component_ids.tolist())
-        given = {i: name for i, name in enumerate(names) if i in living}
-        return {"topic_names_": given | getattr(self, "topic_names_", {})}
-
     def _check_saved(self) -> None:
         """Raise if saved samples are unfit for compiled code."""
         super()._check_saved()
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is not None:
             most = max(self._next_id, 1)
             check_known_topics(known, most, self.n_features_in_, known.eta)
@@ -657,7 +649,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     def _refuse_frozen(self, ids: list[int]) -> None:
         """Raise if frozen topics are among the ids of an edit."""
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is not None:
             fixed = sorted(set(known.columns[known.is_fixed].tolist()) & set(ids))
             if fixed:
@@ -700,7 +692,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         self._publish(
             {"samples_": [edited], "_kept": [], "_chains": None, "_data": None}
         )
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is not None:
             self._known = known.among(ids)
 
@@ -744,7 +736,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
         If documents repeat words, first uses alone.
         """
-        best, known = self._best(), getattr(self, "_known", None)
+        best, known = self._best(), self._known
         tokens = best.n_tokens.astype(np.int64)
         if known is not None:
             shape = len(known.columns), best.topic_word_counts.shape[1]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from skbnp.estimators._base import are_in_use
+from skbnp.estimators._base import PRIOR, are_in_use
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler
 from skbnp.estimators._saved import (
     check_array,
@@ -209,7 +209,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     _parameter_constraints: dict = {
         **TopicSampler._parameter_constraints,
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
-        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "child_concentration": [PRIOR],
         "level_prior": [Real, "array-like"],
         "topic_word_prior": [Real, "array-like"],
         "child_concentration_prior": [tuple, list],

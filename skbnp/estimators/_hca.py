@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import passing_probabilities
+from skbnp.estimators._base import NUMBER, PRIOR
 from skbnp.estimators._saved import (
     LARGE,
     LARGE_SQUARE,
@@ -247,8 +248,8 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     _parameter_constraints: dict = {
         **MinibatchEstimator._parameter_constraints,
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
-        "max_components": [Interval(Integral, 1, None, closed="left"), None],
-        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "max_components": [NUMBER, None],
+        "child_concentration": [PRIOR],
         "loading_variance": [
             Interval(Real, 1e-100, 1e100, closed="both"),
             StrOptions({"auto"}),
@@ -438,9 +439,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
                     f"{value!r}."
                 )
         return moves
-
-    def _component_limit(self) -> float:
-        return np.inf if self.max_components is None else self.max_components
 
     def _make_model(self) -> Model:
         """Return the model, before its priors are set by starting rows."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.seen_words import SeenWords
+from skbnp.estimators._base import NUMBER
 from skbnp.estimators._cautions import warn_if_many_topics, warn_if_unsure
 from skbnp.estimators._given_topics import n_given
 from skbnp.estimators._known_topics import TopicPriorLike, base_prior
@@ -86,7 +86,7 @@ from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, Options, StrOptions, check_is_fitted
+from skbnp.utils.validation import Options, StrOptions, check_is_fitted
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["HDP", "SplitMerge"]
@@ -110,12 +110,6 @@ PART_SHARE = 0.125
 #: abstracts end .10 nats lower otherwise. With all of the minibatches of trials (128)
 #: topics that come late are learned slowly.
 FULL_SIZE = 80
-#: "auto" minibatches: documents, and tokens, at least. Fewer tokens say too little.
-LEAST_DOCS, LEAST_TOKENS = 128, 4000
-#: ...and updates in a pass, unless minibatches have as many documents: more updates
-#: take longer, and 40 to 160 in a pass over 8,000 to 135,000 documents score as well or
-#: better at the same time.
-MOST_UPDATES, MOST_DOCS = 80, 4096
 
 
 class HDP(VariationalTopicModel):
@@ -280,13 +274,10 @@ class HDP(VariationalTopicModel):
     _parameter_constraints: dict = {
         **VariationalTopicModel._parameter_constraints,
         "learn_priors": ["boolean", StrOptions({"auto", "concentrations"})],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "max_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [NUMBER],
+        "max_components": [NUMBER, None],
         "variational_family": [StrOptions({"collapsed", "mean_field"})],
-        "batch_size": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "batch_size": [NUMBER, StrOptions({"auto"})],
         "learning_method": [StrOptions({"batch", "memoized", "online"})],
         "split_merge": ["boolean", SplitMerge],
         "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
@@ -489,7 +480,10 @@ class HDP(VariationalTopicModel):
         check_kinds(posterior, global_stats=stats)
         weights = posterior.state.weights
         check_array("weights", weights, weights.shape, least=1e-300, most=1.0)
-        self._check_prediction(posterior.state)
+        most = 2.0 * max(HIGHEST_CONCENTRATION, posterior.state.doc_concentration)
+        result = posterior.state.prediction_concentration
+        check_number("prediction_concentration_", result, least=0.0, most=most)
+        check_burstiness(posterior.state)
         for number in posterior.alike or ():
             check_number("n_components_range_", number, least=1, most=LARGE)
         if posterior.reservoir is not None:
@@ -502,19 +496,6 @@ class HDP(VariationalTopicModel):
         if missed is not None:
             shape = len(missed.indptr) - 1, missed.shape[1]
             check_sparse("missed", missed, shape, kind="f")
-
-    def _check_prediction(self, state: HDPState) -> None:
-        """Raise if saved parameters of prediction are out of range."""
-        most = 2.0 * max(HIGHEST_CONCENTRATION, state.doc_concentration)
-        result = state.prediction_concentration
-        check_number("prediction_concentration_", result, least=0.0, most=most)
-        burstiness = state.burstiness
-        if burstiness is not None:
-            check_kinds(state, burstiness=Burstiness)
-            discount, concentration = burstiness.discount, burstiness.concentration
-            check_number("word_discount_", discount, least=0.0, most=MOST_DISCOUNT)
-            most = 2.0 * MOST_CONCENTRATION  # as exponentials round
-            check_number("word_concentration_", concentration, least=0.5, most=most)
 
     def _check_reservoir(self, reservoir: Reservoir) -> None:
         """Raise if the saved reservoir is unfit for use."""
@@ -654,19 +635,6 @@ class HDP(VariationalTopicModel):
         """Return the settings of moves if held-out documents judge them, or None."""
         moves = self._moves()
         return moves if moves is not None and moves.criterion == "held_out" else None
-
-    def _batch_size(self, counts) -> int:
-        """Return the size of minibatches, in documents."""
-        if not isinstance(self.batch_size, str):
-            return self.batch_size
-        return self._batch_size_of(counts.sum(), counts.shape[0])
-
-    @staticmethod
-    def _batch_size_of(n_tokens: float, n_docs: int) -> int:
-        """Return the size at which minibatches have enough tokens, but are not many."""
-        n_tokens = max(n_tokens / max(n_docs, 1), 1.0)  # of a document
-        least = max(LEAST_DOCS, int(np.ceil(LEAST_TOKENS / n_tokens)))
-        return max(least, min(int(n_docs) // MOST_UPDATES, MOST_DOCS))
 
     def _around(self, posterior, counts, executor):
         corpus = self._corpus(counts, posterior.seed_entropy)
@@ -1035,3 +1003,16 @@ class HDP(VariationalTopicModel):
             - "doc_concentration": its log prior up to a constant, where it is learned.
         """
         return self._elbo_terms(X)
+
+
+def check_burstiness(state: Any) -> None:
+    """Raise unless a state has no burstiness, or one in range."""
+    if state.burstiness is not None:
+        check_kinds(state, burstiness=Burstiness)
+        burstiness = state.burstiness
+        check_number(
+            "word_discount_", burstiness.discount, least=0.0, most=MOST_DISCOUNT
+        )
+        most = 2.0 * MOST_CONCENTRATION  # as exponentials round
+        result = burstiness.concentration
+        check_number("word_concentration_", result, least=0.5, most=most)

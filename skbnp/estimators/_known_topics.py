@@ -18,7 +18,7 @@ __all__ = [
     "Resolved",
     "TopicPriorLike",
     "base_prior",
-    "names_of",
+    "given_names",
     "new_boosts",
     "resolve",
     "warn_of_heavy",
@@ -118,33 +118,34 @@ def _check_number(name: str, value: object, least: float) -> None:
         raise ValueError(f"{name} must be {low} and <= {LARGEST:g}, got {value!r}.")
 
 
-def _as_known(prior: Any) -> KnownTopics | None:
-    """Return the known topics of `topic_word_prior`; None for a number."""
-    if isinstance(prior, Real):
-        return None
+def _as_known(prior: Any) -> KnownTopics:
+    """Return the known topics of a `topic_word_prior` that is no number."""
     return prior if isinstance(prior, KnownTopics) else KnownTopics(prior)
 
 
 def base_prior(prior: Any) -> float:
     """Dirichlet parameter of topics that are not known."""
-    known = _as_known(prior)
-    return float(prior if known is None else known.prior)
+    return float(prior if isinstance(prior, Real) else _as_known(prior).prior)
 
 
 def names_of(prior: Any) -> list[str]:
     """Names of known topics, in their order; [] if they have none."""
-    known = _as_known(prior)
-    if known is None or not isinstance(known.topics, Mapping):
-        return []
-    return [str(name) for name in known.topics]
+    topics = None if isinstance(prior, Real) else _as_known(prior).topics
+    return [str(name) for name in topics] if isinstance(topics, Mapping) else []
+
+
+def given_names(estimator: Any, ids: NDArray[np.intp]) -> dict[str, dict[int, str]]:
+    """Return the fitted attribute of names from seed words, for topics `ids`."""
+    names = enumerate(names_of(estimator.topic_word_prior))
+    given = {topic: name for topic, name in names if topic in ids}
+    before = getattr(estimator, "topic_names_", {})
+    return {"topic_names_": given | before} if given else {}
 
 
 def seed_columns(
-    prior: Any, names: Sequence | NDArray | None, columns: range
+    known: KnownTopics, names: Sequence | NDArray | None, columns: range
 ) -> tuple[list[list[int]], list[list[Any]]]:
     """Columns of the seed words of each topic within a range, and missing words."""
-    known = _as_known(prior)
-    assert known is not None
     result: list[list[int]] = []
     missing: list[list[Any]] = []
     place = None
@@ -183,9 +184,9 @@ def new_boosts(
     prior: Any, names: NDArray, n_before: int, counts: Array
 ) -> tuple[NDArray[np.intp], Array] | None:
     """Boosts of seed words among new columns, (n, G), for their tokens, (V,)."""
-    known = _as_known(prior)
-    if known is None or not isinstance(known.topics, Mapping):
+    if not names_of(prior):
         return None
+    known = _as_known(prior)
     result, _ = seed_columns(known, names, range(n_before, len(names)))
     words = np.unique(np.concatenate([np.zeros(0, int), *result]).astype(np.intp))
     if len(words) == 0:
@@ -293,9 +294,9 @@ def resolve(
     ValueError
         If it does not go with the vocabulary, or is no prior.
     """
-    known = _as_known(prior)
-    if known is None:
+    if isinstance(prior, Real):
         return None
+    known = _as_known(prior)
     if isinstance(known.topics, Mapping):
         result, missing = seed_columns(known, names, range(n_features))
         n_known = len(result)
@@ -360,9 +361,9 @@ def warn_of_heavy(prior: Any, boosts: Array, tokens: Array) -> None:
     boosts, tokens : (n_known,)
         Tokens of the priors, and of documents.
     """
-    known, names = _as_known(prior), names_of(prior)
+    names, known = names_of(prior), _as_known(prior)
     heavy = np.flatnonzero(boosts > OUTWEIGHS * tokens)
-    if known is None or len(names) != len(boosts) or len(heavy) == 0:
+    if len(names) != len(boosts) or len(heavy) == 0:
         return
     shown = ", ".join(
         f"{names[k]!r} ({boosts[k]:.0f} of the prior, {tokens[k]:.0f} of documents)"

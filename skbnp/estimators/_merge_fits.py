@@ -114,7 +114,7 @@ def merge_fits(
     merged = clone(estimators[0])
     merge = _merge_samples if isinstance(merged, GibbsHDP) else _merge_posteriors
     result, places = merge(merged, estimators, columns, min_similarity)
-    merged._publish(result | vocabulary)
+    vars(merged).update(result | vocabulary)
     names: dict[int, str] = {}
     for estimator, place in zip(estimators, places, strict=True):
         for topic, name in getattr(estimator, "topic_names_", {}).items():
@@ -144,7 +144,7 @@ def _check_kinds(estimators: Sequence[Any]) -> None:
         if len(families) > 1:
             raise ValueError("estimators must be of one variational_family.")
     else:
-        known = [getattr(e, "_known", None) is not None for e in estimators]
+        known = [e._known is not None for e in estimators]
     if any(known):
         raise ValueError(
             f"estimators[{known.index(True)}] has known topics (topic_word_prior), "

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import passing_probabilities
-from skbnp.estimators._base import are_in_use, drop_empty
+from skbnp.estimators._base import NUMBER, PRIOR, are_in_use, drop_empty
 from skbnp.estimators._saved import (
     LARGE,
     LEAST_MASS,
@@ -222,9 +222,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     _parameter_constraints: dict = {
         **VariationalModel._parameter_constraints,
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
-        "max_components": [Interval(Integral, 1, None, closed="left"), None],
+        "max_components": [NUMBER, None],
         "learning_method": [StrOptions({"batch", "online", "memoized"})],
-        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "child_concentration": [PRIOR],
         "level_prior": [Real, "array-like"],
         "topic_word_prior": [Real, "array-like"],
         "child_concentration_prior": [tuple, list],
@@ -234,7 +234,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             StrOptions({"auto", "agglomerative", "gibbs", "sequential"}),
             HasMethods(["decision_path"]),
         ],
-        "init_n_leaves": [Interval(Integral, 1, None, closed="left"), None],
+        "init_n_leaves": [NUMBER, None],
     }
 
     def __init__(
@@ -316,9 +316,6 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     @property
     def _n_enough_docs(self) -> int:
         return 0 if self._moves() is None else super()._n_enough_docs
-
-    def _component_limit(self) -> float:
-        return np.inf if self.max_components is None else self.max_components
 
     def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
         """Return a posterior of a root, before a start is chosen."""

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.estimators._base import (
     COMMON,
+    NUMBER,
     SHARED,
     ComponentModelMixin,
     FitTasks,
@@ -76,7 +77,7 @@ class Sampler(
     _parameter_constraints: dict = {
         **COMMON,
         "burn_in": [Interval(Integral, 0, None, closed="left"), None],
-        "thin": [Interval(Integral, 1, None, closed="left")],
+        "thin": [NUMBER],
         "n_chains": [Interval(Integral, 1, 1000, closed="both")],
     }
 
@@ -106,17 +107,6 @@ class Sampler(
     _chain_class: Any
 
     @abstractmethod
-    def _read(self, X, *, reset: bool, method: str) -> Any:
-        """Check rows and return those to learn from; `reset` in a first call.
-
-        Their `len` is the amount of data, and chains continue if `digest` is equal.
-        """
-
-    @abstractmethod
-    def _describe(self, data) -> str:
-        """Return the amount of data as a text."""
-
-    @abstractmethod
     def _check_consistency(self, goes_on: bool) -> None:
         """Raise for parameters that contradict each other."""
 
@@ -127,16 +117,6 @@ class Sampler(
     @abstractmethod
     def _starts(self, data, seed_entropy: int, goes_on: bool) -> Iterable[ChainStart]:
         """Yield the start of each chain on new data."""
-
-    def _extended(self, X) -> Vocabulary | None:
-        """Return the vocabulary that a chunk of a stream extends, or None."""
-        return None
-
-    def _widened(
-        self, sample: Any, data: Any, vocabulary: Vocabulary
-    ) -> tuple[Any, dict[str, Any]]:
-        """Return a sample with new columns, and the fitted attributes for these."""
-        raise TypeError(f"{type(self).__name__} cannot learn new columns of X.")
 
     @abstractmethod
     def _make_chain(
@@ -185,7 +165,7 @@ class Sampler(
         record = FitRecord(self, data, goes_on)
         before, account = record.estimator, record.account
         if not goes_on or self.n_chains > 1:  # another chain may be shown
-            self._forget_names()
+            self._forget("topic_names_")
         digest, kept, n_before = data.digest, [], self._seen_before() if goes_on else 0
         resumed: tuple[ChainState, ...] = ()
         n_before = 0
@@ -202,7 +182,7 @@ class Sampler(
                 burn_in = self._burnt if self.burn_in is None else burn_in
                 kept = self._still_kept(resumed[0].begin + burn_in)
         else:
-            self.__dict__.pop("samples_", None)  # its vocabulary is gone
+            self._forget("samples_")  # its vocabulary is gone
             history = {name: [] for name in self._columns}
             seed_entropy = draw_seed_entropy(self.random_state)
         monitor = ChainMonitor(history, verbose=self.verbose)
@@ -243,7 +223,7 @@ class Sampler(
 
         def end_sweep() -> bool:
             """End the pass of callbacks, and write the fit; return whether to stop."""
-            has_ended = tasks.end_pass()
+            has_ended = tasks.end()
             if not has_ended:
                 record.save(
                     monitor.n_sweeps,
@@ -329,19 +309,20 @@ class Sampler(
                 monitor,
                 begin_sweep=tasks.begin_pass,
                 keep=lambda: None,
-                end_sweep=tasks.end_pass,
+                end_sweep=tasks.end,
             )
         finally:
             if chain is not None and (monitor.n_sweeps > 0 or len(data) == 0):
                 self._publish(attributes())
             elif not goes_on:
-                self._forget_features()
+                self._forget("n_features_in_", "feature_names_in_")
         save_chunk(self, n_iter)
         tasks.end()
         return self
 
-    def _warn_of_components(self) -> None:
-        """Warn of uncertain components after a fit."""
+    def _publish(self, attributes: dict[str, Any]) -> None:
+        """Set fitted attributes, in place."""
+        self.__dict__.update(attributes)
 
     def _warn_if_chains_disagree(self) -> None:
         """Warn if the last sweeps are not draws from one posterior, by R-hat."""

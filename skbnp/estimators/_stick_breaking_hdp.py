@@ -1,7 +1,6 @@
 """Estimator of the HDP with sticks in corpus and documents, variational inference."""
 
 from collections.abc import Sequence
-from numbers import Integral
 
 import numpy as np
 from scipy.special import softmax
@@ -9,6 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.distributions.stick_breaking import mean_weights
+from skbnp.estimators._base import NUMBER
 from skbnp.estimators._given_topics import n_given
 from skbnp.estimators._known_topics import TopicPriorLike, base_prior
 from skbnp.estimators._saved import check_number
@@ -22,7 +22,7 @@ from skbnp.models.hdp_sticks.local import Tables, TableStep
 from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
 from skbnp.rows.batch import Batch
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, StrOptions
+from skbnp.utils.validation import StrOptions
 from skbnp.utils.warnings import warn_caller
 
 __all__ = ["StickBreakingHDP"]
@@ -192,8 +192,8 @@ class StickBreakingHDP(VariationalTopicModel):
 
     _parameter_constraints: dict = {
         **VariationalTopicModel._parameter_constraints,
-        "max_components": [Interval(Integral, 1, None, closed="left")],
-        "max_doc_components": [Interval(Integral, 1, None, closed="left")],
+        "max_components": [NUMBER],
+        "max_doc_components": [NUMBER],
         "learning_method": [StrOptions({"batch", "online"})],
     }
 
@@ -277,14 +277,14 @@ class StickBreakingHDP(VariationalTopicModel):
         )
 
     def _component_limit(self) -> float:
-        """Return the number of topics, the truncation."""
+        """Raise if init has more topics than the truncation; no move adds any."""
         n_topics = n_given(self.init) if self._is_given else 0
         if n_topics > self.max_components:
             raise ValueError(
                 f"max_components={self.max_components} must be at least the {n_topics} "
                 "topics of init: increase it, or drop some of them."
             )
-        return super()._component_limit()
+        return np.inf
 
     def _filled(self, topics, weights, corpus, seen, rng):
         """Append topics of documents to given ones, up to `max_components`."""

@@ -17,12 +17,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
-from sklearn.utils.validation import (
-    _get_feature_names,
-    check_is_fitted,
-    check_non_negative,
-    validate_data,
-)
+from sklearn.utils.validation import _get_feature_names as feature_names_of
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from skbnp.utils.containers import (
     _COUNTS,
@@ -190,17 +186,6 @@ def vocabulary_of(estimator: BaseEstimator, X: MatrixLike) -> Vocabulary | None:
     if known is None or names is None or np.array_equal(known, names):
         return None
     return Vocabulary.extended(known, names)
-
-
-def feature_names_of(X: MatrixLike) -> NDArray | None:
-    """Return the names of columns, if `X` has such that are all strings.
-
-    Raises
-    ------
-    TypeError
-        If some are strings and others are not.
-    """
-    return _get_feature_names(X)
 
 
 def check_copies(sample_weight: ArrayLike, X: MatrixLike) -> NDArray[np.intp]:
