@@ -32,8 +32,6 @@ from skbnp.utils.containers import row_totals
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval, check_is_fitted, validate_data
 
-__all__ = ["ShardedMixin", "no_shares", "no_values"]
-
 #: Parameters that may change between checkpoint and resumption of a fit.
 FREE = {"client", "checkpoint_dir", "resume", "timeout", "n_jobs", "verbose"}
 

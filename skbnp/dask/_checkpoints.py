@@ -15,8 +15,6 @@ from skbnp.utils.archive import (
 )
 from skbnp.utils.plain import from_plain, to_plain
 
-__all__ = ["Checkpoints", "ShardRecord"]
-
 #: Checkpoints that are kept.
 N_KEPT = 2
 #: The cure where fits share a folder.

@@ -35,8 +35,6 @@ from skbnp.utils.epochs import (
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_directions
 
-__all__ = ["DependentTrees"]
-
 
 def read_directions(
     X: MatrixLike, labels: Labels, *, default: Label, n_features: int | None

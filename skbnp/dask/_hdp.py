@@ -28,8 +28,6 @@ from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule, n_blo
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_documents, feature_names_of
 
-__all__ = ["HDP"]
-
 #: The one label of rows.
 DOCUMENTS = "documents"
 

@@ -20,17 +20,6 @@ from skbnp.utils.containers import check_container
 from skbnp.utils.epochs import Label, Order
 from skbnp.utils.typing import MatrixLike
 
-__all__ = [
-    "Block",
-    "NpzFile",
-    "block_error",
-    "blocks_of",
-    "in_block",
-    "is_frame",
-    "is_lazy",
-    "read_block",
-]
-
 #: What a list of texts, which are taken for names of files, should have been.
 TEXTS = (
     "A list of texts names files; sklearn.feature_extraction.text.CountVectorizer "

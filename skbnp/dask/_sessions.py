@@ -15,8 +15,6 @@ from skbnp.inference.shards import LocalShards, Shards
 from skbnp.utils.archive import digest_of
 from skbnp.utils.epochs import Label, sort_labels
 
-__all__ = ["LocalSession", "Session", "WorkerSession", "open_session"]
-
 
 class LocalSession:
     """Rows of a fit in this process, in the same shards as on workers.

@@ -24,8 +24,6 @@ from skbnp.inference.executor import T
 from skbnp.inference.shards import Broadcast, Task, add_up, first_rows, whole_sum
 from skbnp.utils.epochs import Label
 
-__all__ = ["DaskShards", "WorkerShards", "WorkersLostError", "adopt", "rebalance"]
-
 #: Seconds between checks of the living workers while calls are open.
 LOOK = 0.5
 #: Times that a shard may be lost in one call: a task that ends its worker ends all.

@@ -44,20 +44,6 @@ from skbnp.utils.validation import (
     vocabulary_of,
 )
 
-__all__ = [
-    "COMMON",
-    "CONSTRAINTS",
-    "NUMBER",
-    "PRIOR",
-    "SHARED",
-    "ComponentEditsMixin",
-    "ComponentModelMixin",
-    "FitTasks",
-    "TopicModelMixin",
-    "are_in_use",
-    "drop_empty",
-]
-
 #: How names begin of what scikit-learn keeps of callbacks in an estimator.
 OF_CALLBACKS = "_skl_", "_callback_", "_parent_callback_"
 #: Values of parameters: a number of things, a prior or a concentration.

@@ -9,14 +9,6 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey, heaviest_column
 from skbnp.utils.warnings import warn_caller
 
-__all__ = [
-    "warn_if_few_documents",
-    "warn_if_many_topics",
-    "warn_if_unsure",
-    "warn_of_columns",
-    "warn_of_values",
-]
-
 #: Topics for each document. Of 100 to 300 documents, planted topics are at most a
 #: quarter of these, and topics of text that is too little are three quarters.
 MOST_SHARE = 0.5

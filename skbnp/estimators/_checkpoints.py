@@ -20,16 +20,6 @@ from skbnp.utils.archive import (
 )
 from skbnp.utils.plain import from_plain, to_plain
 
-__all__ = [
-    "FitRecord",
-    "Saved",
-    "content_of",
-    "files_of",
-    "kind_label",
-    "save_chunk",
-    "saved_in",
-]
-
 #: What a fit may go on with that began with another value.
 FREE = {"n_jobs", "verbose"}
 #: The cure where fits share a path.

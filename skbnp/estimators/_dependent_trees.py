@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._base import NUMBER, FitTasks
 from skbnp.estimators._checkpoints import files_of
-from skbnp.estimators._epoch_records import EpochRecord, check_state
+from skbnp.estimators._epoch_records import check_state
 from skbnp.estimators._epoch_trees import EpochTreeMixin
 from skbnp.estimators._saved import (
     LARGE,
@@ -66,8 +66,6 @@ from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval
 from skbnp.utils.warnings import warn_caller
-
-__all__ = ["DependentTrees", "EpochMoves", "EpochRecord"]
 
 #: Change of the bound of all rows of an epoch that decides nothing: a birth gains 7. A
 #: bound of few rows may be near zero, and would change relatively for long.

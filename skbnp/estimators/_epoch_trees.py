@@ -43,8 +43,6 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["EpochTreeMixin"]
-
 
 class EpochTreeMixin(TransformerMixin, ABC):
     """Base of estimators of dependent trees.

@@ -45,8 +45,6 @@ from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["GibbsDependentTrees"]
-
 
 @dataclass(frozen=True, slots=True)
 class _EpochCorpus:

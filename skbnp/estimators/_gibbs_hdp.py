@@ -61,8 +61,6 @@ from skbnp.utils.validation import (
     check_is_fitted,
 )
 
-__all__ = ["GibbsHDP"]
-
 #: Sweeps from topics at random before documents may repeat words, at most: topics form
 #: from all tokens first.
 PLAIN_SWEEPS = 15

@@ -45,8 +45,6 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["GibbsNestedCRP"]
-
 #: Agreement of chains below which a fit warns.
 LEAST_AGREEMENT = 0.5
 

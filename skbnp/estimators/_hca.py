@@ -55,8 +55,6 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["HierarchicalComponentAnalysis"]
-
 #: Moves of a kind that are tried after a pass, each by so many visits.
 DEFAULT_MOVES = TreeMoves(max_tries=5, max_rounds=4)
 #: Levels that are no news, and columns that are many.

@@ -89,8 +89,6 @@ from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Options, StrOptions, check_is_fitted
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["HDP", "SplitMerge"]
-
 #: Moves of `split_merge=True`.
 DEFAULT_MOVES = SplitMerge()
 #: Share of the document in a topic that starts from one; the rest is the corpus.

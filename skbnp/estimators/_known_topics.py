@@ -12,18 +12,6 @@ from skbnp.components import known_topics
 from skbnp.utils.plain import register
 from skbnp.utils.warnings import warn_caller
 
-__all__ = [
-    "DEFAULT_PRIOR",
-    "KnownTopics",
-    "Resolved",
-    "TopicPriorLike",
-    "base_prior",
-    "given_names",
-    "new_boosts",
-    "resolve",
-    "warn_of_heavy",
-]
-
 Array = NDArray[np.float64]
 #: Range of the entries of a prior, and of that of all other topics.
 SMALLEST, LARGEST = 1e-100, 1e10

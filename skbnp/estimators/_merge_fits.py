@@ -32,8 +32,6 @@ from skbnp.utils.validation import (
     validate_params,
 )
 
-__all__ = ["merge_fits"]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 #: Rounds in which weights and concentrations follow from added statistics.

@@ -62,8 +62,6 @@ from skbnp.utils.validation import (
     check_is_fitted,
 )
 
-__all__ = ["NestedCRP", "TreeMoves"]
-
 
 class NestedCRP(TopicTreeMixin, VariationalModel):
     """Nested Chinese restaurant process topic model, by variational inference.

@@ -55,8 +55,6 @@ from skbnp.utils.validation import (
     check_is_fitted,
 )
 
-__all__ = ["NestedHDP"]
-
 #: The topic prior of a tree over that of the flat fit, unless topics explain tables:
 #: general words go up, so that topics are sharper.
 PRIOR_SHARE = 0.6

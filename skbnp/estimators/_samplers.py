@@ -57,8 +57,6 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["Sampler", "TokenCorpus", "TopicSampler", "best_of"]
-
 #: Columns of the history by which chains are compared, and what they hold.
 COMPARED = {"n_components": "number of topics", "log_joint": "log joint"}
 #: R-hat above which a fit warns.

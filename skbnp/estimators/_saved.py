@@ -23,31 +23,6 @@ from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.hints import fits
 
-__all__ = [
-    "LARGE",
-    "LARGE_SQUARE",
-    "LEAST_MASS",
-    "MOST_STEPS",
-    "PRIVATE",
-    "check_array",
-    "check_concentrations",
-    "check_counts",
-    "check_doc_counts",
-    "check_fitted",
-    "check_history",
-    "check_kinds",
-    "check_kinds_of",
-    "check_known_topics",
-    "check_level_priors",
-    "check_needed",
-    "check_number",
-    "check_posterior",
-    "check_seen_words",
-    "check_signed",
-    "check_sparse",
-    "check_topic_words",
-]
-
 #: Largest count of a sampler.
 MOST = 2**31 - 1
 #: Largest magnitude of what is learned of counts and directions: sums of squares stay

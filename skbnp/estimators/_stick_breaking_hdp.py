@@ -25,8 +25,6 @@ from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import StrOptions
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["StickBreakingHDP"]
-
 #: Share of the expected tokens that may still be of the start, spread over all topics:
 #: those with 1e-4 of all tokens count as in use, and 150 by default share it.
 MOST_OF_START = 0.01

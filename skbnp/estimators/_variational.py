@@ -89,15 +89,6 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-__all__ = [
-    "CountModel",
-    "MinibatchEstimator",
-    "VariationalEstimator",
-    "VariationalModel",
-    "VariationalTopicModel",
-    "drawn_documents",
-]
-
 #: Documents of the warm-up of a stream of unknown length.
 STREAM_WARM_UP = 10_000
 #: "auto" minibatches: documents, and tokens, at least. Fewer tokens say too little.

@@ -17,19 +17,6 @@ from skbnp.inference.monitor import Reporter
 from skbnp.inference.posterior import Lineage
 from skbnp.utils.random import Purpose, stream
 
-__all__ = [
-    "Chain",
-    "ChainMonitor",
-    "ChainStart",
-    "ChainState",
-    "GibbsChain",
-    "birth_entries",
-    "end_entries",
-    "pieces_of",
-    "rename",
-    "run_chains",
-]
-
 
 class Chain(Protocol):
     """Protocol of a chain of a sampler: tasks of a sweep, accept and rewind."""

@@ -25,8 +25,6 @@ from skbnp.inference.protocols import (
 )
 from skbnp.inference.schedules import Round, Schedule
 
-__all__ = ["Learner", "PassLearner", "Steps", "StreamLearner", "completed", "learn"]
-
 PosteriorT = TypeVar("PosteriorT", bound=Posterior)
 CorpusT = TypeVar("CorpusT", bound=Corpus)
 LocalStepT = TypeVar("LocalStepT", bound=LocalStep)

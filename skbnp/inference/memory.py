@@ -15,16 +15,6 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import LocalResult, StatisticsCache, Summed
 from skbnp.inference.schedules import Part, Round
 
-__all__ = [
-    "NOTHING",
-    "DocumentCache",
-    "DocumentStarts",
-    "DocumentWeights",
-    "Remembered",
-    "RunningAverage",
-    "learn_priors",
-]
-
 
 class DocumentCache:
     """Starts of the local step of documents in running averages: none here."""

@@ -8,16 +8,6 @@ from contextlib import contextmanager
 from math import isfinite, nan
 from typing import Any
 
-__all__ = [
-    "SILENT",
-    "Account",
-    "Monitor",
-    "Reporter",
-    "discarding",
-    "new_history",
-    "shown",
-]
-
 logger = logging.getLogger(__name__)
 
 History = dict[str, list]

@@ -17,20 +17,6 @@ from skbnp.components.word_topics import remaining
 from skbnp.inference.interrupts import commit
 from skbnp.utils.ordering import rows_by_id
 
-__all__ = [
-    "Birth",
-    "Lineage",
-    "Merge",
-    "Model",
-    "Posterior",
-    "Remove",
-    "Split",
-    "apply",
-    "per_token",
-    "renamed",
-    "sparing",
-]
-
 
 class Lineage(NamedTuple):
     """An entry of the log of births, splits, merges and ends, as users read it.

@@ -21,20 +21,6 @@ from numpy.lib import format as npy
 
 from skbnp.utils.warnings import warn_caller
 
-__all__ = [
-    "FitFile",
-    "decode",
-    "digest_of",
-    "encode",
-    "label_in",
-    "path_of_fit",
-    "read_newest",
-    "rows_digest",
-    "stamp_of",
-    "text_of",
-    "write_archive",
-]
-
 T = TypeVar("T")
 
 #: Names what is encoded by a dict, and members of it.

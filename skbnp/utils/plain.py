@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from skbnp.utils.hints import fits
 
-__all__ = ["from_plain", "register", "register_when_needed", "registered", "to_plain"]
-
 #: Key of a dict that stands for another object; its value is the tag.
 IS, HOLDS, NUMBER = "__is__", "__holds__", "__number__"
 #: What is never taken apart.

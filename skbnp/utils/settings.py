@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["check_settings", "repr_settings"]
-
 
 def check_settings(
     settings: "DataclassInstance",

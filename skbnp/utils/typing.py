@@ -4,8 +4,6 @@ from typing import Any
 
 from numpy.random import RandomState
 
-__all__ = ["MatrixLike", "RandomStateLike"]
-
 #: What scikit-learn takes for a matrix: an array-like, a sparse matrix, a data frame.
 MatrixLike = Any
 RandomStateLike = int | RandomState | None

@@ -6,8 +6,6 @@ import warnings
 from types import FrameType
 from weakref import WeakKeyDictionary
 
-__all__ = ["warn_caller"]
-
 #: What scikit-learn's searches and cross-validations have warned of, by their object.
 _WARNED: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
 #: What their tasks in other processes have, and those that have no such object.
