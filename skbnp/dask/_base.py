@@ -15,7 +15,7 @@ from distributed import Client
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from skbnp.dask._checkpoints import Checkpoints
+from skbnp.dask._checkpoints import Checkpoints, ShardRecord
 from skbnp.dask._inputs import (
     Block,
     Reader,
@@ -124,12 +124,12 @@ class ShardedMixin(BaseEstimator):
         if session is not None:
             session.close()
 
-    def _checkpoints(self, session: Session) -> Checkpoints | None:
-        """Return the checkpoints of a fit; None without a folder."""
+    def _checkpoints(self, session: Session, *, may_resume: bool) -> ShardRecord:
+        """Return the checkpoints of a fit, none without a folder; clear others."""
         if self.checkpoint_dir is None:
             if self.resume:
                 raise ValueError("resume=True needs a checkpoint_dir.")
-            return None
+            return ShardRecord(None, None)
         origin = {
             f"parameter {name}": text_of(value)
             for name, value in self.get_params(deep=False).items()
@@ -137,7 +137,15 @@ class ShardedMixin(BaseEstimator):
         }
         origin["class"] = type(self).__name__
         origin["rows of X"] = data_digest(session)
-        return Checkpoints(self.checkpoint_dir, origin)
+        checkpoints = Checkpoints(self.checkpoint_dir, origin)
+        if self.resume and may_resume:
+            return ShardRecord(checkpoints, checkpoints.read())
+        checkpoints.clear()
+        return ShardRecord(checkpoints, None)
+
+    def _record(self, rows: Any, goes_on: bool) -> ShardRecord:
+        super()._record(rows, goes_on)  # refuses callbacks that write files
+        return rows.record
 
     def _check_features(self, session: Session, X: MatrixLike, *, reset: bool) -> None:
         """Check the number and names of features of all blocks."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from skbnp.inference.monitor import Account
 from skbnp.utils.archive import (
+    differing,
     label_in,
     path_of_fit,
     read_newest,
@@ -75,17 +76,12 @@ class Checkpoints:
 
     def _check(self, origin: Mapping[str, str]) -> None:
         """Raise unless the origin of a checkpoint is that of this fit."""
-        other = self._differing(origin)
+        other = differing(origin, self.origin)
         if other:
             raise ValueError(
                 f"The checkpoint in {str(self.folder)!r} is of another fit, with other "
                 f"{', '.join(other)}. Use resume=False, or another folder. {PER_FIT}"
             )
-
-    def _differing(self, origin: Mapping[str, str]) -> list[str]:
-        """Names of parameters or data that differ between this fit and another."""
-        names = sorted(origin.keys() | self.origin.keys())
-        return [name for name in names if origin.get(name) != self.origin.get(name)]
 
     def _refuse_other(self) -> None:
         """Raise if the newest checkpoint was written by another fit."""
@@ -93,7 +89,7 @@ class Checkpoints:
         if newest is None or stamp_of(newest) == self._newest:
             return
         origin = label_in(newest)
-        if origin is not None and self._differing(origin):
+        if origin is not None and differing(origin, self.origin):
             raise ValueError(
                 f"{str(self.folder)!r} is written by another fit at the same time. "
                 f"{PER_FIT}"

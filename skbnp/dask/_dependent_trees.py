@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.dask._base import ShardedMixin, no_shares, no_values
-from skbnp.dask._checkpoints import Checkpoints, ShardRecord
+from skbnp.dask._checkpoints import ShardRecord
 from skbnp.dask._inputs import Block, NpzFile, is_lazy
 from skbnp.dask._labels import Labels
 from skbnp.dask._parameters import parameters_of
@@ -80,7 +80,7 @@ class SessionRows:
     session: Session
     sizes: dict[Label, int]
     seen: SeenWords  # by rows of this session, or before
-    checkpoints: Checkpoints | None = None
+    record: ShardRecord | None = None  # of `fit`
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -247,7 +247,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         seen = self._seen_with(_find_columns(session, sizes), reset=reset)
         rows = SessionRows(session, sizes, seen)
         if method == "fit":
-            rows.checkpoints = self._checkpoints(session)
+            rows.record = self._checkpoints(session, may_resume=True)
         return rows
 
     def _rows_at_hand(self, X, rng):
@@ -276,18 +276,6 @@ class DependentTrees(ShardedMixin, LocalTrees):
     def _warn_of_narrow_nodes(self, X):
         """Warn of narrow nodes; rows of lazy blocks are not searched for copies."""
         super()._warn_of_narrow_nodes(None if is_lazy(X) else X)
-
-    # -- checkpoints ------------------------------------------------------------------
-
-    def _record(self, rows, goes_on: bool) -> ShardRecord:
-        """Return the checkpoints of the fit."""
-        super()._record(rows, goes_on)  # refuses callbacks that write files
-        checkpoints = rows.checkpoints
-        if checkpoints is None or self.resume:
-            account = None if checkpoints is None else checkpoints.read()
-            return ShardRecord(checkpoints, account)
-        checkpoints.clear()
-        return ShardRecord(checkpoints, None)
 
     # -- evaluation: lazy where rows are ----------------------------------------------
 

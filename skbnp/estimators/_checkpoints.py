@@ -11,6 +11,7 @@ from skbnp.estimators._base import OF_CALLBACKS
 from skbnp.inference.monitor import Account
 from skbnp.utils.archive import (
     FitFile,
+    differing,
     digest_of,
     encode,
     label_in,
@@ -119,9 +120,8 @@ class FitRecord:
 
     def _differing(self, label: Mapping[str, str], file: FitFile) -> list[str]:
         """Names of parameters or data that differ between this fit and a label."""
-        free = {"start"} if file.is_loaded else set()
-        names = sorted((label.keys() | self._label.keys()) - free)
-        return [name for name in names if label.get(name) != self._label.get(name)]
+        names = differing(label, self._label)
+        return [name for name in names if not (file.is_loaded and name == "start")]
 
     def _refuse_other(self, file: FitFile) -> None:
         """Raise if another fit has written the file since this fit began."""

@@ -316,7 +316,6 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         return seen if len(seen) else seen.with_words(np.zeros(1, np.intp))
 
     def _describe(self, rows) -> str:
-        """Return the number of rows, features and epochs as a text."""
         n_epochs = len(rows.epochs)
         epochs = "1 epoch" if n_epochs == 1 else f"{n_epochs} epochs"
         return f"{rows.shape[0]} rows of {rows.shape[1]} features in {epochs}"
@@ -377,7 +376,6 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         return EpochMoves() if moves else None
 
     def _resumed(self, model, *, in_fit: bool) -> EpochPosterior:
-        """Return the posterior of the last call with present parameters."""
         posterior = self._posterior
         if model.learns_past_weight:
             known = posterior.model.priors.past_weight
@@ -563,7 +561,6 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     }
 
     def _check_saved(self) -> None:
-        """Raise if the saved epochs are unfit for compiled code."""
         posterior, n_features = self._posterior, self.n_features_in_
         check_kinds(self, _posterior=EpochPosterior)
         super()._check_saved()

@@ -313,7 +313,6 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         return seen.compact(rows), seen
 
     def _describe(self, data) -> str:
-        """Return the number of rows, features and epochs as a text."""
         n_epochs = len(data.epochs)
         epochs = "1 epoch" if n_epochs == 1 else f"{n_epochs} epochs"
         n_features = data.seen.n_vocabulary
@@ -342,7 +341,6 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     def _make_chain(
         self, data, seed_entropy, start, number, *, burn_in=None, before=None
     ):
-        """Return a chain over the rows of all epochs."""
         epochs = data.epochs
         if start is None:  # the first chunk
             (start,) = islice(self._starts(data, seed_entropy, False), 1)
@@ -420,7 +418,6 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     # -- loading ----------------------------------------------------------------------
 
     def _check_saved(self) -> None:
-        """Raise if saved samples are unfit for compiled code."""
         check_needed(vars(self), ("_seen",))
         check_seen_words(self._seen, self.n_features_in_)
         super()._check_saved()
@@ -432,7 +429,6 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         return (*super()._saved_chains(), *self._last)
 
     def _check_chain(self, state: TreeChainState) -> None:
-        """Raise if the state of a saved chain is unfit for compiled code."""
         for epoch in state.closed:
             check_state(epoch.state, self.n_features_in_, len(self._seen))
         state.tree.check()

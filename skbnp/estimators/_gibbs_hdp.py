@@ -322,7 +322,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def _make_chain(
         self, data, seed_entropy, start, number, *, burn_in=None, before=None
     ):
-        """Return a chain of the franchise over documents."""
         may_repeat = self.burstiness == "auto"
         if (
             isinstance(start, FranchiseState)
@@ -354,7 +353,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         )
 
     def _check_vocabulary(self, n_features: int, names, *, in_fit: bool) -> None:
-        """Check known topics against the vocabulary."""
         super()._check_vocabulary(n_features, names, in_fit=in_fit)
         may_come = not in_fit and names is not None
         known = resolve(
@@ -412,7 +410,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return sp.csr_array(parts, shape)
 
     def _widened(self, sample, data, vocabulary):
-        """Return a sample with new columns, and the fitted attributes for these."""
         n_before = sample.topic_word_counts.shape[1]
         sample, features = super()._widened(sample, data, vocabulary)
         known = self._known
@@ -465,7 +462,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def _starts(
         self, data: TokenCorpus, seed_entropy: int, goes_on: bool
     ) -> Iterator[FranchiseStart]:
-        """Yield the start of each chain on new documents."""
         topics: FixedTopics | FranchiseSample | None = None
         known = self._note_known(data)
         start, tokens, counts = self._start(goes_on), data.tokens, data.counts
@@ -513,7 +509,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return [sample for sample in kept if sample.has_repeats == may_repeat]
 
     def _numbered(self, attributes: dict[str, Any]) -> dict[str, Any]:
-        """Return fitted attributes with topics renumbered by weight."""
         samples, chains = attributes["samples_"], attributes["_chains"]
         best, known = best_of(samples), self._known
         n_named = max(state.next_id for state in chains)
@@ -602,7 +597,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             warn_of_heavy(self.topic_word_prior, boosts, self._topic_tokens[rows])
 
     def _check_saved(self) -> None:
-        """Raise if saved samples are unfit for compiled code."""
         super()._check_saved()
         known = self._known
         if known is not None:
@@ -610,7 +604,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             check_known_topics(known, most, self.n_features_in_, known.eta)
 
     def _check_sample(self, sample: FranchiseSample) -> None:
-        """Raise if one saved sample is unfit for compiled code."""
         n = len(sample.table_counts)
         shape = (n, self.n_features_in_)
         check_counts("topic_word_counts", sample.topic_word_counts, shape)
@@ -630,7 +623,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     # -- editing ----------------------------------------------------------------------
 
     def _merge(self, target: int, sources: list[int]) -> None:
-        """Merge topics `sources` into `target` in the best sample, in place."""
         best = self._best()
         self._refuse_frozen([target, *sources])
         ids = best.component_ids.tolist()
@@ -656,7 +648,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 )
 
     def _drop(self, ids: list[int]) -> None:
-        """Remove topics from the best sample, in place."""
         best = self._best()
         onto = np.arange(len(best.component_ids))
         onto[np.isin(best.component_ids, ids)] = -1
@@ -695,7 +686,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             self._known = known.among(ids)
 
     def _publish_edits(self) -> None:
-        """Update the fitted attributes after an edit."""
         best = self._best()
         n_components = len(best.component_ids)
         for entry in reversed(range(len(self.history_["chain"]))):
@@ -748,7 +738,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return FranchisePredictor(self.samples_, repeats=True)
 
     def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Infer expected counts of topics in documents by the best sample."""
         best = self._best()
         with Executor(self.n_jobs) as executor:
             result = self._predictor().infer_counts(best, counts, executor)

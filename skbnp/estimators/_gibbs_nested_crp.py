@@ -274,7 +274,6 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         )
 
     def _check_init(self, n_features: int) -> None:
-        """Check the model to start from."""
         if self.init is None or isinstance(self.init, str):
             return
         check_tree(self.init, n_features, self.max_depth)
@@ -306,7 +305,6 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     def _starts(
         self, data: TokenCorpus, seed_entropy: int, goes_on: bool
     ) -> Iterator[NestedStart]:
-        """Yield the start of each chain on new documents."""
         start = self._start(goes_on)
         if goes_on:
             node, rows = _walk_by(self, data.counts, self.max_depth)
@@ -336,7 +334,6 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         }
 
     def _check_sample(self, sample: NestedSample) -> None:
-        """Raise if a saved sample is unfit for compiled code."""
         n, n_levels = len(sample.depth), check_level_priors(sample.priors)
         check_array("component_ids", sample.component_ids, (n,), kind="i")
         check_array("depth", sample.depth, (n,), kind="i")
@@ -399,7 +396,6 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         return best.topic_word_counts.toarray() + eta[:, None]
 
     def _predictor(self) -> PathPredictor:
-        """Return the predictor by kept samples."""
         check_is_fitted(self)
         best = self._best()
         others = [sample for sample in self.samples_ if sample is not best]

@@ -474,7 +474,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         )
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
-        """Return the posterior of the last call with present parameters."""
         learned = self._posterior.model
         if self.max_depth != learned.n_levels:
             raise ValueError(
@@ -599,7 +598,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         )
 
     def _fitted_attributes(self, posterior, *given):
-        """Return the fitted attributes of a posterior."""
         model, state = posterior.model, posterior.state
         tree = state.tree
         through = state.tree.accumulate(posterior.global_stats.stub_masses)
@@ -627,7 +625,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     _saved_most = LARGE_SQUARE
 
     def _check_saved(self) -> None:
-        """Raise if the saved posterior is unfit for use."""
         super()._check_saved()
         posterior = self._posterior
         model = posterior.model

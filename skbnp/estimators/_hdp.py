@@ -1,7 +1,7 @@
 """Estimator of the HDP, direct assignment or collapsed, by variational inference."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -108,6 +108,20 @@ PART_SHARE = 0.125
 #: abstracts end .10 nats lower otherwise. With all of the minibatches of trials (128)
 #: topics that come late are learned slowly.
 FULL_SIZE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the parameters of an `HDP` ask of a fit."""
+
+    is_collapsed: bool
+    moves: SplitMerge | None  # None: the number of topics stays
+    held_out_moves: SplitMerge | None  # those that held-out documents judge
+    warm_up: int  # first passes with mean weights
+    final_passes: int  # over everything, after trials
+    has_time_for_trials: bool  # by held-out documents, in a fit
+    learns_burstiness: bool
+    learned_by_trials: dict[str, Any]  # of the priors, see `HeldOutTrials`
 
 
 class HDP(VariationalTopicModel):
@@ -343,17 +357,34 @@ class HDP(VariationalTopicModel):
     # -- learning ---------------------------------------------------------------------
 
     @property
-    def _is_collapsed(self) -> bool:
-        return self.variational_family == "collapsed"
-
-    @property
-    def _learns_burstiness(self) -> bool:
-        return self._is_collapsed and self.burstiness == "auto"
+    def _plan(self) -> Plan:
+        """What the parameters ask of a fit."""
+        is_collapsed = self.variational_family == "collapsed"
+        moves = DEFAULT_MOVES if self.split_merge is True else self.split_merge or None
+        held_out = (
+            moves if moves is not None and moves.criterion == "held_out" else None
+        )
+        final_passes = FINAL_PASSES if is_collapsed else FINAL_PASSES_MEAN_FIELD
+        learns_burstiness = is_collapsed and self.burstiness == "auto"
+        return Plan(
+            is_collapsed,
+            moves,
+            held_out,
+            0 if is_collapsed else self.warm_up,
+            final_passes,
+            held_out is not None
+            and self.max_iter >= 2 * held_out.trial_passes + final_passes,
+            learns_burstiness,
+            {
+                "folds_words": is_collapsed and self.learn_priors == "auto",
+                "prior_limit": base_prior(self.topic_word_prior),
+                "learns_burstiness": learns_burstiness,
+            },
+        )
 
     def _make_model(self) -> HDPModel:
-        """Return the model of the variational family, with present parameters."""
-        moves = self._moves()
-        if self._is_collapsed and moves is not None and moves.criterion == "bound":
+        plan, moves = self._plan, self._plan.moves
+        if plan.is_collapsed and moves is not None and moves.criterion == "bound":
             raise ValueError(
                 'SplitMerge(criterion="bound") needs variational_family="mean_field": '
                 "the collapsed family has no bound."
@@ -364,23 +395,22 @@ class HDP(VariationalTopicModel):
                 'SplitMerge(algorithm="paper") needs learning_method="online": it is '
                 f"judged by minibatches. Got {self.learning_method!r}."
             )
-        model = CollapsedHDP if self._is_collapsed else DirectHDP
+        model = CollapsedHDP if plan.is_collapsed else DirectHDP
         return model(**self._learned())
 
     def _local_step(self, executor):
-        step: Any = CollapsedStep if self._is_collapsed else DocumentStep
+        step: Any = CollapsedStep if self._plan.is_collapsed else DocumentStep
         return DocumentLocalStep(self._local_stop(), executor, step)
 
     def _infer_counts(self, posterior, counts, executor):
         """Infer expected counts as `score` does; mean-field fits by their own step."""
-        if not self._is_collapsed:
+        if not self._plan.is_collapsed:
             return super()._infer_counts(posterior, counts, executor)
         return fold_in_posterior(posterior, counts, executor)
 
     def _expected_uses(self, counts):
-        """Expected uses of topics in documents, and of words."""
         result, uses = super()._expected_uses(counts)
-        if self._is_collapsed and self._posterior.state.burstiness is not None:
+        if self._plan.is_collapsed and self._posterior.state.burstiness is not None:
             with Executor(self.n_jobs) as executor:
                 uses = first_uses(self._posterior, counts, executor)
         return result, uses
@@ -389,16 +419,17 @@ class HDP(VariationalTopicModel):
         """Return the start from documents that are not held out."""
         corpus = self._corpus(counts, seed_entropy)
         seen = SeenWords.of(corpus.word_counts())
-        held_out = (
-            self._hold_out(corpus, seed_entropy) if self._has_time_for_trials else None
-        )
-        train = corpus if held_out is None else held_out.train
+        train = corpus
+        if self._plan.has_time_for_trials:
+            held_out = self._hold_out(corpus, seed_entropy)
+            train = corpus if held_out is None else held_out.train
         return self._start_from(train, seen, model, seed_entropy, n_docs)
 
     def _start_stream(self, model, counts, seed_entropy, n_docs):
         """Return the start from documents of a stream that are not held out."""
         seen = SeenWords.of(Corpus(counts).word_counts())
-        if self._reservoir_moves() is not None:
+        moves = self._plan.held_out_moves
+        if moves is not None and moves.reservoir_tokens:
             reservoir = Reservoir.empty(counts.shape[1], n_seen=0)
             learned = reservoir.select_learned(counts, seed_entropy)
             counts = learned if learned.shape[0] > 0 else counts
@@ -411,19 +442,18 @@ class HDP(VariationalTopicModel):
         The collapsed family needs no noise in words that neither has.
         """
         whole = corpus.word_counts()
-        if not (self._is_collapsed and self.init == "docs" and whole.sum() > 0.0):
+        if not (self._plan.is_collapsed and self.init == "docs" and whole.sum() > 0.0):
             return super()._start_topics(corpus, words, n_components, rng)
         drawn = drawn_documents(corpus, words, n_components, rng)
         return blur(drawn, DOC_SHARE, whole[words], rng)
 
     def _mix_with_corpus(self, documents, whole, rng):
         """Mix the words of documents with the corpus."""
-        if not self._is_collapsed or whole.sum() <= 0.0:
+        if not self._plan.is_collapsed or whole.sum() <= 0.0:
             return super()._mix_with_corpus(documents, whole, rng)
         return blur(documents, DOC_SHARE, whole, rng)
 
     def _resumed(self, model, *, in_fit):
-        """Return the posterior of the last call with present parameters."""
         if type(model) is not type(self._posterior.model):
             raise ValueError(
                 f"variational_family={self.variational_family!r}, but the fit to go on "
@@ -431,7 +461,7 @@ class HDP(VariationalTopicModel):
             )
         posterior: Any = super()._resumed(model, in_fit=in_fit)
         state = posterior.state
-        burstiness = state.burstiness if self._learns_burstiness else None
+        burstiness = state.burstiness if self._plan.learns_burstiness else None
         by_tables = burstiness is not None and (state.by_tables or not in_fit)
         posterior.state = replace(state, burstiness=burstiness, by_tables=by_tables)
         if posterior.max_components < self._posterior.max_components:
@@ -470,7 +500,6 @@ class HDP(VariationalTopicModel):
     }
 
     def _check_saved(self):
-        """Raise if the saved posterior is unfit for compiled code."""
         check_kinds(self, _posterior=HDPPosterior)
         super()._check_saved()
         posterior = self._posterior
@@ -532,7 +561,7 @@ class HDP(VariationalTopicModel):
 
         With fewer, most topics would have hardly more than their prior, and end.
         """
-        if not self._is_collapsed or counts.shape[0] == 0:
+        if not self._plan.is_collapsed or counts.shape[0] == 0:
             return 0.0
         n_entries = posterior.state.n_components * counts.shape[1]
         prior = n_entries * posterior.state.topic_word_prior
@@ -540,8 +569,7 @@ class HDP(VariationalTopicModel):
         return prior / max(n_tokens, 1e-300)
 
     def _why_not_converged(self) -> str:
-        """Return why a fit ends without two bounds to compare."""
-        if self._is_collapsed:
+        if self._plan.is_collapsed:
             return "leaves no two passes to compare."
         return super()._why_not_converged()
 
@@ -564,21 +592,22 @@ class HDP(VariationalTopicModel):
 
     @property
     def _n_enough_docs(self) -> int:
-        return 0 if self._moves() is None else ENOUGH_DOCS
+        return 0 if self._plan.moves is None else ENOUGH_DOCS
 
     def _has_trials_left(self, posterior) -> bool:
-        return self._held_out_moves() is not None and not posterior.trials_ended
+        return self._plan.held_out_moves is not None and not posterior.trials_ended
 
     def _warn_if_not_converged(self, monitor) -> None:
         """Warn of trials cut short, of uncertain numbers, or of no convergence."""
-        if self._has_time_for_trials and self._posterior.trials_ended:
+        plan, has_ended = self._plan, self._posterior.trials_ended
+        if plan.has_time_for_trials and has_ended:
             warn_if_many_topics(self.n_components_, self._posterior.n_seen)
             if self._posterior.is_cross_fitted:
                 warn_if_unsure(self.n_components_range_, self._posterior.n_seen)
-        moves, n_left = self._held_out_moves(), self.max_iter - self.n_iter_
-        if self.tol > 0 and moves is not None and not self._posterior.trials_ended:
-            is_short = n_left < moves.trial_passes + self._final_passes
-            if is_short or not self._has_time_for_trials:
+        moves, n_left = plan.held_out_moves, self.max_iter - self.n_iter_
+        if self.tol > 0 and moves is not None and not has_ended:
+            is_short = n_left < moves.trial_passes + plan.final_passes
+            if is_short or not plan.has_time_for_trials:
                 warn_caller(
                     f"max_iter={self.max_iter} leaves no time for further trials: the "
                     "number of topics may not be final. Increase max_iter.",
@@ -588,10 +617,10 @@ class HDP(VariationalTopicModel):
             super()._warn_if_not_converged(monitor)
 
     def _stream_warm_up(self, posterior) -> float:
-        return 0.0 if self._is_collapsed else super()._stream_warm_up(posterior)
+        return 0.0 if self._plan.is_collapsed else super()._stream_warm_up(posterior)
 
     def _n_started(self) -> int:
-        return n_given(self.init) if self._is_given else self.n_components
+        return self.n_components if isinstance(self.init, str) else n_given(self.init)
 
     def _start_state(self, n_docs: float, shares) -> HDPState:
         """Return the state of equal topic weights, or of those of a given model."""
@@ -609,13 +638,12 @@ class HDP(VariationalTopicModel):
         )
 
     def _component_limit(self) -> float:
-        """Return the largest number of topics."""
         n_started = self._n_started()
         if self.max_components is None:
             return max(MOST_TOPICS, n_started)
         if self.max_components < n_started:
             where, cure = f"n_components={n_started}", "set that, too"
-            if self._is_given:
+            if not isinstance(self.init, str):
                 where, cure = f"the {n_started} topics of init", "or drop some of them"
             raise ValueError(
                 f"max_components={self.max_components} must be at least {where}, "
@@ -623,21 +651,10 @@ class HDP(VariationalTopicModel):
             )
         return self.max_components
 
-    def _moves(self) -> SplitMerge | None:
-        """Return the settings of moves, or None."""
-        if self.split_merge is True:
-            return DEFAULT_MOVES
-        return self.split_merge or None
-
-    def _held_out_moves(self) -> SplitMerge | None:
-        """Return the settings of moves if held-out documents judge them, or None."""
-        moves = self._moves()
-        return moves if moves is not None and moves.criterion == "held_out" else None
-
     def _around(self, posterior, counts, executor):
         corpus = self._corpus(counts, posterior.seed_entropy)
         local_step, held_out = self._local_step(executor), None
-        if self._held_out_moves() is not None:
+        if self._plan.held_out_moves is not None:
             held_out = self._hold_out(corpus, posterior.seed_entropy)
         train = None if held_out is None else held_out.train
         return (
@@ -651,11 +668,11 @@ class HDP(VariationalTopicModel):
     def _make_learner(self, posterior, around, goes_on):
         """Return the learner of `fit`, with trials if these are due."""
         corpus, local_step, held_out, _, finish, *_ = around
-        moves = self._held_out_moves()
+        plan, moves = self._plan, self._plan.held_out_moves
         if moves is not None and not posterior.trials_ended:
             if held_out is None:
                 posterior.trials_ended = True  # there is nothing to judge by
-            elif self._has_time_for_trials:
+            elif plan.has_time_for_trials:
 
                 def trials(posterior, held_out):
                     return HeldOutTrials(
@@ -664,20 +681,20 @@ class HDP(VariationalTopicModel):
                         moves,
                         self.max_iter,
                         finish,
-                        n_final_passes=self._final_passes,
-                        **self._learned_by_trials,
+                        n_final_passes=plan.final_passes,
+                        **plan.learned_by_trials,
                     )
 
-                is_fresh = not (goes_on or self._is_given)
+                is_fresh = not goes_on and isinstance(self.init, str)
                 splits = self._splits(corpus, posterior) if is_fresh else []
                 if not splits:
                     return trials(posterior, held_out)
                 n_known = int(posterior.global_stats.topic_words.is_known.sum())
                 return CrossFittedTrials(posterior, splits, trials, moves, n_known)
-        warm_up = 0 if goes_on else self._warm_up
+        warm_up = 0 if goes_on else plan.warm_up
         documents = self._documents(corpus, goes_on)
         learner = self._learner(posterior, corpus, local_step, warm_up, documents)
-        if self._learns_burstiness and posterior.state.burstiness is None:
+        if plan.learns_burstiness and posterior.state.burstiness is None:
             learner.moves = LearnBurstiness(learner.moves)
         return learner
 
@@ -698,29 +715,24 @@ class HDP(VariationalTopicModel):
 
     def _final_learner(self, corpus, local_step, held_out, posterior, last):
         """Return the learner of all documents after trials; `last` learned before."""
-        documents = last.cache.documents
+        plan, documents = self._plan, last.cache.documents
         if hasattr(documents, "spread"):
             documents = documents.spread(held_out.rows, corpus.n_docs)
-        warm_up = min(self._warm_up, self._final_passes - FINAL_EXACT_PASSES)
-        n_forgetting = self._final_passes // 2 if self._is_collapsed else np.inf
+        warm_up = min(plan.warm_up, plan.final_passes - FINAL_EXACT_PASSES)
+        n_forgetting = plan.final_passes // 2 if plan.is_collapsed else np.inf
         return self._learner(
             posterior, corpus, local_step, warm_up, documents, n_forgetting
         )
 
-    @property
-    def _warm_up(self) -> int:
-        """Number of first passes with mean weights."""
-        return 0 if self._is_collapsed else self.warm_up
-
     def _documents(self, corpus, goes_on) -> DocumentCache:
         """Return the cache of documents' local parameters in running averages."""
-        if self._is_collapsed:  # the document step takes out what totals hold of them
+        # The document step takes out what totals hold of them.
+        if self._plan.is_collapsed:
             return DocumentWeights(corpus.n_docs, float(goes_on))
         return NOTHING
 
     def _round_moves(self) -> Moves:
-        """Return the moves between rounds."""
-        moves = self._moves()
+        moves = self._plan.moves
         if moves is None:
             return NO_MOVES
         if moves.criterion == "held_out":
@@ -732,7 +744,7 @@ class HDP(VariationalTopicModel):
         self, posterior, corpus, local_step, warm_up, documents, n_forgetting=np.inf
     ):
         """Return the learner of a corpus, with its schedule and cache."""
-        moves: Any = self._moves()
+        moves: Any = self._plan.moves
         cache: Any = self._cache(warm_up, documents)
         by_bound = moves is not None and moves.criterion == "bound"
         exact = ExactMoves(moves) if by_bound and cache.holds_corpus else None
@@ -755,7 +767,7 @@ class HDP(VariationalTopicModel):
         """Return the statistics cache of a fit."""
         if self.learning_method == "online":
             return RunningAverage(documents)
-        if self._is_collapsed:
+        if self._plan.is_collapsed:
             return CollapsedCache(document_weights=documents)
         return MeanFieldCache(max(warm_up, 1))
 
@@ -768,7 +780,7 @@ class HDP(VariationalTopicModel):
             local_step,
             RunningAverage(self._documents(held_out.train, goes_on)),
             self._round_moves(),
-            warm_up=self._warm_up * held_out.train.n_docs,
+            warm_up=self._plan.warm_up * held_out.train.n_docs,
         )
 
     def _rounds(self, posterior, corpus, **changes) -> OnlineSchedule:
@@ -783,32 +795,6 @@ class HDP(VariationalTopicModel):
             return self._rounds(posterior, corpus, reshuffle=False)
         schedule = self._rounds(posterior, corpus, n_forgetting=n_forgetting)
         return schedule.remembering(REMEMBERED)
-
-    @property
-    def _final_passes(self) -> int:
-        return FINAL_PASSES if self._is_collapsed else FINAL_PASSES_MEAN_FIELD
-
-    @property
-    def _learned_by_trials(self) -> dict[str, Any]:
-        """Settings of what trials learn of the priors, see `HeldOutTrials`."""
-        return {
-            "folds_words": self._is_collapsed and self.learn_priors == "auto",
-            "prior_limit": base_prior(self.topic_word_prior),
-            "learns_burstiness": self._learns_burstiness,
-        }
-
-    @property
-    def _has_time_for_trials(self) -> bool:
-        """Whether a fit has enough passes for trials judged by held-out documents."""
-        moves = self._held_out_moves()
-        if moves is None:
-            return False
-        return self.max_iter >= 2 * moves.trial_passes + self._final_passes
-
-    def _reservoir_moves(self) -> SplitMerge | None:
-        """Return the settings of moves of a stream with a reservoir, or None."""
-        moves = self._held_out_moves()
-        return None if moves is None or moves.reservoir_tokens == 0 else moves
 
     def _stream_schedule(self, posterior, rows, **changes):
         """Return minibatches of a chunk; small ones have a share of a step.
@@ -826,11 +812,11 @@ class HDP(VariationalTopicModel):
         Topics explain tables in updates, and tokens in trials.
         """
         posterior.trials_ended = True  # a stream keeps its topics in later fits
-        moves = self._reservoir_moves()
-        if moves is None:
+        moves = self._plan.held_out_moves
+        if moves is None or moves.reservoir_tokens == 0:
             n_before = posterior.n_seen
             super()._learn_chunk(posterior, counts, executor, monitor)
-            if self._learns_burstiness and has_doubled(n_before, posterior.n_seen):
+            if self._plan.learns_burstiness and has_doubled(n_before, posterior.n_seen):
                 suit_burstiness_to(Corpus(counts), posterior, executor)
             return
         if posterior.reservoir is None:
@@ -874,7 +860,7 @@ class HDP(VariationalTopicModel):
         Returns whether topics were proposed.
         """
         has_proposed = False
-        has_births = self._is_collapsed and moves.births
+        has_births = self._plan.is_collapsed and moves.births
         n_pieces = -(-some.shape[0] // SCORED)
         for begin, end in pairwise(even_limits(some.shape[0], n_pieces)):
             piece = some[begin:end]
@@ -904,7 +890,7 @@ class HDP(VariationalTopicModel):
         posterior.trials = None
         local_step = self._local_step(executor)
         if paused is None:
-            is_late = reservoir.is_due_early and not self._is_collapsed
+            is_late = reservoir.is_due_early and not self._plan.is_collapsed
             outliers = posterior.outliers
             is_judging = outliers is not None and outliers.proposal is not None
             is_due = (reservoir.is_due or is_late) and posterior.missed is None
@@ -924,7 +910,7 @@ class HDP(VariationalTopicModel):
                 )
 
             trials = begin_on_sample(
-                posterior, learner, held_out, moves, **self._learned_by_trials
+                posterior, learner, held_out, moves, **self._plan.learned_by_trials
             )
             ongoing = OngoingTrials(trials, local_step)
         else:
@@ -959,11 +945,10 @@ class HDP(VariationalTopicModel):
     def _share(self, trials, posterior, n_docs, monitor) -> None:
         """Give a stream the topics that trials accepted; burstiness if learned."""
         share(trials, posterior, n_docs, monitor)
-        if not self._learns_burstiness:  # trials may have begun when it was
+        if not self._plan.learns_burstiness:  # trials may have begun when it was
             posterior.set_state(burstiness=None, by_tables=False)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
-        """Return the fitted attributes of a posterior."""
         result = super()._fitted_attributes(posterior, history, n_iter, converged)
         burstiness = posterior.state.burstiness or NO_BURSTINESS
         state = posterior.state.for_prediction

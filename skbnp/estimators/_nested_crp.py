@@ -323,7 +323,6 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return start_posterior(model, root, seed_entropy, self._component_limit())
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
-        """Return the posterior of the last call with present parameters."""
         self._check_depth(self._posterior.model.priors.n_levels)
         learned = self._posterior.model.priors
         model = _with_seen(model, learned.seen)
@@ -345,7 +344,6 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         )
 
     def _widened(self, posterior, rows, vocabulary):
-        """Return the posterior with a vocabulary of new words."""
         seen = posterior.model.priors.seen
         seen = replace(seen, n_vocabulary=len(vocabulary.names))
         return replace(posterior, model=_with_seen(posterior.model, seen))
@@ -354,7 +352,6 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return "left no two passes to compare between which the tree stayed."
 
     def _accept(self, counts, goes_on):
-        """Check the model to start from; return the counts."""
         begun = goes_on and self._posterior.n_steps > 0
         if not begun and not isinstance(self.init, str):
             check_tree(self.init, counts.shape[1], self.max_depth)
@@ -441,7 +438,6 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         ).one_pass(monitor)
 
     def _fitted_attributes(self, posterior, *given):
-        """Return the fitted attributes of a posterior."""
         topics, priors = posterior.state, posterior.model.priors
         tree = topics.tree
         eta, tokens = priors.topic_prior, posterior.global_stats.word_counts.sum(axis=1)
@@ -465,7 +461,6 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     _saved_parts = {"model": NestedModel, "state": TopicTree, "global_stats": PathStats}
 
     def _check_saved(self) -> None:
-        """Raise if the saved posterior is unfit for compiled code."""
         super()._check_saved()
         posterior = self._posterior
         topics, global_stats = posterior.state, posterior.global_stats
@@ -513,7 +508,6 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return int(are_in_use(tokens).sum())
 
     def _predictor(self) -> PathPredictor:
-        """Return the predictor by the means of the posterior."""
         check_is_fitted(self)
         priors = self._posterior.model.priors
         tree = path_globals(self._posterior.state, priors, is_mean=True)

@@ -318,7 +318,6 @@ class NestedHDP(CountModel):
         )
 
     def _accept(self, counts, goes_on):
-        """Check the model to start from; return the counts."""
         begun = goes_on and self._has_started()
         if not begun and not isinstance(self.init, str):
             _check_flat(self.init, counts.shape[1])
@@ -355,7 +354,6 @@ class NestedHDP(CountModel):
         return len(self._posterior.global_stats.topic_words.seen) > 0
 
     def _resumed(self, model, *, in_fit: bool) -> NestedPosterior:
-        """Return the posterior of the last call with present parameters."""
         depth = self._posterior.state.tree.max_depth
         if depth >= self.max_depth:
             raise ValueError(
@@ -586,7 +584,6 @@ class NestedHDP(CountModel):
         return 0 if not isinstance(self.init, str) else super()._n_enough_docs
 
     def _fitted_attributes(self, posterior, *given):
-        """Return the fitted attributes of a posterior."""
         state, tokens = posterior.state, posterior.global_stats.topic_words.total
         tokens = np.maximum(tokens, 0.0)
         weights = tokens / max(tokens.sum(), 1e-300)
@@ -615,7 +612,6 @@ class NestedHDP(CountModel):
     }
 
     def _check_saved(self) -> None:
-        """Raise if the saved posterior is unfit for compiled code."""
         super()._check_saved()
         posterior = self._posterior
         state, global_stats = posterior.state, posterior.global_stats

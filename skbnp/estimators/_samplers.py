@@ -164,13 +164,14 @@ class Sampler(
         before, account = record.estimator, record.account
         if not goes_on or self.n_chains > 1:  # another chain may be shown
             self._forget("topic_names_")
-        digest, kept, n_before = data.digest, [], self._seen_before() if goes_on else 0
+        digest, kept, n_made = data.digest, [], 0
+        n_before = self._seen_before() if goes_on else 0
         resumed: tuple[ChainState, ...] = ()
-        n_before = 0
         if account is not None:
             history, seed_entropy = before.history_, before._seed_entropy
             resumed, kept, burn_in = before._chains, before._kept, before._burnt
-            n_before, goes_on = before.n_iter_, account.get("goes_on", goes_on)
+            n_made, goes_on = before.n_iter_, account.get("goes_on", goes_on)
+            n_before = before._seen_before()
             self._take_names(before)
         elif goes_on:
             history, seed_entropy = self.history_, self._seed_entropy
@@ -184,7 +185,7 @@ class Sampler(
             history = {name: [] for name in self._columns}
             seed_entropy = draw_seed_entropy(self.random_state)
         monitor = ChainMonitor(history, verbose=self.verbose)
-        monitor.n_sweeps = n_before
+        monitor.n_sweeps = n_made
         chains: list[Any] = []
 
         def attributes() -> dict[str, Any]:
@@ -241,7 +242,7 @@ class Sampler(
             try:
                 run_chains(
                     chains,
-                    n_sweeps - n_before,
+                    n_sweeps - n_made,
                     executor,
                     monitor,
                     begin_sweep=tasks.begin_pass,
@@ -395,7 +396,6 @@ class Sampler(
         return kept
 
     def _check_saved(self) -> None:
-        """Raise if saved samples and chains are unfit for compiled code."""
         check_needed(
             vars(self), ("_chains", "_data", "_seed_entropy", "_kept", "_next_id")
         )
@@ -499,7 +499,6 @@ class TopicSampler(TopicModelMixin, Sampler):
         return getattr(self, "_n_seen", None)
 
     def _account(self, n_before: int | None, data, *, adds: bool) -> dict[str, Any]:
-        """Return the fitted attributes of the numbers of documents seen."""
         if n_before is None:
             return {}
         n_docs = data.counts.shape[0]
@@ -516,7 +515,6 @@ class TopicSampler(TopicModelMixin, Sampler):
     def _widened(
         self, sample: Any, data: TokenCorpus, vocabulary: Vocabulary
     ) -> tuple[Any, dict[str, Any]]:
-        """Return a sample with new columns, and the fitted attributes for these."""
         held, n_words = sample.topic_word_counts, data.counts.shape[1]
         parts = held.data, held.indices, held.indptr
         counts = sp.csr_array(parts, (held.shape[0], n_words))

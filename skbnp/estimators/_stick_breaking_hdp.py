@@ -276,7 +276,7 @@ class StickBreakingHDP(VariationalTopicModel):
 
     def _component_limit(self) -> float:
         """Raise if init has more topics than the truncation; no move adds any."""
-        n_topics = n_given(self.init) if self._is_given else 0
+        n_topics = 0 if isinstance(self.init, str) else n_given(self.init)
         if n_topics > self.max_components:
             raise ValueError(
                 f"max_components={self.max_components} must be at least the {n_topics} "
@@ -298,7 +298,6 @@ class StickBreakingHDP(VariationalTopicModel):
         return topics, np.concatenate([(1.0 - SHARE_OF_OTHERS) * shares, others])
 
     def _resumed(self, model, *, in_fit):
-        """Return the posterior of the last call with present parameters."""
         if not in_fit:  # a warm start says so itself
             self._check_size("in partial_fit")
         return super()._resumed(model, in_fit=in_fit)
@@ -337,7 +336,6 @@ class StickBreakingHDP(VariationalTopicModel):
     _saved_parts = {"model": StickHDP, "state": StickState, "global_stats": StickStats}
 
     def _check_saved(self):
-        """Raise if the saved posterior is unfit for compiled code."""
         super()._check_saved()
         state, n_tables = self._posterior.state, self._posterior.model.n_tables
         check_number("n_tables", n_tables, least=1, most=MOST_TABLES)

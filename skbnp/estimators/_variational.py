@@ -140,7 +140,7 @@ class VariationalEstimator(
 
     @abstractmethod
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
-        """Return the posterior of the last call, to continue from."""
+        """Return the posterior of the last call with present parameters."""
 
     def _has_started(self) -> bool:
         """Whether there is a learned posterior to continue from."""
@@ -627,11 +627,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     # -- learning ---------------------------------------------------------------------
 
-    @property
-    def _is_given(self) -> bool:
-        """Whether topics start as those of a fitted model."""
-        return not isinstance(self.init, str)
-
     def _n_started(self) -> int:
         """Number of topics at the start."""
         return getattr(self, self._size_name)
@@ -651,7 +646,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> sp.csr_array:
         """Check counts, and resolve known topics in the vocabulary."""
-        if reset and self._is_given:
+        if reset and not isinstance(self.init, str):
             check_is_fitted(self.init)
             check_names(self.init, X)
         names = feature_names_of(X) if reset else None
@@ -659,7 +654,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
         def accept(counts: sp.csr_array) -> sp.csr_array:
             """Check the known topics and the model to start from; return the counts."""
-            if reset and self._is_given:
+            if reset and not isinstance(self.init, str):
                 given_topics(self.init, counts.shape[1])
             if reset:
                 self._known_topics(counts.shape[1], names, may_come=may_come)
@@ -692,7 +687,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs
         names = getattr(self, "feature_names_in_", None)
         known = self._known_topics(seen.n_vocabulary, names, may_come=True)
-        if self._is_given:
+        if not isinstance(self.init, str):
             if known is not None:
                 raise ValueError(
                     "Topics to start from are given by init, and known ones by "
@@ -751,7 +746,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return len(self._posterior.global_stats.topic_words.seen) > 0
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
-        """Return the posterior of the last call with present parameters."""
         if in_fit:
             self._check_size("with warm_start=True")
         limit = self._component_limit()
@@ -772,7 +766,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return replace(posterior, global_stats=replace(global_stats, topic_words=words))
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
-        """Make an online update for each minibatch of a chunk, in row order."""
         schedule = self._stream_schedule(
             posterior, counts, least_samples=self._least_samples(posterior, counts)
         )
@@ -807,7 +800,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def _number_topics(self, posterior) -> None:
         """Renumber topics by weight at the end of a new fit, in place."""
         n_fixed = 0  # topics that users know by their number keep it
-        if self._is_given:
+        if not isinstance(self.init, str):
             n_fixed = n_given(self.init)
         words, n_named = posterior.global_stats.topic_words, posterior.n_named
         tokens = words.tokens
@@ -861,7 +854,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     # -- editing ----------------------------------------------------------------------
 
     def _merge(self, target: int, sources: list[int]) -> None:
-        """Merge topics `sources` into `target`, in place."""
         columns = self._posterior.columns
         words = self._posterior.global_stats.topic_words
         fixed = [n for n in [target, *sources] if words.is_fixed[columns[n]]]
@@ -874,7 +866,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         apply(Remove(ids), self._posterior)
 
     def _publish_edits(self) -> None:
-        """Update the fitted attributes after an edit."""
         model = self._posterior.model
         if self.history_[model.criterion]:
             if model.has_bound:  # what else a fit was followed by is of that fit
@@ -887,7 +878,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     # -- loading ----------------------------------------------------------------------
 
     def _check_saved(self) -> None:
-        """Raise if the saved posterior is unfit for compiled code."""
         super()._check_saved()
         posterior = self._posterior
         state, global_stats = posterior.state, posterior.global_stats
@@ -941,7 +931,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return self._posterior.state
 
     def _predictor(self) -> MixturePredictor:
-        """Return the predictor by mean topics."""
         check_is_fitted(self)
         prior = doc_prior_of(
             self._prediction_state.doc_concentration, self.topic_weights_
@@ -952,7 +941,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return MixturePredictor.of_mean_topics(topics, rows, prior, burstiness)
 
     def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Infer expected counts of topics, with prior and columns in user order."""
         with Executor(self.n_jobs) as executor:
             result = self._infer_counts(self._posterior, counts, executor)
         return result, self._prediction_state.doc_prior, self._posterior.rows
