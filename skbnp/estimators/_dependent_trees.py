@@ -25,7 +25,7 @@ from skbnp.estimators._saved import (
     check_seen_words,
     check_signed,
 )
-from skbnp.estimators._variational import VariationalEstimator
+from skbnp.estimators._variational import BoundMixin, VariationalEstimator
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
@@ -97,7 +97,7 @@ class _Rows:
         return digest_of([rows_digest(self.X), rows_digest(self.seen.words), *labels])
 
 
-class DependentTrees(EpochTreeMixin, VariationalEstimator):
+class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
     """Dependent nonparametric trees: topics that branch, drift, begin and end.
 
     Rows are directions, such as documents whose counts are put on the unit sphere. In
@@ -596,29 +596,6 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     def _tree_priors(self) -> TreePriors:
         return self._posterior.model.priors
-
-    @property
-    def elbo_(self) -> float:
-        """Bound of the newest epoch, nats per row."""
-        return self._last("elbo")
-
-    def elbo(self, X: MatrixLike) -> float:
-        """Evidence lower bound of rows under the newest tree.
-
-        The posterior of the tree is held fixed, and its divergence from the prior
-        counts in full: the bound is that of an epoch that consists of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere.
-
-        Returns
-        -------
-        elbo : float
-            Nats per row that is not zero, see `elbo_`.
-        """
-        return sum(self.elbo_terms(X).values())
 
     def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
         """Evidence lower bound by its terms, see `elbo`.

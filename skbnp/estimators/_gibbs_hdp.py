@@ -363,14 +363,14 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             may_come=may_come,
         )
         if known is not None and known.is_whole:
-            self._whole(known.known(np.zeros(n_features)))
+            self._whole(known.known(np.zeros(n_features)), n_features)
 
     def _known_before(self, data: TokenCorpus, start) -> FranchiseSample | None:
         """Return tokens that stand for the prior of known topics, or None."""
         known = self._note_known(data)
         if known is None:
             return None
-        counts = self._whole(known, (len(known.columns), data.counts.shape[1]))
+        counts = self._whole(known, data.counts.shape[1])
         return FranchiseSample.of_prior(counts, known.columns, start.concentrations)
 
     def _note_known(self, data: TokenCorpus) -> TopicPriors | None:
@@ -388,11 +388,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 self._known = known.known(counts)
         return self._known
 
-    def _whole(
-        self, known: TopicPriors, shape: tuple[int, int] | None = None
-    ) -> sp.csr_array:
+    def _whole(self, known: TopicPriors, n_words: int) -> sp.csr_array:
         """Boosts of known topics as whole tokens, (G, V)."""
-        shape = shape or (len(known.columns), len(known.words))
+        shape = len(known.columns), n_words
         values = known.boosts
         if known.is_fixed.any():
             most = min(FIXED_TOKENS, ALL_FIXED_TOKENS / len(known.columns))
@@ -420,8 +418,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         boosts = new_boosts(self.topic_word_prior, vocabulary.names, n_before, words)
         if boosts is not None and boosts[1].shape[1] == len(known.columns):
             known = known.boosted(*boosts)
-            shape = len(known.columns), data.counts.shape[1]
-            more = self._whole(known, shape)
+            more = self._whole(known, data.counts.shape[1])
             more.data[more.indices < n_before] = 0
             place = {n: row for row, n in enumerate(sample.component_ids.tolist())}
             rows = [place[name] for name in known.columns.tolist()]
@@ -564,7 +561,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         shape = len(rows), sample.topic_word_counts.shape[1]
         prior = np.full(shape, sample.topic_word_prior)
         ids = sample.component_ids[rows]
-        whole = self._whole(known, (len(known.columns), shape[1]))
+        whole = self._whole(known, shape[1])
         for place, name in enumerate(known.columns.tolist()):
             prior[ids == name] += whole[[place]].toarray()
         return self._with_given(prior, ids)
@@ -590,8 +587,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         """Warn if priors of seed words outweigh the documents of their topics."""
         known = self._known
         if known is not None and not known.is_whole:
-            shape = len(known.columns), self.n_features_in_
-            boosts = np.asarray(self._whole(known, shape).sum(axis=1)).ravel()
+            boosts = self._whole(known, self.n_features_in_).sum(axis=1)
             place = {name: row for row, name in enumerate(self.component_ids_.tolist())}
             rows = [place[name] for name in known.columns.tolist()]
             warn_of_heavy(self.topic_word_prior, boosts, self._topic_tokens[rows])
@@ -727,8 +723,8 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         best, known = self._best(), self._known
         tokens = best.n_tokens.astype(np.int64)
         if known is not None:
-            shape = len(known.columns), best.topic_word_counts.shape[1]
-            prior = self._whole(known, shape).sum(axis=1, dtype=np.int64)
+            n_words = best.topic_word_counts.shape[1]
+            prior = self._whole(known, n_words).sum(axis=1, dtype=np.int64)
             place = dict(zip(known.columns.tolist(), prior.tolist(), strict=True))
             tokens -= [place.get(name, 0) for name in best.component_ids.tolist()]
         return tokens[rows_by_id(best.component_ids)]

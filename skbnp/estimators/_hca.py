@@ -21,7 +21,7 @@ from skbnp.estimators._saved import (
     check_number,
 )
 from skbnp.estimators._trees import MOST_LEVELS, is_bare_path
-from skbnp.estimators._variational import MinibatchEstimator
+from skbnp.estimators._variational import BoundMixin, VariationalEstimator
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
@@ -74,7 +74,7 @@ ENOUGH_ROWS = 200
 NOTHING_LEFT = 1e-4
 
 
-class HierarchicalComponentAnalysis(MinibatchEstimator):
+class HierarchicalComponentAnalysis(BoundMixin, VariationalEstimator):
     """Hierarchical component analysis: a tree of directions, by variational inference.
 
     A mixture of probabilistic principal component analyses that share directions: each
@@ -244,7 +244,7 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         ) -> np.ndarray: ...
 
     _parameter_constraints: dict = {
-        **MinibatchEstimator._parameter_constraints,
+        **VariationalEstimator._parameter_constraints,
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
         "max_components": [NUMBER, None],
         "child_concentration": [PRIOR],
@@ -701,11 +701,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         masses = self._posterior.global_stats.stub_masses
         return masses / max(float(masses.sum()), 1e-300)
 
-    @property
-    def elbo_(self) -> float:
-        """Bound of the training data, nats per row."""
-        return self._last("elbo")
-
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Express rows by the directions on their most probable paths.
 
@@ -852,24 +847,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return sp.csr_array(
             (shares, self._places(memo.stubs), memo.limits), shape=shape
         )
-
-    def elbo(self, X: MatrixLike) -> float:
-        """Evidence lower bound of rows under the fitted tree.
-
-        The posterior of the tree is held fixed, and its divergence from the prior
-        counts in full: the bound is that of data that consist of `X`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of numbers, dense.
-
-        Returns
-        -------
-        elbo : float
-            Nats per row.
-        """
-        return sum(self.elbo_terms(X).values())
 
     def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
         """Evidence lower bound by its terms, see `elbo`.

@@ -28,7 +28,7 @@ from skbnp.estimators._trees import (
     check_tree,
     is_bare_path,
 )
-from skbnp.estimators._variational import VariationalModel
+from skbnp.estimators._variational import BoundMixin, CountModel
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
@@ -63,7 +63,7 @@ from skbnp.utils.validation import (
 )
 
 
-class NestedCRP(TopicTreeMixin, VariationalModel):
+class NestedCRP(TopicTreeMixin, BoundMixin, CountModel):
     """Nested Chinese restaurant process topic model, by variational inference.
 
     Learns a tree of topics, general ones near the root and special ones at the leaves,
@@ -218,7 +218,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     """
 
     _parameter_constraints: dict = {
-        **VariationalModel._parameter_constraints,
+        **CountModel._parameter_constraints,
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
         "max_components": [NUMBER, None],
         "learning_method": [StrOptions({"batch", "online", "memoized"})],
@@ -325,20 +325,11 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
         self._check_depth(self._posterior.model.priors.n_levels)
         learned = self._posterior.model.priors
-        model = _with_seen(model, learned.seen)
-        if model.learn_concentration:
-            model = replace(
-                model,
-                priors=replace(
-                    model.priors,
-                    concentration=learned.concentration,
-                    level_prior=learned.level_prior,
-                ),
-            )
-        if model.learn_topic_prior:
-            model = replace(
-                model, priors=replace(model.priors, topic_prior=learned.topic_prior)
-            )
+        names = ["seen"]
+        names += ["concentration", "level_prior"] if model.learn_concentration else []
+        names += ["topic_prior"] if model.learn_topic_prior else []
+        kept = {name: getattr(learned, name) for name in names}
+        model = replace(model, priors=replace(model.priors, **kept))
         return replace(
             self._posterior, model=model, max_components=self._component_limit()
         )

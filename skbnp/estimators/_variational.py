@@ -218,9 +218,15 @@ class VariationalEstimator(
         """Return the checkpoint files of the fit."""
         return FitRecord(self, rows, goes_on)
 
-    @abstractmethod
     def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
-        """Make the passes of `partial_fit`."""
+        """Make the passes of `partial_fit`: here one of minibatches."""
+        tasks.begin_pass()
+        self._learn_chunk(posterior, rows, executor, monitor)
+        tasks.end()
+
+    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
+        """Make an online update for each minibatch of a chunk, in row order."""
+        raise NotImplementedError
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
         """Return the fitted attributes of a posterior; here those of all models."""
@@ -444,21 +450,7 @@ class VariationalEstimator(
         return sum(self._posterior.objective().values())
 
 
-class MinibatchEstimator(VariationalEstimator):
-    """Base of estimators that learn a chunk of a stream by minibatches."""
-
-    @abstractmethod
-    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
-        """Make an online update for each minibatch of a chunk, in row order."""
-
-    def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
-        """Learn a chunk in one pass of callbacks."""
-        tasks.begin_pass()
-        self._learn_chunk(posterior, rows, executor, monitor)
-        tasks.end()
-
-
-class CountModel(TopicModelMixin, MinibatchEstimator):
+class CountModel(TopicModelMixin, VariationalEstimator):
     """Base of variational models of counts: `fit` and `partial_fit` of documents."""
 
     _parameter_constraints: dict = {
@@ -559,8 +551,8 @@ class CountModel(TopicModelMixin, MinibatchEstimator):
         return self._partial_fit(X, y, sample_weight=sample_weight)
 
 
-class VariationalModel(CountModel):
-    """Base of models of counts that have an evidence lower bound."""
+class BoundMixin(ABC):
+    """Base of estimators that have an evidence lower bound."""
 
     @abstractmethod
     def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
@@ -568,33 +560,35 @@ class VariationalModel(CountModel):
 
     @property
     def elbo_(self) -> float:
-        """Bound of the training data, nats per token."""
-        return self._last("elbo")
+        """Bound of the training data, nats per token or row, or of the newest epoch."""
+        return self._last("elbo")  # type: ignore[attr-defined]
 
     def elbo(self, X: MatrixLike) -> float:
-        """Evidence lower bound of documents under the fitted topics.
+        """Evidence lower bound of rows under the fitted model.
 
-        The topics' variational distribution is held fixed, and its divergence from the
-        prior counts in full: the bound is that of a corpus that consists of `X`.
+        The variational distribution of topics, or of the tree, is held fixed, and its
+        divergence from the prior counts in full: the bound is that of data, or of an
+        epoch, that consist of `X`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents.
+            Rows, as `fit` takes them.
 
         Returns
         -------
         elbo : float
-            Nats per token; 0.0 if `X` has no token.
+            Nats per token of counts, else per row (if rows are directions, per row that
+            is not zero); 0.0 if there is none.
         """
         return sum(self.elbo_terms(X).values())
 
 
-class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
+class VariationalTopicModel(BoundMixin, CountModel, ComponentEditsMixin):
     """Base of the variational estimators of HDPs: learning, edits and evaluation."""
 
     _parameter_constraints: dict = {
-        **VariationalModel._parameter_constraints,
+        **CountModel._parameter_constraints,
         **CONSTRAINTS,
         "warm_up": [Interval(Integral, 0, None, closed="left")],
         "init": [StrOptions({"docs", "random"}), HasMethods(["transform"])],

@@ -171,10 +171,6 @@ class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
         return self.n_passes >= self.n_forgetful
 
     @abstractmethod
-    def initial_local(self, part: Part) -> object:
-        """Return what the local step of a part starts from."""
-
-    @abstractmethod
     def _memo(self, results: LocalResultT) -> MemoT:
         """Return the cached statistics of a part."""
 
