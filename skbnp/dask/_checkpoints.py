@@ -6,14 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from skbnp.inference.monitor import Account
-from skbnp.utils.archive import (
-    differing,
-    label_in,
-    path_of_fit,
-    read_newest,
-    stamp_of,
-    write_archive,
-)
+from skbnp.utils import archive
 from skbnp.utils.plain import from_plain, to_plain
 
 #: Checkpoints that are kept.
@@ -35,7 +28,7 @@ class Checkpoints:
 
     def __init__(self, folder: str | os.PathLike, origin: Mapping[str, str]):
         """Make the folder of this fit's checkpoints."""
-        self.folder, self.origin = path_of_fit(folder, origin), dict(origin)
+        self.folder, self.origin = archive.path_of_fit(folder, origin), dict(origin)
         self._newest: Any = None
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -52,8 +45,8 @@ class Checkpoints:
         """
         self._refuse_other()
         path = self.folder / f"pass-{number:06d}.npz"
-        write_archive(path, self.origin, to_plain(account))
-        self._newest = stamp_of(path)
+        archive.write_archive(path, self.origin, to_plain(account))
+        self._newest = archive.stamp_of(path)
         for old in self._paths()[:-N_KEPT]:
             old.unlink(missing_ok=True)
 
@@ -66,7 +59,7 @@ class Checkpoints:
         all are damaged.
         """
         self._tidy()
-        return read_newest(
+        return archive.read_newest(
             reversed(self._paths()),
             str(self.folder),
             "Use resume=False, which begins anew.",
@@ -76,7 +69,7 @@ class Checkpoints:
 
     def _check(self, origin: Mapping[str, str]) -> None:
         """Raise unless the origin of a checkpoint is that of this fit."""
-        other = differing(origin, self.origin)
+        other = archive.differing(origin, self.origin)
         if other:
             raise ValueError(
                 f"The checkpoint in {str(self.folder)!r} is of another fit, with other "
@@ -86,10 +79,10 @@ class Checkpoints:
     def _refuse_other(self) -> None:
         """Raise if the newest checkpoint was written by another fit."""
         newest = next(reversed(self._paths()), None)
-        if newest is None or stamp_of(newest) == self._newest:
+        if newest is None or archive.stamp_of(newest) == self._newest:
             return
-        origin = label_in(newest)
-        if origin is not None and differing(origin, self.origin):
+        origin = archive.label_in(newest)
+        if origin is not None and archive.differing(origin, self.origin):
             raise ValueError(
                 f"{str(self.folder)!r} is written by another fit at the same time. "
                 f"{PER_FIT}"

@@ -9,16 +9,7 @@ from sklearn.base import BaseEstimator
 
 from skbnp.estimators._base import OF_CALLBACKS
 from skbnp.inference.monitor import Account
-from skbnp.utils.archive import (
-    FitFile,
-    differing,
-    digest_of,
-    encode,
-    label_in,
-    rows_digest,
-    stamp_of,
-    text_of,
-)
+from skbnp.utils import archive
 from skbnp.utils.plain import from_plain, to_plain
 
 #: What a fit may go on with that began with another value.
@@ -82,7 +73,7 @@ class FitRecord:
         start = _begun_from(estimator) if goes_on else "anew"
         self._label = _fingerprint_of(estimator, rows, start)
         self._files = [file.of(self._label) for file in self._files]
-        self._stamps = dict[FitFile, Any]()
+        self._stamps = dict[archive.FitFile, Any]()
         for file in self._files:
             file.path.parent.mkdir(parents=True, exist_ok=True)
             saved = self._unfinished(file)
@@ -90,7 +81,7 @@ class FitRecord:
                 self.account, self.estimator = saved.account, saved.estimator
                 break
 
-    def _unfinished(self, file: FitFile) -> Saved | None:
+    def _unfinished(self, file: archive.FitFile) -> Saved | None:
         """Return the unfinished fit in a file; raise if it is of another fit."""
         saved = file.read(
             lambda content: saved_in(content, type(self._fitted)),
@@ -105,7 +96,7 @@ class FitRecord:
             )
         return saved if has_account else None
 
-    def _check(self, label: Mapping[str, str], file: FitFile) -> None:
+    def _check(self, label: Mapping[str, str], file: archive.FitFile) -> None:
         """Raise unless the label of a file is that of this fit."""
         if "rows of X" not in label:  # the fit has ended
             return
@@ -118,17 +109,17 @@ class FitRecord:
                 f"{SIDE_BY_SIDE}"
             )
 
-    def _differing(self, label: Mapping[str, str], file: FitFile) -> list[str]:
+    def _differing(self, label: Mapping[str, str], file: archive.FitFile) -> list[str]:
         """Names of parameters or data that differ between this fit and a label."""
-        names = differing(label, self._label)
+        names = archive.differing(label, self._label)
         return [name for name in names if not (file.is_loaded and name == "start")]
 
-    def _refuse_other(self, file: FitFile) -> None:
+    def _refuse_other(self, file: archive.FitFile) -> None:
         """Raise if another fit has written the file since this fit began."""
         is_first = file not in self._stamps
-        if not is_first and self._stamps[file] in (None, stamp_of(file.path)):
+        if not is_first and self._stamps[file] in (None, archive.stamp_of(file.path)):
             return
-        label = label_in(file.path) or {}
+        label = archive.label_in(file.path) or {}
         is_other = bool(label) and bool(self._differing(label, file))
         if is_other and not (is_first and "rows of X" not in label):
             raise ValueError(
@@ -155,7 +146,7 @@ class FitRecord:
             self._refuse_other(file)
             content = content_of(self._fitted, state, account(), file.every)
             file.write(self._label, content)
-            self._stamps[file] = stamp_of(file.path)
+            self._stamps[file] = archive.stamp_of(file.path)
 
     def end(self) -> None:
         """Write the fitted estimator."""
@@ -165,11 +156,11 @@ class FitRecord:
             file.is_loaded = False
 
 
-def files_of(estimator: BaseEstimator) -> list[FitFile]:
+def files_of(estimator: BaseEstimator) -> list[archive.FitFile]:
     """Return the checkpoint files of the callbacks of an estimator."""
     callbacks = getattr(estimator, "_skl_callbacks", ())
     result = [getattr(callback, "file", None) for callback in callbacks]
-    return [file for file in result if isinstance(file, FitFile)]
+    return [file for file in result if isinstance(file, archive.FitFile)]
 
 
 def save_chunk(estimator: BaseEstimator, n_calls: int) -> None:
@@ -209,7 +200,7 @@ def saved_in(content: Any, kind: type[BaseEstimator]) -> Saved:
 def _begun_from(estimator: Any) -> str:
     """Digest of what an estimator has learned before a fit."""
     trace = {n: v for n, v in estimator.history_.items() if n != "seconds"}
-    return digest_of([repr(trace), repr(estimator.lineage_)])
+    return archive.digest_of([repr(trace), repr(estimator.lineage_)])
 
 
 def _check_can_resume(estimator: BaseEstimator) -> None:
@@ -220,7 +211,7 @@ def _check_can_resume(estimator: BaseEstimator) -> None:
         raise TypeError(f"{name} cannot go on from a Checkpoint: {instead}")
     for name, value in estimator.get_params(deep=False).items():
         try:
-            encode(to_plain({"": value}), {})
+            archive.encode(to_plain({"": value}), {})
         except TypeError as error:
             raise TypeError(
                 f"Checkpoint writes data alone, and {name}={value!r:.80} is none: "
@@ -236,7 +227,7 @@ def kind_label(estimator: BaseEstimator) -> dict[str, str]:
 def _parameters_of(estimator: BaseEstimator) -> dict[str, str]:
     """Return texts of the parameters that must be equal to resume."""
     return {
-        f"parameter {name}": text_of(value)
+        f"parameter {name}": archive.text_of(value)
         for name, value in estimator.get_params(deep=False).items()
         if name not in FREE
     }
@@ -246,11 +237,11 @@ def _fingerprint_of(estimator: BaseEstimator, rows: Any, start: str) -> dict[str
     """Return what must be equal to resume a fit: class, parameters, data, start."""
     names = getattr(estimator, "feature_names_in_", np.zeros(0))
     parameters = _parameters_of(estimator)
-    digest = rows.digest if hasattr(rows, "digest") else rows_digest(rows)
+    digest = rows.digest if hasattr(rows, "digest") else archive.rows_digest(rows)
     return {
         **kind_label(estimator),
         **parameters,
         "rows of X": digest.hex() if isinstance(digest, bytes) else digest,
-        "names of columns": digest_of(map(str, names)),
+        "names of columns": archive.digest_of(map(str, names)),
         "start": start,
     }

@@ -38,12 +38,7 @@ from skbnp.inference.chains import end_entries
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage, renamed
 from skbnp.models.hdp.prediction import FixedTopics
-from skbnp.models.hdp_franchise.chain import (
-    COLUMNS,
-    FranchiseChain,
-    FranchiseStart,
-    FranchiseState,
-)
+from skbnp.models.hdp_franchise import chain
 from skbnp.models.hdp_franchise.model import Concentrations, TableAssignments
 from skbnp.models.hdp_franchise.prediction import FranchisePredictor
 from skbnp.models.hdp_franchise.priors import Priors
@@ -297,8 +292,8 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     # -- learning ---------------------------------------------------------------------
 
-    _columns = COLUMNS
-    _sample_class, _chain_class = FranchiseSample, FranchiseState
+    _columns = chain.COLUMNS
+    _sample_class, _chain_class = FranchiseSample, chain.FranchiseState
 
     def _check_consistency(self, goes_on: bool) -> None:
         self._priors()
@@ -324,7 +319,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     ):
         may_repeat = self.burstiness == "auto"
         if (
-            isinstance(start, FranchiseState)
+            isinstance(start, chain.FranchiseState)
             and start.concentrations.has_repeats
             and not may_repeat
         ):
@@ -338,7 +333,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         repeats_from = min(PLAIN_SWEEPS, (burn_in or 0) // 2) if may_repeat else None
         sweeps = self.split_merge_sweeps
         moves = self.split_merge and burn_in is not None
-        return FranchiseChain(
+        return chain.FranchiseChain(
             data.tokens,
             self._priors(),
             seed_entropy,
@@ -430,11 +425,11 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             sample = replace(sample, topic_word_counts=counts.astype(np.int32))
         return sample, features | {"_known": known}
 
-    def _start(self, goes_on: bool) -> FranchiseStart:
+    def _start(self, goes_on: bool) -> chain.FranchiseStart:
         """Return a start without tables: tokens are seated one by one."""
         words = NONE
         if not goes_on:
-            return FranchiseStart(
+            return chain.FranchiseStart(
                 concentrations=Concentrations(
                     float(self.corpus_concentration),
                     float(self.doc_concentration),
@@ -444,7 +439,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         best = self._best()
         if best.has_repeats and self.burstiness == "auto":
             words = best.word_discount, best.word_concentration
-        return FranchiseStart(
+        return chain.FranchiseStart(
             concentrations=Concentrations(
                 best.corpus_concentration,
                 best.doc_concentration,
@@ -458,7 +453,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     def _starts(
         self, data: TokenCorpus, seed_entropy: int, goes_on: bool
-    ) -> Iterator[FranchiseStart]:
+    ) -> Iterator[chain.FranchiseStart]:
         topics: FixedTopics | FranchiseSample | None = None
         known = self._note_known(data)
         start, tokens, counts = self._start(goes_on), data.tokens, data.counts
@@ -496,7 +491,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 yield replace(start, tables=tables)
 
     def _shown(
-        self, kept: list[FranchiseSample], chains: list[FranchiseChain]
+        self, kept: list[FranchiseSample], chains: list[chain.FranchiseChain]
     ) -> list[FranchiseSample]:
         """Kept samples with burstiness, or without, as the chains have it now.
 
@@ -610,7 +605,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         )
         _check_repeats(sample)
 
-    def _check_chain(self, state: FranchiseState) -> None:
+    def _check_chain(self, state: chain.FranchiseState) -> None:
         check_concentrations(
             state.concentrations, ("corpus", "doc", "topic_word_prior")
         )

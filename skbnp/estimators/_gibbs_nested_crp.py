@@ -26,12 +26,7 @@ from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
 from skbnp.models.nested_crp.prediction import PathPredictor
-from skbnp.models.nested_crp_walks.chain import (
-    COLUMNS,
-    NestedChain,
-    NestedStart,
-    NestedState,
-)
+from skbnp.models.nested_crp_walks import chain
 from skbnp.models.nested_crp_walks.model import NestedPriors
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.trees import TreeView
@@ -253,8 +248,8 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 
     # -- learning ---------------------------------------------------------------------
 
-    _columns = COLUMNS
-    _sample_class, _chain_class = NestedSample, NestedState
+    _columns = chain.COLUMNS
+    _sample_class, _chain_class = NestedSample, chain.NestedState
 
     def _check_consistency(self, goes_on: bool) -> None:
         """Check priors of levels, and the depth of a warm start."""
@@ -281,7 +276,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     def _make_chain(
         self, data, seed_entropy, start, number, *, burn_in=None, before=None
     ):
-        return NestedChain(
+        return chain.NestedChain(
             data.tokens,
             self._priors(),
             seed_entropy,
@@ -290,11 +285,13 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
             before=before,
         )
 
-    def _start(self, goes_on: bool) -> NestedStart:
+    def _start(self, goes_on: bool) -> chain.NestedStart:
         """Return a start without paths: documents take paths one by one."""
         if not goes_on:
-            return NestedStart(priors=self._level_priors(), is_sought=self.init is None)
-        return NestedStart(
+            return chain.NestedStart(
+                priors=self._level_priors(), is_sought=self.init is None
+            )
+        return chain.NestedStart(
             priors=self._best().priors,
             ended=self.component_ids_,
             lineage=self.lineage_,
@@ -304,7 +301,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 
     def _starts(
         self, data: TokenCorpus, seed_entropy: int, goes_on: bool
-    ) -> Iterator[NestedStart]:
+    ) -> Iterator[chain.NestedStart]:
         start = self._start(goes_on)
         if goes_on:
             node, rows = _walk_by(self, data.counts, self.max_depth)
@@ -344,7 +341,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         shape = (n, self.n_features_in_)
         check_counts("topic_word_counts", sample.topic_word_counts, shape)
 
-    def _check_chain(self, state: NestedState) -> None:
+    def _check_chain(self, state: chain.NestedState) -> None:
         check_level_priors(state.priors)
 
     def _warn_if_chains_disagree(self) -> None:

@@ -25,21 +25,11 @@ from skbnp.estimators._saved import (
     check_sparse,
 )
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
+from skbnp.inference import memory, schedules
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import (
-    NOTHING,
-    DocumentCache,
-    DocumentWeights,
-    RunningAverage,
-)
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, Moves
-from skbnp.inference.schedules import (
-    BatchSchedule,
-    OnlineSchedule,
-    Schedule,
-    even_limits,
-)
+from skbnp.models.hdp import stream_trials
 from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.burstiness import (
     MOST_CONCENTRATION,
@@ -72,16 +62,6 @@ from skbnp.models.hdp.moves.structure import ExactMoves, MinibatchMoves
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.posterior import HDPPosterior, MoveRecords
 from skbnp.models.hdp.reservoir import LAST_KEY, SCORED, Reservoir, has_doubled
-from skbnp.models.hdp.stream_trials import (
-    MISSED_SHARE,
-    OngoingTrials,
-    PausedTrials,
-    StreamTrials,
-    begin_on_sample,
-    is_large,
-    n_visits_of,
-    share,
-)
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.random import Purpose, stream
@@ -517,7 +497,7 @@ class HDP(VariationalTopicModel):
             self._check_reservoir(posterior.reservoir)
         if posterior.outliers is not None:
             self._check_outliers(posterior.outliers)
-        if isinstance(posterior.trials, PausedTrials):
+        if isinstance(posterior.trials, stream_trials.PausedTrials):
             check_number("n_steps", posterior.trials.n_steps, least=0, most=LARGE)
         missed = posterior.missed
         if missed is not None:
@@ -724,12 +704,12 @@ class HDP(VariationalTopicModel):
             posterior, corpus, local_step, warm_up, documents, n_forgetting
         )
 
-    def _documents(self, corpus, goes_on) -> DocumentCache:
+    def _documents(self, corpus, goes_on) -> memory.DocumentCache:
         """Return the cache of documents' local parameters in running averages."""
         # The document step takes out what totals hold of them.
         if self._plan.is_collapsed:
-            return DocumentWeights(corpus.n_docs, float(goes_on))
-        return NOTHING
+            return memory.DocumentWeights(corpus.n_docs, float(goes_on))
+        return memory.NOTHING
 
     def _round_moves(self) -> Moves:
         moves = self._plan.moves
@@ -766,7 +746,7 @@ class HDP(VariationalTopicModel):
     def _cache(self, warm_up, documents):
         """Return the statistics cache of a fit."""
         if self.learning_method == "online":
-            return RunningAverage(documents)
+            return memory.RunningAverage(documents)
         if self._plan.is_collapsed:
             return CollapsedCache(document_weights=documents)
         return MeanFieldCache(max(warm_up, 1))
@@ -778,19 +758,19 @@ class HDP(VariationalTopicModel):
             held_out.train,
             self._rounds(posterior, held_out.train, first_step=0),
             local_step,
-            RunningAverage(self._documents(held_out.train, goes_on)),
+            memory.RunningAverage(self._documents(held_out.train, goes_on)),
             self._round_moves(),
             warm_up=self._plan.warm_up * held_out.train.n_docs,
         )
 
-    def _rounds(self, posterior, corpus, **changes) -> OnlineSchedule:
+    def _rounds(self, posterior, corpus, **changes) -> schedules.OnlineSchedule:
         """Return the schedule of online passes of a fit."""
         return self._schedule(posterior, corpus.X, **changes)
 
-    def _fit_schedule(self, posterior, corpus, n_forgetting) -> Schedule:
+    def _fit_schedule(self, posterior, corpus, n_forgetting) -> schedules.Schedule:
         """Return the schedule of a fit: online, or all documents at once."""
         if self.learning_method == "batch":
-            return BatchSchedule(corpus.n_docs)
+            return schedules.BatchSchedule(corpus.n_docs)
         if self.learning_method == "memoized":
             return self._rounds(posterior, corpus, reshuffle=False)
         schedule = self._rounds(posterior, corpus, n_forgetting=n_forgetting)
@@ -840,15 +820,17 @@ class HDP(VariationalTopicModel):
                 learned = counts[begin:end]  # there is nothing else yet
             if learned.shape[0] > 0:
                 super()._learn_chunk(posterior, learned, executor, monitor)
-            n_visits = n_visits_of(end - begin, counts.shape[0])
-            in_passes = is_large(counts.shape[0])
+            n_visits = stream_trials.n_visits_of(end - begin, counts.shape[0])
+            in_passes = stream_trials.is_large(counts.shape[0])
             n_tried = 0.0 if has_proposed and not in_passes else n_visits
             self._try_numbers(
                 posterior, n_tried, in_passes, learned, executor, monitor, moves
             )
             missed = posterior.missed
             if missed is not None:
-                n_now = missed.shape[0] if in_passes else int(MISSED_SHARE * n_visits)
+                n_now = missed.shape[0]
+                if not in_passes:
+                    n_now = int(stream_trials.MISSED_SHARE * n_visits)
                 posterior.missed = missed[n_now:] if n_now < missed.shape[0] else None
                 some = with_columns(missed[:n_now], counts.shape[1])
                 super()._learn_chunk(posterior, some, executor, monitor)
@@ -862,7 +844,7 @@ class HDP(VariationalTopicModel):
         has_proposed = False
         has_births = self._plan.is_collapsed and moves.births
         n_pieces = -(-some.shape[0] // SCORED)
-        for begin, end in pairwise(even_limits(some.shape[0], n_pieces)):
+        for begin, end in pairwise(schedules.even_limits(some.shape[0], n_pieces)):
             piece = some[begin:end]
             scores = score_documents(posterior, piece, executor)
             posterior.reservoir = posterior.reservoir.record_scores(scores)
@@ -909,13 +891,14 @@ class HDP(VariationalTopicModel):
                     posterior, held_out, local_step, goes_on=True
                 )
 
-            trials = begin_on_sample(
+            trials = stream_trials.begin_on_sample(
                 posterior, learner, held_out, moves, **self._plan.learned_by_trials
             )
-            ongoing = OngoingTrials(trials, local_step)
+            ongoing = stream_trials.OngoingTrials(trials, local_step)
         else:
-            if isinstance(paused, StreamTrials):  # files from before have these
-                paused = PausedTrials(paused)
+            # Files from before have these.
+            if isinstance(paused, stream_trials.StreamTrials):
+                paused = stream_trials.PausedTrials(paused)
             ongoing = paused.resumed(local_step)
             trials = ongoing.trials
             trials.missed.append(learned)
@@ -944,7 +927,7 @@ class HDP(VariationalTopicModel):
 
     def _share(self, trials, posterior, n_docs, monitor) -> None:
         """Give a stream the topics that trials accepted; burstiness if learned."""
-        share(trials, posterior, n_docs, monitor)
+        stream_trials.share(trials, posterior, n_docs, monitor)
         if not self._plan.learns_burstiness:  # trials may have begun when it was
             posterior.set_state(burstiness=None, by_tables=False)
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import passing_probabilities
+from skbnp.estimators import _trees
 from skbnp.estimators._base import NUMBER, PRIOR, are_in_use, drop_empty
 from skbnp.estimators._saved import (
     LARGE,
@@ -22,12 +23,6 @@ from skbnp.estimators._saved import (
     check_number,
     check_seen_words,
 )
-from skbnp.estimators._trees import (
-    MOST_LEVELS,
-    TopicTreeMixin,
-    check_tree,
-    is_bare_path,
-)
 from skbnp.estimators._variational import BoundMixin, CountModel
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
@@ -35,12 +30,7 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
-from skbnp.models.nested_crp.memory import (
-    PathCache,
-    PathLocalStep,
-    TreeCorpus,
-    sum_documents,
-)
+from skbnp.models.nested_crp import memory
 from skbnp.models.nested_crp.model import (
     NestedModel,
     PathStats,
@@ -63,7 +53,7 @@ from skbnp.utils.validation import (
 )
 
 
-class NestedCRP(TopicTreeMixin, BoundMixin, CountModel):
+class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
     """Nested Chinese restaurant process topic model, by variational inference.
 
     Learns a tree of topics, general ones near the root and special ones at the leaves,
@@ -219,7 +209,7 @@ class NestedCRP(TopicTreeMixin, BoundMixin, CountModel):
 
     _parameter_constraints: dict = {
         **CountModel._parameter_constraints,
-        "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
+        "max_depth": [Interval(Integral, 1, _trees.MOST_LEVELS, closed="both")],
         "max_components": [NUMBER, None],
         "learning_method": [StrOptions({"batch", "online", "memoized"})],
         "child_concentration": [PRIOR],
@@ -292,8 +282,8 @@ class NestedCRP(TopicTreeMixin, BoundMixin, CountModel):
 
     # -- learning ---------------------------------------------------------------------
 
-    def _local_step(self, executor: Executor) -> PathLocalStep:
-        return PathLocalStep(self._local_stop(), executor, self.local_family)
+    def _local_step(self, executor: Executor) -> memory.PathLocalStep:
+        return memory.PathLocalStep(self._local_stop(), executor, self.local_family)
 
     def _moves(self) -> TreeMoves | None:
         """Return the moves of the tree, or None."""
@@ -345,7 +335,7 @@ class NestedCRP(TopicTreeMixin, BoundMixin, CountModel):
     def _accept(self, counts, goes_on):
         begun = goes_on and self._posterior.n_steps > 0
         if not begun and not isinstance(self.init, str):
-            check_tree(self.init, counts.shape[1], self.max_depth)
+            _trees.check_tree(self.init, counts.shape[1], self.max_depth)
             if not hasattr(self.init, "samples_"):
                 raise ValueError(
                     "init must be a fitted GibbsNestedCRP; it has no samples_."
@@ -383,7 +373,7 @@ class NestedCRP(TopicTreeMixin, BoundMixin, CountModel):
         stats = self._posterior.global_stats
         room = self._component_limit() > self.max_depth
         n_docs = stats.stub_masses.sum()
-        if is_bare_path(self) and room and n_docs > 1.5 and stats.n_tokens > 0.0:
+        if _trees.is_bare_path(self) and room and n_docs > 1.5 and stats.n_tokens > 0.0:
             self._warn_of_one_path(n_docs, stats.n_tokens)
 
     def _needs_start(self, posterior) -> bool:
@@ -405,10 +395,10 @@ class NestedCRP(TopicTreeMixin, BoundMixin, CountModel):
                 Learner, posterior, counts, schedule, local_step
             )
         memoized = self.learning_method == "memoized"
-        corpus = TreeCorpus(counts, self.batch_size if memoized else None)
+        corpus = memory.TreeCorpus(counts, self.batch_size if memoized else None)
         parts = corpus.schedule(n_joint=1 if memoized else np.inf)
         edits = NO_MOVES if moves is None else TreeEdits(moves, ends_idle=True)
-        cache = PathCache(corpus)
+        cache = memory.PathCache(corpus)
         return Learner(posterior, corpus, parts, local_step, cache, edits)
 
     def _online_learner(self, kind, posterior, counts, schedule, local_step):
@@ -533,7 +523,7 @@ class NestedCRP(TopicTreeMixin, BoundMixin, CountModel):
             result = self._local_step(executor).update_paths(
                 topics, model.priors, counts
             )
-        fresh = sum_documents(result, counts, topics.tree, model.priors.n_levels)
+        fresh = memory.sum_documents(result, counts, topics.tree, model.priors.n_levels)
         terms = model.objective(topics, fresh)
         return per_token(terms, fresh.n_tokens)
 
