@@ -173,13 +173,17 @@ class ShardedMixin(BaseEstimator):
         return local
 
     def _blockwise(
-        self, X: MatrixLike, labels: Labels, function: Evaluation
+        self, X: MatrixLike, labels: Labels, function: Evaluation, of_no_rows: Callable
     ) -> Iterator[Delayed]:
-        """Yield `function` of the local estimator, the rows of a block and labels."""
+        """Yield `function` of the local estimator, the rows of a block and labels.
+
+        Of a block without rows, `of_no_rows` of the local estimator.
+        """
         local = delayed(self._local(), name=f"local-{uuid.uuid4().hex}", traverse=False)
         evaluate = delayed(_evaluated, pure=False)
         for number, block in enumerate(self._resolved(blocks_of(X, labels))):
-            yield evaluate(function, local, number, block.rows, block.labels)
+            given = number, block.rows, block.labels
+            yield evaluate(function, of_no_rows, local, *given)
 
     def _resolved(self, blocks: list[Block]) -> list[Block]:
         """Return blocks as they are evaluated."""
@@ -196,7 +200,7 @@ class ShardedMixin(BaseEstimator):
     ) -> DaskArray:
         """Return the mean score of blocks, by their weights, as a lazy number."""
         check_is_fitted(self)
-        parts = list(self._blockwise(X, labels, function))
+        parts = list(self._blockwise(X, labels, function, no_score))
         return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
 
     def _lazy_rows(
@@ -209,7 +213,7 @@ class ShardedMixin(BaseEstimator):
         """Return the rows that a function computes of blocks, as a lazy array."""
         check_is_fitted(self)
         meta = of_no_rows(self)
-        parts = list(self._blockwise(X, labels, function))
+        parts = list(self._blockwise(X, labels, function, of_no_rows))
         sizes = [np.nan] * len(parts)
         if isinstance(X, DaskArray):
             sizes = list(X.chunks[0])
@@ -239,14 +243,20 @@ def no_shares(estimator: Any) -> np.ndarray | sp.csr_array:
     return sp.csr_array(empty) if estimator.sparse_output else empty
 
 
+def no_score(estimator: Any) -> tuple[float, float]:
+    """Return the sum of scores of no rows, and of their weights."""
+    return 0.0, 0.0
+
+
 def _totals_of(
     local: BaseEstimator, X: MatrixLike, labels: Labels
 ) -> NDArray[np.float64]:
-    return row_totals(X) if X.shape[0] else no_values(local)
+    return row_totals(X)
 
 
 def _evaluated(
     function: Evaluation,
+    of_no_rows: Callable[[Any], Any],
     local: BaseEstimator,
     number: int,
     rows: MatrixLike,
@@ -255,6 +265,4 @@ def _evaluated(
     """Evaluate the rows of one block by the local estimator."""
     with in_block(number):
         X, labels = read_block(rows, labels)
-        if X is None:
-            X = sp.csr_array((0, local.n_features_in_))
-        return function(local, X, labels)
+        return of_no_rows(local) if X is None else function(local, X, labels)

@@ -1,6 +1,6 @@
 """Estimator of dependent trees over epochs, for rows on a Dask cluster."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -305,7 +305,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         """Evaluate rows by a method of the local estimator, lazily if they are lazy."""
         if not is_lazy(X):
             return getattr(super(), method)(X, epochs=epochs)
-        function = partial(_evaluate, method=method, of_no_rows=of_no_rows)
+        function = partial(_evaluate, method=method)
         return self._lazy_rows(X, epochs, function, of_no_rows)
 
     def transform(
@@ -440,23 +440,14 @@ def _no_paths(estimator: Any) -> sp.csr_array:
 
 
 def _evaluate(
-    local: BaseEstimator,
-    X: MatrixLike,
-    labels: Labels,
-    *,
-    method: str,
-    of_no_rows: Callable[[Any], MatrixLike],
+    local: BaseEstimator, X: MatrixLike, labels: Labels, *, method: str
 ) -> MatrixLike:
     """Evaluate the rows of a block by a method of the local estimator."""
-    if X.shape[0] == 0:
-        return of_no_rows(local)
     return getattr(local, method)(X, epochs=labels)
 
 
 def _score(local: BaseEstimator, X: MatrixLike, labels: Labels) -> tuple[float, int]:
     """Sum of log densities of rows that are not zero, and their number."""
-    if X.shape[0] == 0:
-        return 0.0, 0
     gains = local.score_samples(X, epochs=labels)
     rows, _ = local._rows(X, "score")
     return float(gains.sum()), int((np.diff(rows.indptr) > 0).sum())

@@ -296,15 +296,13 @@ def _shards(session: Session, run: Run) -> Shards:
 
 
 def _transform(local: LocalHDP, X: MatrixLike, labels: Labels) -> np.ndarray:
-    return local.transform(X) if X.shape[0] else no_shares(local)
+    return local.transform(X)
 
 
 def _score(
     local: LocalHDP, X: MatrixLike, labels: Labels, *, repeats: bool
 ) -> tuple[float, float]:
     """Sum of the log probabilities of held-out tokens, and their number."""
-    if X.shape[0] == 0:
-        return 0.0, 0.0
     counts, _ = local._check_counts(X, "score")
     observed, held_out = split_tokens(counts)
     with Executor(1) as executor:

@@ -211,7 +211,11 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         super(ComponentModelMixin, loaded).__setstate__(from_plain(state))
         if loaded.__sklearn_is_fitted__():
             with np.errstate(all="ignore"):  # what overflows is out of range
-                check_needed(vars(loaded), _declared(type(loaded)))
+                # Those that the class declares, computed ones left out.
+                kind = type(loaded)
+                names = {n for base in kind.__mro__ for n in get_annotations(base)}
+                names = {n for n in names if n[-1] == "_" and not hasattr(kind, n)}
+                check_needed(vars(loaded), sorted(names - {"feature_names_in_"}))
                 check_fitted(vars(loaded))
                 loaded._check_saved()
         return loaded
@@ -246,16 +250,6 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
 
     def _warn_of_components(self) -> None:
         """Warn of uncertain components after a fit."""
-
-
-def _declared(kind: type) -> list[str]:
-    """Names of the fitted attributes that a class declares, computed ones left out."""
-    names = {name for base in kind.__mro__ for name in get_annotations(base)}
-    return sorted(
-        name
-        for name in names - {"feature_names_in_"}  # if there are any
-        if name.endswith("_") and not hasattr(kind, name)
-    )
 
 
 class TopicModelMixin(ComponentModelMixin, TransformerMixin):

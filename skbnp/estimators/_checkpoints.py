@@ -63,14 +63,17 @@ class FitRecord:
     account: Account | None = None
     estimator: Any = None
 
-    def __init__(self, estimator: BaseEstimator, rows: object, goes_on: bool):
+    def __init__(self, estimator: Any, rows: object, goes_on: bool):
         """Read the unfinished fit of the files, if any."""
         self._fitted, self._label = estimator, dict[str, str]()
         self._files = files_of(estimator)
         if not self._files:
             return
         _check_can_resume(estimator)
-        start = _begun_from(estimator) if goes_on else "anew"
+        start = "anew"
+        if goes_on:
+            trace = {n: v for n, v in estimator.history_.items() if n != "seconds"}
+            start = archive.digest_of([repr(trace), repr(estimator.lineage_)])
         self._label = _fingerprint_of(estimator, rows, start)
         self._files = [file.of(self._label) for file in self._files]
         self._stamps = dict[archive.FitFile, Any]()
@@ -195,12 +198,6 @@ def saved_in(content: Any, kind: type[BaseEstimator]) -> Saved:
     if not (isinstance(every, int) and every >= 1):
         raise ValueError(f"it has every={every!r}")
     return Saved(estimator, account, every)
-
-
-def _begun_from(estimator: Any) -> str:
-    """Digest of what an estimator has learned before a fit."""
-    trace = {n: v for n, v in estimator.history_.items() if n != "seconds"}
-    return archive.digest_of([repr(trace), repr(estimator.lineage_)])
 
 
 def _check_can_resume(estimator: BaseEstimator) -> None:

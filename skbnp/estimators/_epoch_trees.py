@@ -284,7 +284,12 @@ class EpochTreeMixin(TransformerMixin, ABC):
         try:
             is_first = reset or method == "fit"
             groups = self._rows_of_epochs(rows, epochs, is_first=is_first)
-            rows, groups = self._copied(rows, groups, sample_weight)
+            if sample_weight is not None:
+                copies = check_copies(sample_weight, rows)
+                rows = rows[copies]
+                groups = [(label, np.isin(copies, one)) for label, one in groups]
+                groups = [(label, np.flatnonzero(is_in)) for label, is_in in groups]
+                groups = [group for group in groups if len(group[1])]
         except ValueError:
             if forget:
                 self._forget("n_features_in_", "feature_names_in_")
@@ -329,22 +334,6 @@ class EpochTreeMixin(TransformerMixin, ABC):
         numbers = [of[used[of]] for of in labels.rows()]
         warn_if_few_rows(list(map(len, numbers)), labels.distinct)
         return list(zip(labels.distinct, numbers, strict=True))
-
-    def _copied(
-        self,
-        rows: sp.csr_array,
-        groups: list[tuple[Label, np.ndarray]],
-        sample_weight: ArrayLike | None,
-    ) -> tuple[sp.csr_array, list[tuple[Label, np.ndarray]]]:
-        """Return rows repeated by their weights, and their numbers by epoch."""
-        if sample_weight is None:
-            return rows, groups
-        copies = check_copies(sample_weight, rows)
-        result = [
-            (label, np.flatnonzero(np.isin(copies, numbers)))
-            for label, numbers in groups
-        ]
-        return rows[copies], [group for group in result if len(group[1])]
 
     @property
     def components_(self) -> np.ndarray:

@@ -327,17 +327,6 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     def _tree_priors(self) -> TreePriors:
         return self._given_priors()
 
-    def _settings(self) -> TreeSettings:
-        return TreeSettings(
-            self._tree_priors(),
-            self.vmf_concentration == "auto",
-            self.prior_concentration == "auto",
-            self.past_weight == "auto",
-            self.window,
-            self.n_split_merge if self.split_merge else 0,
-            self.max_iter,
-        )
-
     def _make_chain(
         self, data, seed_entropy, start, number, *, burn_in=None, before=None
     ):
@@ -347,7 +336,15 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         elif before is not None and epochs[0].label != before.label:
             nobody = EpochRows(before.label, epochs[0].rows.none())
             epochs = [nobody, *epochs]
-        settings = self._settings()
+        settings = TreeSettings(
+            self._tree_priors(),
+            self.vmf_concentration == "auto",
+            self.prior_concentration == "auto",
+            self.past_weight == "auto",
+            self.window,
+            self.n_split_merge if self.split_merge else 0,
+            self.max_iter,
+        )
         return SliceChain(
             epochs, settings, seed_entropy, start, number=number, seen=data.seen
         )

@@ -329,7 +329,10 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             )
         is_prior = before is None
         if is_prior:
-            before = self._known_before(data, start)
+            known, n_words = self._note_known(data), data.counts.shape[1]
+            if known is not None:
+                counts, prior = self._whole(known, n_words), start.concentrations
+                before = FranchiseSample.of_prior(counts, known.columns, prior)
         repeats_from = min(PLAIN_SWEEPS, (burn_in or 0) // 2) if may_repeat else None
         sweeps = self.split_merge_sweeps
         moves = self.split_merge and burn_in is not None
@@ -359,14 +362,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         )
         if known is not None and known.is_whole:
             self._whole(known.known(np.zeros(n_features)), n_features)
-
-    def _known_before(self, data: TokenCorpus, start) -> FranchiseSample | None:
-        """Return tokens that stand for the prior of known topics, or None."""
-        known = self._note_known(data)
-        if known is None:
-            return None
-        counts = self._whole(known, data.counts.shape[1])
-        return FranchiseSample.of_prior(counts, known.columns, start.concentrations)
 
     def _note_known(self, data: TokenCorpus) -> TopicPriors | None:
         """Record the known topics before anything is learned; columns are ids.
@@ -615,7 +610,14 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     def _merge(self, target: int, sources: list[int]) -> None:
         best = self._best()
-        self._refuse_frozen([target, *sources])
+        known = self._known
+        if known is not None:
+            frozen = set(known.columns[known.is_fixed].tolist())
+            fixed = sorted(frozen & {target, *sources})
+            if fixed:
+                raise ValueError(
+                    f"ids must be of topics that are not frozen, got {fixed}."
+                )
         ids = best.component_ids.tolist()
         group = [ids.index(name) for name in (target, *sources)]
         onto = np.arange(len(ids))
@@ -627,16 +629,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 *self.lineage_,
                 Lineage(step, "merge", (target, source), (target,)),
             ]
-
-    def _refuse_frozen(self, ids: list[int]) -> None:
-        """Raise if frozen topics are among the ids of an edit."""
-        known = self._known
-        if known is not None:
-            fixed = sorted(set(known.columns[known.is_fixed].tolist()) & set(ids))
-            if fixed:
-                raise ValueError(
-                    f"ids must be of topics that are not frozen, got {fixed}."
-                )
 
     def _drop(self, ids: list[int]) -> None:
         best = self._best()

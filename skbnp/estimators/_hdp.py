@@ -805,7 +805,8 @@ class HDP(VariationalTopicModel):
         begin, batch_size = 0, self._batch_size(counts)
         while begin < counts.shape[0]:
             n_left = counts.shape[0] - begin
-            end = begin + self._next_part(posterior.reservoir, n_left, batch_size)
+            size = max(batch_size, int(PART_SHARE * len(posterior.reservoir.keys)))
+            end = begin + -(-n_left // -(-n_left // size))  # parts of equal size
             has_proposed = False
             if posterior.n_steps > 0:
                 some = counts[begin:end]
@@ -853,12 +854,6 @@ class HDP(VariationalTopicModel):
                     posterior, piece, scores, begin, executor, monitor
                 )
         return has_proposed
-
-    @staticmethod
-    def _next_part(reservoir: Reservoir, n_left: int, batch_size: int) -> int:
-        """Number of documents to learn from until trials may be due."""
-        size = max(batch_size, int(PART_SHARE * len(reservoir.keys)))
-        return -(-n_left // -(-n_left // size))  # parts of equal size
 
     def _try_numbers(
         self, posterior, n_visits, in_passes, learned, executor, monitor, moves

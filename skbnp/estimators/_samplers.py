@@ -175,7 +175,11 @@ class Sampler(
             self._take_names(before)
         elif goes_on:
             history, seed_entropy = self.history_, self._seed_entropy
-            self._check_warm_start()
+            if self._chains is not None and len(self._chains) != self.n_chains:
+                raise ValueError(
+                    f"n_chains={self.n_chains} with warm_start=True, but the fit began "
+                    f"with {len(self._chains)}."
+                )
             if self._chains is not None and digest == self._data:
                 resumed = self._chains
                 burn_in = self._burnt if self.burn_in is None else burn_in
@@ -362,13 +366,6 @@ class Sampler(
                 f"burn_in={self.burn_in} must be less than max_iter={self.max_iter}."
             )
         return self.burn_in
-
-    def _check_warm_start(self) -> None:
-        if self._chains is not None and len(self._chains) != self.n_chains:
-            raise ValueError(
-                f"n_chains={self.n_chains} with warm_start=True, but the fit began "
-                f"with {len(self._chains)}."
-            )
 
     def _fitted_attributes(self, chains, kept, history, before, seed_entropy):
         """Return the fitted attributes of chains and kept samples."""

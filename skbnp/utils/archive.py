@@ -88,7 +88,9 @@ def write_archive(
                 archive.writestr(name, member)
 
             for name in sorted(arrays):
-                add(f"{name}.npy", _bytes_of(arrays[name]))
+                member = BytesIO()
+                npy.write_array(member, arrays[name], allow_pickle=False)
+                add(f"{name}.npy", member.getvalue())
             add(TEXT, text.encode())
             archive.writestr(DIGEST, digest.hexdigest())
         file.flush()
@@ -284,13 +286,6 @@ def _members(path: Path) -> dict[str, bytes]:
     if result != digest.hexdigest().encode():
         raise ValueError("its content is not that of its digest")
     return members
-
-
-def _bytes_of(array: np.ndarray) -> bytes:
-    """Return an array as bytes of NumPy's format."""
-    file = BytesIO()
-    npy.write_array(file, array, allow_pickle=False)
-    return file.getvalue()
 
 
 def _array_of(content: bytes) -> np.ndarray:

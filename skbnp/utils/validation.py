@@ -337,7 +337,9 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
     rounded = np.rint(counts.data)
     if (rounded != counts.data).any():
         given, left = counts.data.sum(), rounded.sum()
-        if left < LEAST_LEFT * given or _are_shares(counts):
+        sums = np.asarray(counts.sum(axis=1)).ravel()
+        are_shares = np.allclose(sums[sums > 0.0], 1.0, atol=1e-3)
+        if left < LEAST_LEFT * given or are_shares:
             raise ValueError(
                 f"{whom} samples whole tokens, and rounding leaves {left:.6g} of the "
                 f"{given:.6g} in X, as of shares or tf-idf. Give counts, or multiply "
@@ -366,12 +368,6 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
             f"{whom} takes {MOST_ALL_TOKENS:,} in all at the most."
         )
     return counts
-
-
-def _are_shares(counts: sp.csr_array) -> bool:
-    """Whether rows are shares: they sum to one, over several columns."""
-    sums = np.asarray(counts.sum(axis=1)).ravel()
-    return bool(np.allclose(sums[sums > 0.0], 1.0, atol=1e-3))
 
 
 def check_counts(X: MatrixLike, *, name: str = "X", whom: str) -> sp.csr_array:
