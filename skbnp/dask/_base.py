@@ -124,12 +124,12 @@ class ShardedMixin(BaseEstimator):
         if session is not None:
             session.close()
 
-    def _checkpoints(self, session: Session, *, may_resume: bool) -> ShardRecord:
-        """Return the checkpoints of a fit, none without a folder; clear others."""
+    def _checkpoints(self, session: Session, *, may_resume: bool) -> ShardRecord | None:
+        """Return the checkpoints of a fit, None without a folder; clear others."""
         if self.checkpoint_dir is None:
             if self.resume:
                 raise ValueError("resume=True needs a checkpoint_dir.")
-            return ShardRecord(None, None)
+            return None
         origin = {
             f"parameter {name}": text_of(value)
             for name, value in self.get_params(deep=False).items()
@@ -143,7 +143,7 @@ class ShardedMixin(BaseEstimator):
         checkpoints.clear()
         return ShardRecord(checkpoints, None)
 
-    def _record(self, rows: Any, goes_on: bool) -> ShardRecord:
+    def _record(self, rows: Any, goes_on: bool) -> ShardRecord | None:
         super()._record(rows, goes_on)  # refuses callbacks that write files
         return rows.record
 

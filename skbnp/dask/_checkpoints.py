@@ -101,7 +101,7 @@ class ShardRecord:
 
     estimator = None
 
-    def __init__(self, checkpoints: Checkpoints | None, account: Account | None):
+    def __init__(self, checkpoints: Checkpoints, account: Account | None):
         self._checkpoints, self.account = checkpoints, account
 
     def save(
@@ -109,8 +109,7 @@ class ShardRecord:
     ) -> None:
         """Write what the fit needs to resume after a pass."""
         del attributes  # follow from the rest
-        if self._checkpoints is not None:
-            self._checkpoints.write(n_passes, account())
+        self._checkpoints.write(n_passes, account())
 
     def end(self) -> None:
         """Do nothing: the last pass is written as all others."""

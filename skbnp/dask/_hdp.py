@@ -43,7 +43,7 @@ class Documents:
 
     session: Session
     survey: Survey
-    record: ShardRecord
+    record: ShardRecord | None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -226,7 +226,7 @@ class HDP(ShardedMixin, LocalHDP):
     def _cache(self, warm_up, documents):
         return RunningAverage(documents)
 
-    def _rounds(self, posterior, corpus, **changes):
+    def _schedule(self, posterior, corpus, **changes):
         """Return the schedule of rounds over blocks of shards."""
         n_groups = self._n_groups(len(corpus.sizes))
         settings = {
@@ -243,7 +243,7 @@ class HDP(ShardedMixin, LocalHDP):
     def _fit_schedule(self, posterior, corpus, n_forgetting):
         if self.learning_method == "batch":
             return WholeSchedule(corpus.sizes)
-        schedule = self._rounds(posterior, corpus, n_forgetting=n_forgetting)
+        schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)
         return schedule.remembering(REMEMBERED)
 
     # -- evaluation: lazy where rows are ----------------------------------------------

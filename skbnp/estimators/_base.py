@@ -31,6 +31,7 @@ from skbnp.inference.posterior import Lineage
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
 from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey
+from skbnp.utils.archive import FitFile
 from skbnp.utils.fitted import topic_numbers
 from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.typing import MatrixLike
@@ -595,6 +596,13 @@ def send_new_ids(estimator: BaseEstimator, names: np.ndarray) -> None:
     for callback in getattr(estimator, "_skl_callbacks", ()):
         if hasattr(callback, "rename_components"):
             callback.rename_components(names)
+
+
+def files_of(estimator: BaseEstimator) -> list[FitFile]:
+    """Return the checkpoint files of the callbacks of an estimator."""
+    callbacks = getattr(estimator, "_skl_callbacks", ())
+    result = [getattr(callback, "file", None) for callback in callbacks]
+    return [file for file in result if isinstance(file, FitFile)]
 
 
 def features_of(vocabulary: Vocabulary) -> dict[str, Any]:

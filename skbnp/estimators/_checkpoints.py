@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skbnp.estimators._base import OF_CALLBACKS
+from skbnp.estimators._base import OF_CALLBACKS, files_of
 from skbnp.inference.monitor import Account
 from skbnp.utils import archive
 from skbnp.utils.plain import from_plain, to_plain
@@ -41,12 +41,12 @@ class Saved:
 
 
 class FitRecord:
-    """Checkpoint files of one call of `fit`; none unless a callback has a file.
+    """Checkpoint files of one call of `fit`.
 
     Parameters
     ----------
     estimator : estimator instance
-        The fitted one, which may have callbacks with a `FitFile`.
+        The fitted one, which has callbacks with a `FitFile`.
     rows : object
         What learning reads, as `rows_digest` or its own `digest` names it.
     goes_on : bool
@@ -65,17 +65,14 @@ class FitRecord:
 
     def __init__(self, estimator: Any, rows: object, goes_on: bool):
         """Read the unfinished fit of the files, if any."""
-        self._fitted, self._label = estimator, dict[str, str]()
-        self._files = files_of(estimator)
-        if not self._files:
-            return
+        self._fitted = estimator
         _check_can_resume(estimator)
         start = "anew"
         if goes_on:
             trace = {n: v for n, v in estimator.history_.items() if n != "seconds"}
             start = archive.digest_of([repr(trace), repr(estimator.lineage_)])
         self._label = _fingerprint_of(estimator, rows, start)
-        self._files = [file.of(self._label) for file in self._files]
+        self._files = [file.of(self._label) for file in files_of(estimator)]
         self._stamps = dict[archive.FitFile, Any]()
         for file in self._files:
             file.path.parent.mkdir(parents=True, exist_ok=True)
@@ -157,13 +154,6 @@ class FitRecord:
             content = content_of(self._fitted, vars(self._fitted), None, file.every)
             file.write_last(kind_label(self._fitted), content)
             file.is_loaded = False
-
-
-def files_of(estimator: BaseEstimator) -> list[archive.FitFile]:
-    """Return the checkpoint files of the callbacks of an estimator."""
-    callbacks = getattr(estimator, "_skl_callbacks", ())
-    result = [getattr(callback, "file", None) for callback in callbacks]
-    return [file for file in result if isinstance(file, archive.FitFile)]
 
 
 def save_chunk(estimator: BaseEstimator, n_calls: int) -> None:

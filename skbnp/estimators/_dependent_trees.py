@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.estimators._base import NUMBER, FitTasks
-from skbnp.estimators._checkpoints import files_of
+from skbnp.estimators._base import NUMBER, FitTasks, files_of
 from skbnp.estimators._epoch_records import check_state
 from skbnp.estimators._epoch_trees import EpochTreeMixin
 from skbnp.estimators._saved import (

@@ -756,24 +756,20 @@ class HDP(VariationalTopicModel):
         return Learner(
             posterior,
             held_out.train,
-            self._rounds(posterior, held_out.train, first_step=0),
+            self._schedule(posterior, held_out.train, first_step=0),
             local_step,
             memory.RunningAverage(self._documents(held_out.train, goes_on)),
             self._round_moves(),
             warm_up=self._plan.warm_up * held_out.train.n_docs,
         )
 
-    def _rounds(self, posterior, corpus, **changes) -> schedules.OnlineSchedule:
-        """Return the schedule of online passes of a fit."""
-        return self._schedule(posterior, corpus.X, **changes)
-
     def _fit_schedule(self, posterior, corpus, n_forgetting) -> schedules.Schedule:
         """Return the schedule of a fit: online, or all documents at once."""
         if self.learning_method == "batch":
             return schedules.BatchSchedule(corpus.n_docs)
         if self.learning_method == "memoized":
-            return self._rounds(posterior, corpus, reshuffle=False)
-        schedule = self._rounds(posterior, corpus, n_forgetting=n_forgetting)
+            return self._schedule(posterior, corpus, reshuffle=False)
+        schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)
         return schedule.remembering(REMEMBERED)
 
     def _stream_schedule(self, posterior, rows, **changes):

@@ -390,7 +390,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
         """Return the learner of `fit`: batch or online, with moves."""
         (counts, local_step), moves = around, self._moves()
         if self.learning_method == "online":
-            schedule = self._schedule(posterior, counts)
+            schedule = self._schedule(posterior, Corpus(counts))
             return self._online_learner(
                 Learner, posterior, counts, schedule, local_step
             )

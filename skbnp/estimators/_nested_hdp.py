@@ -497,7 +497,7 @@ class NestedHDP(CountModel):
         """Return the schedule of a fit: online, or all documents at once."""
         if self.learning_method == "batch":
             return BatchSchedule(counts.shape[0])
-        schedule: OnlineSchedule = self._schedule(posterior, counts)
+        schedule: OnlineSchedule = self._schedule(posterior, Corpus(counts))
         if self.learning_method == "memoized":
             return replace(schedule, reshuffle=False)
         return replace(schedule, n_forgetting=FORGETTING_PASSES)

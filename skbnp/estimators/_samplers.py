@@ -24,6 +24,7 @@ from skbnp.estimators._base import (
     TopicModelMixin,
     are_in_use,
     features_of,
+    files_of,
 )
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
 from skbnp.estimators._given_topics import check_names
@@ -160,8 +161,9 @@ class Sampler(
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
         data = self._read(X, reset=not goes_on, method="fit", **more)
-        record = FitRecord(self, data, goes_on)
-        before, account = record.estimator, record.account
+        record = FitRecord(self, data, goes_on) if files_of(self) else None
+        before: Any = None if record is None else record.estimator
+        account = None if record is None else record.account
         if not goes_on or self.n_chains > 1:  # another chain may be shown
             self._forget("topic_names_")
         digest, kept, n_made = data.digest, [], 0
@@ -227,7 +229,7 @@ class Sampler(
         def end_sweep() -> bool:
             """End the pass of callbacks, and write the fit; return whether to stop."""
             has_ended = tasks.end()
-            if not has_ended:
+            if record is not None and not has_ended:
                 record.save(
                     monitor.n_sweeps,
                     attributes,
@@ -260,7 +262,8 @@ class Sampler(
                     fitted = self._numbered(fitted)
                 self._publish(fitted)
                 tasks.attributes = lambda: fitted
-        record.end()
+        if record is not None:
+            record.end()
         self._warn_if_chains_disagree()
         self._warn_of_components()
         tasks.end()

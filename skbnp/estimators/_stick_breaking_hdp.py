@@ -304,12 +304,12 @@ class StickBreakingHDP(VariationalTopicModel):
 
     def _make_learner(self, posterior, around, goes_on):
         """Return the learner of `fit`: online or batch."""
-        counts, local_step = around
+        (counts, local_step), corpus = around, Corpus(around[0])
         is_batch, n_docs = self.learning_method == "batch", counts.shape[0]
         return Learner(
             posterior,
-            Corpus(counts),
-            BatchSchedule(n_docs) if is_batch else self._schedule(posterior, counts),
+            corpus,
+            BatchSchedule(n_docs) if is_batch else self._schedule(posterior, corpus),
             local_step,
             RunningAverage(DocumentStarts() if is_batch else NOTHING),
             warm_up=0 if goes_on else self.warm_up * n_docs,

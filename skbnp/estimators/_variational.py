@@ -27,6 +27,7 @@ from skbnp.estimators._base import (
     TopicModelMixin,
     are_in_use,
     features_of,
+    files_of,
     send_new_ids,
 )
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
@@ -180,7 +181,8 @@ class VariationalEstimator(
     ) -> bool:
         """Make the passes of `fit`; return whether the bound has converged."""
         around = self._around(posterior, rows, executor)
-        account, outside = record.account, (posterior, *around)
+        account = None if record is None else record.account
+        outside = posterior, *around
         if account is None:
             learner = self._make_learner(posterior, around, goes_on)
         else:
@@ -192,6 +194,8 @@ class VariationalEstimator(
 
         def save(has_ended: bool, has_converged: bool) -> None:
             """Write the fit after a pass."""
+            if record is None:
+                return
 
             def account() -> dict[str, Any]:
                 return {
@@ -215,8 +219,8 @@ class VariationalEstimator(
         )
 
     def _record(self, rows, goes_on: bool) -> Any:
-        """Return the checkpoint files of the fit."""
-        return FitRecord(self, rows, goes_on)
+        """Return the checkpoint files of the fit; None without any."""
+        return FitRecord(self, rows, goes_on) if files_of(self) else None
 
     def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
         """Make the passes of `partial_fit`: here one of minibatches."""
@@ -251,11 +255,12 @@ class VariationalEstimator(
         seed_entropy = draw_seed_entropy(self.random_state)
         goes_on = goes_on and self._has_started()
         record = self._record(rows, goes_on)
-        if record.account is not None:
-            posterior = record.account["posterior"]
+        account = None if record is None else record.account
+        if account is not None:
+            posterior = account["posterior"]
             history = new_history(model.criterion)
             self._take_names(record.estimator)
-            goes_on = record.account.get("goes_on", goes_on)
+            goes_on = account.get("goes_on", goes_on)
         elif goes_on:
             posterior, history = self._resumed(model, in_fit=True), self.history_
         else:
@@ -288,7 +293,8 @@ class VariationalEstimator(
             if not goes_on:
                 self._number_topics(posterior)
             self.__dict__.update(fitted())
-        record.end()
+        if record is not None:
+            record.end()
         self._warn_if_not_converged(monitor)
         self._warn_of_components()
         tasks.end()
@@ -347,16 +353,16 @@ class VariationalEstimator(
             unit=model.unit,
         )
 
-    def _schedule(self, posterior, rows, **changes) -> OnlineSchedule:
-        """Return minibatches of rows, with step sizes from the present step on."""
+    def _schedule(self, posterior, corpus, **changes) -> OnlineSchedule:
+        """Return minibatches of a corpus, with step sizes from the present step on."""
         settings = {
             "seed_entropy": posterior.seed_entropy,
-            "total_samples": rows.shape[0],
+            "total_samples": corpus.n_docs,
             "first_step": posterior.n_steps - posterior.step_origin,
         }
         return OnlineSchedule(
-            n_rows=rows.shape[0],
-            batch_size=self._batch_size(rows),
+            n_rows=corpus.n_docs,
+            batch_size=self._batch_size(corpus.X),
             offset=self.learning_offset,
             decay=self.learning_decay,
             **(settings | changes),
@@ -366,7 +372,7 @@ class VariationalEstimator(
         """Return minibatches of a chunk, in the order of its rows."""
         return self._schedule(
             posterior,
-            rows,
+            Corpus(rows),
             seed_entropy=None,
             total_samples=self.total_samples,
             n_seen=posterior.n_seen,
