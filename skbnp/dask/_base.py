@@ -15,16 +15,8 @@ from distributed import Client
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from skbnp.dask import _inputs
 from skbnp.dask._checkpoints import Checkpoints, ShardRecord
-from skbnp.dask._inputs import (
-    Block,
-    Reader,
-    blocks_of,
-    in_block,
-    is_frame,
-    is_lazy,
-    read_block,
-)
 from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.utils.archive import text_of
@@ -111,10 +103,10 @@ class ShardedMixin(BaseEstimator):
 
     # -- learning ---------------------------------------------------------------------
 
-    def _open(self, X: MatrixLike, labels: Labels, read: Reader) -> Session:
+    def _open(self, X: MatrixLike, labels: Labels, read: _inputs.Reader) -> Session:
         """Read blocks on workers, or in this process, until `_close`."""
         self._close()
-        blocks = blocks_of(X, labels)
+        blocks = _inputs.blocks_of(X, labels)
         self._session = open_session(self.client, blocks, read, self.timeout)
         return self._session
 
@@ -149,7 +141,7 @@ class ShardedMixin(BaseEstimator):
 
     def _check_features(self, session: Session, X: MatrixLike, *, reset: bool) -> None:
         """Check the number and names of features of all blocks."""
-        if is_frame(X):
+        if _inputs.is_frame(X):
             validate_data(self, X._meta, reset=reset, skip_check_array=True)
         elif reset:
             self._forget("n_features_in_", "feature_names_in_")
@@ -181,17 +173,17 @@ class ShardedMixin(BaseEstimator):
         """
         local = delayed(self._local(), name=f"local-{uuid.uuid4().hex}", traverse=False)
         evaluate = delayed(_evaluated, pure=False)
-        for number, block in enumerate(self._resolved(blocks_of(X, labels))):
+        for number, block in enumerate(self._resolved(_inputs.blocks_of(X, labels))):
             given = number, block.rows, block.labels
             yield evaluate(function, of_no_rows, local, *given)
 
-    def _resolved(self, blocks: list[Block]) -> list[Block]:
+    def _resolved(self, blocks: list[_inputs.Block]) -> list[_inputs.Block]:
         """Return blocks as they are evaluated."""
         return blocks
 
     def _row_totals(self, X: MatrixLike) -> MatrixLike:
         """Sum the magnitudes of each row, (n_samples,); lazy where `X` is."""
-        if not is_lazy(X):
+        if not _inputs.is_lazy(X):
             return row_totals(X)
         return self._lazy_rows(X, None, _totals_of, no_values)
 
@@ -263,6 +255,6 @@ def _evaluated(
     labels: Labels,
 ) -> Any:
     """Evaluate the rows of one block by the local estimator."""
-    with in_block(number):
-        X, labels = read_block(rows, labels)
+    with _inputs.in_block(number):
+        X, labels = _inputs.read_block(rows, labels)
         return of_no_rows(local) if X is None else function(local, X, labels)

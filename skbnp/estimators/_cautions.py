@@ -101,13 +101,7 @@ def warn_of_columns(
 ) -> None:
     """Warn of columns that are not words: row numbers, totals, nearly all tokens.
 
-    Parameters
-    ----------
-    survey : CountSurvey
-    words : ndarray of shape (n_features,)
-        Tokens of each column.
-    names : sequence of str or None
-        Names of the columns.
+    `words` are the tokens of each column, (n_features,).
     """
     for column in sorted(survey.labels or ()):
         share = words[column] / words.sum()

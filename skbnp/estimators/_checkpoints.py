@@ -41,16 +41,10 @@ class Saved:
 
 
 class FitRecord:
-    """Checkpoint files of one call of `fit`.
+    """Checkpoint files of one call of `fit`, of callbacks with a `FitFile`.
 
-    Parameters
-    ----------
-    estimator : estimator instance
-        The fitted one, which has callbacks with a `FitFile`.
-    rows : object
-        What learning reads, as `rows_digest` or its own `digest` names it.
-    goes_on : bool
-        Whether the fit begins from what the estimator has learned before.
+    `rows` are what learning reads, as `rows_digest` or their own `digest` names it;
+    `goes_on` is whether the fit begins from what the estimator has learned before.
 
     Attributes
     ----------

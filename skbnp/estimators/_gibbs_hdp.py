@@ -10,13 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.known_topics import TopicPriors
-from skbnp.estimators._base import (
-    CONSTRAINTS,
-    NUMBER,
-    ComponentEditsMixin,
-    are_in_use,
-    send_new_ids,
-)
+from skbnp.estimators import _base, _saved
 from skbnp.estimators._given_topics import given_topics
 from skbnp.estimators._known_topics import (
     TopicPriorLike,
@@ -27,13 +21,6 @@ from skbnp.estimators._known_topics import (
     warn_of_heavy,
 )
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler, best_of
-from skbnp.estimators._saved import (
-    check_array,
-    check_concentrations,
-    check_counts,
-    check_known_topics,
-    check_number,
-)
 from skbnp.inference.chains import end_entries
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage, renamed
@@ -66,7 +53,7 @@ PLAIN_SWEEPS = 15
 FIXED_TOKENS, ALL_FIXED_TOKENS = 1e8, 1e9
 
 
-class GibbsHDP(TopicSampler, ComponentEditsMixin):
+class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
     """Hierarchical Dirichlet process topic model, by Markov chain Monte Carlo.
 
     Draws from the posterior, the number of topics included, instead of approximating
@@ -231,11 +218,11 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     _parameter_constraints: dict = {
         **TopicSampler._parameter_constraints,
-        **CONSTRAINTS,
+        **_base.CONSTRAINTS,
         "n_components": [Interval(Integral, 1, 10**6, closed="both"), None],
         "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
         "split_merge": ["boolean"],
-        "n_split_merge": [NUMBER],
+        "n_split_merge": [_base.NUMBER],
         "split_merge_sweeps": [Interval(Integral, 0, None, closed="left"), None],
         "split_merge_scans": [Interval(Integral, 0, None, closed="left")],
         "init": [HasMethods(["transform", "score"]), None],
@@ -306,12 +293,8 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return Priors(
             learn_concentrations=self.learn_priors is not False,
             learn_topic_prior=self.learn_priors is True,
-            corpus=check_gamma_prior(
-                "corpus_concentration_prior", self.corpus_concentration_prior
-            ),
-            doc=check_gamma_prior(
-                "doc_concentration_prior", self.doc_concentration_prior
-            ),
+            corpus=check_gamma_prior(self, "corpus_concentration_prior"),
+            doc=check_gamma_prior(self, "doc_concentration_prior"),
         )
 
     def _make_chain(
@@ -508,7 +491,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             id(sample): replace(sample, component_ids=names[sample.component_ids])
             for sample in (*samples, *attributes["_kept"])
         }
-        send_new_ids(self, names)
+        _base.send_new_ids(self, names)
         return {
             **attributes,
             "samples_": [made[id(sample)] for sample in samples],
@@ -587,21 +570,21 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         known = self._known
         if known is not None:
             most = max(self._next_id, 1)
-            check_known_topics(known, most, self.n_features_in_, known.eta)
+            _saved.check_known_topics(known, most, self.n_features_in_, known.eta)
 
     def _check_sample(self, sample: FranchiseSample) -> None:
         n = len(sample.table_counts)
         shape = (n, self.n_features_in_)
-        check_counts("topic_word_counts", sample.topic_word_counts, shape)
-        check_array("table_counts", sample.table_counts, (n,), kind="i", least=1)
-        check_array("component_ids", sample.component_ids, (n,), kind="i")
-        check_concentrations(
+        _saved.check_counts("topic_word_counts", sample.topic_word_counts, shape)
+        _saved.check_array("table_counts", sample.table_counts, (n,), kind="i", least=1)
+        _saved.check_array("component_ids", sample.component_ids, (n,), kind="i")
+        _saved.check_concentrations(
             sample, ("doc_concentration", "corpus_concentration", "topic_word_prior")
         )
         _check_repeats(sample)
 
     def _check_chain(self, state: chain.FranchiseState) -> None:
-        check_concentrations(
+        _saved.check_concentrations(
             state.concentrations, ("corpus", "doc", "topic_word_prior")
         )
         _check_repeats(state.concentrations)
@@ -699,7 +682,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def n_active_components_(self) -> int:
         """Topics with at least max(1, 1e-4 of all) tokens."""
         check_is_fitted(self)
-        return int(are_in_use(self._topic_tokens).sum())
+        return int(_base.are_in_use(self._topic_tokens).sum())
 
     @property
     def _topic_tokens(self) -> np.ndarray:
@@ -772,5 +755,7 @@ def _check_repeats(state: FranchiseSample | Concentrations) -> None:
     """Raise unless discount and concentration are in range, or both of no repeats."""
     if (state.word_discount, state.word_concentration) != NONE:
         least, most = DISCOUNTS
-        check_number("word_discount", state.word_discount, least=least, most=most)
-        check_concentrations(state, ("word_concentration",))
+        _saved.check_number(
+            "word_discount", state.word_discount, least=least, most=most
+        )
+        _saved.check_concentrations(state, ("word_concentration",))

@@ -13,15 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
+from skbnp.estimators import _saved
 from skbnp.estimators._base import PRIOR, are_in_use
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler
-from skbnp.estimators._saved import (
-    check_array,
-    check_counts,
-    check_doc_counts,
-    check_level_priors,
-    check_number,
-)
 from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
@@ -263,9 +257,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
             learn_concentration=self.learn_priors is not False,
             learn_topic_prior=self.learn_priors is True,
             learn_level_prior=self.learn_priors is not False,
-            concentration=check_gamma_prior(
-                "child_concentration_prior", self.child_concentration_prior
-            ),
+            concentration=check_gamma_prior(self, "child_concentration_prior"),
         )
 
     def _check_init(self, n_features: int) -> None:
@@ -331,18 +323,18 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         }
 
     def _check_sample(self, sample: NestedSample) -> None:
-        n, n_levels = len(sample.depth), check_level_priors(sample.priors)
-        check_array("component_ids", sample.component_ids, (n,), kind="i")
-        check_array("depth", sample.depth, (n,), kind="i")
+        n, n_levels = len(sample.depth), _saved.check_level_priors(sample.priors)
+        _saved.check_array("component_ids", sample.component_ids, (n,), kind="i")
+        _saved.check_array("depth", sample.depth, (n,), kind="i")
         tree = sample.tree
         tree.check()
-        check_number("depth", tree.max_depth, least=0, most=n_levels - 1)
-        check_doc_counts(sample.doc_counts, tree)
+        _saved.check_number("depth", tree.max_depth, least=0, most=n_levels - 1)
+        _saved.check_doc_counts(sample.doc_counts, tree)
         shape = (n, self.n_features_in_)
-        check_counts("topic_word_counts", sample.topic_word_counts, shape)
+        _saved.check_counts("topic_word_counts", sample.topic_word_counts, shape)
 
     def _check_chain(self, state: chain.NestedState) -> None:
-        check_level_priors(state.priors)
+        _saved.check_level_priors(state.priors)
 
     def _warn_if_chains_disagree(self) -> None:
         """Warn if chains put documents on different paths, or all on one."""

@@ -342,12 +342,8 @@ def _refuse_missing(
 def warn_of_heavy(prior: Any, boosts: Array, tokens: Array) -> None:
     """Warn if priors of seed words outweigh the documents of their topics.
 
-    Parameters
-    ----------
-    prior : mapping, array-like or KnownTopics
-        The value of `topic_word_prior`; the strength of arrays is taken as intended.
-    boosts, tokens : (n_known,)
-        Tokens of the priors, and of documents.
+    `boosts` and `tokens` are the tokens of the priors, and of documents, (n_known,).
+    The strength of arrays is taken as intended.
     """
     names, known = names_of(prior), _as_known(prior)
     heavy = np.flatnonzero(boosts > OUTWEIGHS * tokens)

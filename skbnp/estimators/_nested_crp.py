@@ -12,17 +12,8 @@ from numpy.typing import ArrayLike
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import passing_probabilities
-from skbnp.estimators import _trees
+from skbnp.estimators import _saved, _trees
 from skbnp.estimators._base import NUMBER, PRIOR, are_in_use, drop_empty
-from skbnp.estimators._saved import (
-    LARGE,
-    LEAST_MASS,
-    check_array,
-    check_kinds,
-    check_level_priors,
-    check_number,
-    check_seen_words,
-)
 from skbnp.estimators._variational import BoundMixin, CountModel
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
@@ -296,9 +287,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
             self._level_priors(),
             learn_concentration=self.learn_priors is not False,
             learn_topic_prior=self.learn_priors is True,
-            concentration=check_gamma_prior(
-                "child_concentration_prior", self.child_concentration_prior
-            ),
+            concentration=check_gamma_prior(self, "child_concentration_prior"),
         )
 
     @property
@@ -446,26 +435,29 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
         posterior = self._posterior
         topics, global_stats = posterior.state, posterior.global_stats
         priors, tree = posterior.model.priors, topics.tree
-        n_levels = check_level_priors(priors)
-        check_kinds(priors, seen=SeenWords)
-        n_seen = check_seen_words(priors.seen, self.n_features_in_)
+        n_levels = _saved.check_level_priors(priors)
+        _saved.check_kinds(priors, seen=SeenWords)
+        n_seen = _saved.check_seen_words(priors.seen, self.n_features_in_)
         tree.check()
         n = len(tree)
-        check_number("tree_", tree.max_depth, least=0, most=n_levels - 1)
+        _saved.check_number("tree_", tree.max_depth, least=0, most=n_levels - 1)
         for stats in (topics, global_stats):
             for item in fields(stats):
                 value, name = getattr(stats, item.name), item.name
                 if name.startswith("word_"):
-                    check_array(name, value, (n, n_seen), least=-LARGE)
+                    _saved.check_array(name, value, (n, n_seen), least=-_saved.LARGE)
                 elif name.startswith("stub_"):
-                    check_array(name, value, (n,), least=LEAST_MASS)
+                    _saved.check_array(name, value, (n,), least=_saved.LEAST_MASS)
         # Parameters of the topics' Dirichlet posteriors, but for rounding.
         parameters = topics.word_counts + priors.topic_prior[tree.depth][:, None]
-        check_array("word_counts", parameters, (n, n_seen), least=-1e-6)
-        check_array(
-            "off_tree_tokens", global_stats.off_tree_tokens, (n_levels,), least=-LARGE
+        _saved.check_array("word_counts", parameters, (n, n_seen), least=-1e-6)
+        _saved.check_array(
+            "off_tree_tokens",
+            global_stats.off_tree_tokens,
+            (n_levels,),
+            least=-_saved.LARGE,
         )
-        check_array("component_ids_", self.component_ids_, (n,), kind="i")
+        _saved.check_array("component_ids_", self.component_ids_, (n,), kind="i")
         if not np.array_equal(posterior.ids, tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")
 

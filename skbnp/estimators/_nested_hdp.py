@@ -304,17 +304,13 @@ class NestedHDP(CountModel):
     # -- learning ---------------------------------------------------------------------
 
     def _make_model(self) -> NestedHDPModel:
-        stop, go = check_gamma_prior("stop_prior", self.stop_prior)
+        stop, go = check_gamma_prior(self, "stop_prior")
         return NestedHDPModel(
             stop=stop,
             go=go,
             learn_concentrations=self.learn_priors,
-            child_prior=check_gamma_prior(
-                "child_concentration_prior", self.child_concentration_prior
-            ),
-            doc_prior=check_gamma_prior(
-                "doc_concentration_prior", self.doc_concentration_prior
-            ),
+            child_prior=check_gamma_prior(self, "child_concentration_prior"),
+            doc_prior=check_gamma_prior(self, "doc_concentration_prior"),
         )
 
     def _accept(self, counts, goes_on):

@@ -15,17 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.estimators._base import (
-    COMMON,
-    NUMBER,
-    SHARED,
-    ComponentModelMixin,
-    FitTasks,
-    TopicModelMixin,
-    are_in_use,
-    features_of,
-    files_of,
-)
+from skbnp.estimators import _base
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
 from skbnp.estimators._given_topics import check_names
 from skbnp.estimators._saved import (
@@ -65,7 +55,11 @@ MOST_R_HAT = 1.1
 
 
 class Sampler(
-    CallbackSupportMixin, ComponentModelMixin, TransformerMixin, BaseEstimator, ABC
+    CallbackSupportMixin,
+    _base.ComponentModelMixin,
+    TransformerMixin,
+    BaseEstimator,
+    ABC,
 ):
     """Base of samplers from data of any kind.
 
@@ -74,9 +68,9 @@ class Sampler(
     """
 
     _parameter_constraints: dict = {
-        **COMMON,
+        **_base.COMMON,
         "burn_in": [Interval(Integral, 0, None, closed="left"), None],
-        "thin": [NUMBER],
+        "thin": [_base.NUMBER],
         "n_chains": [Interval(Integral, 1, 1000, closed="both")],
     }
 
@@ -161,7 +155,7 @@ class Sampler(
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
         data = self._read(X, reset=not goes_on, method="fit", **more)
-        record = FitRecord(self, data, goes_on) if files_of(self) else None
+        record = FitRecord(self, data, goes_on) if _base.files_of(self) else None
         before: Any = None if record is None else record.estimator
         account = None if record is None else record.account
         if not goes_on or self.n_chains > 1:  # another chain may be shown
@@ -237,7 +231,7 @@ class Sampler(
                 )
             return has_ended
 
-        tasks = FitTasks(self, X, y, attributes, n_sweeps + int(not resumed))
+        tasks = _base.FitTasks(self, X, y, attributes, n_sweeps + int(not resumed))
         with shown(self.verbose):
             monitor.report(f"samples {self._describe(data)}")
             if resumed:
@@ -305,7 +299,7 @@ class Sampler(
             }
 
         try:
-            tasks = FitTasks(self, X, y, attributes, n_sweeps, "partial_fit")
+            tasks = _base.FitTasks(self, X, y, attributes, n_sweeps, "partial_fit")
             start = self._start(goes_on)
             chain = self._make_chain(data, seed_entropy, start, number, before=before)
             run_chains(
@@ -459,11 +453,11 @@ class TokenCorpus:
         return content.digest()
 
 
-class TopicSampler(TopicModelMixin, Sampler):
+class TopicSampler(_base.TopicModelMixin, Sampler):
     """Base of samplers of topic models of whole counts."""
 
     _rounds_counts = True
-    _parameter_constraints: dict = {**Sampler._parameter_constraints, **SHARED}
+    _parameter_constraints: dict = {**Sampler._parameter_constraints, **_base.SHARED}
 
     @abstractmethod
     def _check_init(self, n_features: int) -> None:
@@ -518,7 +512,7 @@ class TopicSampler(TopicModelMixin, Sampler):
         held, n_words = sample.topic_word_counts, data.counts.shape[1]
         parts = held.data, held.indices, held.indptr
         counts = sp.csr_array(parts, (held.shape[0], n_words))
-        return replace(sample, topic_word_counts=counts), features_of(vocabulary)
+        return replace(sample, topic_word_counts=counts), _base.features_of(vocabulary)
 
     def _describe(self, data) -> str:
         return f"topics of {data.counts.shape[0]} documents, {len(data)} tokens"
@@ -611,7 +605,7 @@ class TopicSampler(TopicModelMixin, Sampler):
         """Topics with at least max(1, 1e-4 of all) tokens."""
         check_is_fitted(self)
         tokens = self._best().n_tokens
-        return int(are_in_use(tokens).sum())
+        return int(_base.are_in_use(tokens).sum())
 
 
 def best_of(samples: list[Any]) -> Any:

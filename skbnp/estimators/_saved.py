@@ -191,12 +191,7 @@ def check_array(
 ) -> None:
     """Raise unless an array has a given shape and numbers in range.
 
-    Parameters
-    ----------
-    kind : {"f", "i"}
-        Doubles, or integers of any size.
-    least, most : float
-        Bounds of entries; None is `LARGE` for doubles, `MOST` for integers.
+    Doubles ("f") are at most `LARGE` without `most`, integers of any size ("i") `MOST`.
     """
     types = "iu" if kind == "i" else "f"
     if not isinstance(array, np.ndarray) or array.shape != shape:

@@ -16,20 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.word_topics import WordTopics
-from skbnp.estimators._base import (
-    COMMON,
-    CONSTRAINTS,
-    NUMBER,
-    SHARED,
-    ComponentEditsMixin,
-    ComponentModelMixin,
-    FitTasks,
-    TopicModelMixin,
-    are_in_use,
-    features_of,
-    files_of,
-    send_new_ids,
-)
+from skbnp.estimators import _base
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
 from skbnp.estimators._given_topics import check_names, given_topics, n_given
 from skbnp.estimators._known_topics import (
@@ -101,7 +88,11 @@ MOST_UPDATES, MOST_DOCS = 80, 4096
 
 
 class VariationalEstimator(
-    CallbackSupportMixin, ComponentModelMixin, TransformerMixin, BaseEstimator, ABC
+    CallbackSupportMixin,
+    _base.ComponentModelMixin,
+    TransformerMixin,
+    BaseEstimator,
+    ABC,
 ):
     """Base of estimators that learn a variational posterior from rows of any kind.
 
@@ -111,8 +102,8 @@ class VariationalEstimator(
     """
 
     _parameter_constraints: dict = {
-        **COMMON,
-        "batch_size": [NUMBER],
+        **_base.COMMON,
+        "batch_size": [_base.NUMBER],
         "learning_offset": [Interval(Real, 0, np.inf, closed="left")],
         "learning_decay": [Interval(Real, 0.5, 1, closed="both")],
         "total_samples": [Interval(Real, 0, np.inf, closed="neither"), None],
@@ -220,7 +211,7 @@ class VariationalEstimator(
 
     def _record(self, rows, goes_on: bool) -> Any:
         """Return the checkpoint files of the fit; None without any."""
-        return FitRecord(self, rows, goes_on) if files_of(self) else None
+        return FitRecord(self, rows, goes_on) if _base.files_of(self) else None
 
     def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
         """Make the passes of `partial_fit`: here one of minibatches."""
@@ -278,7 +269,7 @@ class VariationalEstimator(
 
         n_tasks = self.max_iter + self._n_further_passes(rows)
         n_tasks += int(self._needs_start(posterior))
-        tasks = FitTasks(self, X, y, fitted, n_tasks)
+        tasks = _base.FitTasks(self, X, y, fitted, n_tasks)
         try:
             with executor, shown(self.verbose):
                 monitor.report(f"learns from {self._describe(rows)}")
@@ -320,7 +311,7 @@ class VariationalEstimator(
             history, n_iter = new_history(model.criterion), 0
         n_steps = posterior.n_steps
         monitor = self._monitor(model, history)
-        features = {} if vocabulary is None else features_of(vocabulary)
+        features = {} if vocabulary is None else _base.features_of(vocabulary)
 
         def fitted() -> dict[str, Any]:
             result = self._fitted_attributes(posterior, history, n_iter + 1)
@@ -328,7 +319,7 @@ class VariationalEstimator(
 
         try:
             n_tasks = self._n_chunk_passes(rows)
-            tasks = FitTasks(self, X, y, fitted, n_tasks, "partial_fit")
+            tasks = _base.FitTasks(self, X, y, fitted, n_tasks, "partial_fit")
             with executor, shown(self.verbose):
                 self._learn_stream(posterior, rows, executor, monitor, tasks)
         except BaseException:
@@ -456,13 +447,13 @@ class VariationalEstimator(
         return sum(self._posterior.objective().values())
 
 
-class CountModel(TopicModelMixin, VariationalEstimator):
+class CountModel(_base.TopicModelMixin, VariationalEstimator):
     """Base of variational models of counts: `fit` and `partial_fit` of documents."""
 
     _parameter_constraints: dict = {
         **VariationalEstimator._parameter_constraints,
-        **SHARED,
-        "max_doc_update_iter": [NUMBER],
+        **_base.SHARED,
+        "max_doc_update_iter": [_base.NUMBER],
         "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
     }
 
@@ -590,12 +581,12 @@ class BoundMixin(ABC):
         return sum(self.elbo_terms(X).values())
 
 
-class VariationalTopicModel(BoundMixin, CountModel, ComponentEditsMixin):
+class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
     """Base of the variational estimators of HDPs: learning, edits and evaluation."""
 
     _parameter_constraints: dict = {
         **CountModel._parameter_constraints,
-        **CONSTRAINTS,
+        **_base.CONSTRAINTS,
         "warm_up": [Interval(Integral, 0, None, closed="left")],
         "init": [StrOptions({"docs", "random"}), HasMethods(["transform"])],
     }
@@ -636,12 +627,8 @@ class VariationalTopicModel(BoundMixin, CountModel, ComponentEditsMixin):
         return {
             "learn_concentrations": self.learn_priors is not False,
             "learn_topic_prior": self.learn_priors is True,
-            "corpus_prior": check_gamma_prior(
-                "corpus_concentration_prior", self.corpus_concentration_prior
-            ),
-            "doc_prior": check_gamma_prior(
-                "doc_concentration_prior", self.doc_concentration_prior
-            ),
+            "corpus_prior": check_gamma_prior(self, "corpus_concentration_prior"),
+            "doc_prior": check_gamma_prior(self, "doc_concentration_prior"),
         }
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> sp.csr_array:
@@ -809,7 +796,7 @@ class VariationalTopicModel(BoundMixin, CountModel, ComponentEditsMixin):
         names = names_by_weight(posterior.ids, tokens, n_named, n_fixed)
         with commit():
             posterior.rename(names)
-            send_new_ids(self, names)
+            _base.send_new_ids(self, names)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         state, rows = posterior.state, posterior.rows
@@ -923,7 +910,7 @@ class VariationalTopicModel(BoundMixin, CountModel, ComponentEditsMixin):
     def n_active_components_(self) -> int:
         """Topics with at least max(1, 1e-4 of all) expected tokens."""
         check_is_fitted(self)
-        return int(are_in_use(self._topic_tokens).sum())
+        return int(_base.are_in_use(self._topic_tokens).sum())
 
     @property
     def _prediction_state(self) -> Any:

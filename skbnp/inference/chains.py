@@ -186,8 +186,7 @@ class ChainMonitor(Reporter):
         super().__init__(verbose)
         self.history = history
         self.n_sweeps = 0
-        before = history["seconds"][-1] if history["seconds"] else 0.0
-        self._start = time.perf_counter() - before
+        self._start = time.perf_counter() - (history["seconds"] or [0.0])[-1]
 
     def record(self, chains: Sequence[Chain]) -> None:
         """Add an entry of the last sweep for each chain, in place."""

@@ -265,19 +265,9 @@ def check_rows(
 def check_coordinates(
     estimator: BaseEstimator, X: MatrixLike, *, n_columns: int
 ) -> np.ndarray | sp.csr_array:
-    """Check the input of `inverse_transform`, dense or sparse.
+    """Check the input of `inverse_transform`, (n_samples, n_columns), dense or sparse.
 
-    Parameters
-    ----------
-    estimator : estimator instance
-        The calling estimator, for messages.
-    X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_columns)
-        Finite numbers. Never written to.
-    n_columns : int
-
-    Returns
-    -------
-    X : ndarray or csr_array
+    It is never written to.
     """
     containers.check_structure(X, "X")
     containers.check_dtypes(X, "X", "numbers")
@@ -401,8 +391,9 @@ def _as_counts(
     return counts
 
 
-def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
-    """Check the (shape, rate) pair of a Gamma prior."""
+def check_gamma_prior(estimator: Any, name: str) -> tuple[float, float]:
+    """Check the (shape, rate) pair of a Gamma prior, a parameter of an estimator."""
+    value = getattr(estimator, name)
     try:
         shape, rate = (float(x) if isinstance(x, Real) else -1.0 for x in value)
     except (TypeError, ValueError):
