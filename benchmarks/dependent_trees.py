@@ -511,7 +511,7 @@ def large(minutes, n_jobs):
             last = results[-1]["minutes"] if results else 0.0
             if has_ended or passed >= max(1.1 * last, last + 0.5):
                 result = trees._fitted_attributes(posterior, history, learner.n_passes)
-                trees._publish(result)
+                vars(trees).update(result)
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
                 moves = posterior.n_moves
                 results.append(

@@ -49,7 +49,6 @@ FORBIDDEN = {
     "held_by": "of_topics",
     "reading_of": "variational_state_of",
     "recalled": "sum_cached",
-    "spoken": "without_none",
     "tell_numbers": "send_new_ids",
     "Sight": "EpochGlobals",
     "_let_rival_win": "_learn_rival",

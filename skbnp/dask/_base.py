@@ -15,24 +15,14 @@ from distributed import Client
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from skbnp.dask._checkpoints import Checkpoints
-from skbnp.dask._inputs import (
-    Block,
-    Reader,
-    blocks_of,
-    in_block,
-    is_frame,
-    is_lazy,
-    read_block,
-)
+from skbnp.dask import _inputs
+from skbnp.dask._checkpoints import Checkpoints, ShardRecord
 from skbnp.dask._labels import Labels
 from skbnp.dask._sessions import Session, data_digest, open_session
 from skbnp.utils.archive import text_of
 from skbnp.utils.containers import row_totals
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval, check_is_fitted, validate_data
-
-__all__ = ["ShardedMixin", "no_shares", "no_values"]
 
 #: Parameters that may change between checkpoint and resumption of a fit.
 FREE = {"client", "checkpoint_dir", "resume", "timeout", "n_jobs", "verbose"}
@@ -113,10 +103,10 @@ class ShardedMixin(BaseEstimator):
 
     # -- learning ---------------------------------------------------------------------
 
-    def _open(self, X: MatrixLike, labels: Labels, read: Reader) -> Session:
+    def _open(self, X: MatrixLike, labels: Labels, read: _inputs.Reader) -> Session:
         """Read blocks on workers, or in this process, until `_close`."""
         self._close()
-        blocks = blocks_of(X, labels)
+        blocks = _inputs.blocks_of(X, labels)
         self._session = open_session(self.client, blocks, read, self.timeout)
         return self._session
 
@@ -126,8 +116,8 @@ class ShardedMixin(BaseEstimator):
         if session is not None:
             session.close()
 
-    def _checkpoints(self, session: Session) -> Checkpoints | None:
-        """Return the checkpoints of a fit; None without a folder."""
+    def _checkpoints(self, session: Session, *, may_resume: bool) -> ShardRecord | None:
+        """Return the checkpoints of a fit, None without a folder; clear others."""
         if self.checkpoint_dir is None:
             if self.resume:
                 raise ValueError("resume=True needs a checkpoint_dir.")
@@ -139,14 +129,22 @@ class ShardedMixin(BaseEstimator):
         }
         origin["class"] = type(self).__name__
         origin["rows of X"] = data_digest(session)
-        return Checkpoints(self.checkpoint_dir, origin)
+        checkpoints = Checkpoints(self.checkpoint_dir, origin)
+        if self.resume and may_resume:
+            return ShardRecord(checkpoints, checkpoints.read())
+        checkpoints.clear()
+        return ShardRecord(checkpoints, None)
+
+    def _record(self, rows: Any, goes_on: bool) -> ShardRecord | None:
+        super()._record(rows, goes_on)  # refuses callbacks that write files
+        return rows.record
 
     def _check_features(self, session: Session, X: MatrixLike, *, reset: bool) -> None:
         """Check the number and names of features of all blocks."""
-        if is_frame(X):
+        if _inputs.is_frame(X):
             validate_data(self, X._meta, reset=reset, skip_check_array=True)
         elif reset:
-            self._forget_features()
+            self._forget("n_features_in_", "feature_names_in_")
             self.n_features_in_ = session.n_features
         elif session.n_features != self.n_features_in_:
             raise ValueError(
@@ -167,21 +165,25 @@ class ShardedMixin(BaseEstimator):
         return local
 
     def _blockwise(
-        self, X: MatrixLike, labels: Labels, function: Evaluation
+        self, X: MatrixLike, labels: Labels, function: Evaluation, of_no_rows: Callable
     ) -> Iterator[Delayed]:
-        """Yield `function` of the local estimator, the rows of a block and labels."""
+        """Yield `function` of the local estimator, the rows of a block and labels.
+
+        Of a block without rows, `of_no_rows` of the local estimator.
+        """
         local = delayed(self._local(), name=f"local-{uuid.uuid4().hex}", traverse=False)
         evaluate = delayed(_evaluated, pure=False)
-        for number, block in enumerate(self._resolved(blocks_of(X, labels))):
-            yield evaluate(function, local, number, block.rows, block.labels)
+        for number, block in enumerate(self._resolved(_inputs.blocks_of(X, labels))):
+            given = number, block.rows, block.labels
+            yield evaluate(function, of_no_rows, local, *given)
 
-    def _resolved(self, blocks: list[Block]) -> list[Block]:
+    def _resolved(self, blocks: list[_inputs.Block]) -> list[_inputs.Block]:
         """Return blocks as they are evaluated."""
         return blocks
 
     def _row_totals(self, X: MatrixLike) -> MatrixLike:
         """Sum the magnitudes of each row, (n_samples,); lazy where `X` is."""
-        if not is_lazy(X):
+        if not _inputs.is_lazy(X):
             return row_totals(X)
         return self._lazy_rows(X, None, _totals_of, no_values)
 
@@ -190,7 +192,7 @@ class ShardedMixin(BaseEstimator):
     ) -> DaskArray:
         """Return the mean score of blocks, by their weights, as a lazy number."""
         check_is_fitted(self)
-        parts = list(self._blockwise(X, labels, function))
+        parts = list(self._blockwise(X, labels, function, no_score))
         return da.from_delayed(delayed(_mean)(parts), (), dtype=np.float64)
 
     def _lazy_rows(
@@ -203,7 +205,7 @@ class ShardedMixin(BaseEstimator):
         """Return the rows that a function computes of blocks, as a lazy array."""
         check_is_fitted(self)
         meta = of_no_rows(self)
-        parts = list(self._blockwise(X, labels, function))
+        parts = list(self._blockwise(X, labels, function, of_no_rows))
         sizes = [np.nan] * len(parts)
         if isinstance(X, DaskArray):
             sizes = list(X.chunks[0])
@@ -233,22 +235,26 @@ def no_shares(estimator: Any) -> np.ndarray | sp.csr_array:
     return sp.csr_array(empty) if estimator.sparse_output else empty
 
 
+def no_score(estimator: Any) -> tuple[float, float]:
+    """Return the sum of scores of no rows, and of their weights."""
+    return 0.0, 0.0
+
+
 def _totals_of(
     local: BaseEstimator, X: MatrixLike, labels: Labels
 ) -> NDArray[np.float64]:
-    return row_totals(X) if X.shape[0] else no_values(local)
+    return row_totals(X)
 
 
 def _evaluated(
     function: Evaluation,
+    of_no_rows: Callable[[Any], Any],
     local: BaseEstimator,
     number: int,
     rows: MatrixLike,
     labels: Labels,
 ) -> Any:
     """Evaluate the rows of one block by the local estimator."""
-    with in_block(number):
-        X, labels = read_block(rows, labels)
-        if X is None:
-            X = sp.csr_array((0, local.n_features_in_))
-        return function(local, X, labels)
+    with _inputs.in_block(number):
+        X, labels = _inputs.read_block(rows, labels)
+        return of_no_rows(local) if X is None else function(local, X, labels)

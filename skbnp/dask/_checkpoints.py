@@ -6,16 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from skbnp.inference.monitor import Account
-from skbnp.utils.archive import (
-    label_in,
-    path_of_fit,
-    read_newest,
-    stamp_of,
-    write_archive,
-)
+from skbnp.utils import archive
 from skbnp.utils.plain import from_plain, to_plain
-
-__all__ = ["Checkpoints", "ShardRecord"]
 
 #: Checkpoints that are kept.
 N_KEPT = 2
@@ -36,7 +28,7 @@ class Checkpoints:
 
     def __init__(self, folder: str | os.PathLike, origin: Mapping[str, str]):
         """Make the folder of this fit's checkpoints."""
-        self.folder, self.origin = path_of_fit(folder, origin), dict(origin)
+        self.folder, self.origin = archive.path_of_fit(folder, origin), dict(origin)
         self._newest: Any = None
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -53,8 +45,8 @@ class Checkpoints:
         """
         self._refuse_other()
         path = self.folder / f"pass-{number:06d}.npz"
-        write_archive(path, self.origin, to_plain(account))
-        self._newest = stamp_of(path)
+        archive.write_archive(path, self.origin, to_plain(account))
+        self._newest = archive.stamp_of(path)
         for old in self._paths()[:-N_KEPT]:
             old.unlink(missing_ok=True)
 
@@ -67,7 +59,7 @@ class Checkpoints:
         all are damaged.
         """
         self._tidy()
-        return read_newest(
+        return archive.read_newest(
             reversed(self._paths()),
             str(self.folder),
             "Use resume=False, which begins anew.",
@@ -77,25 +69,20 @@ class Checkpoints:
 
     def _check(self, origin: Mapping[str, str]) -> None:
         """Raise unless the origin of a checkpoint is that of this fit."""
-        other = self._differing(origin)
+        other = archive.differing(origin, self.origin)
         if other:
             raise ValueError(
                 f"The checkpoint in {str(self.folder)!r} is of another fit, with other "
                 f"{', '.join(other)}. Use resume=False, or another folder. {PER_FIT}"
             )
 
-    def _differing(self, origin: Mapping[str, str]) -> list[str]:
-        """Names of parameters or data that differ between this fit and another."""
-        names = sorted(origin.keys() | self.origin.keys())
-        return [name for name in names if origin.get(name) != self.origin.get(name)]
-
     def _refuse_other(self) -> None:
         """Raise if the newest checkpoint was written by another fit."""
         newest = next(reversed(self._paths()), None)
-        if newest is None or stamp_of(newest) == self._newest:
+        if newest is None or archive.stamp_of(newest) == self._newest:
             return
-        origin = label_in(newest)
-        if origin is not None and self._differing(origin):
+        origin = archive.label_in(newest)
+        if origin is not None and archive.differing(origin, self.origin):
             raise ValueError(
                 f"{str(self.folder)!r} is written by another fit at the same time. "
                 f"{PER_FIT}"
@@ -114,7 +101,7 @@ class ShardRecord:
 
     estimator = None
 
-    def __init__(self, checkpoints: Checkpoints | None, account: Account | None):
+    def __init__(self, checkpoints: Checkpoints, account: Account | None):
         self._checkpoints, self.account = checkpoints, account
 
     def save(
@@ -122,8 +109,7 @@ class ShardRecord:
     ) -> None:
         """Write what the fit needs to resume after a pass."""
         del attributes  # follow from the rest
-        if self._checkpoints is not None:
-            self._checkpoints.write(n_passes, account())
+        self._checkpoints.write(n_passes, account())
 
     def end(self) -> None:
         """Do nothing: the last pass is written as all others."""

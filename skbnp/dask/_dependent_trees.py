@@ -1,6 +1,6 @@
 """Estimator of dependent trees over epochs, for rows on a Dask cluster."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.dask._base import ShardedMixin, no_shares, no_values
-from skbnp.dask._checkpoints import Checkpoints, ShardRecord
+from skbnp.dask._checkpoints import ShardRecord
 from skbnp.dask._inputs import Block, NpzFile, is_lazy
 from skbnp.dask._labels import Labels
 from skbnp.dask._parameters import parameters_of
@@ -34,8 +34,6 @@ from skbnp.utils.epochs import (
 )
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_directions
-
-__all__ = ["DependentTrees"]
 
 
 def read_directions(
@@ -82,7 +80,7 @@ class SessionRows:
     session: Session
     sizes: dict[Label, int]
     seen: SeenWords  # by rows of this session, or before
-    checkpoints: Checkpoints | None = None
+    record: ShardRecord | None = None  # of `fit`
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -232,8 +230,8 @@ class DependentTrees(ShardedMixin, LocalTrees):
         finally:
             self._close()
 
-    def _read(  # type: ignore[override]
-        self, X, *, reset: bool, method: str, epochs=None
+    def _read(
+        self, X, *, reset: bool, method: str, epochs=None, sample_weight: None = None
     ) -> Any:
         """Open a session of rows; check features and labels."""
         default = 0 if reset else self._posterior.label
@@ -249,7 +247,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         seen = self._seen_with(_find_columns(session, sizes), reset=reset)
         rows = SessionRows(session, sizes, seen)
         if method == "fit":
-            rows.checkpoints = self._checkpoints(session)
+            rows.record = self._checkpoints(session, may_resume=True)
         return rows
 
     def _rows_at_hand(self, X, rng):
@@ -279,18 +277,6 @@ class DependentTrees(ShardedMixin, LocalTrees):
         """Warn of narrow nodes; rows of lazy blocks are not searched for copies."""
         super()._warn_of_narrow_nodes(None if is_lazy(X) else X)
 
-    # -- checkpoints ------------------------------------------------------------------
-
-    def _record(self, rows, goes_on: bool) -> ShardRecord:
-        """Return the checkpoints of the fit."""
-        super()._record(rows, goes_on)  # refuses callbacks that write files
-        checkpoints = rows.checkpoints
-        if checkpoints is None or self.resume:
-            account = None if checkpoints is None else checkpoints.read()
-            return ShardRecord(checkpoints, account)
-        checkpoints.clear()
-        return ShardRecord(checkpoints, None)
-
     # -- evaluation: lazy where rows are ----------------------------------------------
 
     def _resolved(self, blocks: list[Block]) -> list[Block]:
@@ -319,7 +305,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         """Evaluate rows by a method of the local estimator, lazily if they are lazy."""
         if not is_lazy(X):
             return getattr(super(), method)(X, epochs=epochs)
-        function = partial(_evaluate, method=method, of_no_rows=of_no_rows)
+        function = partial(_evaluate, method=method)
         return self._lazy_rows(X, epochs, function, of_no_rows)
 
     def transform(
@@ -454,23 +440,14 @@ def _no_paths(estimator: Any) -> sp.csr_array:
 
 
 def _evaluate(
-    local: BaseEstimator,
-    X: MatrixLike,
-    labels: Labels,
-    *,
-    method: str,
-    of_no_rows: Callable[[Any], MatrixLike],
+    local: BaseEstimator, X: MatrixLike, labels: Labels, *, method: str
 ) -> MatrixLike:
     """Evaluate the rows of a block by a method of the local estimator."""
-    if X.shape[0] == 0:
-        return of_no_rows(local)
     return getattr(local, method)(X, epochs=labels)
 
 
 def _score(local: BaseEstimator, X: MatrixLike, labels: Labels) -> tuple[float, int]:
     """Sum of log densities of rows that are not zero, and their number."""
-    if X.shape[0] == 0:
-        return 0.0, 0
     gains = local.score_samples(X, epochs=labels)
     rows, _ = local._rows(X, "score")
     return float(gains.sum()), int((np.diff(rows.indptr) > 0).sum())

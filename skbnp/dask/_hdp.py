@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from dask.array import Array as DaskArray
 
 from skbnp.dask._base import ShardedMixin, no_shares
-from skbnp.dask._checkpoints import Checkpoints, ShardRecord
+from skbnp.dask._checkpoints import ShardRecord
 from skbnp.dask._inputs import is_frame, is_lazy
 from skbnp.dask._labels import Labels
 from skbnp.dask._parameters import parameters_of
@@ -19,7 +19,6 @@ from skbnp.estimators._base import drop_empty
 from skbnp.estimators._hdp import REMEMBERED
 from skbnp.inference.executor import Executor, Run
 from skbnp.inference.memory import NOTHING, RunningAverage
-from skbnp.inference.monitor import Account
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.inference.shards import Shards
 from skbnp.metrics import split_tokens
@@ -27,8 +26,6 @@ from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, ShardCorpus, Sur
 from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule, n_blocks
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_documents, feature_names_of
-
-__all__ = ["HDP"]
 
 #: The one label of rows.
 DOCUMENTS = "documents"
@@ -46,8 +43,7 @@ class Documents:
 
     session: Session
     survey: Survey
-    checkpoints: Checkpoints | None
-    account: Account | None  # to continue from
+    record: ShardRecord | None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -176,7 +172,7 @@ class HDP(ShardedMixin, LocalHDP):
                 'learning_method="memoized" remembers each document, which shards do '
                 'not: use "online" or "batch".'
             )
-        moves = self._moves()
+        moves = self._plan.moves
         if moves is not None and moves.criterion == "bound":
             raise ValueError(
                 'SplitMerge(criterion="bound") needs the memory of all documents, '
@@ -184,8 +180,8 @@ class HDP(ShardedMixin, LocalHDP):
             )
         return super()._make_model()
 
-    def _read(  # type: ignore[override]
-        self, X, *, reset: bool, method: str
+    def _read(
+        self, X, *, reset: bool, method: str, sample_weight: None = None
     ) -> Documents:
         """Open a session of documents; check features and counts."""
         session = self._open(X, None, read_counts)
@@ -195,15 +191,9 @@ class HDP(ShardedMixin, LocalHDP):
         self._check_features(session, X, reset=reset)
         survey = Survey.of(_shards(session, map))
         self._warn_of(survey.counts, survey.words, in_fit=True)
-        checkpoints, account = self._checkpoints(session), None
-        if checkpoints is not None and reset and self.resume:
-            account = checkpoints.read()
-        elif checkpoints is not None:
-            checkpoints.clear()
-        return Documents(session, survey, checkpoints, account)
+        return Documents(session, survey, self._checkpoints(session, may_resume=reset))
 
     def _corpus(self, rows: Documents, seed_entropy: int) -> ShardCorpus:
-        """Return the corpus of documents in shards."""
         survey, (n_docs, _) = rows.survey, rows.shape
         fixed = None if isinstance(self.batch_size, str) else self.batch_size
         least = self._batch_size_of(survey.n_tokens, n_docs)
@@ -214,10 +204,6 @@ class HDP(ShardedMixin, LocalHDP):
     def _n_groups(self, n_shards: int) -> int:
         """Number of rounds that update a block of each shard."""
         return -(-n_shards // (self.shards_per_round or max(n_shards, 1))) or 1
-
-    def _record(self, rows: Documents, goes_on: bool) -> ShardRecord:
-        super()._record(rows, goes_on)  # refuses callbacks that write files
-        return ShardRecord(rows.checkpoints, rows.account)
 
     def _around(self, posterior, rows: Documents, executor):
         """Return what a learner has of rows and threads: the corpus in shards."""
@@ -233,14 +219,14 @@ class HDP(ShardedMixin, LocalHDP):
 
     def _documents(self, corpus, goes_on):
         """Return the document weights by block in running averages."""
-        if self._is_collapsed:
+        if self._plan.is_collapsed:
             return BlockDocumentWeights(corpus.sizes.size, float(goes_on))
         return NOTHING
 
     def _cache(self, warm_up, documents):
         return RunningAverage(documents)
 
-    def _rounds(self, posterior, corpus, **changes):
+    def _schedule(self, posterior, corpus, **changes):
         """Return the schedule of rounds over blocks of shards."""
         n_groups = self._n_groups(len(corpus.sizes))
         settings = {
@@ -255,10 +241,9 @@ class HDP(ShardedMixin, LocalHDP):
         return BlockSchedule(corpus.sizes, n_groups, steps)
 
     def _fit_schedule(self, posterior, corpus, n_forgetting):
-        """Return the schedule of a fit: online, or all blocks at once."""
         if self.learning_method == "batch":
             return WholeSchedule(corpus.sizes)
-        schedule = self._rounds(posterior, corpus, n_forgetting=n_forgetting)
+        schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)
         return schedule.remembering(REMEMBERED)
 
     # -- evaluation: lazy where rows are ----------------------------------------------
@@ -311,15 +296,13 @@ def _shards(session: Session, run: Run) -> Shards:
 
 
 def _transform(local: LocalHDP, X: MatrixLike, labels: Labels) -> np.ndarray:
-    return local.transform(X) if X.shape[0] else no_shares(local)
+    return local.transform(X)
 
 
 def _score(
     local: LocalHDP, X: MatrixLike, labels: Labels, *, repeats: bool
 ) -> tuple[float, float]:
     """Sum of the log probabilities of held-out tokens, and their number."""
-    if X.shape[0] == 0:
-        return 0.0, 0.0
     counts, _ = local._check_counts(X, "score")
     observed, held_out = split_tokens(counts)
     with Executor(1) as executor:

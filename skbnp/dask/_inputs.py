@@ -20,17 +20,6 @@ from skbnp.utils.containers import check_container
 from skbnp.utils.epochs import Label, Order
 from skbnp.utils.typing import MatrixLike
 
-__all__ = [
-    "Block",
-    "NpzFile",
-    "block_error",
-    "blocks_of",
-    "in_block",
-    "is_frame",
-    "is_lazy",
-    "read_block",
-]
-
 #: What a list of texts, which are taken for names of files, should have been.
 TEXTS = (
     "A list of texts names files; sklearn.feature_extraction.text.CountVectorizer "
@@ -236,7 +225,10 @@ def in_block(number: int) -> Iterator[None]:
 def computed(blocks: Sequence[Block]) -> list[tuple[MatrixLike, Labels]]:
     """Return rows and labels of blocks, computed in this process."""
     pairs: list[Any] = [(block.rows, block.labels) for block in blocks]
-    lazy = [delayed(_pair)(*pair) if _is_delayed(pair) else None for pair in pairs]
+    lazy = [
+        delayed(tuple)(pair) if any(isinstance(one, Delayed) for one in pair) else None
+        for pair in pairs
+    ]
     try:
         results = dask.compute(*lazy, scheduler="threads")
     except Exception:
@@ -248,14 +240,6 @@ def computed(blocks: Sequence[Block]) -> list[tuple[MatrixLike, Labels]]:
         pair if one is None else result
         for pair, one, result in zip(pairs, lazy, results, strict=True)
     ]
-
-
-def _pair(rows: MatrixLike, labels: Labels) -> tuple[MatrixLike, Labels]:
-    return rows, labels
-
-
-def _is_delayed(pair: tuple[MatrixLike, Labels]) -> bool:
-    return any(isinstance(one, Delayed) for one in pair)
 
 
 #: Rows by label: what a shard of each epoch, or of all documents, is made from.

@@ -11,8 +11,6 @@ from dask.delayed import Delayed
 
 from skbnp.utils.epochs import Order, check_epochs
 
-__all__ = ["Labels", "labels_by_block"]
-
 #: Labels of epochs, one for all rows or for each, as they are given, or None.
 Labels = Any
 #: What does not tell how many rows its blocks have.

@@ -5,8 +5,6 @@ from collections.abc import Callable, Collection
 from inspect import Parameter, Signature, cleandoc, signature
 from typing import Any, TypeVar
 
-__all__ = ["merged_docs", "parameters_of"]
-
 Kind = TypeVar("Kind")
 
 #: The title of a section of a docstring, and the line below it.

@@ -16,8 +16,6 @@ from distributed.scheduler import NoValidWorkerError
 
 from skbnp.dask._sites import Raised, answer, end
 
-__all__ = ["ClientPool", "Pool", "Presence"]
-
 #: Errors that are no fault of a task.
 LOSSES = (
     CancelledError,

@@ -1,7 +1,6 @@
 """Sessions: the rows of one fit by label, on workers or in this process."""
 
 from collections.abc import Sequence
-from typing import Protocol
 from uuid import uuid4
 
 import scipy.sparse as sp
@@ -14,31 +13,7 @@ from skbnp.dask._sites import BlockDescription
 from skbnp.inference.executor import Run
 from skbnp.inference.shards import LocalShards, Shards
 from skbnp.utils.archive import digest_of
-from skbnp.utils.epochs import Label, Order, sort_labels
-
-__all__ = ["LocalSession", "Session", "WorkerSession", "open_session"]
-
-
-class Session(Protocol):
-    """Protocol: the rows of one fit."""
-
-    @property
-    def descriptions(self) -> Sequence[BlockDescription]:
-        """Descriptions of blocks: rows, columns and digests."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of all blocks."""
-
-    @property
-    def order(self) -> Order:
-        """Order of labels, that of an ordered Categorical."""
-
-    def shards(self, label: Label, run: Run, *, is_lasting: bool) -> Shards:
-        """Return the rows of a label; `run` maps over rows in this process."""
-
-    def close(self) -> None:
-        """Release the rows."""
+from skbnp.utils.epochs import Label, sort_labels
 
 
 class LocalSession:
@@ -99,6 +74,10 @@ class WorkerSession:
     def close(self) -> None:
         """Remove the rows from workers."""
         self.workers.close()
+
+
+#: The rows of one fit.
+Session = LocalSession | WorkerSession
 
 
 def open_session(

@@ -24,8 +24,6 @@ from skbnp.inference.executor import T
 from skbnp.inference.shards import Broadcast, Task, add_up, first_rows, whole_sum
 from skbnp.utils.epochs import Label
 
-__all__ = ["DaskShards", "WorkerShards", "WorkersLostError", "adopt", "rebalance"]
-
 #: Seconds between checks of the living workers while calls are open.
 LOOK = 0.5
 #: Times that a shard may be lost in one call: a task that ends its worker ends all.
@@ -286,7 +284,10 @@ class WorkerShards:
                 done, _ = cf.wait(open_calls, LOOK, cf.FIRST_COMPLETED)
                 for future in sorted(done, key=lambda one: open_calls[one][1]):
                     worker, own = open_calls.pop(future)
-                    reply = self._outcome(future)
+                    try:
+                        reply = future.result()
+                    except (cf.CancelledError, OSError) as error:  # of the connection
+                        reply = Missing(f"a reply: {error!r}")
                     if isinstance(reply, Raised) and are_loads:
                         raise block_error(own[0], reply.error)
                     if isinstance(reply, Raised):
@@ -324,13 +325,6 @@ class WorkerShards:
             for future, (worker, _) in open_calls.items()
             if lost and (worker in lost or not alive[worker].n_running)
         ]
-
-    def _outcome(self, future: "cf.Future") -> Any:
-        """Return a reply; a lost one is replaced by what is missing."""
-        try:
-            return future.result()
-        except (cf.CancelledError, OSError) as error:  # of the connection
-            return Missing(f"a reply: {error!r}")
 
     def _forget(self, worker: str) -> None:
         """Drop the record of what a worker had; others may take its blocks."""

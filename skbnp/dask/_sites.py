@@ -25,16 +25,6 @@ from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.epochs import Label
 from skbnp.utils.typing import MatrixLike
 
-__all__ = [
-    "BlockDescription",
-    "Missing",
-    "Order",
-    "Raised",
-    "Site",
-    "answer",
-    "digest_of",
-]
-
 #: Seconds without a call after which a site is dropped.
 LEASE = 900.0
 

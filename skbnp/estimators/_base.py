@@ -31,6 +31,7 @@ from skbnp.inference.posterior import Lineage
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
 from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey
+from skbnp.utils.archive import FitFile
 from skbnp.utils.fitted import topic_numbers
 from skbnp.utils.plain import from_plain, to_plain
 from skbnp.utils.typing import MatrixLike
@@ -44,24 +45,14 @@ from skbnp.utils.validation import (
     vocabulary_of,
 )
 
-__all__ = [
-    "COMMON",
-    "CONSTRAINTS",
-    "SHARED",
-    "ComponentEditsMixin",
-    "ComponentModelMixin",
-    "FitTasks",
-    "TopicModelMixin",
-    "are_in_use",
-    "drop_empty",
-    "without_none",
-]
-
 #: How names begin of what scikit-learn keeps of callbacks in an estimator.
 OF_CALLBACKS = "_skl_", "_callback_", "_parent_callback_"
+#: Values of parameters: a number of things, a prior or a concentration.
+NUMBER = Interval(Integral, 1, None, closed="left")
+PRIOR = Interval(Real, 1e-100, 1e10, closed="both")
 #: Parameters that all estimators have.
 COMMON: dict = {
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [NUMBER],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
@@ -76,14 +67,9 @@ SHARED: dict = {
 #: Those of HDPs.
 CONSTRAINTS: dict = {
     **SHARED,
-    "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-    "corpus_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-    "topic_word_prior": [
-        Interval(Real, 1e-100, 1e10, closed="both"),
-        dict,
-        KnownTopics,
-        "array-like",
-    ],
+    "doc_concentration": [PRIOR],
+    "corpus_concentration": [PRIOR],
+    "topic_word_prior": [PRIOR, dict, KnownTopics, "array-like"],
     "corpus_concentration_prior": [tuple, list],
     "doc_concentration_prior": [tuple, list],
 }
@@ -151,25 +137,16 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         names = [given.get(name, f"{prefix}{number}") for name, number in pairs]
         return np.array(names, dtype=object)
 
-    def _forget_names(self) -> None:
-        """Remove the names that users gave to topics: ids of new ones would clash."""
-        self.__dict__.pop("topic_names_", None)
+    def _forget(self, *names: str) -> None:
+        """Remove fitted attributes, if there are any."""
+        for name in names:
+            self.__dict__.pop(name, None)
 
     def _take_names(self, other: "ComponentModelMixin") -> None:
         """Copy the names of topics from another estimator, if it has any."""
-        self._forget_names()
+        self._forget("topic_names_")
         names = getattr(other, "topic_names_", None)
-        self._publish({} if names is None else {"topic_names_": names})
-
-    def _publish(self, attributes: dict[str, Any]) -> None:
-        """Set fitted attributes, in place."""
-        for name, value in attributes.items():
-            setattr(self, name, value)
-
-    def _forget_features(self) -> None:
-        """Remove the names and number of features after a failed first call."""
-        self.__dict__.pop("n_features_in_", None)
-        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update({} if names is None else {"topic_names_": names})
 
     def __copy__(self):
         """Return a copy with its own learned state; parameters are shared."""
@@ -235,7 +212,11 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         super(ComponentModelMixin, loaded).__setstate__(from_plain(state))
         if loaded.__sklearn_is_fitted__():
             with np.errstate(all="ignore"):  # what overflows is out of range
-                check_needed(vars(loaded), _declared(type(loaded)))
+                # Those that the class declares, computed ones left out.
+                kind = type(loaded)
+                names = {n for base in kind.__mro__ for n in get_annotations(base)}
+                names = {n for n in names if n[-1] == "_" and not hasattr(kind, n)}
+                check_needed(vars(loaded), sorted(names - {"feature_names_in_"}))
                 check_fitted(vars(loaded))
                 loaded._check_saved()
         return loaded
@@ -243,15 +224,33 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
     def _check_saved(self) -> None:
         """Raise if a saved state is unfit for compiled code."""
 
+    # -- learning ---------------------------------------------------------------------
 
-def _declared(kind: type) -> list[str]:
-    """Names of the fitted attributes that a class declares, computed ones left out."""
-    names = {name for base in kind.__mro__ for name in get_annotations(base)}
-    return sorted(
-        name
-        for name in names - {"feature_names_in_"}  # if there are any
-        if name.endswith("_") and not hasattr(kind, name)
-    )
+    @abstractmethod
+    def _read(self, X, *, reset: bool, method: str) -> Any:
+        """Check rows and return those to learn from; `reset` in a first call.
+
+        Keywords are the further arguments of `fit` and `partial_fit`. Of a sampler,
+        their `len` is the amount of data, and chains continue if `digest` is equal.
+        """
+
+    @abstractmethod
+    def _describe(self, rows) -> str:
+        """Return the number and size of rows as a text."""
+
+    def _extended(self, X) -> Vocabulary | None:
+        """Return the vocabulary that a chunk of a stream extends, or None."""
+        return None
+
+    def _widened(self, learned, rows, vocabulary: Vocabulary) -> Any:
+        """Return a posterior with new columns; the present one is not changed.
+
+        Of a sampler, a sample, and the fitted attributes of these columns.
+        """
+        raise TypeError(f"{type(self).__name__} cannot learn new columns of X.")
+
+    def _warn_of_components(self) -> None:
+        """Warn of uncertain components after a fit."""
 
 
 class TopicModelMixin(ComponentModelMixin, TransformerMixin):
@@ -312,7 +311,6 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
         return drop_empty(counts)
 
     def _extended(self, X: MatrixLike) -> Vocabulary | None:
-        """Return the vocabulary that a chunk of a stream extends, or None."""
         return vocabulary_of(self, X) if self.__sklearn_is_fitted__() else None
 
     def _warn_of(self, survey: CountSurvey, words: np.ndarray, *, in_fit: bool) -> None:
@@ -566,29 +564,25 @@ class FitTasks:
         """Begin the callback task of a call of `method`."""
         self._arguments = {"estimator": estimator, "X": X, "y": y}
         self.attributes = attributes
-        self._root = estimator._init_callback_context(method, max_subtasks=n_tasks)
-        self._root.call_on_fit_task_begin(**self._arguments)
+        self._tasks = [estimator._init_callback_context(method, max_subtasks=n_tasks)]
+        self._tasks[0].call_on_fit_task_begin(**self._arguments)
 
     @contextmanager
     def start(self) -> Iterator[None]:
         """Task of the search for a start, before the first pass."""
-        task = self._root.subcontext("start", max_subtasks=None)
+        task = self._tasks[0].subcontext("start", max_subtasks=None)
         task.call_on_fit_task_begin(**self._arguments)
         yield
         task.call_on_fit_task_end(**self._arguments)
 
     def begin_pass(self) -> None:
         """Begin the next pass."""
-        self._pass = self._root.subcontext("pass")
-        self._pass.call_on_fit_task_begin(**self._arguments)
+        self._tasks.append(self._tasks[0].subcontext("pass"))
+        self._tasks[-1].call_on_fit_task_begin(**self._arguments)
 
-    def end_pass(self) -> bool:
-        """End the task of a pass; return whether a callback stops the fit."""
-        return self.end(self._pass)
-
-    def end(self, task: Any = None) -> bool:
-        """End a task, by default the call; return whether a callback stops the fit."""
-        return (task or self._root).call_on_fit_task_end(
+    def end(self) -> bool:
+        """End the pass, or else the call; return whether a callback stops the fit."""
+        return self._tasks.pop().call_on_fit_task_end(
             **self._arguments,
             reconstruction_attributes=lambda: copy.deepcopy(self.attributes()),
         )
@@ -604,15 +598,17 @@ def send_new_ids(estimator: BaseEstimator, names: np.ndarray) -> None:
             callback.rename_components(names)
 
 
+def files_of(estimator: BaseEstimator) -> list[FitFile]:
+    """Return the checkpoint files of the callbacks of an estimator."""
+    callbacks = getattr(estimator, "_skl_callbacks", ())
+    result = [getattr(callback, "file", None) for callback in callbacks]
+    return [file for file in result if isinstance(file, FitFile)]
+
+
 def features_of(vocabulary: Vocabulary) -> dict[str, Any]:
     """Return the fitted attributes that a vocabulary determines."""
     names = vocabulary.names
     return {"feature_names_in_": names, "n_features_in_": len(names)}
-
-
-def without_none(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Return the keywords that are not None."""
-    return {name: value for name, value in keywords.items() if value is not None}
 
 
 def are_in_use(tokens: np.ndarray) -> np.ndarray:

@@ -9,14 +9,6 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey, heaviest_column
 from skbnp.utils.warnings import warn_caller
 
-__all__ = [
-    "warn_if_few_documents",
-    "warn_if_many_topics",
-    "warn_if_unsure",
-    "warn_of_columns",
-    "warn_of_values",
-]
-
 #: Topics for each document. Of 100 to 300 documents, planted topics are at most a
 #: quarter of these, and topics of text that is too little are three quarters.
 MOST_SHARE = 0.5
@@ -109,13 +101,7 @@ def warn_of_columns(
 ) -> None:
     """Warn of columns that are not words: row numbers, totals, nearly all tokens.
 
-    Parameters
-    ----------
-    survey : CountSurvey
-    words : ndarray of shape (n_features,)
-        Tokens of each column.
-    names : sequence of str or None
-        Names of the columns.
+    `words` are the tokens of each column, (n_features,).
     """
     for column in sorted(survey.labels or ()):
         share = words[column] / words.sum()

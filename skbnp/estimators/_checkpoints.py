@@ -7,28 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skbnp.estimators._base import OF_CALLBACKS
+from skbnp.estimators._base import OF_CALLBACKS, files_of
 from skbnp.inference.monitor import Account
-from skbnp.utils.archive import (
-    FitFile,
-    digest_of,
-    encode,
-    label_in,
-    rows_digest,
-    stamp_of,
-    text_of,
-)
+from skbnp.utils import archive
 from skbnp.utils.plain import from_plain, to_plain
-
-__all__ = [
-    "FitRecord",
-    "Saved",
-    "content_of",
-    "files_of",
-    "kind_label",
-    "save_chunk",
-    "saved_in",
-]
 
 #: What a fit may go on with that began with another value.
 FREE = {"n_jobs", "verbose"}
@@ -59,16 +41,10 @@ class Saved:
 
 
 class FitRecord:
-    """Checkpoint files of one call of `fit`; none unless a callback has a file.
+    """Checkpoint files of one call of `fit`, of callbacks with a `FitFile`.
 
-    Parameters
-    ----------
-    estimator : estimator instance
-        The fitted one, which may have callbacks with a `FitFile`.
-    rows : object
-        What learning reads, as `rows_digest` or its own `digest` names it.
-    goes_on : bool
-        Whether the fit begins from what the estimator has learned before.
+    `rows` are what learning reads, as `rows_digest` or their own `digest` names it;
+    `goes_on` is whether the fit begins from what the estimator has learned before.
 
     Attributes
     ----------
@@ -81,17 +57,17 @@ class FitRecord:
     account: Account | None = None
     estimator: Any = None
 
-    def __init__(self, estimator: BaseEstimator, rows: object, goes_on: bool):
+    def __init__(self, estimator: Any, rows: object, goes_on: bool):
         """Read the unfinished fit of the files, if any."""
-        self._fitted, self._label = estimator, dict[str, str]()
-        self._files = files_of(estimator)
-        if not self._files:
-            return
+        self._fitted = estimator
         _check_can_resume(estimator)
-        start = _begun_from(estimator) if goes_on else "anew"
+        start = "anew"
+        if goes_on:
+            trace = {n: v for n, v in estimator.history_.items() if n != "seconds"}
+            start = archive.digest_of([repr(trace), repr(estimator.lineage_)])
         self._label = _fingerprint_of(estimator, rows, start)
-        self._files = [file.of(self._label) for file in self._files]
-        self._stamps = dict[FitFile, Any]()
+        self._files = [file.of(self._label) for file in files_of(estimator)]
+        self._stamps = dict[archive.FitFile, Any]()
         for file in self._files:
             file.path.parent.mkdir(parents=True, exist_ok=True)
             saved = self._unfinished(file)
@@ -99,7 +75,7 @@ class FitRecord:
                 self.account, self.estimator = saved.account, saved.estimator
                 break
 
-    def _unfinished(self, file: FitFile) -> Saved | None:
+    def _unfinished(self, file: archive.FitFile) -> Saved | None:
         """Return the unfinished fit in a file; raise if it is of another fit."""
         saved = file.read(
             lambda content: saved_in(content, type(self._fitted)),
@@ -114,7 +90,7 @@ class FitRecord:
             )
         return saved if has_account else None
 
-    def _check(self, label: Mapping[str, str], file: FitFile) -> None:
+    def _check(self, label: Mapping[str, str], file: archive.FitFile) -> None:
         """Raise unless the label of a file is that of this fit."""
         if "rows of X" not in label:  # the fit has ended
             return
@@ -127,18 +103,17 @@ class FitRecord:
                 f"{SIDE_BY_SIDE}"
             )
 
-    def _differing(self, label: Mapping[str, str], file: FitFile) -> list[str]:
+    def _differing(self, label: Mapping[str, str], file: archive.FitFile) -> list[str]:
         """Names of parameters or data that differ between this fit and a label."""
-        free = {"start"} if file.is_loaded else set()
-        names = sorted((label.keys() | self._label.keys()) - free)
-        return [name for name in names if label.get(name) != self._label.get(name)]
+        names = archive.differing(label, self._label)
+        return [name for name in names if not (file.is_loaded and name == "start")]
 
-    def _refuse_other(self, file: FitFile) -> None:
+    def _refuse_other(self, file: archive.FitFile) -> None:
         """Raise if another fit has written the file since this fit began."""
         is_first = file not in self._stamps
-        if not is_first and self._stamps[file] in (None, stamp_of(file.path)):
+        if not is_first and self._stamps[file] in (None, archive.stamp_of(file.path)):
             return
-        label = label_in(file.path) or {}
+        label = archive.label_in(file.path) or {}
         is_other = bool(label) and bool(self._differing(label, file))
         if is_other and not (is_first and "rows of X" not in label):
             raise ValueError(
@@ -165,7 +140,7 @@ class FitRecord:
             self._refuse_other(file)
             content = content_of(self._fitted, state, account(), file.every)
             file.write(self._label, content)
-            self._stamps[file] = stamp_of(file.path)
+            self._stamps[file] = archive.stamp_of(file.path)
 
     def end(self) -> None:
         """Write the fitted estimator."""
@@ -173,13 +148,6 @@ class FitRecord:
             content = content_of(self._fitted, vars(self._fitted), None, file.every)
             file.write_last(kind_label(self._fitted), content)
             file.is_loaded = False
-
-
-def files_of(estimator: BaseEstimator) -> list[FitFile]:
-    """Return the checkpoint files of the callbacks of an estimator."""
-    callbacks = getattr(estimator, "_skl_callbacks", ())
-    result = [getattr(callback, "file", None) for callback in callbacks]
-    return [file for file in result if isinstance(file, FitFile)]
 
 
 def save_chunk(estimator: BaseEstimator, n_calls: int) -> None:
@@ -216,12 +184,6 @@ def saved_in(content: Any, kind: type[BaseEstimator]) -> Saved:
     return Saved(estimator, account, every)
 
 
-def _begun_from(estimator: Any) -> str:
-    """Digest of what an estimator has learned before a fit."""
-    trace = {n: v for n, v in estimator.history_.items() if n != "seconds"}
-    return digest_of([repr(trace), repr(estimator.lineage_)])
-
-
 def _check_can_resume(estimator: BaseEstimator) -> None:
     """Raise unless parameters are data, and the fit can be resumed from a file."""
     instead = getattr(estimator, "_instead_of_checkpoint", None)
@@ -230,7 +192,7 @@ def _check_can_resume(estimator: BaseEstimator) -> None:
         raise TypeError(f"{name} cannot go on from a Checkpoint: {instead}")
     for name, value in estimator.get_params(deep=False).items():
         try:
-            encode(to_plain({"": value}), {})
+            archive.encode(to_plain({"": value}), {})
         except TypeError as error:
             raise TypeError(
                 f"Checkpoint writes data alone, and {name}={value!r:.80} is none: "
@@ -246,7 +208,7 @@ def kind_label(estimator: BaseEstimator) -> dict[str, str]:
 def _parameters_of(estimator: BaseEstimator) -> dict[str, str]:
     """Return texts of the parameters that must be equal to resume."""
     return {
-        f"parameter {name}": text_of(value)
+        f"parameter {name}": archive.text_of(value)
         for name, value in estimator.get_params(deep=False).items()
         if name not in FREE
     }
@@ -256,11 +218,11 @@ def _fingerprint_of(estimator: BaseEstimator, rows: Any, start: str) -> dict[str
     """Return what must be equal to resume a fit: class, parameters, data, start."""
     names = getattr(estimator, "feature_names_in_", np.zeros(0))
     parameters = _parameters_of(estimator)
-    digest = rows.digest if hasattr(rows, "digest") else rows_digest(rows)
+    digest = rows.digest if hasattr(rows, "digest") else archive.rows_digest(rows)
     return {
         **kind_label(estimator),
         **parameters,
         "rows of X": digest.hex() if isinstance(digest, bytes) else digest,
-        "names of columns": digest_of(map(str, names)),
+        "names of columns": archive.digest_of(map(str, names)),
         "start": start,
     }

@@ -11,9 +11,8 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.estimators._base import FitTasks
-from skbnp.estimators._checkpoints import files_of
-from skbnp.estimators._epoch_records import EpochRecord, check_state
+from skbnp.estimators._base import NUMBER, FitTasks, files_of
+from skbnp.estimators._epoch_records import check_state
 from skbnp.estimators._epoch_trees import EpochTreeMixin
 from skbnp.estimators._saved import (
     LARGE,
@@ -25,7 +24,7 @@ from skbnp.estimators._saved import (
     check_seen_words,
     check_signed,
 )
-from skbnp.estimators._variational import VariationalEstimator
+from skbnp.estimators._variational import BoundMixin, VariationalEstimator
 from skbnp.inference.engine import learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
@@ -67,8 +66,6 @@ from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import Interval
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["DependentTrees", "EpochMoves", "EpochRecord"]
-
 #: Change of the bound of all rows of an epoch that decides nothing: a birth gains 7. A
 #: bound of few rows may be near zero, and would change relatively for long.
 NEGLIGIBLE_NATS = 0.5
@@ -99,7 +96,7 @@ class _Rows:
         return digest_of([rows_digest(self.X), rows_digest(self.seen.words), *labels])
 
 
-class DependentTrees(EpochTreeMixin, VariationalEstimator):
+class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
     """Dependent nonparametric trees: topics that branch, drift, begin and end.
 
     Rows are directions, such as documents whose counts are put on the unit sphere. In
@@ -247,11 +244,11 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     """
 
     _parameter_constraints: dict = {
-        "max_components": [Interval(Integral, 1, None, closed="left"), None],
+        "max_components": [NUMBER, None],
         **EpochTreeMixin._epoch_constraints,
         "structure_moves": ["boolean", EpochMoves],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [NUMBER, None],
+        "max_iter": [NUMBER],
         "tol": [Interval(Real, 0, np.inf, closed="left")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -318,13 +315,9 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         return seen if len(seen) else seen.with_words(np.zeros(1, np.intp))
 
     def _describe(self, rows) -> str:
-        """Return the number of rows, features and epochs as a text."""
         n_epochs = len(rows.epochs)
         epochs = "1 epoch" if n_epochs == 1 else f"{n_epochs} epochs"
         return f"{rows.shape[0]} rows of {rows.shape[1]} features in {epochs}"
-
-    def _component_limit(self) -> float:
-        return np.inf if self.max_components is None else self.max_components
 
     def _make_model(self) -> EpochModel:
         return EpochModel(
@@ -382,7 +375,6 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
         return EpochMoves() if moves else None
 
     def _resumed(self, model, *, in_fit: bool) -> EpochPosterior:
-        """Return the posterior of the last call with present parameters."""
         posterior = self._posterior
         if model.learns_past_weight:
             known = posterior.model.priors.past_weight
@@ -469,7 +461,7 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
                 continue
             if len(rows.epochs) > 1:
                 monitor.report(f"epoch {label}: {X.shape[0]} rows")
-            passes = {"begin_pass": tasks.begin_pass, "end_pass": tasks.end_pass}
+            passes = {"begin_pass": tasks.begin_pass, "end_pass": tasks.end}
             if record is not None:
                 passes["save"] = _saver(number, learner, monitor, tasks, record)
             n_passes = self.max_iter - learner.n_passes
@@ -568,7 +560,6 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
     }
 
     def _check_saved(self) -> None:
-        """Raise if the saved epochs are unfit for compiled code."""
         posterior, n_features = self._posterior, self.n_features_in_
         check_kinds(self, _posterior=EpochPosterior)
         super()._check_saved()
@@ -604,29 +595,6 @@ class DependentTrees(EpochTreeMixin, VariationalEstimator):
 
     def _tree_priors(self) -> TreePriors:
         return self._posterior.model.priors
-
-    @property
-    def elbo_(self) -> float:
-        """Bound of the newest epoch, nats per row."""
-        return self._last("elbo")
-
-    def elbo(self, X: MatrixLike) -> float:
-        """Evidence lower bound of rows under the newest tree.
-
-        The posterior of the tree is held fixed, and its divergence from the prior
-        counts in full: the bound is that of an epoch that consists of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows that are put on the unit sphere.
-
-        Returns
-        -------
-        elbo : float
-            Nats per row that is not zero, see `elbo_`.
-        """
-        return sum(self.elbo_terms(X).values())
 
     def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
         """Evidence lower bound by its terms, see `elbo`.

@@ -9,8 +9,6 @@ from skbnp.estimators._saved import LARGE, check_array, check_number
 from skbnp.models.dependent_trees.state import EpochState
 from skbnp.trees import TreeView
 
-__all__ = ["SHOWN", "EpochRecord", "check_state", "directions_of", "view_of"]
-
 #: Share of the length of a direction below which entries are not shown.
 SHOWN = 1e-4
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 
 from skbnp.components.seen_words import SeenWords
-from skbnp.estimators._base import without_none
+from skbnp.estimators._base import NUMBER, PRIOR
 from skbnp.estimators._epoch_records import SHOWN, EpochRecord, directions_of, view_of
 from skbnp.estimators._narrow_nodes import warn_of_narrow_nodes
 from skbnp.inference.executor import Executor
@@ -43,8 +43,6 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["EpochTreeMixin"]
-
 
 class EpochTreeMixin(TransformerMixin, ABC):
     """Base of estimators of dependent trees.
@@ -69,8 +67,8 @@ class EpochTreeMixin(TransformerMixin, ABC):
     n_active_components_: int
 
     _epoch_constraints: dict = {
-        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "stop_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "child_concentration": [PRIOR],
+        "stop_concentration": [PRIOR],
         "vmf_concentration": [
             Interval(Real, 1e-3, 1e9, closed="both"),
             StrOptions({"auto"}),
@@ -81,7 +79,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         ],
         "parent_weight": [Interval(Real, 0, 1e6, closed="both")],
         "past_weight": [Interval(Real, 0, 1e6, closed="both"), StrOptions({"auto"})],
-        "window": [Interval(Integral, 1, None, closed="left")],
+        "window": [NUMBER],
         "sparse_output": ["boolean"],
     }
 
@@ -91,7 +89,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
 
         def _partial_fit(self, X: MatrixLike, y: object, **given: Any) -> Any: ...
 
-        def _forget_features(self) -> None: ...
+        def _forget(self, *names: str) -> None: ...
 
     def __sklearn_tags__(self):
         """Return tags of scikit-learn: sparse rows of any sign."""
@@ -226,7 +224,8 @@ class EpochTreeMixin(TransformerMixin, ABC):
         node_distr : {ndarray, csr_array} of shape (n_samples, n_components_)
             As of `transform`.
         """
-        weights = without_none({"sample_weight": sample_weight})  # blocks have none
+        # Rows in blocks have no weights.
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         fitted = self.fit(X, y, epochs=epochs, **weights)
         return fitted.transform(X, epochs=epochs)
 
@@ -285,10 +284,15 @@ class EpochTreeMixin(TransformerMixin, ABC):
         try:
             is_first = reset or method == "fit"
             groups = self._rows_of_epochs(rows, epochs, is_first=is_first)
-            rows, groups = self._copied(rows, groups, sample_weight)
+            if sample_weight is not None:
+                copies = check_copies(sample_weight, rows)
+                rows = rows[copies]
+                groups = [(label, np.isin(copies, one)) for label, one in groups]
+                groups = [(label, np.flatnonzero(is_in)) for label, is_in in groups]
+                groups = [group for group in groups if len(group[1])]
         except ValueError:
             if forget:
-                self._forget_features()
+                self._forget("n_features_in_", "feature_names_in_")
             raise
         if method == "fit":
             self._warn_of_few_rows(sum(len(numbers) for _, numbers in groups))
@@ -330,22 +334,6 @@ class EpochTreeMixin(TransformerMixin, ABC):
         numbers = [of[used[of]] for of in labels.rows()]
         warn_if_few_rows(list(map(len, numbers)), labels.distinct)
         return list(zip(labels.distinct, numbers, strict=True))
-
-    def _copied(
-        self,
-        rows: sp.csr_array,
-        groups: list[tuple[Label, np.ndarray]],
-        sample_weight: ArrayLike | None,
-    ) -> tuple[sp.csr_array, list[tuple[Label, np.ndarray]]]:
-        """Return rows repeated by their weights, and their numbers by epoch."""
-        if sample_weight is None:
-            return rows, groups
-        copies = check_copies(sample_weight, rows)
-        result = [
-            (label, np.flatnonzero(np.isin(copies, numbers)))
-            for label, numbers in groups
-        ]
-        return rows[copies], [group for group in result if len(group[1])]
 
     @property
     def components_(self) -> np.ndarray:

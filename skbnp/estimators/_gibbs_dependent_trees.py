@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 from skbnp.components.seen_words import SeenWords
+from skbnp.estimators._base import NUMBER
 from skbnp.estimators._epoch_records import check_state
 from skbnp.estimators._epoch_trees import EpochTreeMixin
 from skbnp.estimators._samplers import Sampler
@@ -44,9 +44,6 @@ from skbnp.models.dependent_trees.start import (
 from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.random import Purpose, stream
-from skbnp.utils.validation import Interval
-
-__all__ = ["GibbsDependentTrees"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +230,10 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
 
     _parameter_constraints: dict = {
         **Sampler._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [NUMBER, None],
         **EpochTreeMixin._epoch_constraints,
         "split_merge": ["boolean"],
-        "n_split_merge": [Interval(Integral, 1, None, closed="left")],
+        "n_split_merge": [NUMBER],
     }
 
     def __init__(
@@ -316,7 +313,6 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         return seen.compact(rows), seen
 
     def _describe(self, data) -> str:
-        """Return the number of rows, features and epochs as a text."""
         n_epochs = len(data.epochs)
         epochs = "1 epoch" if n_epochs == 1 else f"{n_epochs} epochs"
         n_features = data.seen.n_vocabulary
@@ -331,8 +327,16 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     def _tree_priors(self) -> TreePriors:
         return self._given_priors()
 
-    def _settings(self) -> TreeSettings:
-        return TreeSettings(
+    def _make_chain(
+        self, data, seed_entropy, start, number, *, burn_in=None, before=None
+    ):
+        epochs = data.epochs
+        if start is None:  # the first chunk
+            (start,) = islice(self._starts(data, seed_entropy, False), 1)
+        elif before is not None and epochs[0].label != before.label:
+            nobody = EpochRows(before.label, epochs[0].rows.none())
+            epochs = [nobody, *epochs]
+        settings = TreeSettings(
             self._tree_priors(),
             self.vmf_concentration == "auto",
             self.prior_concentration == "auto",
@@ -341,18 +345,6 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
             self.n_split_merge if self.split_merge else 0,
             self.max_iter,
         )
-
-    def _make_chain(
-        self, data, seed_entropy, start, number, *, burn_in=None, before=None
-    ):
-        """Return a chain over the rows of all epochs."""
-        epochs = data.epochs
-        if start is None:  # the first chunk
-            (start,) = islice(self._starts(data, seed_entropy, False), 1)
-        elif before is not None and epochs[0].label != before.label:
-            nobody = EpochRows(before.label, epochs[0].rows.none())
-            epochs = [nobody, *epochs]
-        settings = self._settings()
         return SliceChain(
             epochs, settings, seed_entropy, start, number=number, seen=data.seen
         )
@@ -423,7 +415,6 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
     # -- loading ----------------------------------------------------------------------
 
     def _check_saved(self) -> None:
-        """Raise if saved samples are unfit for compiled code."""
         check_needed(vars(self), ("_seen",))
         check_seen_words(self._seen, self.n_features_in_)
         super()._check_saved()
@@ -435,7 +426,6 @@ class GibbsDependentTrees(EpochTreeMixin, Sampler):
         return (*super()._saved_chains(), *self._last)
 
     def _check_chain(self, state: TreeChainState) -> None:
-        """Raise if the state of a saved chain is unfit for compiled code."""
         for epoch in state.closed:
             check_state(epoch.state, self.n_features_in_, len(self._seen))
         state.tree.check()

@@ -10,39 +10,22 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.known_topics import TopicPriors
-from skbnp.estimators._base import (
-    CONSTRAINTS,
-    ComponentEditsMixin,
-    are_in_use,
-    send_new_ids,
-)
+from skbnp.estimators import _base, _saved
 from skbnp.estimators._given_topics import given_topics
 from skbnp.estimators._known_topics import (
     TopicPriorLike,
     base_prior,
-    names_of,
+    given_names,
     new_boosts,
     resolve,
     warn_of_heavy,
 )
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler, best_of
-from skbnp.estimators._saved import (
-    check_array,
-    check_concentrations,
-    check_counts,
-    check_known_topics,
-    check_number,
-)
 from skbnp.inference.chains import end_entries
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Lineage, renamed
 from skbnp.models.hdp.prediction import FixedTopics, MixturePredictor
-from skbnp.models.hdp_franchise.chain import (
-    COLUMNS,
-    FranchiseChain,
-    FranchiseStart,
-    FranchiseState,
-)
+from skbnp.models.hdp_franchise import chain
 from skbnp.models.hdp_franchise.model import Concentrations, TableAssignments
 from skbnp.models.hdp_franchise.priors import Priors
 from skbnp.models.hdp_franchise.repeats import DISCOUNTS, NONE
@@ -59,8 +42,6 @@ from skbnp.utils.validation import (
     check_is_fitted,
 )
 
-__all__ = ["GibbsHDP"]
-
 #: Sweeps from topics at random before documents may repeat words, at most: topics form
 #: from all tokens first.
 PLAIN_SWEEPS = 15
@@ -71,7 +52,7 @@ PLAIN_SWEEPS = 15
 FIXED_TOKENS, ALL_FIXED_TOKENS = 1e8, 1e9
 
 
-class GibbsHDP(TopicSampler, ComponentEditsMixin):
+class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
     """Hierarchical Dirichlet process topic model, by Markov chain Monte Carlo.
 
     Draws from the posterior, the number of topics included, instead of approximating
@@ -225,6 +206,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     """
 
     samples_: list[FranchiseSample]
+    _known: TopicPriors | None = None  # topics that are known before a fit
 
     # Fitted
     doc_concentration_: float
@@ -235,11 +217,11 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     _parameter_constraints: dict = {
         **TopicSampler._parameter_constraints,
-        **CONSTRAINTS,
+        **_base.CONSTRAINTS,
         "n_components": [Interval(Integral, 1, 10**6, closed="both"), None],
         "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
         "split_merge": ["boolean"],
-        "n_split_merge": [Interval(Integral, 1, None, closed="left")],
+        "n_split_merge": [_base.NUMBER],
         "split_merge_sweeps": [Interval(Integral, 0, None, closed="left"), None],
         "split_merge_scans": [Interval(Integral, 0, None, closed="left")],
         "init": [HasMethods(["transform", "score"]), None],
@@ -296,8 +278,8 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     # -- learning ---------------------------------------------------------------------
 
-    _columns = COLUMNS
-    _sample_class, _chain_class = FranchiseSample, FranchiseState
+    _columns = chain.COLUMNS
+    _sample_class, _chain_class = FranchiseSample, chain.FranchiseState
 
     def _check_consistency(self, goes_on: bool) -> None:
         self._priors()
@@ -310,21 +292,16 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return Priors(
             learn_concentrations=self.learn_priors is not False,
             learn_topic_prior=self.learn_priors is True,
-            corpus=check_gamma_prior(
-                "corpus_concentration_prior", self.corpus_concentration_prior
-            ),
-            doc=check_gamma_prior(
-                "doc_concentration_prior", self.doc_concentration_prior
-            ),
+            corpus=check_gamma_prior(self, "corpus_concentration_prior"),
+            doc=check_gamma_prior(self, "doc_concentration_prior"),
         )
 
     def _make_chain(
         self, data, seed_entropy, start, number, *, burn_in=None, before=None
     ):
-        """Return a chain of the franchise over documents."""
         may_repeat = self.burstiness == "auto"
         if (
-            isinstance(start, FranchiseState)
+            isinstance(start, chain.FranchiseState)
             and start.concentrations.has_repeats
             and not may_repeat
         ):
@@ -334,11 +311,14 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             )
         is_prior = before is None
         if is_prior:
-            before = self._known_before(data, start)
+            known, n_words = self._note_known(data), data.counts.shape[1]
+            if known is not None:
+                counts, prior = self._whole(known, n_words), start.concentrations
+                before = FranchiseSample.of_prior(counts, known.columns, prior)
         repeats_from = min(PLAIN_SWEEPS, (burn_in or 0) // 2) if may_repeat else None
         sweeps = self.split_merge_sweeps
         moves = self.split_merge and burn_in is not None
-        return FranchiseChain(
+        return chain.FranchiseChain(
             data.tokens,
             self._priors(),
             seed_entropy,
@@ -353,7 +333,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         )
 
     def _check_vocabulary(self, n_features: int, names, *, in_fit: bool) -> None:
-        """Check known topics against the vocabulary."""
         super()._check_vocabulary(n_features, names, in_fit=in_fit)
         may_come = not in_fit and names is not None
         known = resolve(
@@ -364,15 +343,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             may_come=may_come,
         )
         if known is not None and known.is_whole:
-            self._whole(known.known(np.zeros(n_features)))
-
-    def _known_before(self, data: TokenCorpus, start) -> FranchiseSample | None:
-        """Return tokens that stand for the prior of known topics, or None."""
-        known = self._note_known(data)
-        if known is None:
-            return None
-        counts = self._whole(known, (len(known.columns), data.counts.shape[1]))
-        return FranchiseSample.of_prior(counts, known.columns, start.concentrations)
+            self._whole(known.known(np.zeros(n_features)), n_features)
 
     def _note_known(self, data: TokenCorpus) -> TopicPriors | None:
         """Record the known topics before anything is learned; columns are ids.
@@ -383,17 +354,15 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             names = getattr(self, "feature_names_in_", None)
             n_words = data.counts.shape[1]
             known = resolve(self.topic_word_prior, n_words, names, None, may_come=True)
-            self.__dict__.pop("_known", None)
+            self._forget("_known")
             if known is not None:
                 counts = np.asarray(data.counts.sum(axis=0)).ravel()
                 self._known = known.known(counts)
-        return getattr(self, "_known", None)
+        return self._known
 
-    def _whole(
-        self, known: TopicPriors, shape: tuple[int, int] | None = None
-    ) -> sp.csr_array:
+    def _whole(self, known: TopicPriors, n_words: int) -> sp.csr_array:
         """Boosts of known topics as whole tokens, (G, V)."""
-        shape = shape or (len(known.columns), len(known.words))
+        shape = len(known.columns), n_words
         values = known.boosts
         if known.is_fixed.any():
             most = min(FIXED_TOKENS, ALL_FIXED_TOKENS / len(known.columns))
@@ -411,10 +380,9 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return sp.csr_array(parts, shape)
 
     def _widened(self, sample, data, vocabulary):
-        """Return a sample with new columns, and the fitted attributes for these."""
         n_before = sample.topic_word_counts.shape[1]
         sample, features = super()._widened(sample, data, vocabulary)
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is None:
             return sample, features
         words = np.asarray(data.counts.sum(axis=0)).ravel()
@@ -422,8 +390,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         boosts = new_boosts(self.topic_word_prior, vocabulary.names, n_before, words)
         if boosts is not None and boosts[1].shape[1] == len(known.columns):
             known = known.boosted(*boosts)
-            shape = len(known.columns), data.counts.shape[1]
-            more = self._whole(known, shape)
+            more = self._whole(known, data.counts.shape[1])
             more.data[more.indices < n_before] = 0
             place = {n: row for row, n in enumerate(sample.component_ids.tolist())}
             rows = [place[name] for name in known.columns.tolist()]
@@ -435,11 +402,11 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             sample = replace(sample, topic_word_counts=counts.astype(np.int32))
         return sample, features | {"_known": known}
 
-    def _start(self, goes_on: bool) -> FranchiseStart:
+    def _start(self, goes_on: bool) -> chain.FranchiseStart:
         """Return a start without tables: tokens are seated one by one."""
         words = NONE
         if not goes_on:
-            return FranchiseStart(
+            return chain.FranchiseStart(
                 concentrations=Concentrations(
                     float(self.corpus_concentration),
                     float(self.doc_concentration),
@@ -449,7 +416,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         best = self._best()
         if best.has_repeats and self.burstiness == "auto":
             words = best.word_discount, best.word_concentration
-        return FranchiseStart(
+        return chain.FranchiseStart(
             concentrations=Concentrations(
                 best.corpus_concentration,
                 best.doc_concentration,
@@ -463,8 +430,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     def _starts(
         self, data: TokenCorpus, seed_entropy: int, goes_on: bool
-    ) -> Iterator[FranchiseStart]:
-        """Yield the start of each chain on new documents."""
+    ) -> Iterator[chain.FranchiseStart]:
         topics: FixedTopics | FranchiseSample | None = None
         known = self._note_known(data)
         start, tokens, counts = self._start(goes_on), data.tokens, data.counts
@@ -502,7 +468,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 yield replace(start, tables=tables)
 
     def _shown(
-        self, kept: list[FranchiseSample], chains: list[FranchiseChain]
+        self, kept: list[FranchiseSample], chains: list[chain.FranchiseChain]
     ) -> list[FranchiseSample]:
         """Kept samples with burstiness, or without, as the chains have it now.
 
@@ -512,9 +478,8 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return [sample for sample in kept if sample.has_repeats == may_repeat]
 
     def _numbered(self, attributes: dict[str, Any]) -> dict[str, Any]:
-        """Return fitted attributes with topics renumbered by weight."""
         samples, chains = attributes["samples_"], attributes["_chains"]
-        best, known = best_of(samples), getattr(self, "_known", None)
+        best, known = best_of(samples), self._known
         n_named = max(state.next_id for state in chains)
         n_fixed = 0  # known ones keep their numbers
         if known is not None:
@@ -525,7 +490,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             id(sample): replace(sample, component_ids=names[sample.component_ids])
             for sample in (*samples, *attributes["_kept"])
         }
-        send_new_ids(self, names)
+        _base.send_new_ids(self, names)
         return {
             **attributes,
             "samples_": [made[id(sample)] for sample in samples],
@@ -553,7 +518,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
             "doc_concentration_": best.doc_concentration,
             "corpus_concentration_": best.corpus_concentration,
             "topic_word_prior_": self._prior_of(best, rows),
-            **self._names_of_known(best),
+            **({} if self._known is None else given_names(self, best.component_ids)),
             "word_discount_": best.word_discount,
             "word_concentration_": best.word_concentration,
         }
@@ -562,20 +527,20 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         self, sample: FranchiseSample, rows: NDArray[np.intp]
     ) -> float | np.ndarray:
         """Dirichlet parameter of topics, or those of each, (n_components_, V)."""
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is None:
             return sample.topic_word_prior
         shape = len(rows), sample.topic_word_counts.shape[1]
         prior = np.full(shape, sample.topic_word_prior)
         ids = sample.component_ids[rows]
-        whole = self._whole(known, (len(known.columns), shape[1]))
+        whole = self._whole(known, shape[1])
         for place, name in enumerate(known.columns.tolist()):
             prior[ids == name] += whole[[place]].toarray()
         return self._with_given(prior, ids)
 
     def _with_given(self, topics: np.ndarray, ids: NDArray[np.intp]) -> np.ndarray:
         """Set the rows of frozen topics to their given words, (n_components_, V)."""
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is not None:
             for place in np.flatnonzero(known.is_fixed).tolist():
                 row = np.flatnonzero(ids == known.columns[place])
@@ -592,46 +557,33 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
     def _warn_of_components(self) -> None:
         """Warn if priors of seed words outweigh the documents of their topics."""
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is not None and not known.is_whole:
-            shape = len(known.columns), self.n_features_in_
-            boosts = np.asarray(self._whole(known, shape).sum(axis=1)).ravel()
+            boosts = self._whole(known, self.n_features_in_).sum(axis=1)
             place = {name: row for row, name in enumerate(self.component_ids_.tolist())}
             rows = [place[name] for name in known.columns.tolist()]
             warn_of_heavy(self.topic_word_prior, boosts, self._topic_tokens[rows])
 
-    def _names_of_known(self, best: FranchiseSample) -> dict[str, Any]:
-        """Return the fitted attribute of names from seed words."""
-        known = getattr(self, "_known", None)
-        names = names_of(self.topic_word_prior)
-        if known is None or not names:
-            return {}
-        living = set(best.component_ids.tolist())
-        given = {i: name for i, name in enumerate(names) if i in living}
-        return {"topic_names_": given | getattr(self, "topic_names_", {})}
-
     def _check_saved(self) -> None:
-        """Raise if saved samples are unfit for compiled code."""
         super()._check_saved()
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is not None:
             most = max(self._next_id, 1)
-            check_known_topics(known, most, self.n_features_in_, known.eta)
+            _saved.check_known_topics(known, most, self.n_features_in_, known.eta)
 
     def _check_sample(self, sample: FranchiseSample) -> None:
-        """Raise if one saved sample is unfit for compiled code."""
         n = len(sample.table_counts)
         shape = (n, self.n_features_in_)
-        check_counts("topic_word_counts", sample.topic_word_counts, shape)
-        check_array("table_counts", sample.table_counts, (n,), kind="i", least=1)
-        check_array("component_ids", sample.component_ids, (n,), kind="i")
-        check_concentrations(
+        _saved.check_counts("topic_word_counts", sample.topic_word_counts, shape)
+        _saved.check_array("table_counts", sample.table_counts, (n,), kind="i", least=1)
+        _saved.check_array("component_ids", sample.component_ids, (n,), kind="i")
+        _saved.check_concentrations(
             sample, ("doc_concentration", "corpus_concentration", "topic_word_prior")
         )
         _check_repeats(sample)
 
-    def _check_chain(self, state: FranchiseState) -> None:
-        check_concentrations(
+    def _check_chain(self, state: chain.FranchiseState) -> None:
+        _saved.check_concentrations(
             state.concentrations, ("corpus", "doc", "topic_word_prior")
         )
         _check_repeats(state.concentrations)
@@ -639,9 +591,15 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     # -- editing ----------------------------------------------------------------------
 
     def _merge(self, target: int, sources: list[int]) -> None:
-        """Merge topics `sources` into `target` in the best sample, in place."""
         best = self._best()
-        self._refuse_frozen([target, *sources])
+        known = self._known
+        if known is not None:
+            frozen = set(known.columns[known.is_fixed].tolist())
+            fixed = sorted(frozen & {target, *sources})
+            if fixed:
+                raise ValueError(
+                    f"ids must be of topics that are not frozen, got {fixed}."
+                )
         ids = best.component_ids.tolist()
         group = [ids.index(name) for name in (target, *sources)]
         onto = np.arange(len(ids))
@@ -654,18 +612,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
                 Lineage(step, "merge", (target, source), (target,)),
             ]
 
-    def _refuse_frozen(self, ids: list[int]) -> None:
-        """Raise if frozen topics are among the ids of an edit."""
-        known = getattr(self, "_known", None)
-        if known is not None:
-            fixed = sorted(set(known.columns[known.is_fixed].tolist()) & set(ids))
-            if fixed:
-                raise ValueError(
-                    f"ids must be of topics that are not frozen, got {fixed}."
-                )
-
     def _drop(self, ids: list[int]) -> None:
-        """Remove topics from the best sample, in place."""
         best = self._best()
         onto = np.arange(len(best.component_ids))
         onto[np.isin(best.component_ids, ids)] = -1
@@ -699,12 +646,11 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         self._publish(
             {"samples_": [edited], "_kept": [], "_chains": None, "_data": None}
         )
-        known = getattr(self, "_known", None)
+        known = self._known
         if known is not None:
             self._known = known.among(ids)
 
     def _publish_edits(self) -> None:
-        """Update the fitted attributes after an edit."""
         best = self._best()
         n_components = len(best.component_ids)
         for entry in reversed(range(len(self.history_["chain"]))):
@@ -735,7 +681,7 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
     def n_active_components_(self) -> int:
         """Topics with at least max(1, 1e-4 of all) tokens."""
         check_is_fitted(self)
-        return int(are_in_use(self._topic_tokens).sum())
+        return int(_base.are_in_use(self._topic_tokens).sum())
 
     @property
     def _topic_tokens(self) -> np.ndarray:
@@ -743,11 +689,11 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
 
         If documents repeat words, first uses alone.
         """
-        best, known = self._best(), getattr(self, "_known", None)
+        best, known = self._best(), self._known
         tokens = best.n_tokens.astype(np.int64)
         if known is not None:
-            shape = len(known.columns), best.topic_word_counts.shape[1]
-            prior = self._whole(known, shape).sum(axis=1, dtype=np.int64)
+            n_words = best.topic_word_counts.shape[1]
+            prior = self._whole(known, n_words).sum(axis=1, dtype=np.int64)
             place = dict(zip(known.columns.tolist(), prior.tolist(), strict=True))
             tokens -= [place.get(name, 0) for name in best.component_ids.tolist()]
         return tokens[rows_by_id(best.component_ids)]
@@ -757,7 +703,6 @@ class GibbsHDP(TopicSampler, ComponentEditsMixin):
         return MixturePredictor(self.samples_, repeats=True)
 
     def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Infer expected counts of topics in documents by the best sample."""
         best = self._best()
         with Executor(self.n_jobs) as executor:
             result = self._predictor().infer_counts(best, counts, executor)
@@ -809,5 +754,7 @@ def _check_repeats(state: FranchiseSample | Concentrations) -> None:
     """Raise unless discount and concentration are in range, or both of no repeats."""
     if (state.word_discount, state.word_concentration) != NONE:
         least, most = DISCOUNTS
-        check_number("word_discount", state.word_discount, least=least, most=most)
-        check_concentrations(state, ("word_concentration",))
+        _saved.check_number(
+            "word_discount", state.word_discount, least=least, most=most
+        )
+        _saved.check_concentrations(state, ("word_concentration",))

@@ -13,25 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from skbnp.estimators._base import are_in_use
+from skbnp.estimators import _saved
+from skbnp.estimators._base import PRIOR, are_in_use
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler
-from skbnp.estimators._saved import (
-    check_array,
-    check_counts,
-    check_doc_counts,
-    check_level_priors,
-    check_number,
-)
 from skbnp.estimators._trees import MOST_LEVELS, TopicTreeMixin, check_tree
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
 from skbnp.models.nested_crp.prediction import PathPredictor
-from skbnp.models.nested_crp_walks.chain import (
-    COLUMNS,
-    NestedChain,
-    NestedStart,
-    NestedState,
-)
+from skbnp.models.nested_crp_walks import chain
 from skbnp.models.nested_crp_walks.model import NestedPriors
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.trees import TreeView
@@ -44,8 +33,6 @@ from skbnp.utils.validation import (
     check_is_fitted,
 )
 from skbnp.utils.warnings import warn_caller
-
-__all__ = ["GibbsNestedCRP"]
 
 #: Agreement of chains below which a fit warns.
 LEAST_AGREEMENT = 0.5
@@ -209,7 +196,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     _parameter_constraints: dict = {
         **TopicSampler._parameter_constraints,
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
-        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "child_concentration": [PRIOR],
         "level_prior": [Real, "array-like"],
         "topic_word_prior": [Real, "array-like"],
         "child_concentration_prior": [tuple, list],
@@ -255,8 +242,8 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 
     # -- learning ---------------------------------------------------------------------
 
-    _columns = COLUMNS
-    _sample_class, _chain_class = NestedSample, NestedState
+    _columns = chain.COLUMNS
+    _sample_class, _chain_class = NestedSample, chain.NestedState
 
     def _check_consistency(self, goes_on: bool) -> None:
         """Check priors of levels, and the depth of a warm start."""
@@ -270,13 +257,10 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
             learn_concentration=self.learn_priors is not False,
             learn_topic_prior=self.learn_priors is True,
             learn_level_prior=self.learn_priors is not False,
-            concentration=check_gamma_prior(
-                "child_concentration_prior", self.child_concentration_prior
-            ),
+            concentration=check_gamma_prior(self, "child_concentration_prior"),
         )
 
     def _check_init(self, n_features: int) -> None:
-        """Check the model to start from."""
         if self.init is None or isinstance(self.init, str):
             return
         check_tree(self.init, n_features, self.max_depth)
@@ -284,7 +268,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
     def _make_chain(
         self, data, seed_entropy, start, number, *, burn_in=None, before=None
     ):
-        return NestedChain(
+        return chain.NestedChain(
             data.tokens,
             self._priors(),
             seed_entropy,
@@ -293,11 +277,13 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
             before=before,
         )
 
-    def _start(self, goes_on: bool) -> NestedStart:
+    def _start(self, goes_on: bool) -> chain.NestedStart:
         """Return a start without paths: documents take paths one by one."""
         if not goes_on:
-            return NestedStart(priors=self._level_priors(), is_sought=self.init is None)
-        return NestedStart(
+            return chain.NestedStart(
+                priors=self._level_priors(), is_sought=self.init is None
+            )
+        return chain.NestedStart(
             priors=self._best().priors,
             ended=self.component_ids_,
             lineage=self.lineage_,
@@ -307,8 +293,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
 
     def _starts(
         self, data: TokenCorpus, seed_entropy: int, goes_on: bool
-    ) -> Iterator[NestedStart]:
-        """Yield the start of each chain on new documents."""
+    ) -> Iterator[chain.NestedStart]:
         start = self._start(goes_on)
         if goes_on:
             node, rows = _walk_by(self, data.counts, self.max_depth)
@@ -338,19 +323,18 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         }
 
     def _check_sample(self, sample: NestedSample) -> None:
-        """Raise if a saved sample is unfit for compiled code."""
-        n, n_levels = len(sample.depth), check_level_priors(sample.priors)
-        check_array("component_ids", sample.component_ids, (n,), kind="i")
-        check_array("depth", sample.depth, (n,), kind="i")
+        n, n_levels = len(sample.depth), _saved.check_level_priors(sample.priors)
+        _saved.check_array("component_ids", sample.component_ids, (n,), kind="i")
+        _saved.check_array("depth", sample.depth, (n,), kind="i")
         tree = sample.tree
         tree.check()
-        check_number("depth", tree.max_depth, least=0, most=n_levels - 1)
-        check_doc_counts(sample.doc_counts, tree)
+        _saved.check_number("depth", tree.max_depth, least=0, most=n_levels - 1)
+        _saved.check_doc_counts(sample.doc_counts, tree)
         shape = (n, self.n_features_in_)
-        check_counts("topic_word_counts", sample.topic_word_counts, shape)
+        _saved.check_counts("topic_word_counts", sample.topic_word_counts, shape)
 
-    def _check_chain(self, state: NestedState) -> None:
-        check_level_priors(state.priors)
+    def _check_chain(self, state: chain.NestedState) -> None:
+        _saved.check_level_priors(state.priors)
 
     def _warn_if_chains_disagree(self) -> None:
         """Warn if chains put documents on different paths, or all on one."""
@@ -401,7 +385,6 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         return best.topic_word_counts.toarray() + eta[:, None]
 
     def _predictor(self) -> PathPredictor:
-        """Return the predictor by kept samples."""
         check_is_fitted(self)
         best = self._best()
         others = [sample for sample in self.samples_ if sample is not best]

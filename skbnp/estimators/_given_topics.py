@@ -14,8 +14,6 @@ from skbnp.utils.fitted import are_directions, fitted_model, topics
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted
 
-__all__ = ["GivenTopics", "check_names", "given_topics"]
-
 Array = NDArray[np.float64]
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import passing_probabilities
+from skbnp.estimators._base import NUMBER, PRIOR
 from skbnp.estimators._saved import (
     LARGE,
     LARGE_SQUARE,
@@ -20,7 +21,7 @@ from skbnp.estimators._saved import (
     check_number,
 )
 from skbnp.estimators._trees import MOST_LEVELS, is_bare_path
-from skbnp.estimators._variational import MinibatchEstimator
+from skbnp.estimators._variational import BoundMixin, VariationalEstimator
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
@@ -54,8 +55,6 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["HierarchicalComponentAnalysis"]
-
 #: Moves of a kind that are tried after a pass, each by so many visits.
 DEFAULT_MOVES = TreeMoves(max_tries=5, max_rounds=4)
 #: Levels that are no news, and columns that are many.
@@ -75,7 +74,7 @@ ENOUGH_ROWS = 200
 NOTHING_LEFT = 1e-4
 
 
-class HierarchicalComponentAnalysis(MinibatchEstimator):
+class HierarchicalComponentAnalysis(BoundMixin, VariationalEstimator):
     """Hierarchical component analysis: a tree of directions, by variational inference.
 
     A mixture of probabilistic principal component analyses that share directions: each
@@ -245,10 +244,10 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         ) -> np.ndarray: ...
 
     _parameter_constraints: dict = {
-        **MinibatchEstimator._parameter_constraints,
+        **VariationalEstimator._parameter_constraints,
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
-        "max_components": [Interval(Integral, 1, None, closed="left"), None],
-        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "max_components": [NUMBER, None],
+        "child_concentration": [PRIOR],
         "loading_variance": [
             Interval(Real, 1e-100, 1e100, closed="both"),
             StrOptions({"auto"}),
@@ -439,9 +438,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
                 )
         return moves
 
-    def _component_limit(self) -> float:
-        return np.inf if self.max_components is None else self.max_components
-
     def _make_model(self) -> Model:
         """Return the model, before its priors are set by starting rows."""
         self._moves()
@@ -478,7 +474,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         )
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
-        """Return the posterior of the last call with present parameters."""
         learned = self._posterior.model
         if self.max_depth != learned.n_levels:
             raise ValueError(
@@ -603,7 +598,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         )
 
     def _fitted_attributes(self, posterior, *given):
-        """Return the fitted attributes of a posterior."""
         model, state = posterior.model, posterior.state
         tree = state.tree
         through = state.tree.accumulate(posterior.global_stats.stub_masses)
@@ -631,7 +625,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
     _saved_most = LARGE_SQUARE
 
     def _check_saved(self) -> None:
-        """Raise if the saved posterior is unfit for use."""
         super()._check_saved()
         posterior = self._posterior
         model = posterior.model
@@ -707,11 +700,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         check_is_fitted(self)
         masses = self._posterior.global_stats.stub_masses
         return masses / max(float(masses.sum()), 1e-300)
-
-    @property
-    def elbo_(self) -> float:
-        """Bound of the training data, nats per row."""
-        return self._last("elbo")
 
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Express rows by the directions on their most probable paths.
@@ -859,24 +847,6 @@ class HierarchicalComponentAnalysis(MinibatchEstimator):
         return sp.csr_array(
             (shares, self._places(memo.stubs), memo.limits), shape=shape
         )
-
-    def elbo(self, X: MatrixLike) -> float:
-        """Evidence lower bound of rows under the fitted tree.
-
-        The posterior of the tree is held fixed, and its divergence from the prior
-        counts in full: the bound is that of data that consist of `X`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of numbers, dense.
-
-        Returns
-        -------
-        elbo : float
-            Nats per row.
-        """
-        return sum(self.elbo_terms(X).values())
 
     def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
         """Evidence lower bound by its terms, see `elbo`.

@@ -1,10 +1,9 @@
 """Estimator of the HDP, direct assignment or collapsed, by variational inference."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.seen_words import SeenWords
+from skbnp.estimators._base import NUMBER
 from skbnp.estimators._cautions import warn_if_many_topics, warn_if_unsure
 from skbnp.estimators._given_topics import n_given
 from skbnp.estimators._known_topics import TopicPriorLike, base_prior
@@ -25,21 +25,11 @@ from skbnp.estimators._saved import (
     check_sparse,
 )
 from skbnp.estimators._variational import VariationalTopicModel, drawn_documents
+from skbnp.inference import memory, schedules
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
-from skbnp.inference.memory import (
-    NOTHING,
-    DocumentCache,
-    DocumentWeights,
-    RunningAverage,
-)
 from skbnp.inference.protocols import NO_MOVES, Corpus, DocumentLocalStep, Moves
-from skbnp.inference.schedules import (
-    BatchSchedule,
-    OnlineSchedule,
-    Schedule,
-    even_limits,
-)
+from skbnp.models.hdp import stream_trials
 from skbnp.models.hdp.bound_trials import BoundTrials, Run
 from skbnp.models.hdp.burstiness import (
     MOST_CONCENTRATION,
@@ -72,23 +62,12 @@ from skbnp.models.hdp.moves.structure import ExactMoves, MinibatchMoves
 from skbnp.models.hdp.outliers import Outliers
 from skbnp.models.hdp.posterior import HDPPosterior, MoveRecords
 from skbnp.models.hdp.reservoir import LAST_KEY, SCORED, Reservoir, has_doubled
-from skbnp.models.hdp.stream_trials import (
-    MISSED_SHARE,
-    PausedTrials,
-    StreamTrials,
-    begin_on_sample,
-    is_large,
-    n_visits_of,
-    share,
-)
 from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.utils.arrays import with_columns
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, Options, StrOptions, check_is_fitted
+from skbnp.utils.validation import Options, StrOptions, check_is_fitted
 from skbnp.utils.warnings import warn_caller
-
-__all__ = ["HDP", "SplitMerge"]
 
 #: Moves of `split_merge=True`.
 DEFAULT_MOVES = SplitMerge()
@@ -109,12 +88,20 @@ PART_SHARE = 0.125
 #: abstracts end .10 nats lower otherwise. With all of the minibatches of trials (128)
 #: topics that come late are learned slowly.
 FULL_SIZE = 80
-#: "auto" minibatches: documents, and tokens, at least. Fewer tokens say too little.
-LEAST_DOCS, LEAST_TOKENS = 128, 4000
-#: ...and updates in a pass, unless minibatches have as many documents: more updates
-#: take longer, and 40 to 160 in a pass over 8,000 to 135,000 documents score as well or
-#: better at the same time.
-MOST_UPDATES, MOST_DOCS = 80, 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the parameters of an `HDP` ask of a fit."""
+
+    is_collapsed: bool
+    moves: SplitMerge | None  # None: the number of topics stays
+    held_out_moves: SplitMerge | None  # those that held-out documents judge
+    warm_up: int  # first passes with mean weights
+    final_passes: int  # over everything, after trials
+    has_time_for_trials: bool  # by held-out documents, in a fit
+    learns_burstiness: bool
+    learned_by_trials: dict[str, Any]  # of the priors, see `HeldOutTrials`
 
 
 class HDP(VariationalTopicModel):
@@ -279,13 +266,10 @@ class HDP(VariationalTopicModel):
     _parameter_constraints: dict = {
         **VariationalTopicModel._parameter_constraints,
         "learn_priors": ["boolean", StrOptions({"auto", "concentrations"})],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "max_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [NUMBER],
+        "max_components": [NUMBER, None],
         "variational_family": [StrOptions({"collapsed", "mean_field"})],
-        "batch_size": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "batch_size": [NUMBER, StrOptions({"auto"})],
         "learning_method": [StrOptions({"batch", "memoized", "online"})],
         "split_merge": ["boolean", SplitMerge],
         "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
@@ -353,17 +337,34 @@ class HDP(VariationalTopicModel):
     # -- learning ---------------------------------------------------------------------
 
     @property
-    def _is_collapsed(self) -> bool:
-        return self.variational_family == "collapsed"
-
-    @property
-    def _learns_burstiness(self) -> bool:
-        return self._is_collapsed and self.burstiness == "auto"
+    def _plan(self) -> Plan:
+        """What the parameters ask of a fit."""
+        is_collapsed = self.variational_family == "collapsed"
+        moves = DEFAULT_MOVES if self.split_merge is True else self.split_merge or None
+        held_out = (
+            moves if moves is not None and moves.criterion == "held_out" else None
+        )
+        final_passes = FINAL_PASSES if is_collapsed else FINAL_PASSES_MEAN_FIELD
+        learns_burstiness = is_collapsed and self.burstiness == "auto"
+        return Plan(
+            is_collapsed,
+            moves,
+            held_out,
+            0 if is_collapsed else self.warm_up,
+            final_passes,
+            held_out is not None
+            and self.max_iter >= 2 * held_out.trial_passes + final_passes,
+            learns_burstiness,
+            {
+                "folds_words": is_collapsed and self.learn_priors == "auto",
+                "prior_limit": base_prior(self.topic_word_prior),
+                "learns_burstiness": learns_burstiness,
+            },
+        )
 
     def _make_model(self) -> HDPModel:
-        """Return the model of the variational family, with present parameters."""
-        moves = self._moves()
-        if self._is_collapsed and moves is not None and moves.criterion == "bound":
+        plan, moves = self._plan, self._plan.moves
+        if plan.is_collapsed and moves is not None and moves.criterion == "bound":
             raise ValueError(
                 'SplitMerge(criterion="bound") needs variational_family="mean_field": '
                 "the collapsed family has no bound."
@@ -374,23 +375,22 @@ class HDP(VariationalTopicModel):
                 'SplitMerge(algorithm="paper") needs learning_method="online": it is '
                 f"judged by minibatches. Got {self.learning_method!r}."
             )
-        model = CollapsedHDP if self._is_collapsed else DirectHDP
+        model = CollapsedHDP if plan.is_collapsed else DirectHDP
         return model(**self._learned())
 
     def _local_step(self, executor):
-        step: Any = CollapsedStep if self._is_collapsed else DocumentStep
+        step: Any = CollapsedStep if self._plan.is_collapsed else DocumentStep
         return DocumentLocalStep(self._local_stop(), executor, step)
 
     def _infer_counts(self, posterior, counts, executor):
         """Infer expected counts as `score` does; mean-field fits by their own step."""
-        if not self._is_collapsed:
+        if not self._plan.is_collapsed:
             return super()._infer_counts(posterior, counts, executor)
         return fold_in_posterior(posterior, counts, executor).doc_topic
 
     def _expected_uses(self, counts):
-        """Expected uses of topics in documents, and of words."""
         result, uses = super()._expected_uses(counts)
-        if self._is_collapsed and self._posterior.state.burstiness is not None:
+        if self._plan.is_collapsed and self._posterior.state.burstiness is not None:
             with Executor(self.n_jobs) as executor:
                 uses = fold_in_posterior(self._posterior, counts, executor).tables
         return result, uses
@@ -399,16 +399,17 @@ class HDP(VariationalTopicModel):
         """Return the start from documents that are not held out."""
         corpus = self._corpus(counts, seed_entropy)
         seen = SeenWords.of(corpus.word_counts())
-        held_out = (
-            self._hold_out(corpus, seed_entropy) if self._has_time_for_trials else None
-        )
-        train = corpus if held_out is None else held_out.train
+        train = corpus
+        if self._plan.has_time_for_trials:
+            held_out = self._hold_out(corpus, seed_entropy)
+            train = corpus if held_out is None else held_out.train
         return self._start_from(train, seen, model, seed_entropy, n_docs)
 
     def _start_stream(self, model, counts, seed_entropy, n_docs):
         """Return the start from documents of a stream that are not held out."""
         seen = SeenWords.of(Corpus(counts).word_counts())
-        if self._reservoir_moves() is not None:
+        moves = self._plan.held_out_moves
+        if moves is not None and moves.reservoir_tokens:
             reservoir = Reservoir.empty(counts.shape[1], n_seen=0)
             learned = reservoir.select_learned(counts, seed_entropy)
             counts = learned if learned.shape[0] > 0 else counts
@@ -421,19 +422,18 @@ class HDP(VariationalTopicModel):
         The collapsed family needs no noise in words that neither has.
         """
         whole = corpus.word_counts()
-        if not (self._is_collapsed and self.init == "docs" and whole.sum() > 0.0):
+        if not (self._plan.is_collapsed and self.init == "docs" and whole.sum() > 0.0):
             return super()._start_topics(corpus, words, n_components, rng)
         drawn = drawn_documents(corpus, words, n_components, rng)
         return blur(drawn, DOC_SHARE, whole[words], rng)
 
     def _mix_with_corpus(self, documents, whole, rng):
         """Mix the words of documents with the corpus."""
-        if not self._is_collapsed or whole.sum() <= 0.0:
+        if not self._plan.is_collapsed or whole.sum() <= 0.0:
             return super()._mix_with_corpus(documents, whole, rng)
         return blur(documents, DOC_SHARE, whole, rng)
 
     def _resumed(self, model, *, in_fit):
-        """Return the posterior of the last call with present parameters."""
         if type(model) is not type(self._posterior.model):
             raise ValueError(
                 f"variational_family={self.variational_family!r}, but the fit to go on "
@@ -441,7 +441,7 @@ class HDP(VariationalTopicModel):
             )
         posterior: Any = super()._resumed(model, in_fit=in_fit)
         state = posterior.state
-        burstiness = state.burstiness if self._learns_burstiness else None
+        burstiness = state.burstiness if self._plan.learns_burstiness else None
         by_tables = burstiness is not None and (state.by_tables or not in_fit)
         posterior.state = replace(state, burstiness=burstiness, by_tables=by_tables)
         if posterior.max_components < self._posterior.max_components:
@@ -480,7 +480,6 @@ class HDP(VariationalTopicModel):
     }
 
     def _check_saved(self):
-        """Raise if the saved posterior is unfit for compiled code."""
         check_kinds(self, _posterior=HDPPosterior)
         super()._check_saved()
         posterior = self._posterior
@@ -488,34 +487,24 @@ class HDP(VariationalTopicModel):
         check_kinds(posterior, global_stats=stats)
         weights = posterior.state.weights
         check_array("weights", weights, weights.shape, least=1e-300, most=1.0)
-        self._check_prediction(posterior.state)
+        most = 2.0 * max(HIGHEST_CONCENTRATION, posterior.state.doc_concentration)
+        result = posterior.state.prediction_concentration
+        check_number("prediction_concentration_", result, least=0.0, most=most)
+        result = posterior.state.background_weight
+        check_number("background_weight_", result, least=0.0, most=1.0)
+        check_burstiness(posterior.state)
         for number in posterior.alike or ():
             check_number("n_components_range_", number, least=1, most=LARGE)
         if posterior.reservoir is not None:
             self._check_reservoir(posterior.reservoir)
         if posterior.outliers is not None:
             self._check_outliers(posterior.outliers)
-        if isinstance(posterior.trials, PausedTrials):
+        if isinstance(posterior.trials, stream_trials.PausedTrials):
             check_number("n_steps", posterior.trials.n_steps, least=0, most=LARGE)
         missed = posterior.missed
         if missed is not None:
             shape = len(missed.indptr) - 1, missed.shape[1]
             check_sparse("missed", missed, shape, kind="f")
-
-    def _check_prediction(self, state: HDPState) -> None:
-        """Raise if saved parameters of prediction are out of range."""
-        most = 2.0 * max(HIGHEST_CONCENTRATION, state.doc_concentration)
-        result = state.prediction_concentration
-        check_number("prediction_concentration_", result, least=0.0, most=most)
-        result = state.background_weight
-        check_number("background_weight_", result, least=0.0, most=1.0)
-        burstiness = state.burstiness
-        if burstiness is not None:
-            check_kinds(state, burstiness=Burstiness)
-            discount, concentration = burstiness.discount, burstiness.concentration
-            check_number("word_discount_", discount, least=0.0, most=MOST_DISCOUNT)
-            most = 2.0 * MOST_CONCENTRATION  # as exponentials round
-            check_number("word_concentration_", concentration, least=0.5, most=most)
 
     def _check_reservoir(self, reservoir: Reservoir) -> None:
         """Raise if the saved reservoir is unfit for use."""
@@ -554,7 +543,7 @@ class HDP(VariationalTopicModel):
 
         With fewer, most topics would have hardly more than their prior, and end.
         """
-        if not self._is_collapsed or counts.shape[0] == 0:
+        if not self._plan.is_collapsed or counts.shape[0] == 0:
             return 0.0
         n_entries = posterior.state.n_components * counts.shape[1]
         prior = n_entries * posterior.state.topic_word_prior
@@ -562,8 +551,7 @@ class HDP(VariationalTopicModel):
         return prior / max(n_tokens, 1e-300)
 
     def _why_not_converged(self) -> str:
-        """Return why a fit ends without two bounds to compare."""
-        if self._is_collapsed:
+        if self._plan.is_collapsed:
             return "leaves no two passes to compare."
         return super()._why_not_converged()
 
@@ -592,21 +580,22 @@ class HDP(VariationalTopicModel):
 
     @property
     def _n_enough_docs(self) -> int:
-        return 0 if self._moves() is None else ENOUGH_DOCS
+        return 0 if self._plan.moves is None else ENOUGH_DOCS
 
     def _has_trials_left(self, posterior) -> bool:
-        return self._held_out_moves() is not None and not posterior.trials_ended
+        return self._plan.held_out_moves is not None and not posterior.trials_ended
 
     def _warn_if_not_converged(self, monitor) -> None:
         """Warn of trials cut short, of uncertain numbers, or of no convergence."""
-        if self._has_time_for_trials and self._posterior.trials_ended:
+        plan, has_ended = self._plan, self._posterior.trials_ended
+        if plan.has_time_for_trials and has_ended:
             warn_if_many_topics(self.n_components_, self._posterior.n_seen)
             if self._posterior.is_cross_fitted:
                 warn_if_unsure(self.n_components_range_, self._posterior.n_seen)
-        moves, n_left = self._held_out_moves(), self.max_iter - self.n_iter_
-        if self.tol > 0 and moves is not None and not self._posterior.trials_ended:
-            is_short = n_left < moves.trial_passes + self._final_passes
-            if is_short or not self._has_time_for_trials:
+        moves, n_left = plan.held_out_moves, self.max_iter - self.n_iter_
+        if self.tol > 0 and moves is not None and not has_ended:
+            is_short = n_left < moves.trial_passes + plan.final_passes
+            if is_short or not plan.has_time_for_trials:
                 warn_caller(
                     f"max_iter={self.max_iter} leaves no time for further trials: the "
                     "number of topics may not be final. Increase max_iter.",
@@ -616,10 +605,10 @@ class HDP(VariationalTopicModel):
             super()._warn_if_not_converged(monitor)
 
     def _stream_warm_up(self, posterior) -> float:
-        return 0.0 if self._is_collapsed else super()._stream_warm_up(posterior)
+        return 0.0 if self._plan.is_collapsed else super()._stream_warm_up(posterior)
 
     def _n_started(self) -> int:
-        return n_given(self.init) if self._is_given else self.n_components
+        return self.n_components if isinstance(self.init, str) else n_given(self.init)
 
     def _start_state(self, n_docs: float, shares) -> HDPState:
         """Return the state of equal topic weights, or of those of a given model."""
@@ -637,13 +626,12 @@ class HDP(VariationalTopicModel):
         )
 
     def _component_limit(self) -> float:
-        """Return the largest number of topics."""
         n_started = self._n_started()
         if self.max_components is None:
             return max(MOST_TOPICS, n_started)
         if self.max_components < n_started:
             where, cure = f"n_components={n_started}", "set that, too"
-            if self._is_given:
+            if not isinstance(self.init, str):
                 where, cure = f"the {n_started} topics of init", "or drop some of them"
             raise ValueError(
                 f"max_components={self.max_components} must be at least {where}, "
@@ -651,34 +639,10 @@ class HDP(VariationalTopicModel):
             )
         return self.max_components
 
-    def _moves(self) -> SplitMerge | None:
-        """Return the settings of moves, or None."""
-        if self.split_merge is True:
-            return DEFAULT_MOVES
-        return self.split_merge or None
-
-    def _held_out_moves(self) -> SplitMerge | None:
-        """Return the settings of moves if held-out documents judge them, or None."""
-        moves = self._moves()
-        return moves if moves is not None and moves.criterion == "held_out" else None
-
-    def _batch_size(self, counts) -> int:
-        """Return the size of minibatches, in documents."""
-        if not isinstance(self.batch_size, str):
-            return self.batch_size
-        return self._batch_size_of(counts.sum(), counts.shape[0])
-
-    @staticmethod
-    def _batch_size_of(n_tokens: float, n_docs: int) -> int:
-        """Return the size at which minibatches have enough tokens, but are not many."""
-        n_tokens = max(n_tokens / max(n_docs, 1), 1.0)  # of a document
-        least = max(LEAST_DOCS, int(np.ceil(LEAST_TOKENS / n_tokens)))
-        return max(least, min(int(n_docs) // MOST_UPDATES, MOST_DOCS))
-
     def _around(self, posterior, counts, executor):
         corpus = self._corpus(counts, posterior.seed_entropy)
         local_step, held_out = self._local_step(executor), None
-        if self._held_out_moves() is not None:
+        if self._plan.held_out_moves is not None:
             held_out = self._hold_out(corpus, posterior.seed_entropy)
         train = None if held_out is None else held_out.train
         return (
@@ -692,11 +656,11 @@ class HDP(VariationalTopicModel):
     def _make_learner(self, posterior, around, goes_on):
         """Return the learner of `fit`, with trials if these are due."""
         corpus, local_step, held_out, _, finish, *_ = around
-        moves = self._held_out_moves()
+        plan, moves = self._plan, self._plan.held_out_moves
         if moves is not None and not posterior.trials_ended:
             if held_out is None:
                 posterior.trials_ended = True  # there is nothing to judge by
-            elif self._has_time_for_trials:
+            elif plan.has_time_for_trials:
 
                 def trials(posterior, held_out):
                     return HeldOutTrials(
@@ -705,20 +669,20 @@ class HDP(VariationalTopicModel):
                         moves,
                         self.max_iter,
                         finish,
-                        n_final_passes=self._final_passes,
-                        **self._learned_by_trials,
+                        n_final_passes=plan.final_passes,
+                        **plan.learned_by_trials,
                     )
 
-                is_fresh = not (goes_on or self._is_given)
+                is_fresh = not goes_on and isinstance(self.init, str)
                 splits = self._splits(corpus, posterior) if is_fresh else []
                 if not splits:
                     return trials(posterior, held_out)
                 n_known = int(posterior.global_stats.topic_words.is_known.sum())
                 return CrossFittedTrials(posterior, splits, trials, moves, n_known)
-        warm_up = 0 if goes_on else self._warm_up
+        warm_up = 0 if goes_on else plan.warm_up
         documents = self._documents(corpus, goes_on)
         learner = self._learner(posterior, corpus, local_step, warm_up, documents)
-        if self._learns_burstiness and posterior.state.burstiness is None:
+        if plan.learns_burstiness and posterior.state.burstiness is None:
             learner.moves = LearnBurstiness(learner.moves)
         return learner
 
@@ -739,29 +703,24 @@ class HDP(VariationalTopicModel):
 
     def _final_learner(self, corpus, local_step, held_out, posterior, last):
         """Return the learner of all documents after trials; `last` learned before."""
-        documents = last.cache.documents
+        plan, documents = self._plan, last.cache.documents
         if hasattr(documents, "spread"):
             documents = documents.spread(held_out.rows, corpus.n_docs)
-        warm_up = min(self._warm_up, self._final_passes - FINAL_EXACT_PASSES)
-        n_forgetting = self._final_passes // 2 if self._is_collapsed else np.inf
+        warm_up = min(plan.warm_up, plan.final_passes - FINAL_EXACT_PASSES)
+        n_forgetting = plan.final_passes // 2 if plan.is_collapsed else np.inf
         return self._learner(
             posterior, corpus, local_step, warm_up, documents, n_forgetting
         )
 
-    @property
-    def _warm_up(self) -> int:
-        """Number of first passes with mean weights."""
-        return 0 if self._is_collapsed else self.warm_up
-
-    def _documents(self, corpus, goes_on) -> DocumentCache:
+    def _documents(self, corpus, goes_on) -> memory.DocumentCache:
         """Return the cache of documents' local parameters in running averages."""
-        if self._is_collapsed:  # the document step takes out what totals hold of them
-            return DocumentWeights(corpus.n_docs, float(goes_on))
-        return NOTHING
+        # The document step takes out what totals hold of them.
+        if self._plan.is_collapsed:
+            return memory.DocumentWeights(corpus.n_docs, float(goes_on))
+        return memory.NOTHING
 
     def _round_moves(self) -> Moves:
-        """Return the moves between rounds."""
-        moves = self._moves()
+        moves = self._plan.moves
         if moves is None:
             return NO_MOVES
         if moves.criterion == "held_out":
@@ -773,7 +732,7 @@ class HDP(VariationalTopicModel):
         self, posterior, corpus, local_step, warm_up, documents, n_forgetting=np.inf
     ):
         """Return the learner of a corpus, with its schedule and cache."""
-        moves: Any = self._moves()
+        moves: Any = self._plan.moves
         cache: Any = self._cache(warm_up, documents)
         by_bound = moves is not None and moves.criterion == "bound"
         exact = ExactMoves(moves) if by_bound and cache.holds_corpus else None
@@ -795,8 +754,8 @@ class HDP(VariationalTopicModel):
     def _cache(self, warm_up, documents):
         """Return the statistics cache of a fit."""
         if self.learning_method == "online":
-            return RunningAverage(documents)
-        if self._is_collapsed:
+            return memory.RunningAverage(documents)
+        if self._plan.is_collapsed:
             return CollapsedCache(document_weights=documents)
         return MeanFieldCache(max(warm_up, 1))
 
@@ -805,51 +764,21 @@ class HDP(VariationalTopicModel):
         return Learner(
             posterior,
             held_out.train,
-            self._rounds(posterior, held_out.train, first_step=0),
+            self._schedule(posterior, held_out.train, first_step=0),
             local_step,
-            RunningAverage(self._documents(held_out.train, goes_on)),
+            memory.RunningAverage(self._documents(held_out.train, goes_on)),
             self._round_moves(),
-            warm_up=self._warm_up * held_out.train.n_docs,
+            warm_up=self._plan.warm_up * held_out.train.n_docs,
         )
 
-    def _rounds(self, posterior, corpus, **changes) -> OnlineSchedule:
-        """Return the schedule of online passes of a fit."""
-        return self._schedule(posterior, corpus.X, **changes)
-
-    def _fit_schedule(self, posterior, corpus, n_forgetting) -> Schedule:
+    def _fit_schedule(self, posterior, corpus, n_forgetting) -> schedules.Schedule:
         """Return the schedule of a fit: online, or all documents at once."""
         if self.learning_method == "batch":
-            return BatchSchedule(corpus.n_docs)
+            return schedules.BatchSchedule(corpus.n_docs)
         if self.learning_method == "memoized":
-            return self._rounds(posterior, corpus, reshuffle=False)
-        schedule = self._rounds(posterior, corpus, n_forgetting=n_forgetting)
+            return self._schedule(posterior, corpus, reshuffle=False)
+        schedule = self._schedule(posterior, corpus, n_forgetting=n_forgetting)
         return schedule.remembering(REMEMBERED)
-
-    @property
-    def _final_passes(self) -> int:
-        return FINAL_PASSES if self._is_collapsed else FINAL_PASSES_MEAN_FIELD
-
-    @property
-    def _learned_by_trials(self) -> dict[str, Any]:
-        """Settings of what trials learn of the priors, see `HeldOutTrials`."""
-        return {
-            "folds_words": self._is_collapsed and self.learn_priors == "auto",
-            "prior_limit": base_prior(self.topic_word_prior),
-            "learns_burstiness": self._learns_burstiness,
-        }
-
-    @property
-    def _has_time_for_trials(self) -> bool:
-        """Whether a fit has enough passes for trials judged by held-out documents."""
-        moves = self._held_out_moves()
-        if moves is None:
-            return False
-        return self.max_iter >= 2 * moves.trial_passes + self._final_passes
-
-    def _reservoir_moves(self) -> SplitMerge | None:
-        """Return the settings of moves of a stream with a reservoir, or None."""
-        moves = self._held_out_moves()
-        return None if moves is None or moves.reservoir_tokens == 0 else moves
 
     def _stream_schedule(self, posterior, rows, **changes):
         """Return minibatches of a chunk; small ones have a share of a step.
@@ -867,11 +796,11 @@ class HDP(VariationalTopicModel):
         Topics explain tables in updates, and tokens in trials.
         """
         posterior.trials_ended = True  # a stream keeps its topics in later fits
-        moves = self._reservoir_moves()
-        if moves is None:
+        moves = self._plan.held_out_moves
+        if moves is None or moves.reservoir_tokens == 0:
             n_before = posterior.n_seen
             super()._learn_chunk(posterior, counts, executor, monitor)
-            if self._learns_burstiness and has_doubled(n_before, posterior.n_seen):
+            if self._plan.learns_burstiness and has_doubled(n_before, posterior.n_seen):
                 suit_burstiness_to(Corpus(counts), posterior, executor)
             return
         if posterior.reservoir is None:
@@ -880,7 +809,8 @@ class HDP(VariationalTopicModel):
         begin, batch_size = 0, self._batch_size(counts)
         while begin < counts.shape[0]:
             n_left = counts.shape[0] - begin
-            end = begin + self._next_part(posterior.reservoir, n_left, batch_size)
+            size = max(batch_size, int(PART_SHARE * len(posterior.reservoir.keys)))
+            end = begin + -(-n_left // -(-n_left // size))  # parts of equal size
             has_proposed = False
             if posterior.n_steps > 0:
                 some = counts[begin:end]
@@ -895,15 +825,17 @@ class HDP(VariationalTopicModel):
                 learned = counts[begin:end]  # there is nothing else yet
             if learned.shape[0] > 0:
                 super()._learn_chunk(posterior, learned, executor, monitor)
-            n_visits = n_visits_of(end - begin, counts.shape[0])
-            in_passes = is_large(counts.shape[0])
+            n_visits = stream_trials.n_visits_of(end - begin, counts.shape[0])
+            in_passes = stream_trials.is_large(counts.shape[0])
             n_tried = 0.0 if has_proposed and not in_passes else n_visits
             self._try_numbers(
                 posterior, n_tried, in_passes, learned, executor, monitor, moves
             )
             missed = posterior.missed
             if missed is not None:
-                n_now = missed.shape[0] if in_passes else int(MISSED_SHARE * n_visits)
+                n_now = missed.shape[0]
+                if not in_passes:
+                    n_now = int(stream_trials.MISSED_SHARE * n_visits)
                 posterior.missed = missed[n_now:] if n_now < missed.shape[0] else None
                 some = with_columns(missed[:n_now], counts.shape[1])
                 super()._learn_chunk(posterior, some, executor, monitor)
@@ -915,9 +847,9 @@ class HDP(VariationalTopicModel):
         Returns whether topics were proposed.
         """
         has_proposed = False
-        has_births = self._is_collapsed and moves.births
+        has_births = self._plan.is_collapsed and moves.births
         n_pieces = -(-some.shape[0] // SCORED)
-        for begin, end in pairwise(even_limits(some.shape[0], n_pieces)):
+        for begin, end in pairwise(schedules.even_limits(some.shape[0], n_pieces)):
             piece = some[begin:end]
             scores = score_documents(posterior, piece, executor)
             posterior.reservoir = posterior.reservoir.record_scores(scores)
@@ -926,12 +858,6 @@ class HDP(VariationalTopicModel):
                     posterior, piece, scores, begin, executor, monitor
                 )
         return has_proposed
-
-    @staticmethod
-    def _next_part(reservoir: Reservoir, n_left: int, batch_size: int) -> int:
-        """Number of documents to learn from until trials may be due."""
-        size = max(batch_size, int(PART_SHARE * len(reservoir.keys)))
-        return -(-n_left // -(-n_left // size))  # parts of equal size
 
     def _try_numbers(
         self, posterior, n_visits, in_passes, learned, executor, monitor, moves
@@ -945,7 +871,7 @@ class HDP(VariationalTopicModel):
         posterior.trials = None
         local_step = self._local_step(executor)
         if paused is None:
-            is_late = reservoir.is_due_early and not self._is_collapsed
+            is_late = reservoir.is_due_early and not self._plan.is_collapsed
             outliers = posterior.outliers
             is_judging = outliers is not None and outliers.proposal is not None
             is_due = (reservoir.is_due or is_late) and posterior.missed is None
@@ -964,14 +890,15 @@ class HDP(VariationalTopicModel):
                     posterior, held_out, local_step, goes_on=True
                 )
 
-            trials = begin_on_sample(
-                posterior, learner, held_out, moves, **self._learned_by_trials
+            trials = stream_trials.begin_on_sample(
+                posterior, learner, held_out, moves, **self._plan.learned_by_trials
             )
             trials.attach(local_step)
-            ongoing = PausedTrials(trials, live=trials)
+            ongoing = stream_trials.PausedTrials(trials, live=trials)
         else:
-            if isinstance(paused, StreamTrials):  # files from before have these
-                paused = PausedTrials(paused)
+            # Files from before have these.
+            if isinstance(paused, stream_trials.StreamTrials):
+                paused = stream_trials.PausedTrials(paused)
             ongoing = paused.resumed(local_step)
             trials = ongoing.live
             trials.missed.append(learned)
@@ -1001,12 +928,11 @@ class HDP(VariationalTopicModel):
 
     def _share(self, trials, posterior, n_docs, monitor) -> None:
         """Give a stream the topics that trials accepted; burstiness if learned."""
-        share(trials, posterior, n_docs, monitor)
-        if not self._learns_burstiness:  # trials may have begun when it was
+        stream_trials.share(trials, posterior, n_docs, monitor)
+        if not self._plan.learns_burstiness:  # trials may have begun when it was
             posterior.set_state(burstiness=None, by_tables=False)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
-        """Return the fitted attributes of a posterior."""
         result = super()._fitted_attributes(posterior, history, n_iter, converged)
         burstiness = posterior.state.burstiness or NO_BURSTINESS
         state = posterior.state.for_prediction
@@ -1044,3 +970,16 @@ class HDP(VariationalTopicModel):
             - "doc_concentration": its log prior up to a constant, where it is learned.
         """
         return self._elbo_terms(X)
+
+
+def check_burstiness(state: Any) -> None:
+    """Raise unless a state has no burstiness, or one in range."""
+    if state.burstiness is not None:
+        check_kinds(state, burstiness=Burstiness)
+        burstiness = state.burstiness
+        check_number(
+            "word_discount_", burstiness.discount, least=0.0, most=MOST_DISCOUNT
+        )
+        most = 2.0 * MOST_CONCENTRATION  # as exponentials round
+        result = burstiness.concentration
+        check_number("word_concentration_", result, least=0.5, most=most)

@@ -12,18 +12,6 @@ from skbnp.components import known_topics
 from skbnp.utils.plain import register
 from skbnp.utils.warnings import warn_caller
 
-__all__ = [
-    "DEFAULT_PRIOR",
-    "KnownTopics",
-    "Resolved",
-    "TopicPriorLike",
-    "base_prior",
-    "names_of",
-    "new_boosts",
-    "resolve",
-    "warn_of_heavy",
-]
-
 Array = NDArray[np.float64]
 #: Range of the entries of a prior, and of that of all other topics.
 SMALLEST, LARGEST = 1e-100, 1e10
@@ -118,33 +106,34 @@ def _check_number(name: str, value: object, least: float) -> None:
         raise ValueError(f"{name} must be {low} and <= {LARGEST:g}, got {value!r}.")
 
 
-def _as_known(prior: Any) -> KnownTopics | None:
-    """Return the known topics of `topic_word_prior`; None for a number."""
-    if isinstance(prior, Real):
-        return None
+def _as_known(prior: Any) -> KnownTopics:
+    """Return the known topics of a `topic_word_prior` that is no number."""
     return prior if isinstance(prior, KnownTopics) else KnownTopics(prior)
 
 
 def base_prior(prior: Any) -> float:
     """Dirichlet parameter of topics that are not known."""
-    known = _as_known(prior)
-    return float(prior if known is None else known.prior)
+    return float(prior if isinstance(prior, Real) else _as_known(prior).prior)
 
 
 def names_of(prior: Any) -> list[str]:
     """Names of known topics, in their order; [] if they have none."""
-    known = _as_known(prior)
-    if known is None or not isinstance(known.topics, Mapping):
-        return []
-    return [str(name) for name in known.topics]
+    topics = None if isinstance(prior, Real) else _as_known(prior).topics
+    return [str(name) for name in topics] if isinstance(topics, Mapping) else []
+
+
+def given_names(estimator: Any, ids: NDArray[np.intp]) -> dict[str, dict[int, str]]:
+    """Return the fitted attribute of names from seed words, for topics `ids`."""
+    names = enumerate(names_of(estimator.topic_word_prior))
+    given = {topic: name for topic, name in names if topic in ids}
+    before = getattr(estimator, "topic_names_", {})
+    return {"topic_names_": given | before} if given else {}
 
 
 def seed_columns(
-    prior: Any, names: Sequence | NDArray | None, columns: range
+    known: KnownTopics, names: Sequence | NDArray | None, columns: range
 ) -> tuple[list[list[int]], list[list[Any]]]:
     """Columns of the seed words of each topic within a range, and missing words."""
-    known = _as_known(prior)
-    assert known is not None
     result: list[list[int]] = []
     missing: list[list[Any]] = []
     place = None
@@ -183,9 +172,9 @@ def new_boosts(
     prior: Any, names: NDArray, n_before: int, counts: Array
 ) -> tuple[NDArray[np.intp], Array] | None:
     """Boosts of seed words among new columns, (n, G), for their tokens, (V,)."""
-    known = _as_known(prior)
-    if known is None or not isinstance(known.topics, Mapping):
+    if not names_of(prior):
         return None
+    known = _as_known(prior)
     result, _ = seed_columns(known, names, range(n_before, len(names)))
     words = np.unique(np.concatenate([np.zeros(0, int), *result]).astype(np.intp))
     if len(words) == 0:
@@ -293,9 +282,9 @@ def resolve(
     ValueError
         If it does not go with the vocabulary, or is no prior.
     """
-    known = _as_known(prior)
-    if known is None:
+    if isinstance(prior, Real):
         return None
+    known = _as_known(prior)
     if isinstance(known.topics, Mapping):
         result, missing = seed_columns(known, names, range(n_features))
         n_known = len(result)
@@ -353,16 +342,12 @@ def _refuse_missing(
 def warn_of_heavy(prior: Any, boosts: Array, tokens: Array) -> None:
     """Warn if priors of seed words outweigh the documents of their topics.
 
-    Parameters
-    ----------
-    prior : mapping, array-like or KnownTopics
-        The value of `topic_word_prior`; the strength of arrays is taken as intended.
-    boosts, tokens : (n_known,)
-        Tokens of the priors, and of documents.
+    `boosts` and `tokens` are the tokens of the priors, and of documents, (n_known,).
+    The strength of arrays is taken as intended.
     """
-    known, names = _as_known(prior), names_of(prior)
+    names, known = names_of(prior), _as_known(prior)
     heavy = np.flatnonzero(boosts > OUTWEIGHS * tokens)
-    if known is None or len(names) != len(boosts) or len(heavy) == 0:
+    if len(names) != len(boosts) or len(heavy) == 0:
         return
     shown = ", ".join(
         f"{names[k]!r} ({boosts[k]:.0f} of the prior, {tokens[k]:.0f} of documents)"

@@ -32,8 +32,6 @@ from skbnp.utils.validation import (
     validate_params,
 )
 
-__all__ = ["merge_fits"]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 #: Rounds in which weights and concentrations follow from added statistics.
@@ -114,7 +112,7 @@ def merge_fits(
     merged = clone(estimators[0])
     merge = _merge_samples if isinstance(merged, GibbsHDP) else _merge_posteriors
     result, places = merge(merged, estimators, columns, min_similarity)
-    merged._publish(result | vocabulary)
+    vars(merged).update(result | vocabulary)
     names: dict[int, str] = {}
     for estimator, place in zip(estimators, places, strict=True):
         for topic, name in getattr(estimator, "topic_names_", {}).items():
@@ -144,7 +142,7 @@ def _check_kinds(estimators: Sequence[Any]) -> None:
         if len(families) > 1:
             raise ValueError("estimators must be of one variational_family.")
     else:
-        known = [getattr(e, "_known", None) is not None for e in estimators]
+        known = [e._known is not None for e in estimators]
     if any(known):
         raise ValueError(
             f"estimators[{known.index(True)}] has known topics (topic_word_prior), "
@@ -189,7 +187,9 @@ def _aligned(topics: Array, others: Array, min_similarity: float) -> Ints:
     return at
 
 
-def _geometric(values: Sequence[float], tokens: Array) -> float:
+def _geometric(states: Sequence[Any], name: str, tokens: Array) -> float:
+    """Geometric mean of an attribute, by tokens."""
+    values = [getattr(state, name) for state in states]
     return float(np.exp(np.log(values) @ tokens / tokens.sum()))
 
 
@@ -200,7 +200,8 @@ def _merge_posteriors(
     n_words = 1 + max(int(words.max()) for words in columns)
     posteriors = [e._posterior for e in estimators]
     tokens = np.array([max(p.global_stats.n_tokens, 1e-300) for p in posteriors])
-    eta = _geometric([p.state.topic_word_prior for p in posteriors], tokens)
+    states = [p.state for p in posteriors]
+    eta = _geometric(states, "topic_word_prior", tokens)
     total, places = np.zeros((n_words, 0)), list[Ints]()
     for posterior, words in zip(posteriors, columns, strict=True):
         counts = np.zeros((n_words, posterior.state.n_components))
@@ -234,19 +235,18 @@ def _merge_posteriors(
     state = replace(
         first.state,
         weights=weights / weights.sum(),
-        doc_concentration=_geometric(
-            [p.state.doc_concentration for p in posteriors], tokens
-        ),
-        corpus_concentration=_geometric(
-            [p.state.corpus_concentration for p in posteriors], tokens
-        ),
-        prediction_concentration=_joint_prediction(posteriors, tokens),
+        doc_concentration=_geometric(states, "doc_concentration", tokens),
+        corpus_concentration=_geometric(states, "corpus_concentration", tokens),
+        # 0.0 unless all fits have one.
+        prediction_concentration=_geometric(states, "prediction_concentration", tokens)
+        if all(state.prediction_concentration > 0.0 for state in states)
+        else 0.0,
         background_weight=float(
-            np.average([p.state.background_weight for p in posteriors], weights=tokens)
+            np.average([state.background_weight for state in states], weights=tokens)
         ),
         topic_word_prior=eta,
-        burstiness=_joint_burstiness(posteriors, tokens),
-        by_tables=all(p.state.by_tables for p in posteriors),
+        burstiness=_joint_burstiness([state.burstiness for state in states], tokens),
+        by_tables=all(state.by_tables for state in states),
     )
     global_stats = type(first.global_stats)(**sums)
     for _ in range(N_ROUNDS):
@@ -278,19 +278,12 @@ def _merge_posteriors(
     return merged._fitted_attributes(posterior, history, n_iter), names
 
 
-def _joint_prediction(posteriors: Sequence[Any], tokens: Array) -> float:
-    """Mean of the concentrations of prediction; 0.0 unless all fits have one."""
-    result = [p.state.prediction_concentration for p in posteriors]
-    return _geometric(result, tokens) if min(result) > 0.0 else 0.0
-
-
-def _joint_burstiness(posteriors: Sequence[Any], tokens: Array) -> Burstiness | None:
+def _joint_burstiness(each: Sequence[Any], tokens: Array) -> Burstiness | None:
     """Mean of the burstiness of fits; None unless all have one."""
-    result = [p.state.burstiness for p in posteriors]
-    if any(burstiness is None for burstiness in result):
+    if any(burstiness is None for burstiness in each):
         return None
-    discount = float(np.average([b.discount for b in result], weights=tokens))
-    return Burstiness(discount, _geometric([b.concentration for b in result], tokens))
+    discount = float(np.average([b.discount for b in each], weights=tokens))
+    return Burstiness(discount, _geometric(each, "concentration", tokens))
 
 
 def _merge_samples(
@@ -302,7 +295,7 @@ def _merge_samples(
     tokens = np.array([max(float(s.n_tokens.sum()), 1e-300) for s in samples])
     if tokens.sum() > np.iinfo(np.int32).max:
         raise ValueError("estimators have more than 2^31 - 1 tokens together.")
-    eta = _geometric([s.topic_word_prior for s in samples], tokens)
+    eta = _geometric(samples, "topic_word_prior", tokens)
     counts, tables = sp.csr_array((0, n_words), dtype=np.int32), np.zeros(0, np.int32)
     places = list[Ints]()
     for sample, words in zip(samples, columns, strict=True):
@@ -323,27 +316,23 @@ def _merge_samples(
         places.append(place)
     counts.sort_indices()
     order = np.argsort(-tables, kind="stable")
-    repeats = all(s.has_repeats for s in samples)
+    discount, concentration = NONE
+    if all(s.has_repeats for s in samples):
+        discounts = [s.word_discount for s in samples]
+        discount = float(np.average(discounts, weights=tokens))
+        concentration = _geometric(samples, "word_concentration", tokens)
     sample = FranchiseSample(
         topic_word_counts=sp.csr_array(counts[order].astype(np.int32)),
         table_counts=tables[order],
         component_ids=order,
-        doc_concentration=_geometric([s.doc_concentration for s in samples], tokens),
-        corpus_concentration=_geometric(
-            [s.corpus_concentration for s in samples], tokens
-        ),
+        doc_concentration=_geometric(samples, "doc_concentration", tokens),
+        corpus_concentration=_geometric(samples, "corpus_concentration", tokens),
         topic_word_prior=eta,
         log_joint=float(np.average([s.log_joint for s in samples], weights=tokens)),
         chain=0,
         step=0,
-        word_discount=float(
-            np.average([s.word_discount for s in samples], weights=tokens)
-        )
-        if repeats
-        else NONE[0],
-        word_concentration=_geometric([s.word_concentration for s in samples], tokens)
-        if repeats
-        else NONE[1],
+        word_discount=discount,
+        word_concentration=concentration,
     )
     n_topics = len(tables)
     result = {

@@ -12,8 +12,6 @@ import scipy.sparse as sp
 from skbnp.distributions.von_mises_fisher import bessel_ratio
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["share_of_copies", "warn_of_narrow_nodes"]
-
 #: Share of rows that are copies of others from which these make the concentration.
 MOST_COPIES = 0.05
 #: Features of a row, in the median, up to which rows are short, and as a share of all.

@@ -12,35 +12,16 @@ from numpy.typing import ArrayLike
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import passing_probabilities
-from skbnp.estimators._base import are_in_use, drop_empty
-from skbnp.estimators._saved import (
-    LARGE,
-    LEAST_MASS,
-    check_array,
-    check_kinds,
-    check_level_priors,
-    check_number,
-    check_seen_words,
-)
-from skbnp.estimators._trees import (
-    MOST_LEVELS,
-    TopicTreeMixin,
-    check_tree,
-    is_bare_path,
-)
-from skbnp.estimators._variational import VariationalModel
+from skbnp.estimators import _saved, _trees
+from skbnp.estimators._base import NUMBER, PRIOR, are_in_use, drop_empty
+from skbnp.estimators._variational import BoundMixin, CountModel
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
 from skbnp.inference.posterior import Posterior, per_token
 from skbnp.inference.protocols import NO_MOVES, Corpus
-from skbnp.models.nested_crp.memory import (
-    PathCache,
-    PathLocalStep,
-    TreeCorpus,
-    sum_documents,
-)
+from skbnp.models.nested_crp import memory
 from skbnp.models.nested_crp.model import (
     NestedModel,
     PathStats,
@@ -62,10 +43,8 @@ from skbnp.utils.validation import (
     check_is_fitted,
 )
 
-__all__ = ["NestedCRP", "TreeMoves"]
 
-
-class NestedCRP(TopicTreeMixin, VariationalModel):
+class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
     """Nested Chinese restaurant process topic model, by variational inference.
 
     Learns a tree of topics, general ones near the root and special ones at the leaves,
@@ -220,11 +199,11 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     """
 
     _parameter_constraints: dict = {
-        **VariationalModel._parameter_constraints,
-        "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
-        "max_components": [Interval(Integral, 1, None, closed="left"), None],
+        **CountModel._parameter_constraints,
+        "max_depth": [Interval(Integral, 1, _trees.MOST_LEVELS, closed="both")],
+        "max_components": [NUMBER, None],
         "learning_method": [StrOptions({"batch", "online", "memoized"})],
-        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
+        "child_concentration": [PRIOR],
         "level_prior": [Real, "array-like"],
         "topic_word_prior": [Real, "array-like"],
         "child_concentration_prior": [tuple, list],
@@ -234,7 +213,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             StrOptions({"auto", "agglomerative", "gibbs", "sequential"}),
             HasMethods(["decision_path"]),
         ],
-        "init_n_leaves": [Interval(Integral, 1, None, closed="left"), None],
+        "init_n_leaves": [NUMBER, None],
     }
 
     def __init__(
@@ -294,8 +273,8 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
 
     # -- learning ---------------------------------------------------------------------
 
-    def _local_step(self, executor: Executor) -> PathLocalStep:
-        return PathLocalStep(self._local_stop(), executor, self.local_family)
+    def _local_step(self, executor: Executor) -> memory.PathLocalStep:
+        return memory.PathLocalStep(self._local_stop(), executor, self.local_family)
 
     def _moves(self) -> TreeMoves | None:
         """Return the moves of the tree, or None."""
@@ -308,17 +287,12 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             self._level_priors(),
             learn_concentration=self.learn_priors is not False,
             learn_topic_prior=self.learn_priors is True,
-            concentration=check_gamma_prior(
-                "child_concentration_prior", self.child_concentration_prior
-            ),
+            concentration=check_gamma_prior(self, "child_concentration_prior"),
         )
 
     @property
     def _n_enough_docs(self) -> int:
         return 0 if self._moves() is None else super()._n_enough_docs
-
-    def _component_limit(self) -> float:
-        return np.inf if self.max_components is None else self.max_components
 
     def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
         """Return a posterior of a root, before a start is chosen."""
@@ -328,29 +302,18 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return start_posterior(model, root, seed_entropy, self._component_limit())
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
-        """Return the posterior of the last call with present parameters."""
         self._check_depth(self._posterior.model.priors.n_levels)
         learned = self._posterior.model.priors
-        model = _with_seen(model, learned.seen)
-        if model.learn_concentration:
-            model = replace(
-                model,
-                priors=replace(
-                    model.priors,
-                    concentration=learned.concentration,
-                    level_prior=learned.level_prior,
-                ),
-            )
-        if model.learn_topic_prior:
-            model = replace(
-                model, priors=replace(model.priors, topic_prior=learned.topic_prior)
-            )
+        names = ["seen"]
+        names += ["concentration", "level_prior"] if model.learn_concentration else []
+        names += ["topic_prior"] if model.learn_topic_prior else []
+        kept = {name: getattr(learned, name) for name in names}
+        model = replace(model, priors=replace(model.priors, **kept))
         return replace(
             self._posterior, model=model, max_components=self._component_limit()
         )
 
     def _widened(self, posterior, rows, vocabulary):
-        """Return the posterior with a vocabulary of new words."""
         seen = posterior.model.priors.seen
         seen = replace(seen, n_vocabulary=len(vocabulary.names))
         return replace(posterior, model=_with_seen(posterior.model, seen))
@@ -359,10 +322,9 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return "left no two passes to compare between which the tree stayed."
 
     def _accept(self, counts, goes_on):
-        """Check the model to start from; return the counts."""
         begun = goes_on and self._posterior.n_steps > 0
         if not begun and not isinstance(self.init, str):
-            check_tree(self.init, counts.shape[1], self.max_depth)
+            _trees.check_tree(self.init, counts.shape[1], self.max_depth)
             if not hasattr(self.init, "samples_"):
                 raise ValueError(
                     "init must be a fitted GibbsNestedCRP; it has no samples_."
@@ -400,7 +362,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         stats = self._posterior.global_stats
         room = self._component_limit() > self.max_depth
         n_docs = stats.stub_masses.sum()
-        if is_bare_path(self) and room and n_docs > 1.5 and stats.n_tokens > 0.0:
+        if _trees.is_bare_path(self) and room and n_docs > 1.5 and stats.n_tokens > 0.0:
             self._warn_of_one_path(n_docs, stats.n_tokens)
 
     def _needs_start(self, posterior) -> bool:
@@ -417,15 +379,15 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         """Return the learner of `fit`: batch or online, with moves."""
         (counts, local_step), moves = around, self._moves()
         if self.learning_method == "online":
-            schedule = self._schedule(posterior, counts)
+            schedule = self._schedule(posterior, Corpus(counts))
             return self._online_learner(
                 Learner, posterior, counts, schedule, local_step
             )
         memoized = self.learning_method == "memoized"
-        corpus = TreeCorpus(counts, self.batch_size if memoized else None)
+        corpus = memory.TreeCorpus(counts, self.batch_size if memoized else None)
         parts = corpus.schedule(n_joint=1 if memoized else np.inf)
         edits = NO_MOVES if moves is None else TreeEdits(moves, ends_idle=True)
-        cache = PathCache(corpus)
+        cache = memory.PathCache(corpus)
         return Learner(posterior, corpus, parts, local_step, cache, edits)
 
     def _online_learner(self, kind, posterior, counts, schedule, local_step):
@@ -446,7 +408,6 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         ).one_pass(monitor)
 
     def _fitted_attributes(self, posterior, *given):
-        """Return the fitted attributes of a posterior."""
         topics, priors = posterior.state, posterior.model.priors
         tree = topics.tree
         eta, tokens = priors.topic_prior, posterior.global_stats.word_counts.sum(axis=1)
@@ -470,31 +431,33 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
     _saved_parts = {"model": NestedModel, "state": TopicTree, "global_stats": PathStats}
 
     def _check_saved(self) -> None:
-        """Raise if the saved posterior is unfit for compiled code."""
         super()._check_saved()
         posterior = self._posterior
         topics, global_stats = posterior.state, posterior.global_stats
         priors, tree = posterior.model.priors, topics.tree
-        n_levels = check_level_priors(priors)
-        check_kinds(priors, seen=SeenWords)
-        n_seen = check_seen_words(priors.seen, self.n_features_in_)
+        n_levels = _saved.check_level_priors(priors)
+        _saved.check_kinds(priors, seen=SeenWords)
+        n_seen = _saved.check_seen_words(priors.seen, self.n_features_in_)
         tree.check()
         n = len(tree)
-        check_number("tree_", tree.max_depth, least=0, most=n_levels - 1)
+        _saved.check_number("tree_", tree.max_depth, least=0, most=n_levels - 1)
         for stats in (topics, global_stats):
             for item in fields(stats):
                 value, name = getattr(stats, item.name), item.name
                 if name.startswith("word_"):
-                    check_array(name, value, (n, n_seen), least=-LARGE)
+                    _saved.check_array(name, value, (n, n_seen), least=-_saved.LARGE)
                 elif name.startswith("stub_"):
-                    check_array(name, value, (n,), least=LEAST_MASS)
+                    _saved.check_array(name, value, (n,), least=_saved.LEAST_MASS)
         # Parameters of the topics' Dirichlet posteriors, but for rounding.
         parameters = topics.word_counts + priors.topic_prior[tree.depth][:, None]
-        check_array("word_counts", parameters, (n, n_seen), least=-1e-6)
-        check_array(
-            "off_tree_tokens", global_stats.off_tree_tokens, (n_levels,), least=-LARGE
+        _saved.check_array("word_counts", parameters, (n, n_seen), least=-1e-6)
+        _saved.check_array(
+            "off_tree_tokens",
+            global_stats.off_tree_tokens,
+            (n_levels,),
+            least=-_saved.LARGE,
         )
-        check_array("component_ids_", self.component_ids_, (n,), kind="i")
+        _saved.check_array("component_ids_", self.component_ids_, (n,), kind="i")
         if not np.array_equal(posterior.ids, tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")
 
@@ -518,7 +481,6 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
         return int(are_in_use(tokens).sum())
 
     def _predictor(self) -> PathPredictor:
-        """Return the predictor by the means of the posterior."""
         check_is_fitted(self)
         priors = self._posterior.model.priors
         tree = path_globals(self._posterior.state, priors, is_mean=True)
@@ -553,7 +515,7 @@ class NestedCRP(TopicTreeMixin, VariationalModel):
             result = self._local_step(executor).update_paths(
                 topics, model.priors, counts
             )
-        fresh = sum_documents(result, counts, topics.tree, model.priors.n_levels)
+        fresh = memory.sum_documents(result, counts, topics.tree, model.priors.n_levels)
         terms = model.objective(topics, fresh)
         return per_token(terms, fresh.n_tokens)
 

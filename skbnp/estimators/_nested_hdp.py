@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -11,17 +11,17 @@ from numpy.typing import ArrayLike
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.word_topics import WordTopics
-from skbnp.estimators._base import are_in_use
+from skbnp.estimators._base import NUMBER, PRIOR, are_in_use
 from skbnp.estimators._given_topics import check_names
-from skbnp.estimators._hdp import FULL_SIZE, HDP
+from skbnp.estimators._hdp import FULL_SIZE, HDP, check_burstiness
 from skbnp.estimators._known_topics import DEFAULT_PRIOR
 from skbnp.estimators._saved import (
     LARGE,
     check_array,
     check_kinds,
     check_number,
-    check_seen_words,
     check_sparse,
+    check_topic_words,
 )
 from skbnp.estimators._trees import MOST_LEVELS
 from skbnp.estimators._variational import CountModel
@@ -34,12 +34,7 @@ from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, DocumentLocalStep
 from skbnp.inference.schedules import BatchSchedule, OnlineSchedule, Schedule
 from skbnp.inference.trials import adopt
-from skbnp.models.hdp.burstiness import (
-    MOST_CONCENTRATION,
-    MOST_DISCOUNT,
-    NO_BURSTINESS,
-    Burstiness,
-)
+from skbnp.models.hdp.burstiness import NO_BURSTINESS
 from skbnp.models.hdp.fold_in import fold_in_posterior
 from skbnp.models.hdp.memory import CollapsedCache
 from skbnp.models.hdp.reservoir import has_doubled
@@ -59,8 +54,6 @@ from skbnp.utils.validation import (
     check_gamma_prior,
     check_is_fitted,
 )
-
-__all__ = ["NestedHDP"]
 
 #: The topic prior of a tree over that of the flat fit, unless topics explain tables:
 #: general words go up, so that topics are sharper.
@@ -228,25 +221,19 @@ class NestedHDP(CountModel):
     _parameter_constraints: dict = {
         **CountModel._parameter_constraints,
         "max_depth": [Interval(Integral, 1, MOST_LEVELS, closed="both")],
-        "n_themes": [Interval(Integral, 1, None, closed="left"), None],
-        "max_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_themes": [NUMBER, None],
+        "max_components": [NUMBER, None],
         "learning_method": [StrOptions({"batch", "online", "memoized"})],
         "stop_prior": [tuple, list],
-        "child_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "doc_concentration": [Interval(Real, 1e-100, 1e10, closed="both")],
-        "topic_word_prior": [
-            Interval(Real, 1e-100, 1e10, closed="both"),
-            StrOptions({"auto"}),
-        ],
+        "child_concentration": [PRIOR],
+        "doc_concentration": [PRIOR],
+        "topic_word_prior": [PRIOR, StrOptions({"auto"})],
         "learn_priors": ["boolean"],
         "child_concentration_prior": [tuple, list],
         "doc_concentration_prior": [tuple, list],
         "burstiness": [StrOptions({"auto"}), Options(bool, {False})],
         "init": [StrOptions({"auto"}), HasMethods(["merge_components"])],
-        "batch_size": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "batch_size": [NUMBER, StrOptions({"auto"})],
     }
 
     # Fitted
@@ -317,24 +304,16 @@ class NestedHDP(CountModel):
     # -- learning ---------------------------------------------------------------------
 
     def _make_model(self) -> NestedHDPModel:
-        stop, go = check_gamma_prior("stop_prior", self.stop_prior)
+        stop, go = check_gamma_prior(self, "stop_prior")
         return NestedHDPModel(
             stop=stop,
             go=go,
             learn_concentrations=self.learn_priors,
-            child_prior=check_gamma_prior(
-                "child_concentration_prior", self.child_concentration_prior
-            ),
-            doc_prior=check_gamma_prior(
-                "doc_concentration_prior", self.doc_concentration_prior
-            ),
+            child_prior=check_gamma_prior(self, "child_concentration_prior"),
+            doc_prior=check_gamma_prior(self, "doc_concentration_prior"),
         )
 
-    def _component_limit(self) -> float:
-        return np.inf if self.max_components is None else self.max_components
-
     def _accept(self, counts, goes_on):
-        """Check the model to start from; return the counts."""
         begun = goes_on and self._has_started()
         if not begun and not isinstance(self.init, str):
             _check_flat(self.init, counts.shape[1])
@@ -371,7 +350,6 @@ class NestedHDP(CountModel):
         return len(self._posterior.global_stats.topic_words.seen) > 0
 
     def _resumed(self, model, *, in_fit: bool) -> NestedPosterior:
-        """Return the posterior of the last call with present parameters."""
         depth = self._posterior.state.tree.max_depth
         if depth >= self.max_depth:
             raise ValueError(
@@ -493,12 +471,6 @@ class NestedHDP(CountModel):
         step: Any = NestedStep
         return DocumentLocalStep(self._local_stop(), executor, step)
 
-    def _batch_size(self, counts) -> int:
-        """Return the size of minibatches, in documents."""
-        if not isinstance(self.batch_size, str):
-            return self.batch_size
-        return HDP._batch_size_of(counts.sum(), counts.shape[0])
-
     def _make_learner(self, posterior, around, goes_on):
         """Return the learner of `fit`: running averages over documents."""
         counts, local_step = around
@@ -521,7 +493,7 @@ class NestedHDP(CountModel):
         """Return the schedule of a fit: online, or all documents at once."""
         if self.learning_method == "batch":
             return BatchSchedule(counts.shape[0])
-        schedule: OnlineSchedule = self._schedule(posterior, counts)
+        schedule: OnlineSchedule = self._schedule(posterior, Corpus(counts))
         if self.learning_method == "memoized":
             return replace(schedule, reshuffle=False)
         return replace(schedule, n_forgetting=FORGETTING_PASSES)
@@ -608,7 +580,6 @@ class NestedHDP(CountModel):
         return 0 if not isinstance(self.init, str) else super()._n_enough_docs
 
     def _fitted_attributes(self, posterior, *given):
-        """Return the fitted attributes of a posterior."""
         state, tokens = posterior.state, posterior.global_stats.topic_words.total
         tokens = np.maximum(tokens, 0.0)
         weights = tokens / max(tokens.sum(), 1e-300)
@@ -637,7 +608,6 @@ class NestedHDP(CountModel):
     }
 
     def _check_saved(self) -> None:
-        """Raise if the saved posterior is unfit for compiled code."""
         super()._check_saved()
         posterior = self._posterior
         state, global_stats = posterior.state, posterior.global_stats
@@ -647,21 +617,8 @@ class NestedHDP(CountModel):
             check_sparse("documents", documents, shape, kind="f")
         check_kinds(state, tree=Tree)
         state.tree.check()
-        n, words = len(state.tree), global_stats.topic_words
-        check_kinds(global_stats, topic_words=WordTopics)
-        check_kinds(words, seen=SeenWords)
-        n_seen = check_seen_words(words.seen, self.n_features_in_)
-        n_rows, width = np.shape(words._values)
-        least = n_seen + (n_seen < self.n_features_in_)
-        check_number("topic_words", n_rows, least=least, most=self.n_features_in_)
-        check_number("topic_words", width, least=n, most=np.inf)
-        check_array("topic_words", words._values, (n_rows, width))
-        reserve = words._values[n_seen:]
-        check_array("topic_words", reserve, reserve.shape, most=0.0)
-        check_number("topic_words", words._scale, least=1e-300, most=LARGE)
-        most = words._values.max(initial=0.0) * words._scale
-        check_number("topic_words", most, least=0.0, most=LARGE)
-        check_array("topic_words", words.total, (n,), least=-LARGE)
+        n = len(state.tree)
+        check_topic_words(global_stats, n, self.n_features_in_, state.topic_word_prior)
         for name in global_stats.columns:
             check_array(name, getattr(global_stats, name), (n,), least=-LARGE)
         check_array("weights", state.weights, (n,), most=1.0 + 1e-6)
@@ -673,13 +630,7 @@ class NestedHDP(CountModel):
             check_number(name, getattr(state, name), least=1e-100, most=1e10)
         for name in ("stop", "go"):
             check_number(name, getattr(posterior.model, name), least=1e-300, most=LARGE)
-        if state.burstiness is not None:
-            check_kinds(state, burstiness=Burstiness)
-            discount = state.burstiness.discount
-            check_number("word_discount_", discount, least=0.0, most=MOST_DISCOUNT)
-            concentration = state.burstiness.concentration
-            most = 2.0 * MOST_CONCENTRATION  # as exponentials round
-            check_number("word_concentration_", concentration, least=0.5, most=most)
+        check_burstiness(state)
         check_array("component_ids_", self.component_ids_, (n,), kind="i")
         if not np.array_equal(posterior.ids, state.tree.ids):
             raise ValueError("The saved tree_ is damaged: its ids disagree.")

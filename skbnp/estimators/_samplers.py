@@ -15,15 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.estimators._base import (
-    COMMON,
-    SHARED,
-    ComponentModelMixin,
-    FitTasks,
-    TopicModelMixin,
-    are_in_use,
-    features_of,
-)
+from skbnp.estimators import _base
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
 from skbnp.estimators._given_topics import check_names
 from skbnp.estimators._saved import (
@@ -56,8 +48,6 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["Sampler", "TokenCorpus", "TopicSampler", "best_of"]
-
 #: Columns of the history by which chains are compared, and what they hold.
 COMPARED = {"n_components": "number of topics", "log_joint": "log joint"}
 #: R-hat above which a fit warns.
@@ -65,7 +55,11 @@ MOST_R_HAT = 1.1
 
 
 class Sampler(
-    CallbackSupportMixin, ComponentModelMixin, TransformerMixin, BaseEstimator, ABC
+    CallbackSupportMixin,
+    _base.ComponentModelMixin,
+    TransformerMixin,
+    BaseEstimator,
+    ABC,
 ):
     """Base of samplers from data of any kind.
 
@@ -74,9 +68,9 @@ class Sampler(
     """
 
     _parameter_constraints: dict = {
-        **COMMON,
+        **_base.COMMON,
         "burn_in": [Interval(Integral, 0, None, closed="left"), None],
-        "thin": [Interval(Integral, 1, None, closed="left")],
+        "thin": [_base.NUMBER],
         "n_chains": [Interval(Integral, 1, 1000, closed="both")],
     }
 
@@ -106,17 +100,6 @@ class Sampler(
     _chain_class: Any
 
     @abstractmethod
-    def _read(self, X, *, reset: bool, method: str) -> Any:
-        """Check rows and return those to learn from; `reset` in a first call.
-
-        Their `len` is the amount of data, and chains continue if `digest` is equal.
-        """
-
-    @abstractmethod
-    def _describe(self, data) -> str:
-        """Return the amount of data as a text."""
-
-    @abstractmethod
     def _check_consistency(self, goes_on: bool) -> None:
         """Raise for parameters that contradict each other."""
 
@@ -127,16 +110,6 @@ class Sampler(
     @abstractmethod
     def _starts(self, data, seed_entropy: int, goes_on: bool) -> Iterable[ChainStart]:
         """Yield the start of each chain on new data."""
-
-    def _extended(self, X) -> Vocabulary | None:
-        """Return the vocabulary that a chunk of a stream extends, or None."""
-        return None
-
-    def _widened(
-        self, sample: Any, data: Any, vocabulary: Vocabulary
-    ) -> tuple[Any, dict[str, Any]]:
-        """Return a sample with new columns, and the fitted attributes for these."""
-        raise TypeError(f"{type(self).__name__} cannot learn new columns of X.")
 
     @abstractmethod
     def _make_chain(
@@ -182,31 +155,37 @@ class Sampler(
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
         self._check_consistency(goes_on)
         data = self._read(X, reset=not goes_on, method="fit", **more)
-        record = FitRecord(self, data, goes_on)
-        before, account = record.estimator, record.account
+        record = FitRecord(self, data, goes_on) if _base.files_of(self) else None
+        before: Any = None if record is None else record.estimator
+        account = None if record is None else record.account
         if not goes_on or self.n_chains > 1:  # another chain may be shown
-            self._forget_names()
-        digest, kept, n_before = data.digest, [], self._seen_before() if goes_on else 0
+            self._forget("topic_names_")
+        digest, kept, n_made = data.digest, [], 0
+        n_before = self._seen_before() if goes_on else 0
         resumed: tuple[ChainState, ...] = ()
-        n_before = 0
         if account is not None:
             history, seed_entropy = before.history_, before._seed_entropy
             resumed, kept, burn_in = before._chains, before._kept, before._burnt
-            n_before, goes_on = before.n_iter_, account.get("goes_on", goes_on)
+            n_made, goes_on = before.n_iter_, account.get("goes_on", goes_on)
+            n_before = before._seen_before()
             self._take_names(before)
         elif goes_on:
             history, seed_entropy = self.history_, self._seed_entropy
-            self._check_warm_start()
+            if self._chains is not None and len(self._chains) != self.n_chains:
+                raise ValueError(
+                    f"n_chains={self.n_chains} with warm_start=True, but the fit began "
+                    f"with {len(self._chains)}."
+                )
             if self._chains is not None and digest == self._data:
                 resumed = self._chains
                 burn_in = self._burnt if self.burn_in is None else burn_in
                 kept = self._still_kept(resumed[0].begin + burn_in)
         else:
-            self.__dict__.pop("samples_", None)  # its vocabulary is gone
+            self._forget("samples_")  # its vocabulary is gone
             history = {name: [] for name in self._columns}
             seed_entropy = draw_seed_entropy(self.random_state)
         monitor = ChainMonitor(history, verbose=self.verbose)
-        monitor.n_sweeps = n_before
+        monitor.n_sweeps = n_made
         chains: list[Any] = []
 
         def attributes() -> dict[str, Any]:
@@ -243,8 +222,8 @@ class Sampler(
 
         def end_sweep() -> bool:
             """End the pass of callbacks, and write the fit; return whether to stop."""
-            has_ended = tasks.end_pass()
-            if not has_ended:
+            has_ended = tasks.end()
+            if record is not None and not has_ended:
                 record.save(
                     monitor.n_sweeps,
                     attributes,
@@ -252,7 +231,7 @@ class Sampler(
                 )
             return has_ended
 
-        tasks = FitTasks(self, X, y, attributes, n_sweeps + int(not resumed))
+        tasks = _base.FitTasks(self, X, y, attributes, n_sweeps + int(not resumed))
         with shown(self.verbose):
             monitor.report(f"samples {self._describe(data)}")
             if resumed:
@@ -263,7 +242,7 @@ class Sampler(
             try:
                 run_chains(
                     chains,
-                    n_sweeps - n_before,
+                    n_sweeps - n_made,
                     executor,
                     monitor,
                     begin_sweep=tasks.begin_pass,
@@ -277,7 +256,8 @@ class Sampler(
                     fitted = self._numbered(fitted)
                 self._publish(fitted)
                 tasks.attributes = lambda: fitted
-        record.end()
+        if record is not None:
+            record.end()
         self._warn_if_chains_disagree()
         self._warn_of_components()
         tasks.end()
@@ -319,7 +299,7 @@ class Sampler(
             }
 
         try:
-            tasks = FitTasks(self, X, y, attributes, n_sweeps, "partial_fit")
+            tasks = _base.FitTasks(self, X, y, attributes, n_sweeps, "partial_fit")
             start = self._start(goes_on)
             chain = self._make_chain(data, seed_entropy, start, number, before=before)
             run_chains(
@@ -329,19 +309,20 @@ class Sampler(
                 monitor,
                 begin_sweep=tasks.begin_pass,
                 keep=lambda: None,
-                end_sweep=tasks.end_pass,
+                end_sweep=tasks.end,
             )
         finally:
             if chain is not None and (monitor.n_sweeps > 0 or len(data) == 0):
                 self._publish(attributes())
             elif not goes_on:
-                self._forget_features()
+                self._forget("n_features_in_", "feature_names_in_")
         save_chunk(self, n_iter)
         tasks.end()
         return self
 
-    def _warn_of_components(self) -> None:
-        """Warn of uncertain components after a fit."""
+    def _publish(self, attributes: dict[str, Any]) -> None:
+        """Set fitted attributes, in place."""
+        self.__dict__.update(attributes)
 
     def _warn_if_chains_disagree(self) -> None:
         """Warn if the last sweeps are not draws from one posterior, by R-hat."""
@@ -383,13 +364,6 @@ class Sampler(
             )
         return self.burn_in
 
-    def _check_warm_start(self) -> None:
-        if self._chains is not None and len(self._chains) != self.n_chains:
-            raise ValueError(
-                f"n_chains={self.n_chains} with warm_start=True, but the fit began "
-                f"with {len(self._chains)}."
-            )
-
     def _fitted_attributes(self, chains, kept, history, before, seed_entropy):
         """Return the fitted attributes of chains and kept samples."""
         samples = self._shown(list(kept), chains)
@@ -416,7 +390,6 @@ class Sampler(
         return kept
 
     def _check_saved(self) -> None:
-        """Raise if saved samples and chains are unfit for compiled code."""
         check_needed(
             vars(self), ("_chains", "_data", "_seed_entropy", "_kept", "_next_id")
         )
@@ -480,11 +453,11 @@ class TokenCorpus:
         return content.digest()
 
 
-class TopicSampler(TopicModelMixin, Sampler):
+class TopicSampler(_base.TopicModelMixin, Sampler):
     """Base of samplers of topic models of whole counts."""
 
     _rounds_counts = True
-    _parameter_constraints: dict = {**Sampler._parameter_constraints, **SHARED}
+    _parameter_constraints: dict = {**Sampler._parameter_constraints, **_base.SHARED}
 
     @abstractmethod
     def _check_init(self, n_features: int) -> None:
@@ -520,7 +493,6 @@ class TopicSampler(TopicModelMixin, Sampler):
         return getattr(self, "_n_seen", None)
 
     def _account(self, n_before: int | None, data, *, adds: bool) -> dict[str, Any]:
-        """Return the fitted attributes of the numbers of documents seen."""
         if n_before is None:
             return {}
         n_docs = data.counts.shape[0]
@@ -537,11 +509,10 @@ class TopicSampler(TopicModelMixin, Sampler):
     def _widened(
         self, sample: Any, data: TokenCorpus, vocabulary: Vocabulary
     ) -> tuple[Any, dict[str, Any]]:
-        """Return a sample with new columns, and the fitted attributes for these."""
         held, n_words = sample.topic_word_counts, data.counts.shape[1]
         parts = held.data, held.indices, held.indptr
         counts = sp.csr_array(parts, (held.shape[0], n_words))
-        return replace(sample, topic_word_counts=counts), features_of(vocabulary)
+        return replace(sample, topic_word_counts=counts), _base.features_of(vocabulary)
 
     def _describe(self, data) -> str:
         return f"topics of {data.counts.shape[0]} documents, {len(data)} tokens"
@@ -634,7 +605,7 @@ class TopicSampler(TopicModelMixin, Sampler):
         """Topics with at least max(1, 1e-4 of all) tokens."""
         check_is_fitted(self)
         tokens = self._best().n_tokens
-        return int(are_in_use(tokens).sum())
+        return int(_base.are_in_use(tokens).sum())
 
 
 def best_of(samples: list[Any]) -> Any:

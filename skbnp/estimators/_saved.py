@@ -14,37 +14,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.known_topics import TopicPriors
+from skbnp.components.known_topics import KnownWordTopics, TopicPriors
 from skbnp.components.seen_words import SeenWords
+from skbnp.components.word_topics import WordTopics
 from skbnp.inference.chains import ChainState
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.kernels._nested_crp import MAX_LEVELS
 from skbnp.trees import Tree, TreeView
 from skbnp.utils.hints import fits
-
-__all__ = [
-    "LARGE",
-    "LARGE_SQUARE",
-    "LEAST_MASS",
-    "MOST_STEPS",
-    "PRIVATE",
-    "check_array",
-    "check_concentrations",
-    "check_counts",
-    "check_doc_counts",
-    "check_fitted",
-    "check_history",
-    "check_kinds",
-    "check_kinds_of",
-    "check_known_topics",
-    "check_level_priors",
-    "check_needed",
-    "check_number",
-    "check_posterior",
-    "check_seen_words",
-    "check_signed",
-    "check_sparse",
-]
 
 #: Largest count of a sampler.
 MOST = 2**31 - 1
@@ -214,12 +191,7 @@ def check_array(
 ) -> None:
     """Raise unless an array has a given shape and numbers in range.
 
-    Parameters
-    ----------
-    kind : {"f", "i"}
-        Doubles, or integers of any size.
-    least, most : float
-        Bounds of entries; None is `LARGE` for doubles, `MOST` for integers.
+    Doubles ("f") are at most `LARGE` without `most`, integers of any size ("i") `MOST`.
     """
     types = "iu" if kind == "i" else "f"
     if not isinstance(array, np.ndarray) or array.shape != shape:
@@ -314,6 +286,31 @@ def check_known_topics(known: Any, n_topics: int, n_features: int, eta: float) -
     is_mask = isinstance(fixed, np.ndarray) and fixed.dtype == bool
     if not is_mask or fixed.shape != columns.shape or known.eta != eta:
         raise _damaged("known topics", "is not of these topics")
+
+
+def check_topic_words(global_stats: Any, n: int, n_features: int, eta: float) -> None:
+    """Raise unless totals have a table of words of `n` topics; `eta` is their prior."""
+    check_kinds(global_stats, topic_words=WordTopics)
+    table = global_stats.topic_words
+    check_kinds(table, seen=SeenWords)
+    n_seen = check_seen_words(table.seen, n_features)
+    # The table has rows and columns in reserve; those of rows are empty.
+    n_rows, width = np.shape(table._values)
+    least = n_seen + (n_seen < n_features)
+    check_number("topic_words", n_rows, least=least, most=n_features)
+    check_number("topic_words", width, least=max(n, 1), most=np.inf)
+    lowest = 0.0
+    if isinstance(table, KnownWordTopics):
+        check_known_topics(table.known, n, n_features, eta)
+        lowest = -eta / max(table._scale, 1e-300)
+    check_array("topic_words", table._values, (n_rows, width), least=lowest)
+    reserve = table._values[n_seen:]
+    check_array("topic_words", reserve, reserve.shape, most=0.0)
+    check_number("topic_words", table._scale, least=1e-300, most=LARGE)
+    # Counts are entries times the scale.
+    most = table._values.max(initial=0.0) * table._scale
+    check_number("topic_words", most, least=0.0, most=LARGE)
+    check_array("topic_words", table.total, (n,), least=-LARGE)
 
 
 def check_kinds_of(value: object, kind: type | tuple[type, ...], name: str) -> None:

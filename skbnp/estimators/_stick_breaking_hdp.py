@@ -1,7 +1,6 @@
 """Estimator of the HDP with sticks in corpus and documents, variational inference."""
 
 from collections.abc import Sequence
-from numbers import Integral
 
 import numpy as np
 from scipy.special import softmax
@@ -9,6 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.distributions.stick_breaking import mean_weights
+from skbnp.estimators._base import NUMBER
 from skbnp.estimators._given_topics import n_given
 from skbnp.estimators._known_topics import TopicPriorLike, base_prior
 from skbnp.estimators._saved import check_number
@@ -22,10 +22,8 @@ from skbnp.models.hdp_sticks.local import Tables, TableStep
 from skbnp.models.hdp_sticks.model import StickHDP, StickState, StickStats
 from skbnp.rows.batch import Batch
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, StrOptions
+from skbnp.utils.validation import StrOptions
 from skbnp.utils.warnings import warn_caller
-
-__all__ = ["StickBreakingHDP"]
 
 #: Share of the expected tokens that may still be of the start, spread over all topics:
 #: those with 1e-4 of all tokens count as in use, and 150 by default share it.
@@ -192,8 +190,8 @@ class StickBreakingHDP(VariationalTopicModel):
 
     _parameter_constraints: dict = {
         **VariationalTopicModel._parameter_constraints,
-        "max_components": [Interval(Integral, 1, None, closed="left")],
-        "max_doc_components": [Interval(Integral, 1, None, closed="left")],
+        "max_components": [NUMBER],
+        "max_doc_components": [NUMBER],
         "learning_method": [StrOptions({"batch", "online"})],
     }
 
@@ -277,14 +275,14 @@ class StickBreakingHDP(VariationalTopicModel):
         )
 
     def _component_limit(self) -> float:
-        """Return the number of topics, the truncation."""
-        n_topics = n_given(self.init) if self._is_given else 0
+        """Raise if init has more topics than the truncation; no move adds any."""
+        n_topics = 0 if isinstance(self.init, str) else n_given(self.init)
         if n_topics > self.max_components:
             raise ValueError(
                 f"max_components={self.max_components} must be at least the {n_topics} "
                 "topics of init: increase it, or drop some of them."
             )
-        return super()._component_limit()
+        return np.inf
 
     def _filled(self, topics, weights, corpus, seen, rng):
         """Append topics of documents to given ones, up to `max_components`."""
@@ -300,19 +298,18 @@ class StickBreakingHDP(VariationalTopicModel):
         return topics, np.concatenate([(1.0 - SHARE_OF_OTHERS) * shares, others])
 
     def _resumed(self, model, *, in_fit):
-        """Return the posterior of the last call with present parameters."""
         if not in_fit:  # a warm start says so itself
             self._check_size("in partial_fit")
         return super()._resumed(model, in_fit=in_fit)
 
     def _make_learner(self, posterior, around, goes_on):
         """Return the learner of `fit`: online or batch."""
-        counts, local_step = around
+        (counts, local_step), corpus = around, Corpus(around[0])
         is_batch, n_docs = self.learning_method == "batch", counts.shape[0]
         return Learner(
             posterior,
-            Corpus(counts),
-            BatchSchedule(n_docs) if is_batch else self._schedule(posterior, counts),
+            corpus,
+            BatchSchedule(n_docs) if is_batch else self._schedule(posterior, corpus),
             local_step,
             RunningAverage(DocumentStarts() if is_batch else NOTHING),
             warm_up=0 if goes_on else self.warm_up * n_docs,
@@ -339,7 +336,6 @@ class StickBreakingHDP(VariationalTopicModel):
     _saved_parts = {"model": StickHDP, "state": StickState, "global_stats": StickStats}
 
     def _check_saved(self):
-        """Raise if the saved posterior is unfit for compiled code."""
         super()._check_saved()
         state, n_tables = self._posterior.state, self._posterior.model.n_tables
         check_number("n_tables", n_tables, least=1, most=MOST_TABLES)

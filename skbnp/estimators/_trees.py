@@ -20,8 +20,6 @@ from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted, check_per_level
 from skbnp.utils.warnings import warn_caller
 
-__all__ = ["MOST_LEVELS", "TopicTreeMixin", "check_tree", "is_bare_path"]
-
 #: Levels of a tree: each multiplies what a document may choose from, and a tree of 255,
 #: which the kernels could take, would be learned for minutes and read by nobody.
 MOST_LEVELS = 50

@@ -16,24 +16,12 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.word_topics import WordTopics
-from skbnp.estimators._base import (
-    COMMON,
-    CONSTRAINTS,
-    SHARED,
-    ComponentEditsMixin,
-    ComponentModelMixin,
-    FitTasks,
-    TopicModelMixin,
-    are_in_use,
-    features_of,
-    send_new_ids,
-    without_none,
-)
+from skbnp.estimators import _base
 from skbnp.estimators._checkpoints import FitRecord, save_chunk
 from skbnp.estimators._given_topics import check_names, given_topics, n_given
 from skbnp.estimators._known_topics import (
     Resolved,
-    names_of,
+    given_names,
     new_boosts,
     resolve,
     warn_of_heavy,
@@ -43,11 +31,9 @@ from skbnp.estimators._saved import (
     check_array,
     check_concentrations,
     check_history,
-    check_kinds,
-    check_known_topics,
     check_number,
     check_posterior,
-    check_seen_words,
+    check_topic_words,
 )
 from skbnp.inference.engine import StreamLearner, learn
 from skbnp.inference.executor import Executor
@@ -92,21 +78,22 @@ from skbnp.utils.validation import (
 )
 from skbnp.utils.warnings import warn_caller
 
-__all__ = [
-    "CountModel",
-    "MinibatchEstimator",
-    "VariationalEstimator",
-    "VariationalModel",
-    "VariationalTopicModel",
-    "drawn_documents",
-]
-
 #: Documents of the warm-up of a stream of unknown length.
 STREAM_WARM_UP = 10_000
+#: "auto" minibatches: documents, and tokens, at least. Fewer tokens say too little.
+LEAST_DOCS, LEAST_TOKENS = 128, 4000
+#: ...and updates in a pass, unless minibatches have as many documents: more updates
+#: take longer, and 40 to 160 in a pass over 8,000 to 135,000 documents score as well or
+#: better at the same time.
+MOST_UPDATES, MOST_DOCS = 80, 4096
 
 
 class VariationalEstimator(
-    CallbackSupportMixin, ComponentModelMixin, TransformerMixin, BaseEstimator, ABC
+    CallbackSupportMixin,
+    _base.ComponentModelMixin,
+    TransformerMixin,
+    BaseEstimator,
+    ABC,
 ):
     """Base of estimators that learn a variational posterior from rows of any kind.
 
@@ -116,8 +103,8 @@ class VariationalEstimator(
     """
 
     _parameter_constraints: dict = {
-        **COMMON,
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        **_base.COMMON,
+        "batch_size": [_base.NUMBER],
         "learning_offset": [Interval(Real, 0, np.inf, closed="left")],
         "learning_decay": [Interval(Real, 0.5, 1, closed="both")],
         "total_samples": [Interval(Real, 0, np.inf, closed="neither"), None],
@@ -128,23 +115,13 @@ class VariationalEstimator(
     converged_: bool
 
     @abstractmethod
-    def _read(self, X, *, reset: bool, method: str) -> Any:
-        """Check rows and return those to learn from; `reset` in a first call.
-
-        Keywords are the further arguments of `fit` and `partial_fit`.
-        """
-
-    @abstractmethod
-    def _describe(self, rows) -> str:
-        """Return the number and size of rows as a text."""
-
-    @abstractmethod
     def _make_model(self) -> Any:
         """Return the model with present parameters."""
 
     def _component_limit(self) -> float:
         """Largest number of components; raise if no fit can begin with it."""
-        return np.inf
+        limit = getattr(self, "max_components", None)
+        return np.inf if limit is None else limit
 
     @abstractmethod
     def _start(self, model, rows, seed_entropy, n_rows) -> Posterior:
@@ -156,19 +133,11 @@ class VariationalEstimator(
 
     @abstractmethod
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
-        """Return the posterior of the last call, to continue from."""
+        """Return the posterior of the last call with present parameters."""
 
     def _has_started(self) -> bool:
         """Whether there is a learned posterior to continue from."""
         return True
-
-    def _extended(self, X) -> Vocabulary | None:
-        """Return the vocabulary that a chunk of a stream extends, or None."""
-        return None
-
-    def _widened(self, posterior, rows, vocabulary: Vocabulary) -> Posterior:
-        """Return a posterior with new columns; the present one is not changed."""
-        raise TypeError(f"{type(self).__name__} cannot learn new columns of X.")
 
     def _needs_start(self, posterior) -> bool:
         """Whether `_find_start` is to be called."""
@@ -204,7 +173,8 @@ class VariationalEstimator(
     ) -> bool:
         """Make the passes of `fit`; return whether the bound has converged."""
         around = self._around(posterior, rows, executor)
-        account, outside = record.account, (posterior, *around)
+        account = None if record is None else record.account
+        outside = posterior, *around
         if account is None:
             learner = self._make_learner(posterior, around, goes_on)
         else:
@@ -216,6 +186,8 @@ class VariationalEstimator(
 
         def save(has_ended: bool, has_converged: bool) -> None:
             """Write the fit after a pass."""
+            if record is None:
+                return
 
             def account() -> dict[str, Any]:
                 return {
@@ -234,17 +206,23 @@ class VariationalEstimator(
             monitor,
             n_passes=self.max_iter - monitor.n_passes,
             begin_pass=tasks.begin_pass,
-            end_pass=tasks.end_pass,
+            end_pass=tasks.end,
             save=save,
         )
 
     def _record(self, rows, goes_on: bool) -> Any:
-        """Return the checkpoint files of the fit."""
-        return FitRecord(self, rows, goes_on)
+        """Return the checkpoint files of the fit; None without any."""
+        return FitRecord(self, rows, goes_on) if _base.files_of(self) else None
 
-    @abstractmethod
     def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
-        """Make the passes of `partial_fit`."""
+        """Make the passes of `partial_fit`: here one of minibatches."""
+        tasks.begin_pass()
+        self._learn_chunk(posterior, rows, executor, monitor)
+        tasks.end()
+
+    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
+        """Make an online update for each minibatch of a chunk, in row order."""
+        raise NotImplementedError
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
         """Return the fitted attributes of a posterior; here those of all models."""
@@ -265,20 +243,20 @@ class VariationalEstimator(
         model, executor = self._make_model(), Executor(self.n_jobs)
         self._component_limit()
         goes_on = self.warm_start and self.__sklearn_is_fitted__()
-        rows = self._read(X, reset=not goes_on, method="fit", **without_none(given))
+        rows = self._read(X, reset=not goes_on, method="fit", **given)
         seed_entropy = draw_seed_entropy(self.random_state)
         goes_on = goes_on and self._has_started()
         record = self._record(rows, goes_on)
-        if record.account is not None:
-            posterior = record.account["posterior"]
+        account = None if record is None else record.account
+        if account is not None:
+            posterior = account["posterior"]
             history = new_history(model.criterion)
             self._take_names(record.estimator)
-            goes_on = record.account.get("goes_on", goes_on)
+            goes_on = account.get("goes_on", goes_on)
         elif goes_on:
             posterior, history = self._resumed(model, in_fit=True), self.history_
         else:
-            self.__dict__.pop("_posterior", None)  # its vocabulary is gone
-            self._forget_names()
+            self._forget("_posterior", "topic_names_")  # their vocabulary is gone
             posterior = self._start(model, rows, seed_entropy, rows.shape[0])
             history = new_history(model.criterion)
         posterior.n_seen = max(posterior.n_seen, rows.shape[0])
@@ -292,7 +270,7 @@ class VariationalEstimator(
 
         n_tasks = self.max_iter + self._n_further_passes(rows)
         n_tasks += int(self._needs_start(posterior))
-        tasks = FitTasks(self, X, y, fitted, n_tasks)
+        tasks = _base.FitTasks(self, X, y, fitted, n_tasks)
         try:
             with executor, shown(self.verbose):
                 monitor.report(f"learns from {self._describe(rows)}")
@@ -306,8 +284,9 @@ class VariationalEstimator(
         finally:
             if not goes_on:
                 self._number_topics(posterior)
-            self._publish(fitted())
-        record.end()
+            self.__dict__.update(fitted())
+        if record is not None:
+            record.end()
         self._warn_if_not_converged(monitor)
         self._warn_of_components()
         tasks.end()
@@ -319,9 +298,7 @@ class VariationalEstimator(
         model, executor = self._make_model(), Executor(self.n_jobs)
         self._component_limit()
         goes_on = self.__sklearn_is_fitted__()
-        rows = self._read(
-            X, reset=not goes_on, method="partial_fit", **without_none(given)
-        )
+        rows = self._read(X, reset=not goes_on, method="partial_fit", **given)
         vocabulary = self._extended(X)
         if goes_on and self._has_started():
             posterior = self._resumed(model, in_fit=False)
@@ -335,7 +312,7 @@ class VariationalEstimator(
             history, n_iter = new_history(model.criterion), 0
         n_steps = posterior.n_steps
         monitor = self._monitor(model, history)
-        features = {} if vocabulary is None else features_of(vocabulary)
+        features = {} if vocabulary is None else _base.features_of(vocabulary)
 
         def fitted() -> dict[str, Any]:
             result = self._fitted_attributes(posterior, history, n_iter + 1)
@@ -343,16 +320,16 @@ class VariationalEstimator(
 
         try:
             n_tasks = self._n_chunk_passes(rows)
-            tasks = FitTasks(self, X, y, fitted, n_tasks, "partial_fit")
+            tasks = _base.FitTasks(self, X, y, fitted, n_tasks, "partial_fit")
             with executor, shown(self.verbose):
                 self._learn_stream(posterior, rows, executor, monitor, tasks)
         except BaseException:
             if posterior.n_steps > n_steps:
-                self._publish(fitted())
+                self.__dict__.update(fitted())
             elif not goes_on:
-                self._forget_features()
+                self._forget("n_features_in_", "feature_names_in_")
             raise
-        self._publish(fitted())
+        self.__dict__.update(fitted())
         save_chunk(self, n_iter + 1)
         tasks.end()
         return self
@@ -368,16 +345,16 @@ class VariationalEstimator(
             unit=model.unit,
         )
 
-    def _schedule(self, posterior, rows, **changes) -> OnlineSchedule:
-        """Return minibatches of rows, with step sizes from the present step on."""
+    def _schedule(self, posterior, corpus, **changes) -> OnlineSchedule:
+        """Return minibatches of a corpus, with step sizes from the present step on."""
         settings = {
             "seed_entropy": posterior.seed_entropy,
-            "total_samples": rows.shape[0],
+            "total_samples": corpus.n_docs,
             "first_step": posterior.n_steps - posterior.step_origin,
         }
         return OnlineSchedule(
-            n_rows=rows.shape[0],
-            batch_size=self._batch_size(rows),
+            n_rows=corpus.n_docs,
+            batch_size=self._batch_size(corpus.X),
             offset=self.learning_offset,
             decay=self.learning_decay,
             **(settings | changes),
@@ -387,7 +364,7 @@ class VariationalEstimator(
         """Return minibatches of a chunk, in the order of its rows."""
         return self._schedule(
             posterior,
-            rows,
+            Corpus(rows),
             seed_entropy=None,
             total_samples=self.total_samples,
             n_seen=posterior.n_seen,
@@ -396,7 +373,16 @@ class VariationalEstimator(
 
     def _batch_size(self, rows) -> int:
         """Largest number of rows of a minibatch."""
-        return self.batch_size
+        if not isinstance(self.batch_size, str):
+            return self.batch_size
+        return self._batch_size_of(rows.sum(), rows.shape[0])
+
+    @staticmethod
+    def _batch_size_of(n_tokens: float, n_docs: int) -> int:
+        """Return the size at which minibatches have enough tokens, but are not many."""
+        n_tokens = max(n_tokens / max(n_docs, 1), 1.0)  # of a document
+        least = max(LEAST_DOCS, int(np.ceil(LEAST_TOKENS / n_tokens)))
+        return max(least, min(int(n_docs) // MOST_UPDATES, MOST_DOCS))
 
     def _has_trials_left(self, posterior) -> bool:
         """Whether a converged fit may still change the number of components."""
@@ -425,9 +411,6 @@ class VariationalEstimator(
             cause = self._why_not_converged()
             reason = f"max_iter={self.max_iter} {cause} Increase max_iter."
         warn_caller(reason, ConvergenceWarning)
-
-    def _warn_of_components(self) -> None:
-        """Warn of uncertain components after a fit."""
 
     # -- loading ----------------------------------------------------------------------
 
@@ -465,27 +448,13 @@ class VariationalEstimator(
         return sum(self._posterior.objective().values())
 
 
-class MinibatchEstimator(VariationalEstimator):
-    """Base of estimators that learn a chunk of a stream by minibatches."""
-
-    @abstractmethod
-    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
-        """Make an online update for each minibatch of a chunk, in row order."""
-
-    def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
-        """Learn a chunk in one pass of callbacks."""
-        tasks.begin_pass()
-        self._learn_chunk(posterior, rows, executor, monitor)
-        tasks.end_pass()
-
-
-class CountModel(TopicModelMixin, MinibatchEstimator):
+class CountModel(_base.TopicModelMixin, VariationalEstimator):
     """Base of variational models of counts: `fit` and `partial_fit` of documents."""
 
     _parameter_constraints: dict = {
         **VariationalEstimator._parameter_constraints,
-        **SHARED,
-        "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
+        **_base.SHARED,
+        "max_doc_update_iter": [_base.NUMBER],
         "mean_change_tol": [Interval(Real, 0, np.inf, closed="left")],
     }
 
@@ -580,8 +549,8 @@ class CountModel(TopicModelMixin, MinibatchEstimator):
         return self._partial_fit(X, y, sample_weight=sample_weight)
 
 
-class VariationalModel(CountModel):
-    """Base of models of counts that have an evidence lower bound."""
+class BoundMixin(ABC):
+    """Base of estimators that have an evidence lower bound."""
 
     @abstractmethod
     def elbo_terms(self, X: MatrixLike) -> dict[str, float]:
@@ -589,34 +558,36 @@ class VariationalModel(CountModel):
 
     @property
     def elbo_(self) -> float:
-        """Bound of the training data, nats per token."""
-        return self._last("elbo")
+        """Bound of the training data, nats per token or row, or of the newest epoch."""
+        return self._last("elbo")  # type: ignore[attr-defined]
 
     def elbo(self, X: MatrixLike) -> float:
-        """Evidence lower bound of documents under the fitted topics.
+        """Evidence lower bound of rows under the fitted model.
 
-        The topics' variational distribution is held fixed, and its divergence from the
-        prior counts in full: the bound is that of a corpus that consists of `X`.
+        The variational distribution of topics, or of the tree, is held fixed, and its
+        divergence from the prior counts in full: the bound is that of data, or of an
+        epoch, that consist of `X`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts; rows are documents.
+            Rows, as `fit` takes them.
 
         Returns
         -------
         elbo : float
-            Nats per token; 0.0 if `X` has no token.
+            Nats per token of counts, else per row (if rows are directions, per row that
+            is not zero); 0.0 if there is none.
         """
         return sum(self.elbo_terms(X).values())
 
 
-class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
+class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
     """Base of the variational estimators of HDPs: learning, edits and evaluation."""
 
     _parameter_constraints: dict = {
-        **VariationalModel._parameter_constraints,
-        **CONSTRAINTS,
+        **CountModel._parameter_constraints,
+        **_base.CONSTRAINTS,
         "warm_up": [Interval(Integral, 0, None, closed="left")],
         "init": [StrOptions({"docs", "random"}), HasMethods(["transform"])],
     }
@@ -648,11 +619,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
     # -- learning ---------------------------------------------------------------------
 
-    @property
-    def _is_given(self) -> bool:
-        """Whether topics start as those of a fitted model."""
-        return not isinstance(self.init, str)
-
     def _n_started(self) -> int:
         """Number of topics at the start."""
         return getattr(self, self._size_name)
@@ -662,17 +628,13 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return {
             "learn_concentrations": self.learn_priors is not False,
             "learn_topic_prior": self.learn_priors is True,
-            "corpus_prior": check_gamma_prior(
-                "corpus_concentration_prior", self.corpus_concentration_prior
-            ),
-            "doc_prior": check_gamma_prior(
-                "doc_concentration_prior", self.doc_concentration_prior
-            ),
+            "corpus_prior": check_gamma_prior(self, "corpus_concentration_prior"),
+            "doc_prior": check_gamma_prior(self, "doc_concentration_prior"),
         }
 
     def _read(self, X, *, reset: bool, method: str, sample_weight=None) -> sp.csr_array:
         """Check counts, and resolve known topics in the vocabulary."""
-        if reset and self._is_given:
+        if reset and not isinstance(self.init, str):
             check_is_fitted(self.init)
             check_names(self.init, X)
         names = feature_names_of(X) if reset else None
@@ -680,7 +642,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
 
         def accept(counts: sp.csr_array) -> sp.csr_array:
             """Check the known topics and the model to start from; return the counts."""
-            if reset and self._is_given:
+            if reset and not isinstance(self.init, str):
                 given_topics(self.init, counts.shape[1])
             if reset:
                 self._known_topics(counts.shape[1], names, may_come=may_come)
@@ -713,7 +675,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         n_tokens = corpus.n_tokens / max(corpus.n_docs, 1) * n_docs
         names = getattr(self, "feature_names_in_", None)
         known = self._known_topics(seen.n_vocabulary, names, may_come=True)
-        if self._is_given:
+        if not isinstance(self.init, str):
             if known is not None:
                 raise ValueError(
                     "Topics to start from are given by init, and known ones by "
@@ -772,7 +734,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return len(self._posterior.global_stats.topic_words.seen) > 0
 
     def _resumed(self, model, *, in_fit: bool) -> Posterior:
-        """Return the posterior of the last call with present parameters."""
         if in_fit:
             self._check_size("with warm_start=True")
         limit = self._component_limit()
@@ -793,7 +754,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return replace(posterior, global_stats=replace(global_stats, topic_words=words))
 
     def _learn_chunk(self, posterior, counts, executor, monitor) -> None:
-        """Make an online update for each minibatch of a chunk, in row order."""
         schedule = self._stream_schedule(
             posterior, counts, least_samples=self._least_samples(posterior, counts)
         )
@@ -828,7 +788,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def _number_topics(self, posterior) -> None:
         """Renumber topics by weight at the end of a new fit, in place."""
         n_fixed = 0  # topics that users know by their number keep it
-        if self._is_given:
+        if not isinstance(self.init, str):
             n_fixed = n_given(self.init)
         words, n_named = posterior.global_stats.topic_words, posterior.n_named
         tokens = words.tokens
@@ -837,12 +797,17 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         names = names_by_weight(posterior.ids, tokens, n_named, n_fixed)
         with commit():
             posterior.rename(names)
-            send_new_ids(self, names)
+            _base.send_new_ids(self, names)
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False):
         state, rows = posterior.state, posterior.rows
+        words, names = posterior.global_stats.topic_words, dict[str, Any]()
+        prior = state.topic_word_prior
+        if isinstance(words, KnownWordTopics):
+            prior = np.ascontiguousarray(words.priors().T[rows])
+            names = given_names(self, posterior.ids)
         return {
-            **self._names_of_known(posterior),
+            **names,
             "_posterior": posterior,
             "n_components_": state.n_components,
             "component_ids_": posterior.ids[rows],
@@ -850,21 +815,11 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             "topic_weights_": state.topic_weights[rows],
             "doc_concentration_": state.doc_concentration,
             "corpus_concentration_": state.corpus_concentration,
-            "topic_word_prior_": _prior_of(posterior),
+            "topic_word_prior_": prior,
             "history_": history,
             "n_iter_": n_iter,
             "converged_": converged,
         }
-
-    def _names_of_known(self, posterior) -> dict[str, Any]:
-        """Return the fitted attribute of names from seed words."""
-        if not isinstance(posterior.global_stats.topic_words, KnownWordTopics):
-            return {}
-        living, names = set(posterior.ids.tolist()), names_of(self.topic_word_prior)
-        given = {topic: name for topic, name in enumerate(names) if topic in living}
-        if not given:
-            return {}
-        return {"topic_names_": given | getattr(self, "topic_names_", {})}
 
     def _warn_of_components(self) -> None:
         """Warn if priors of seed words outweigh the documents of their topics."""
@@ -887,7 +842,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     # -- editing ----------------------------------------------------------------------
 
     def _merge(self, target: int, sources: list[int]) -> None:
-        """Merge topics `sources` into `target`, in place."""
         columns = self._posterior.columns
         words = self._posterior.global_stats.topic_words
         fixed = [n for n in [target, *sources] if words.is_fixed[columns[n]]]
@@ -900,7 +854,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         apply(Remove(ids), self._posterior)
 
     def _publish_edits(self) -> None:
-        """Update the fitted attributes after an edit."""
         model = self._posterior.model
         if self.history_[model.criterion]:
             if model.has_bound:  # what else a fit was followed by is of that fit
@@ -908,38 +861,17 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
                 self.history_[model.criterion][-1] = bound
             self.history_["n_components"][-1] = self._posterior.state.n_components
         given = self._posterior, self.history_, self.n_iter_, self.converged_
-        self._publish(self._fitted_attributes(*given))
+        self.__dict__.update(self._fitted_attributes(*given))
 
     # -- loading ----------------------------------------------------------------------
 
     def _check_saved(self) -> None:
-        """Raise if the saved posterior is unfit for compiled code."""
         super()._check_saved()
         posterior = self._posterior
         state, global_stats = posterior.state, posterior.global_stats
-        check_kinds(global_stats, topic_words=WordTopics)
-        n, topic_counts = state.n_components, global_stats.topic_words
+        n = state.n_components
         check_number("n_components_", self.n_components_, least=0, most=n)
-        check_kinds(topic_counts, seen=SeenWords)
-        n_seen = check_seen_words(topic_counts.seen, self.n_features_in_)
-        # The table has rows and columns in reserve; those of rows are empty.
-        n_rows, width = np.shape(topic_counts._values)
-        least = n_seen + (n_seen < self.n_features_in_)
-        check_number("topic_words", n_rows, least=least, most=self.n_features_in_)
-        check_number("topic_words", width, least=max(n, 1), most=np.inf)
-        lowest = 0.0
-        if isinstance(topic_counts, KnownWordTopics):
-            eta = state.topic_word_prior
-            check_known_topics(topic_counts.known, n, self.n_features_in_, eta)
-            lowest = -eta / max(topic_counts._scale, 1e-300)
-        check_array("topic_words", topic_counts._values, (n_rows, width), least=lowest)
-        reserve = topic_counts._values[n_seen:]
-        check_array("topic_words", reserve, reserve.shape, most=0.0)
-        check_number("topic_words", topic_counts._scale, least=1e-300, most=LARGE)
-        # Counts are entries times the scale.
-        most = topic_counts._values.max(initial=0.0) * topic_counts._scale
-        check_number("topic_words", most, least=0.0, most=LARGE)
-        check_array("topic_words", topic_counts.total, (n,), least=-LARGE)
+        check_topic_words(global_stats, n, self.n_features_in_, state.topic_word_prior)
         check_array("component_ids_", posterior.ids, (len(posterior.ids),), kind="i")
         # Moves find columns by ids.
         check_number("component_ids_", len(posterior.ids), least=0, most=n)
@@ -979,7 +911,7 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
     def n_active_components_(self) -> int:
         """Topics with at least max(1, 1e-4 of all) expected tokens."""
         check_is_fitted(self)
-        return int(are_in_use(self._topic_tokens).sum())
+        return int(_base.are_in_use(self._topic_tokens).sum())
 
     @property
     def _prediction_state(self) -> Any:
@@ -987,7 +919,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         return self._posterior.state
 
     def _predictor(self) -> MixturePredictor:
-        """Return the predictor by mean topics."""
         check_is_fitted(self)
         prior = doc_prior_of(
             self._prediction_state.doc_concentration, self.topic_weights_
@@ -1002,7 +933,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
         )
 
     def _doc_topics(self, counts: sp.csr_array) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Infer expected counts of topics, with prior and columns in user order."""
         with Executor(self.n_jobs) as executor:
             result = self._infer_counts(self._posterior, counts, executor)
         return result, self._prediction_state.doc_prior, self._posterior.rows
@@ -1033,14 +963,6 @@ class VariationalTopicModel(VariationalModel, ComponentEditsMixin):
             posterior.state, posterior.global_stats.topic_words, fresh
         )
         return per_token(terms, fresh.n_tokens)
-
-
-def _prior_of(posterior: Posterior) -> float | np.ndarray:
-    """Dirichlet parameter of topics, or those of each, (n_components_, V)."""
-    words, eta = posterior.global_stats.topic_words, posterior.state.topic_word_prior
-    if not isinstance(words, KnownWordTopics):
-        return eta
-    return np.ascontiguousarray(words.priors().T[posterior.rows])
 
 
 def drawn_documents(corpus: Corpus, words, n_drawn: int, rng) -> np.ndarray:

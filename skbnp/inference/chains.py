@@ -17,19 +17,6 @@ from skbnp.inference.monitor import Reporter
 from skbnp.inference.posterior import Lineage
 from skbnp.utils.random import Purpose, stream
 
-__all__ = [
-    "Chain",
-    "ChainMonitor",
-    "ChainStart",
-    "ChainState",
-    "GibbsChain",
-    "birth_entries",
-    "end_entries",
-    "pieces_of",
-    "rename",
-    "run_chains",
-]
-
 
 class Chain(Protocol):
     """Protocol of a chain of a sampler: tasks of a sweep, accept and rewind."""
@@ -199,8 +186,7 @@ class ChainMonitor(Reporter):
         super().__init__(verbose)
         self.history = history
         self.n_sweeps = 0
-        before = history["seconds"][-1] if history["seconds"] else 0.0
-        self._start = time.perf_counter() - before
+        self._start = time.perf_counter() - (history["seconds"] or [0.0])[-1]
 
     def record(self, chains: Sequence[Chain]) -> None:
         """Add an entry of the last sweep for each chain, in place."""

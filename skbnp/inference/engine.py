@@ -11,24 +11,16 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Self, TypeVar
 
 from skbnp.components.word_topics import Weighting
+from skbnp.inference import protocols
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.protocols import (
-    NO_MOVES,
-    BlockHook,
-    Corpus,
-    LocalResults,
-    LocalStep,
-    Moves,
-    StatisticsCache,
-)
 from skbnp.inference.schedules import Round, Schedule
 
 PosteriorT = TypeVar("PosteriorT", bound=Posterior)
-CorpusT = TypeVar("CorpusT", bound=Corpus)
-LocalStepT = TypeVar("LocalStepT", bound=LocalStep)
-StatisticsCacheT = TypeVar("StatisticsCacheT", bound=StatisticsCache)
+CorpusT = TypeVar("CorpusT", bound=protocols.Corpus)
+LocalStepT = TypeVar("LocalStepT", bound=protocols.LocalStep)
+StatisticsCacheT = TypeVar("StatisticsCacheT", bound=protocols.StatisticsCache)
 T = TypeVar("T")
 #: Work that can be put aside: yields before each step what it costs; returns a result.
 Steps = Generator[float, None, T]
@@ -81,7 +73,7 @@ class Learner(
     schedule: Schedule
     local_step: LocalStepT
     cache: StatisticsCacheT  # of parts; how totals take in the statistics of a round
-    moves: Moves = NO_MOVES
+    moves: protocols.Moves = protocols.NO_MOVES
     warm_up: float = 0.0  # documents, of all passes, whose local step has mean weights
     n_passes: int = 0  # made
     is_stream: ClassVar[bool] = False  # whether the posterior counts documents seen
@@ -151,8 +143,8 @@ class Learner(
         monitor.recount(posterior, n_logged)
 
     def update_local(
-        self, round: Round, weighting: Weighting, block_hook: BlockHook | None
-    ) -> LocalResults:
+        self, round: Round, weighting: Weighting, block_hook: protocols.BlockHook | None
+    ) -> protocols.LocalResults:
         """Run the local step on the documents of a round; return results by part."""
         return self.corpus.update_local(
             self.local_step,

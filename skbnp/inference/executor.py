@@ -26,8 +26,6 @@ from sklearn.utils.parallel import Parallel, delayed
 from skbnp.inference.interrupts import commit
 from skbnp.kernels._interrupts import end_with
 
-__all__ = ["Executor", "Run", "RunTasks", "Task", "run_in_turn"]
-
 #: Seconds that an interrupt may have to wait for the first result.
 PATIENCE = 0.05
 #: Items of each thread in memory, with their results, which may be large.

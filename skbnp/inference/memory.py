@@ -15,16 +15,6 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import LocalResult, StatisticsCache, Summed
 from skbnp.inference.schedules import Part, Round
 
-__all__ = [
-    "NOTHING",
-    "DocumentCache",
-    "DocumentStarts",
-    "DocumentWeights",
-    "Remembered",
-    "RunningAverage",
-    "learn_priors",
-]
-
 
 class DocumentCache:
     """Starts of the local step of documents in running averages: none here."""
@@ -159,10 +149,6 @@ class Remembered(StatisticsCache, Generic[LocalResultT, MemoT]):
     def is_complete(self) -> bool:
         """Whether the statistics of every part are cached."""
         return self.n_passes >= self.n_forgetful
-
-    @abstractmethod
-    def initial_local(self, part: Part) -> object:
-        """Return what the local step of a part starts from."""
 
     @abstractmethod
     def _memo(self, results: LocalResultT) -> MemoT:

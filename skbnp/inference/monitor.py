@@ -8,16 +8,6 @@ from contextlib import contextmanager
 from math import isfinite, nan
 from typing import Any
 
-__all__ = [
-    "SILENT",
-    "Account",
-    "Monitor",
-    "Reporter",
-    "discarding",
-    "new_history",
-    "shown",
-]
-
 logger = logging.getLogger(__name__)
 
 History = dict[str, list]
@@ -119,8 +109,7 @@ class Monitor(Reporter):
         self.change = nan
         self.n_passes = 0
         self._last = nan
-        before = history["seconds"][-1] if history["seconds"] else 0.0
-        self._start = time.perf_counter() - before
+        self._start = time.perf_counter() - (history["seconds"] or [0.0])[-1]
 
     def record(self, posterior: Any) -> None:
         """Add an update of a posterior to the trace; its bound is not known yet."""
@@ -154,8 +143,7 @@ class Monitor(Reporter):
             self.history[name][:] = values
         self.n_passes, self.change = account["n_passes"], account["change"]
         self._last = account["last"]
-        seconds = self.history["seconds"]
-        self._start = time.perf_counter() - (seconds[-1] if seconds else 0.0)
+        self._start = time.perf_counter() - (self.history["seconds"] or [0.0])[-1]
 
     def forget(self) -> None:
         """Compare the next value with none: what is learned is something else."""

@@ -10,8 +10,6 @@ import scipy.sparse as sp
 
 from skbnp.inference.executor import Executor
 
-__all__ = ["Predictor"]
-
 
 class Predictor(Protocol):
     """Protocol: predict tokens of documents from others."""

@@ -18,23 +18,6 @@ from skbnp.inference.schedules import Part, Round
 from skbnp.rows.batch import Batch, densest
 from skbnp.utils.arrays import take_rows
 
-__all__ = [
-    "NO_MOVES",
-    "BlockHook",
-    "Collected",
-    "Corpus",
-    "CountingMoves",
-    "DocumentLocalStep",
-    "LocalResult",
-    "LocalStep",
-    "LocalStop",
-    "Moves",
-    "StatisticsCache",
-    "Step",
-    "StepInput",
-    "Summed",
-]
-
 LearnerT = TypeVar("LearnerT")
 #: Statistics of the parts of a round, a `LocalResult` of the model.
 LocalResults = Sequence[Any]

@@ -18,16 +18,6 @@ from numpy.typing import NDArray
 
 from skbnp.utils.random import Purpose, stream
 
-__all__ = [
-    "BatchSchedule",
-    "OnlineSchedule",
-    "Part",
-    "Round",
-    "Schedule",
-    "ShardSchedule",
-    "even_limits",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

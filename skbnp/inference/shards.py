@@ -19,18 +19,6 @@ from numpy.typing import NDArray
 
 from skbnp.inference.executor import Run, T
 
-__all__ = [
-    "Broadcast",
-    "LocalShards",
-    "Node",
-    "ProcessCache",
-    "Shard",
-    "Shards",
-    "Task",
-    "add_up",
-    "whole_sum",
-]
-
 
 class Additive(Protocol):
     """Protocol: replies that are added up."""

@@ -21,20 +21,6 @@ from numpy.lib import format as npy
 
 from skbnp.utils.warnings import warn_caller
 
-__all__ = [
-    "FitFile",
-    "decode",
-    "digest_of",
-    "encode",
-    "label_in",
-    "path_of_fit",
-    "read_newest",
-    "rows_digest",
-    "stamp_of",
-    "text_of",
-    "write_archive",
-]
-
 T = TypeVar("T")
 
 #: Names what is encoded by a dict, and members of it.
@@ -92,19 +78,21 @@ def write_archive(
     arrays: dict[str, np.ndarray] = {}
     encoded = encode(content, arrays)
     text = json.dumps({"format": FORMAT, "label": dict(label), "content": encoded})
-    digest = _Digest()
+    digest = hashlib.blake2b(digest_size=16)
     draft = path.with_name(f"{path.name}.part")
     with open(draft, "wb") as file:
         with zipfile.ZipFile(file, "w") as archive:
 
             def add(name: str, member: bytes) -> None:
-                digest.add(name, member)
+                _add_member(digest, name, member)
                 archive.writestr(name, member)
 
             for name in sorted(arrays):
-                add(f"{name}.npy", _bytes_of(arrays[name]))
+                member = BytesIO()
+                npy.write_array(member, arrays[name], allow_pickle=False)
+                add(f"{name}.npy", member.getvalue())
             add(TEXT, text.encode())
-            archive.writestr(DIGEST, digest.text)
+            archive.writestr(DIGEST, digest.hexdigest())
         file.flush()
         os.fsync(file.fileno())
     if keep is not None and path.exists():
@@ -167,6 +155,12 @@ def path_of_fit(path: str | os.PathLike, label: Mapping[str, str]) -> Path:
     """Replace `OF_FIT` in a path by the digest of a fit's label."""
     name = digest_of(f"{key} {label[key]}" for key in sorted(label))
     return Path(str(Path(path)).replace(OF_FIT, name))
+
+
+def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """Names of parameters or data that differ between two labels."""
+    names = sorted(one.keys() | other.keys())
+    return [name for name in names if one.get(name) != other.get(name)]
 
 
 def stamp_of(path: Path) -> tuple[int, ...] | None:
@@ -274,19 +268,10 @@ def text_of(value: object) -> str:
 # Members of a file --------------------------------------------------------------------
 
 
-class _Digest:
-    """Names of the members of a file by their content, in order."""
-
-    def __init__(self) -> None:
-        self._whole = hashlib.blake2b(digest_size=16)
-
-    def add(self, name: str, member: bytes) -> None:
-        self._whole.update(f"{name} {len(member)}\n".encode())
-        self._whole.update(member)
-
-    @property
-    def text(self) -> str:
-        return self._whole.hexdigest()
+def _add_member(digest: hashlib.blake2b, name: str, member: bytes) -> None:
+    """Add a member to the digest of a file, in place."""
+    digest.update(f"{name} {len(member)}\n".encode())
+    digest.update(member)
 
 
 def _members(path: Path) -> dict[str, bytes]:
@@ -295,20 +280,12 @@ def _members(path: Path) -> dict[str, bytes]:
         if any(info.compress_type for info in archive.infolist()):
             raise ValueError("it is compressed")  # to whatever size
         members = {name: archive.read(name) for name in archive.namelist()}
-    digest = _Digest()
-    result = members.pop(DIGEST)
+    digest, result = hashlib.blake2b(digest_size=16), members.pop(DIGEST)
     for name in sorted(members):
-        digest.add(name, members[name])
-    if result != digest.text.encode():
+        _add_member(digest, name, members[name])
+    if result != digest.hexdigest().encode():
         raise ValueError("its content is not that of its digest")
     return members
-
-
-def _bytes_of(array: np.ndarray) -> bytes:
-    """Return an array as bytes of NumPy's format."""
-    file = BytesIO()
-    npy.write_array(file, array, allow_pickle=False)
-    return file.getvalue()
 
 
 def _array_of(content: bytes) -> np.ndarray:

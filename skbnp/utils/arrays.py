@@ -10,19 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = [
-    "MOST_UNITS",
-    "at_columns",
-    "column_sums",
-    "csr",
-    "deal_tokens",
-    "row_parts",
-    "rows_of",
-    "take_rows",
-    "with_columns",
-    "with_values",
-]
-
 #: Entries of a part: Ctrl-C waits for one part, not for the whole array.
 SIZE = 1 << 20
 #: Units that a count, or a document, is split into, at most (NumPy draws up to 10^9).

@@ -6,8 +6,6 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["libraries", "one_blas_thread"]
-
 
 @cache
 def libraries() -> ThreadpoolController:

@@ -10,8 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skbnp.utils.blas import libraries
 
-__all__ = ["cluster_rows", "kmeans", "ward_cuts"]
-
 
 def kmeans(X: sp.csr_array, n_clusters: int, rng: np.random.Generator) -> NDArray:
     """Label rows by k-means on the square roots of their frequencies.

@@ -8,17 +8,6 @@ from numpy.typing import NDArray
 
 from skbnp.utils.typing import MatrixLike
 
-__all__ = [
-    "are_texts",
-    "as_counts",
-    "check_before_conversion",
-    "check_container",
-    "check_dtypes",
-    "check_structure",
-    "row_totals",
-]
-
-
 #: Beyond this, products of counts and probabilities leave the range of a float.
 MOST_TOKENS = 1e100
 #: Smaller counts are none: their ratios overflow.

@@ -18,18 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from skbnp.utils.warnings import warn_caller
 
-__all__ = [
-    "Label",
-    "Order",
-    "check_after",
-    "check_epochs",
-    "fitted_places",
-    "sort_labels",
-    "warn_if_few_rows",
-    "warn_if_y_is_labels",
-    "warn_of_newest",
-]
-
 #: Of an epoch: a number, a text or a date of NumPy; those of a fit are of one kind.
 Label = Any
 #: All labels in the order that an ordered Categorical has, or None for that of values.

@@ -14,28 +14,6 @@ from sklearn.utils.validation import check_array
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import check_is_fitted
 
-__all__ = [
-    "GivenTopics",
-    "are_directions",
-    "are_named",
-    "column_names",
-    "concentration_of",
-    "fitted",
-    "fitted_model",
-    "in_memory",
-    "in_use",
-    "model_rows",
-    "normalised_rows",
-    "noun_of",
-    "token_shares",
-    "topic_names",
-    "topic_numbers",
-    "topics",
-    "unit_of",
-    "unwrap",
-    "weights_of",
-]
-
 #: What serves where a model lacks an attribute.
 INSTEAD = {
     "tree_": ": TopicTermsDisplay draws topics without a tree",

@@ -7,8 +7,6 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 
-__all__ = ["fits"]
-
 #: Largest integer in the place of a double: more, and sums of both overflow.
 MOST_WHOLE = 2**53
 #: Hints of numbers, by the class that counts for them.

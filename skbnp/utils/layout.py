@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["DEEPEST", "tidy"]
-
 #: Levels of a tree that is drawn: more would be illegible.
 DEEPEST = 200
 

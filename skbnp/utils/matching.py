@@ -4,8 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-__all__ = ["cosines", "matched"]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

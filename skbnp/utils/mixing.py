@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-__all__ = ["FEWEST", "has_mixed", "mixing"]
-
 #: Sweeps below which mixing is not reported: halves of chains need four each.
 FEWEST = 8
 

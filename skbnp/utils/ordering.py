@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["evenly_spaced", "largest", "names_by_weight", "rows_by_id"]
-
 
 def largest(values: NDArray, n: int) -> NDArray[np.intp]:
     """Return the indices of the `n` largest values, largest first, ties by index."""

@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import get_annotations
 from typing import Any, get_type_hints
 
@@ -19,8 +19,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.utils.hints import fits
-
-__all__ = ["from_plain", "register", "register_when_needed", "registered", "to_plain"]
 
 #: Key of a dict that stands for another object; its value is the tag.
 IS, HOLDS, NUMBER = "__is__", "__holds__", "__number__"
@@ -59,11 +57,10 @@ class Form:
 
     def fields_of(self, value: object) -> dict[str, object]:
         """Return the fields of an object to save, by name in files."""
-        pairs = zip(self.names, self.attributes, strict=True)
+        read: Callable[[str], object] = partial(getattr, value)
         if self.state is not None:
-            parts = self.state(value)
-            return {name: parts[attribute] for name, attribute in pairs}
-        return {name: getattr(value, attribute) for name, attribute in pairs}
+            read = self.state(value).__getitem__
+        return dict(zip(self.names, map(read, self.attributes), strict=True))
 
     def attributes_of(self, parts: Mapping[str, object]) -> dict[str, object]:
         """Return fields of a file by attribute.
@@ -207,14 +204,39 @@ def to_plain(value: object, outside: Sequence[object] = ()) -> Any:
         if id(value) not in seen:
             # With the value, so that nothing else gets its id meanwhile.
             whole[id(value)] = node = {}
-            made = _taken_apart(value, walk)
+            made = taken_apart(value)
             if node:
                 made[NUMBER] = node[NUMBER]
             del whole[id(value)]
             seen[id(value)] = value, made
         return seen[id(value)][1]
 
+    def taken_apart(value: Any) -> Any:
+        """Convert the members of a container."""
+        kind = type(value)
+        if kind is list and value and _is_log(value):
+            tag = f"{LIST}{_TAGS[type(value[0])]}"  # one dict for all
+            return {IS: tag, HOLDS: [tuple(record) for record in value]}
+        if kind in (list, tuple):
+            return kind(walk(item) for item in value)
+        if kind is dict:
+            plain = {key: walk(item) for key, item in value.items()}
+            if all(isinstance(key, str) for key in plain) and IS not in plain:
+                return plain
+            return {IS: "dict", HOLDS: [walk(item) for item in value.items()]}
+        if kind not in _TAGS:
+            return value
+        tag = _TAGS[kind]
+        return {IS: tag, HOLDS: walk(_FORMS[tag].fields_of(value))}
+
     return walk(value)
+
+
+def _is_log(values: list) -> bool:
+    """Whether all items of a list are named tuples of one registered class."""
+    kind = type(values[0])
+    is_record = kind in _TAGS and _FORMS[_TAGS[kind]].is_record
+    return is_record and all(type(item) is kind for item in values)
 
 
 def from_plain(value: object, outside: Sequence[object] = ()) -> Any:
@@ -240,13 +262,54 @@ def from_plain(value: object, outside: Sequence[object] = ()) -> Any:
                 "in one another."
             )
         if id(value) not in seen:
-
-            def deeper(item: Any) -> Any:
-                return walk(item, depth + 1)
-
-            made = _put_together(value, deeper, numbered, outside)
-            seen[id(value)] = value, made
+            seen[id(value)] = value, put_together(value, depth + 1)
         return seen[id(value)][1]
+
+    def put_together(value: Any, depth: int) -> Any:
+        """Convert the members of a container back."""
+        if type(value) in (list, tuple):
+            return type(value)(walk(item, depth) for item in value)
+        if type(value) is not dict:
+            return value
+        if IS not in value:
+            return {key: walk(item, depth) for key, item in value.items()}
+        tag: Any = value[IS]
+        try:
+            if not {IS, HOLDS} <= value.keys() <= {IS, HOLDS, NUMBER}:
+                raise ValueError(f"it has {', '.join(map(str, value))}")
+            return made(tag, value[HOLDS], value.get(NUMBER), depth)
+        except _DamageError:
+            raise
+        except Exception as error:
+            how = error if isinstance(error, ValueError) else repr(error)
+            raise _DamageError(f"The saved {tag!s:.80} is damaged: {how}.") from error
+
+    def made(tag: Any, holds: Any, number: int | None, depth: int) -> Any:
+        """Make a registered object from its tag and fields."""
+        if tag == "again":
+            return numbered[holds]
+        if tag == "outside":
+            return outside[holds]
+        if tag == "dict":
+            return dict(walk(holds, depth))
+        if not isinstance(tag, str) or tag.removeprefix(LIST) not in _FORMS:
+            raise _DamageError(f"A saved estimator holds no {tag!r:.80}.")
+        form = _FORMS[tag.removeprefix(LIST)]
+        if tag.startswith(LIST):
+            return [_record(form, item) for item in walk(holds, depth)]
+        if not isinstance(holds, dict):
+            raise ValueError("it has no fields")
+        result: Any = None
+        if form.make is None and not form.is_record:
+            result = object.__new__(form.kind)
+            if number is not None:
+                numbered[number] = result
+        parts = form.attributes_of(walk(holds, depth))
+        if result is None:
+            return (form.make or form.kind)(**parts)
+        for name, part in parts.items():
+            object.__setattr__(result, name, part)
+        return result
 
     try:
         return walk(value, 0)
@@ -256,96 +319,8 @@ def from_plain(value: object, outside: Sequence[object] = ()) -> Any:
         ) from error
 
 
-def _taken_apart(value: Any, walk: Callable[[Any], Any]) -> Any:
-    """Return a container with converted members."""
-    kind = type(value)
-    if kind is list and value and _is_log(value):
-        tag = f"{LIST}{_TAGS[type(value[0])]}"  # one dict for all
-        return {IS: tag, HOLDS: [tuple(record) for record in value]}
-    if kind in (list, tuple):
-        return kind(walk(item) for item in value)
-    if kind is dict:
-        plain = {key: walk(item) for key, item in value.items()}
-        if all(isinstance(key, str) for key in plain) and IS not in plain:
-            return plain
-        return {IS: "dict", HOLDS: [walk(item) for item in value.items()]}
-    if kind not in _TAGS:
-        return value
-    tag = _TAGS[kind]
-    return {IS: tag, HOLDS: walk(_FORMS[tag].fields_of(value))}
-
-
-def _is_log(values: list) -> bool:
-    """Whether all items of a list are named tuples of one registered class."""
-    kind = type(values[0])
-    is_record = kind in _TAGS and _FORMS[_TAGS[kind]].is_record
-    return is_record and all(type(item) is kind for item in values)
-
-
-def _put_together(
-    value: Any,
-    walk: Callable[[Any], Any],
-    numbered: dict[int, object],
-    outside: Sequence[object],
-) -> Any:
-    """Return a container with members converted back."""
-    if type(value) in (list, tuple):
-        return type(value)(walk(item) for item in value)
-    if type(value) is not dict:
-        return value
-    if IS not in value:
-        return {key: walk(item) for key, item in value.items()}
-    tag: Any = value[IS]
-    try:
-        if not {IS, HOLDS} <= value.keys() <= {IS, HOLDS, NUMBER}:
-            raise ValueError(f"it has {', '.join(map(str, value))}")
-        return _made(tag, value[HOLDS], value.get(NUMBER), walk, numbered, outside)
-    except _DamageError:
-        raise
-    except Exception as error:
-        how = error if isinstance(error, ValueError) else repr(error)
-        raise _DamageError(f"The saved {tag!s:.80} is damaged: {how}.") from error
-
-
 class _DamageError(ValueError):
     """Error that names the innermost damaged object."""
-
-
-def _made(
-    tag: Any,
-    holds: Any,
-    number: int | None,
-    walk: Callable[[Any], Any],
-    numbered: dict[int, object],
-    outside: Sequence[object],
-) -> Any:
-    """Make a registered object from its tag and fields."""
-    if tag == "again":
-        return numbered[holds]
-    if tag == "outside":
-        return outside[holds]
-    if tag == "dict":
-        return dict(walk(holds))
-    if not isinstance(tag, str) or tag.removeprefix(LIST) not in _FORMS:
-        raise _DamageError(f"A saved estimator holds no {tag!r:.80}.")
-    form = _FORMS[tag.removeprefix(LIST)]
-    if tag.startswith(LIST):
-        return [_record(form, item) for item in walk(holds)]
-    if not isinstance(holds, dict):
-        raise ValueError("it has no fields")
-    made: Any = None
-    if form.make is None and not form.is_record:
-        made = object.__new__(form.kind)
-        if number is not None:
-            numbered[number] = made
-    parts = form.attributes_of(walk(holds))
-    if form.is_record:
-        return form.kind(**parts)
-    if form.make is not None:
-        return form.make(**parts)
-    for name, part in parts.items():
-        object.__setattr__(made, name, part)
-    return made
 
 
 def _record(form: Form, values: Any) -> object:

@@ -13,8 +13,6 @@ from sklearn.utils import check_random_state
 
 from skbnp.utils.arrays import row_parts
 
-__all__ = ["Purpose", "draw_seed_entropy", "gamma_noise", "stream"]
-
 #: Numbers that are drawn at a time.
 PART_SIZE = 1 << 17
 

@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["check_settings", "repr_settings"]
-
 
 def check_settings(
     settings: "DataclassInstance",
@@ -52,18 +50,9 @@ def check_settings(
 
 
 def repr_settings(settings: "DataclassInstance", preset: Callable[[], object]) -> str:
-    """Return the code that makes a settings record, by a preset or its changes.
+    """Return the code that makes an equal settings record, by a preset or its changes.
 
-    Parameters
-    ----------
-    settings : dataclass instance
-    preset : callable
-        A class method that makes one of its settings.
-
-    Returns
-    -------
-    text : str
-        Python code that makes an equal one.
+    `preset` is a class method that makes one.
     """
     name = type(settings).__name__
     if settings == preset():

@@ -6,8 +6,6 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Flags", "Ints", "MatrixLike", "RandomStateLike"]
-
 #: Arrays of numbers, of positions or ids, and of truth values.
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]

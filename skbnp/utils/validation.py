@@ -17,23 +17,10 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
-from sklearn.utils.validation import (
-    _get_feature_names,
-    check_is_fitted,
-    check_non_negative,
-    validate_data,
-)
+from sklearn.utils.validation import _get_feature_names as feature_names_of
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
-from skbnp.utils.containers import (
-    _COUNTS,
-    MOST_TOKENS,
-    are_texts,
-    as_counts,
-    check_before_conversion,
-    check_container,
-    check_dtypes,
-    check_structure,
-)
+from skbnp.utils import containers
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.warnings import warn_caller
 
@@ -129,10 +116,10 @@ def check_documents(
     dtype : dtype
         float32 if `X` was float32, otherwise float64: the dtype of results.
     """
-    X = check_before_conversion(X)
+    X = containers.check_before_conversion(X)
     whom = f"{type(estimator).__name__}.{method}"
     takes_new_columns = reset or vocabulary is not None
-    checked = _checked(estimator, X, takes_new_columns, **_COUNTS)
+    checked = _checked(estimator, X, takes_new_columns, **containers._COUNTS)
     counts = _as_counts(checked, "X", whom)
     counts = accept(counts if vocabulary is None else vocabulary.place(counts))
     if reset:
@@ -190,17 +177,6 @@ def vocabulary_of(estimator: BaseEstimator, X: MatrixLike) -> Vocabulary | None:
     if known is None or names is None or np.array_equal(known, names):
         return None
     return Vocabulary.extended(known, names)
-
-
-def feature_names_of(X: MatrixLike) -> NDArray | None:
-    """Return the names of columns, if `X` has such that are all strings.
-
-    Raises
-    ------
-    TypeError
-        If some are strings and others are not.
-    """
-    return _get_feature_names(X)
 
 
 def check_copies(sample_weight: ArrayLike, X: MatrixLike) -> NDArray[np.intp]:
@@ -265,15 +241,15 @@ def check_rows(
             f"{whom} takes dense rows, got a sparse X of shape {X.shape}: less their "
             "mean they would not be sparse. X.toarray() makes it dense."
         )
-    check_container(X, "X")
-    if are_texts(X):
+    containers.check_container(X, "X")
+    if containers.are_texts(X):
         raise ValueError(
             f"X must hold dense rows of numbers, got texts or tokens: {whom} learns "
             "from measurements. sklearn.feature_extraction.text.TfidfVectorizer with "
             "sklearn.decomposition.TruncatedSVD makes such rows of texts; NestedCRP "
             "learns a tree from the counts of CountVectorizer."
         )
-    check_dtypes(X, "X", "numbers")
+    containers.check_dtypes(X, "X", "numbers")
     how: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     rows = _checked(estimator, X, reset, **how)
     largest = max(float(rows.max()), -float(rows.min()))
@@ -289,23 +265,13 @@ def check_rows(
 def check_coordinates(
     estimator: BaseEstimator, X: MatrixLike, *, n_columns: int
 ) -> np.ndarray | sp.csr_array:
-    """Check the input of `inverse_transform`, dense or sparse.
+    """Check the input of `inverse_transform`, (n_samples, n_columns), dense or sparse.
 
-    Parameters
-    ----------
-    estimator : estimator instance
-        The calling estimator, for messages.
-    X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_columns)
-        Finite numbers. Never written to.
-    n_columns : int
-
-    Returns
-    -------
-    X : ndarray or csr_array
+    It is never written to.
     """
-    check_structure(X, "X")
-    check_dtypes(X, "X", "numbers")
-    checked = check_array(X, estimator=estimator, input_name="X", **_COUNTS)
+    containers.check_structure(X, "X")
+    containers.check_dtypes(X, "X", "numbers")
+    checked = check_array(X, estimator=estimator, input_name="X", **containers._COUNTS)
     if checked.shape[1] != n_columns:
         raise ValueError(
             f"X must have shape (n_samples, {n_columns}), got {checked.shape}."
@@ -327,10 +293,10 @@ def check_directions(
     dtype : dtype
         float32 if `X` was float32, otherwise float64: the dtype of results.
     """
-    X = check_before_conversion(X)
+    X = containers.check_before_conversion(X)
     least = {"ensure_min_features": 2} if reset else {}
-    checked = _checked(estimator, X, reset, **_COUNTS, **least)
-    rows = as_counts(checked).copy()
+    checked = _checked(estimator, X, reset, **containers._COUNTS, **least)
+    rows = containers.as_counts(checked).copy()
     n_stored = np.diff(rows.indptr)
     used = np.flatnonzero(n_stored)
     if len(used):
@@ -361,7 +327,9 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
     rounded = np.rint(counts.data)
     if (rounded != counts.data).any():
         given, left = counts.data.sum(), rounded.sum()
-        if left < LEAST_LEFT * given or _are_shares(counts):
+        sums = np.asarray(counts.sum(axis=1)).ravel()
+        are_shares = np.allclose(sums[sums > 0.0], 1.0, atol=1e-3)
+        if left < LEAST_LEFT * given or are_shares:
             raise ValueError(
                 f"{whom} samples whole tokens, and rounding leaves {left:.6g} of the "
                 f"{given:.6g} in X, as of shares or tf-idf. Give counts, or multiply "
@@ -392,16 +360,10 @@ def whole_counts(counts: sp.csr_array, whom: str, n_before: int = 0) -> sp.csr_a
     return counts
 
 
-def _are_shares(counts: sp.csr_array) -> bool:
-    """Whether rows are shares: they sum to one, over several columns."""
-    sums = np.asarray(counts.sum(axis=1)).ravel()
-    return bool(np.allclose(sums[sums > 0.0], 1.0, atol=1e-3))
-
-
 def check_counts(X: MatrixLike, *, name: str = "X", whom: str) -> sp.csr_array:
     """Check a document-term matrix that belongs to no estimator."""
-    X = check_before_conversion(X, name)
-    checked = check_array(X, input_name=name, **_COUNTS)
+    X = containers.check_before_conversion(X, name)
+    checked = check_array(X, input_name=name, **containers._COUNTS)
     return _as_counts(checked, name, whom)
 
 
@@ -420,18 +382,18 @@ def _as_counts(
             "sign are for HierarchicalComponentAnalysis, DependentTrees and "
             "GibbsDependentTrees."
         ) from None
-    counts = as_counts(checked)
+    counts = containers.as_counts(checked)
     with np.errstate(over="ignore"):
         total = counts.data.sum()
-    if not total < MOST_TOKENS:
-        raise ValueError(
-            f"{name} must hold fewer than {MOST_TOKENS:g} tokens, got {total:g}."
-        )
+    most = containers.MOST_TOKENS
+    if not total < most:
+        raise ValueError(f"{name} must hold fewer than {most:g} tokens, got {total:g}.")
     return counts
 
 
-def check_gamma_prior(name: str, value: Any) -> tuple[float, float]:
-    """Check the (shape, rate) pair of a Gamma prior."""
+def check_gamma_prior(estimator: Any, name: str) -> tuple[float, float]:
+    """Check the (shape, rate) pair of a Gamma prior, a parameter of an estimator."""
+    value = getattr(estimator, name)
     try:
         shape, rate = (float(x) if isinstance(x, Real) else -1.0 for x in value)
     except (TypeError, ValueError):

@@ -4,8 +4,6 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["show_versions"]
-
 #: Packages that skbnp needs, and those that it can use.
 PACKAGES = (
     "skbnp",

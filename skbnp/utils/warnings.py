@@ -6,8 +6,6 @@ import warnings
 from types import FrameType
 from weakref import WeakKeyDictionary
 
-__all__ = ["warn_caller"]
-
 #: What scikit-learn's searches and cross-validations have warned of, by their object.
 _WARNED: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
 #: What their tasks in other processes have, and those that have no such object.
@@ -21,7 +19,12 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     candidate, of messages that differ by numbers alone.
     """
     frame, level = sys._getframe(1), 2
-    search, distance = _search_around(frame)
+    search, n_frames = None, 0
+    above: FrameType | None = frame
+    while above is not None:  # the outermost frame of a search
+        if above.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
+            search, distance = above, n_frames
+        above, n_frames = above.f_back, n_frames + 1
     if search is not None:
         warned, kind = _warned_by(search), re.sub(r"\d[\d.,e+-]*", "0", message)
         if kind in warned:
@@ -32,17 +35,6 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back and inside.match(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
-
-
-def _search_around(frame: FrameType) -> tuple[FrameType | None, int]:
-    """Return the outermost frame of a search around this one, and its distance."""
-    search, n_between, n_frames = None, 0, 0
-    above: FrameType | None = frame
-    while above is not None:
-        if above.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
-            search, n_between = above, n_frames
-        above, n_frames = above.f_back, n_frames + 1
-    return search, n_between
 
 
 def _warned_by(search: FrameType) -> set[str]:

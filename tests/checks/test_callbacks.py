@@ -96,7 +96,7 @@ def as_ended(estimator):
         return result
     result._number_topics(result._posterior)
     ended = result.history_, result.n_iter_, result.converged_
-    result._publish(result._fitted_attributes(result._posterior, *ended))
+    vars(result).update(result._fitted_attributes(result._posterior, *ended))
     return result
 
 

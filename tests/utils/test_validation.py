@@ -1,6 +1,7 @@
 """Laws of the input checks below the estimators."""
 
 import re
+from types import SimpleNamespace
 
 import dask.array as da
 import dask.dataframe as dd
@@ -207,7 +208,7 @@ def test_index_arrays_that_point_outside_are_refused(part, value, message):
     "value", [(1, 2), [1.0, 2.0], np.array([1.0, 2.0]), (np.float32(1), np.int64(2))]
 )
 def test_pair_of_positive_numbers_is_a_gamma_prior(value):
-    prior = check_gamma_prior("name", value)
+    prior = check_gamma_prior(SimpleNamespace(name=value), "name")
     assert prior == (1.0, 2.0)
     assert [type(part) for part in prior] == [float, float]
 
@@ -237,12 +238,13 @@ def test_pair_of_positive_numbers_is_a_gamma_prior(value):
     ids=repr,
 )
 def test_anything_else_is_refused_by_name_and_value(value):
+    estimator = SimpleNamespace(doc_concentration_prior=value)
     message = (
         "doc_concentration_prior must be a (shape, rate) pair of two positive "
         f"numbers, in [1e-100, 1e+20], got {value!r}."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        check_gamma_prior("doc_concentration_prior", value)
+        check_gamma_prior(estimator, "doc_concentration_prior")
 
 
 def test_more_tokens_than_floats_can_weigh_are_refused():

@@ -301,7 +301,11 @@ def mix(theta: Array, word_topic: Array | MeanTopics, X: sp.csr_array) -> Array:
 
 
 def background(
-    theta: Array, rest: float, topics: MeanTopics, prior: Array, X: sp.csr_array
+    theta: Array,
+    rest: float,
+    word_topic: Array | MeanTopics,
+    prior: Array,
+    X: sp.csr_array,
 ) -> Array:
     """Change of `mix` and rest / V if priors of topics follow the mean topic, (nnz,).
 
@@ -310,7 +314,8 @@ def background(
 
         (b_w - 1 / V) (sum_k theta_jk V eta / (V eta + S_k) + rest).
     """
-    n_words, (words, at) = X.shape[1], np.unique(X.indices, return_inverse=True)
+    topics, n_words = MeanTopics.given(word_topic), X.shape[1]
+    words, at = np.unique(X.indices, return_inverse=True)
     once = csr(np.ones(len(words)), words, np.array([0, len(words)]), (1, n_words))
     mean = (mix(prior[None], topics, once) + rest / n_words) / (prior.sum() + rest)
     mass = np.einsum("nk,k->n", theta, topics.prior_shares) + rest
