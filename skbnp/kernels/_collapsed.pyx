@@ -658,7 +658,10 @@ def infer_collapsed(
     const float[:, ::1] grid=None,  # IN    of expected tables; none: no word repeats
     double discount=1.0,
     double concentration=0.0,
-):
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[intp], NDArray[int32],
+    NDArray[float64], float, NDArray[float64], NDArray[float64],
+]:
     """Responsibilities of documents, each token's own counts taken out.
 
     With means phi_wk = (eta + S_wk) / norm_k = b_wk tops_w / max(norm), iterate for all
@@ -817,7 +820,10 @@ def infer_zero_order(
     const float[:, ::1] grid=None,  # IN    of expected tables; none: no word repeats
     double discount=1.0,
     double concentration=0.0,
-):
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64],
+    NDArray[float64],
+]:
     """Expected tokens of documents whose topics are held fixed: CVB0 of [1].
 
     With weights b_wk = phi_wk / max_l phi_wl, iterate for all words of a document at
@@ -1001,7 +1007,7 @@ def collapsed_sums(
     const int32_t[::1] topics,       # IN  topics of the sums
     const double[::1] sums,          # IN  n_w r_wk
     Py_ssize_t n_topics,
-):
+) -> tuple[NDArray[int32], NDArray[int32], NDArray[float64]]:
     """Sum responsibilities over documents for the words from `begin` to `end`.
 
     Returns

@@ -362,7 +362,10 @@ def infer_documents(
     double support,
     bint plain=False,               # IN    whether to leave no topics out
     Py_ssize_t n_mean=0,            # IN    iterations with e = theta at a cold start
-):
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64],
+    NDArray[float64],
+]:
     """Fixed point of Eqs. (3) and (4) of [1] for each document, topics held fixed.
 
     With theta = prior + N and e = exp(psi(theta)), iterate
@@ -552,7 +555,10 @@ def word_sums(
     const double[::1] doc_weights,   # IN  and e there
     const float[:, ::1] weights,     # IN  (n_words, stride) b
     Py_ssize_t n_topics,
-):
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64],
+    NDArray[float64],
+]:
     """Sum responsibilities over documents for the words from `begin` to `end`.
 
     Returns

@@ -674,10 +674,15 @@ def infer_paths(
     double tol,
     double prune=20.0,
     bint factorised=False,
-    object starts=None,
+    starts: tuple[
+        NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64],
+    ] | None = None,
     double enter=INFINITY,
     const uint8_t[::1] is_open=None,    # IN  (n_stubs,)
-):
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64],
+    NDArray[float64], NDArray[float64],
+]:
     """Posterior over stubs, and over the levels of words, for each document.
 
     For each stub k the levels of a document with counts x, and responsibilities phi
@@ -861,7 +866,7 @@ def share_words(
     const double[::1] shares,           # IN  (n_support,)
     const double[:, ::1] weights,       # IN  (n_support, n_levels)
     bint factorised=False,
-):
+) -> tuple[NDArray[float64], NDArray[float64]]:
     """Share words among the levels of paths, as `infer_paths` left them.
 
     Returns

@@ -384,7 +384,10 @@ def infer_nested(
     const float[:, ::1] grid=None,  # IN    of expected tables; none: no word repeats
     double discount=1.0,
     double concentration=0.0,
-):
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[intp], NDArray[int32],
+    NDArray[float64], float, NDArray[float64], NDArray[float64],
+]:
     """Responsibilities of nodes for the words of documents, all words at once.
 
     With N_u expected tokens of the document at node u and M_u there and below, without

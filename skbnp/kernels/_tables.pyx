@@ -674,7 +674,10 @@ def infer_tables(
     remembered,                     # IN    None, or what this function returned before
     Py_ssize_t max_iter,
     double tol,
-):
+) -> tuple[
+    NDArray[int32], NDArray[float64], NDArray[intp], NDArray[int32], NDArray[float64],
+    NDArray[float64],
+]:
     """Fixed point of Eqs. (15) to (18) of [1] for each document, topics held fixed.
 
     With a_t = 1 + n_t, b_t = alpha + n_>t the parameters of the sticks of T tables,
@@ -882,7 +885,7 @@ def table_sums(
     const int32_t[::1] table_topics,  # IN
     const double[::1] phi,           # IN
     Py_ssize_t n_topics,
-):
+) -> tuple[NDArray[int32], NDArray[int32], NDArray[float64]]:
     """Sum n zeta_wt phi_tk over documents for the words from `begin` to `end`.
 
     Returns
