@@ -108,7 +108,7 @@ from numpy.typing import NDArray
 """
 #: Public functions and classes, and constants.
 SEEN = re.compile(
-    r"^ *def (?:[a-z]|__init__)\w*\(.*?\)(?: -> .*?)?:$|^cdef class \w+:$"
+    r"^ *def (?:[a-z]|__init__)\w*\(.*?\)(?: -> .*?)?:$|^cdef class [A-Z]\w*:$"
     r"|^[A-Z][A-Z_, ]* = [^\n]*$",
     re.MULTILINE | re.DOTALL,
 )
