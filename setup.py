@@ -1,5 +1,6 @@
 """The extension modules; everything else is declared in pyproject.toml."""
 
+import ast
 import os
 import re
 import sys
@@ -85,6 +86,87 @@ def headers_of(name, kernels=Path("skbnp/kernels")):
     return sorted(path.as_posix() for path in seen if path.suffix == ".h")
 
 
+# -- stubs of kernels, for type checkers -----------------------------------------------
+
+#: Types of C, as those of Python and, in arrays, of NumPy.
+TYPES = {
+    "bint": ("bool", "NDArray[bool_]"),
+    "double": ("float", "NDArray[float64]"),
+    "float": ("float", "NDArray[float32]"),
+    "floating": ("float", "NDArray[float32] | NDArray[float64]"),
+    "Py_ssize_t": ("int", "NDArray[intp]"),
+    **{
+        f"{name}_t": ("int", f"NDArray[{name}]")
+        for name in ("int8", "uint8", "int32", "int64")
+    },
+}
+IMPORTS = """
+from threading import Event
+from typing import Any
+from numpy import float32, float64, int8, int32, int64, intp, uint8
+from numpy.random import BitGenerator
+from numpy.typing import NDArray
+"""
+#: Public functions and classes, and constants.
+SEEN = re.compile(
+    r"^ *def (?:[a-z]|__init__)\w*\(.*?\)(?: -> .*?)?:$|^cdef class [A-Z]\w*:$"
+    r"|^[A-Z][A-Z_, ]* = [^\n]*$",
+    re.MULTILINE | re.DOTALL,
+)
+FUSED = re.compile(r"^ctypedef fused (\w+):((?:\n +\w+)+)", re.MULTILINE)
+TAKEN_NAMES = re.compile(r"^from (\S+) cimport ([^(]+?$|[^)]+)", re.MULTILINE)
+ARGUMENT = re.compile(r"(?:const )?\b(?!def )(\w+)(\[[^]]*\])? (\w+)(=None)?")
+
+
+def stub_of(source):
+    """Return the stub of a kernel, from the types and annotations of its source."""
+    source = re.sub(r" *#[^\n]*| not None\b", "", source)
+    types = dict(TYPES)
+    for name, kinds in FUSED.findall(source):
+        hints = zip(*(TYPES[kind] for kind in kinds.split()), strict=True)
+        types[name] = tuple(" | ".join(both) for both in hints)
+    classes, lines = set(), []
+
+    def hinted(match):
+        kind, is_array, name, none = match.groups()
+        if kind not in types:
+            classes.add(kind)
+        hint = types.get(kind, (kind,))[bool(is_array)]
+        return f"{name}: {hint}" + (" | None = None" if none else "")
+
+    for seen in SEEN.findall(source):
+        if seen.startswith("cdef "):
+            lines.append(seen.removeprefix("cdef "))
+        elif "def " in seen:
+            lines.append(ARGUMENT.sub(hinted, seen) + " ...")
+        else:
+            names, values = (text.split(", ") for text in seen.split(" = "))
+            for name, value in zip(names, values, strict=True):
+                is_float = re.match(r"\d.*[.e]", value)
+                lines.append(f"{name}: {'float' if is_float else 'int'}")
+    for module, names in TAKEN_NAMES.findall(source):
+        taken = classes & {*re.findall(r"\w+", names)}
+        lines[:0] = [f"from {module} import {name}" for name in taken]
+    tree = ast.parse(IMPORTS + "\n".join(lines))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.returns = node.returns or ast.Constant(None)
+            for argument in node.args.args:
+                if argument.annotation is None and argument.arg != "self":
+                    argument.annotation = ast.Name("Any")
+            for i, value in enumerate(node.args.defaults):
+                if not isinstance(value, ast.Constant):
+                    node.args.defaults[i] = ast.Constant(...)
+    return ast.unparse(tree) + "\n"
+
+
+def write_stubs(kernels=Path("skbnp/kernels")):
+    """Write the stubs of all kernels next to their sources."""
+    for path in kernels.glob("*.pyx"):
+        stub = stub_of(path.read_text(encoding="utf-8"))
+        path.with_suffix(".pyi").write_text(stub, encoding="utf-8")
+
+
 def long_description():
     """Return the README without links to figures and pages, which a checkout has."""
     text = Path("README.md").read_text(encoding="utf-8")
@@ -122,6 +204,7 @@ if __name__ == "__main__":
             self.force = True  # what is there may be newer, of other flags
             super().copy_extensions_to_source()
 
+    write_stubs()
     setup(
         cmdclass={"build_ext": BuildExt},
         long_description=long_description(),
@@ -157,6 +240,7 @@ if __name__ == "__main__":
                 "cdivision": not DEBUG,
                 "embedsignature": True,
                 "freethreading_compatible": True,
+                "annotation_typing": False,  # annotations are for stubs
             },
         ),
     )

@@ -33,7 +33,7 @@ generated = [
 assert not generated, f"the source distribution holds generated files: {generated}"
 
 names = zipfile.ZipFile(wheel).namelist()
-assert any(name.startswith("skbnp/kernels/_hdp_local.") for name in names)
+assert "skbnp/kernels/_hdp_local.pyi" in names, "the wheel lacks stubs"
 assert any(name.endswith((".so", ".pyd")) for name in names), "no compiled kernel"
 assert "skbnp/py.typed" in names
 stray = [name for name in names if not name.startswith(("skbnp/", "skbnp-"))]

@@ -15,10 +15,9 @@ from skbnp.kernels._directions cimport row_gain
 from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._normaliser cimport (
     Sphere,
-    at_zero,
     bessel_slope,
     log_constant,
-    make_sphere,
+    read_sphere,
 )
 from skbnp.kernels._vectors cimport add_scaled
 
@@ -34,7 +33,6 @@ cdef:
 # Nodes by position, new ones behind all others.
 cdef struct Nodes:
     Sphere sphere
-    double zero
     Py_ssize_t n_nodes, capacity
     double strength             # beta
     double pull                 # kappa0 k1
@@ -104,7 +102,7 @@ cdef inline double score_of(
     cdef double rest = t.squares[node] - part * (2.0 * t.along[node] - part * square)
     return row_gain(
         &t.sphere, max(rest, 0.0), t.along[node] - part * square, 0.0, t.strength,
-        t.shares[node], t.spreads[node], t.zero,
+        t.shares[node], t.spreads[node],
     )
 
 
@@ -126,8 +124,8 @@ cdef Choice best_parent(
     cdef Choice best
     cdef Py_ssize_t node
     cdef double base = t.pull * t.pull + t.strength * t.strength * square
-    cdef double before = log_constant(&t.sphere, t.pull * t.pull, t.zero)
-    cdef double across = before - log_constant(&t.sphere, base, t.zero)
+    cdef double before = log_constant(&t.sphere, t.pull * t.pull)
+    cdef double across = before - log_constant(&t.sphere, base)
     cdef double slope = bessel_slope(&t.sphere, base), product, most
     best.node, best.score = -1, -INFINITY
     for node in range(t.n_nodes):
@@ -136,7 +134,7 @@ cdef Choice best_parent(
         product = t.pull * t.strength * product_below(t, node, square)
         most = t.log_weights_below[node] + across + slope * product
         if most > best.score:
-            most = before - log_constant(&t.sphere, base + 2.0 * product, t.zero)
+            most = before - log_constant(&t.sphere, base + 2.0 * product)
             most += t.log_weights_below[node]
             if most > best.score:
                 best.node, best.score = node, most
@@ -264,9 +262,8 @@ def assign_rows(
     double strength,                    # beta
     double pull,                        # kappa0 k1
     double least,                       # nats by which a new node must be better
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
-):
+    expansion: tuple[float, int, NDArray[float64]],
+) -> int:
     """Move rows of length one to their best nodes; return the number of moves.
 
     Of nodes that are there, the best by log E pi + h(|n + beta x|) - h(|n|), or a new
@@ -279,7 +276,7 @@ def assign_rows(
     cdef double[:, ::1] work = np.zeros((3, squares.shape[0]))
     cdef Py_ssize_t[::1] n_children = np.zeros(squares.shape[0], dtype=np.intp)
     cdef Nodes t
-    t.sphere = make_sphere(order, n_steps, terms)
+    t.sphere = read_sphere(expansion)
     t.n_nodes, t.capacity = n_nodes, squares.shape[0]
     t.strength, t.pull, t.least = strength, pull, least
     t.squares, t.shares, t.spreads = &squares[0], &shares[0], &spreads[0]
@@ -291,7 +288,6 @@ def assign_rows(
         return n_nodes
     t.naturals = &naturals[0, 0]
     with nogil:
-        t.zero = at_zero(&t.sphere)
         for i in range(n_nodes):
             follow(&t, i)
             if i:

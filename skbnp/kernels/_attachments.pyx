@@ -6,27 +6,20 @@ direction, mu a previous one, see `_directions`.
 """
 
 from libc.math cimport sqrt
-from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from skbnp.kernels._directions cimport (
     Epoch,
     best_length,
     fill_natural,
-    make_epoch,
     past_of,
     past_slope,
     prior_square,
+    read_epoch,
     square_of,
     worth_of,
 )
-from skbnp.kernels._normaliser cimport (
-    Sphere,
-    at_zero,
-    dimension_of,
-    log_constant,
-    make_sphere,
-)
+from skbnp.kernels._normaliser cimport log_constant
 from skbnp.kernels._sticks cimport log_beta
 from skbnp.kernels._vectors cimport add_scaled, dot, put_both
 
@@ -64,31 +57,19 @@ def attachment_gains(
     double[:, ::1] by_node,             # WORK (9, n_nodes)
     double[:, ::1] by_word,             # WORK (2, n_words)
     double[::1] found,                  # OUT (n_pairs,)
-    const double[:, ::1] means,
-    const double[:, ::1] previous, const Py_ssize_t[::1] past,
-    const double[::1] above, const double[::1] centroid,
-    const Py_ssize_t[::1] parent, const Py_ssize_t[::1] children,
-    const Py_ssize_t[::1] limits,
-    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
-    double strength, double pull, double pull_of_past,
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
+    known: tuple,                       # IN see `read_epoch`
 ):
     """Gain of the bound if a node becomes the last child of a parent, by pair.
 
     Time O(n_words) for each pair, for each child of its node with a past, and once for
     other children; and O(n_nodes).
     """
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef Epoch epoch = make_epoch(
-        means, previous, past, above, centroid, parent, children, limits, indptr, words,
-        values, strength, pull, pull_of_past,
-    )
+    cdef Epoch epoch = read_epoch(known)
     cdef Sticks sticks
     cdef Direction direction
-    cdef double zero, present = 0.0
+    cdef double present = 0.0
     cdef Py_ssize_t i
-    sticks.n_nodes, sticks.parent = parent.shape[0], &parent[0]
+    sticks.n_nodes, sticks.parent = squares.shape[0], epoch.parent
     sticks.masses, sticks.stop, sticks.child = &masses[0, 0], stop, child
     sticks.under, sticks.behind = &by_node[0, 0], &by_node[2, 0]
     sticks.evidence, sticks.down = &by_node[4, 0], &by_node[5, 0]
@@ -97,38 +78,33 @@ def attachment_gains(
     direction.slopes, direction.below = &by_node[7, 0], &by_node[8, 0]
     direction.rest, direction.natural = &by_word[0, 0], &by_word[1, 0]
     with nogil:
-        zero = at_zero(&sphere)
         fill_sticks(&sticks)
         for i in range(nodes.shape[0]):
             if nodes[i] != direction.node:
-                fill_direction(&epoch, &sphere, nodes[i], &direction)
-                present = worth_below(
-                    &epoch, &sphere, zero, &direction, parent[nodes[i]]
-                )
-            found[i] = worth_below(&epoch, &sphere, zero, &direction, parents[i])
+                fill_direction(&epoch, nodes[i], &direction)
+                present = worth_below(&epoch, &direction, epoch.parent[nodes[i]])
+            found[i] = worth_below(&epoch, &direction, parents[i])
             found[i] += stick_gain(&sticks, nodes[i], parents[i]) - present
 
 
 cdef void fill_direction(
-    const Epoch* e, const Sphere* s, Py_ssize_t node, Direction* d
+    const Epoch* e, Py_ssize_t node, Direction* d
 ) noexcept nogil:
     """Sum the natural parameter of a node from all except its parent."""
     cdef Py_ssize_t n = e.n_words, first = e.limits[node], i
     cdef const double* mu
     d.node = node
-    fill_natural(e, s, node, d.rest)
+    fill_natural(e, node, d.rest)
     add_scaled(n, -e.pull, e.means + e.parent[node] * n, d.rest)
     for i in range(e.limits[node + 1] - first):
         d.below[i] = sqrt(square_of(e, e.children[first + i], d.squares))
         mu = past_of(e, e.children[first + i])
         if mu != NULL:
-            d.slopes[i] = past_slope(
-                e, s, prior_square(e, dot(n, e.means + node * n, mu))
-            )
+            d.slopes[i] = past_slope(e, prior_square(e, dot(n, e.means + node * n, mu)))
 
 
 cdef double worth_below(
-    const Epoch* e, const Sphere* s, double zero, Direction* d, Py_ssize_t parent
+    const Epoch* e, Direction* d, Py_ssize_t parent
 ) noexcept nogil:
     """Terms of a node, at its best below a parent, and of its children.
 
@@ -138,21 +114,19 @@ cdef double worth_below(
     cdef Py_ssize_t n_below = e.limits[d.node + 1] - first
     cdef const double* up = e.means + parent * n
     cdef const double* mu = past_of(e, d.node)
-    cdef double spread, natural, length, found, along, dimension = dimension_of(s)
+    cdef double spread, natural, length, found, along
     put_both(n, 1.0, d.rest, e.pull, up, d.natural)
     natural = sqrt(dot(n, d.natural, d.natural))
     spread = e.pull * e.pull * max(1.0 - square_of(e, parent, d.squares), 0.0)
-    length = best_length(s, natural, spread, n_below, d.below, e.pull, dimension)
-    found = worth_of(
-        s, length, natural, spread, n_below, d.below, e.pull, zero, dimension
-    )
+    length = best_length(&e.sphere, natural, spread, n_below, d.below, e.pull)
+    found = worth_of(&e.sphere, length, natural, spread, n_below, d.below, e.pull)
     if mu != NULL:
-        found += log_constant(s, prior_square(e, dot(n, up, mu)), zero)
+        found += log_constant(&e.sphere, prior_square(e, dot(n, up, mu)))
     for i in range(n_below):
         mu = past_of(e, e.children[first + i])
         if mu != NULL:  # its prior itself, and not the slope that stands in `natural`
             along = length * dot(n, d.natural, mu) / max(natural, 1e-300)
-            found += log_constant(s, prior_square(e, along), zero)
+            found += log_constant(&e.sphere, prior_square(e, along))
             found -= d.slopes[i] * along
     return found
 

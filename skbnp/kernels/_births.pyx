@@ -17,11 +17,9 @@ from skbnp.kernels._directions cimport best_length, row_gain, worth_of
 from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._normaliser cimport (
     Sphere,
-    at_zero,
     bessel_slope,
-    dimension_of,
     log_constant,
-    make_sphere,
+    read_sphere,
 )
 from skbnp.kernels._sticks cimport put_log_weights, put_parameters
 from skbnp.kernels._vectors cimport add_scaled, dot, put_both, put_scaled, row_product
@@ -62,7 +60,6 @@ cdef struct Near:
 # A new node below a target, for some rows; both follow the rows, all else stays.
 cdef struct Trial:
     Sphere sphere
-    double zero, dimension
     Py_ssize_t n_rows, n_best, n_words, n_nodes
     Py_ssize_t place, target    # of the new node, and of the one above
     const int32_t* indptr
@@ -209,7 +206,7 @@ cdef int measure_rows(
                 t.gains[at] = row_gain(
                     &t.sphere, lengths[k] * lengths[k],
                     lengths[k] / max(mean_lengths[k], LEAST) * product, t.shares[at],
-                    t.strength, shares[k], spreads[k], t.zero,
+                    t.strength, shares[k], spreads[k],
                 )
             count_work(t.indptr[row + 1] - t.indptr[row] + COST, &t.done)
     return 0
@@ -337,7 +334,7 @@ cdef double take_rows(Trial* t) except? -1 nogil:
     for row in range(t.n_rows):
         t.fresh[row] = t.logs[t.place] + row_gain(
             &t.sphere, square, product_of(t, row, t.own), t.taken[row], t.strength,
-            1.0, spread, t.zero,
+            1.0, spread,
         )
         along, best = product_of(t, row, t.moved), t.fresh[row]
         for at in range(row * t.n_best, (row + 1) * t.n_best):
@@ -348,8 +345,7 @@ cdef double take_rows(Trial* t) except? -1 nogil:
             if t.places[at] == t.target:
                 part = t.shares[at] * (1.0 - t.taken[row])
                 t.scores[at] += row_gain(
-                    &t.sphere, target, along, part, t.strength, t.share, t.spread,
-                    t.zero,
+                    &t.sphere, target, along, part, t.strength, t.share, t.spread
                 )
             else:
                 t.scores[at] += t.gains[at]
@@ -475,17 +471,16 @@ cdef double gain_of(Trial* t, bint is_born) noexcept nogil:
     if is_born:
         slope = update_new(t)
         gain += slope * dot(n, t.rows, t.own)
-        gain += log_constant(&t.sphere, t.pull * t.pull, t.zero)
+        gain += log_constant(&t.sphere, t.pull * t.pull)
         add_scaled(n, t.pull * slope, t.own, t.moved)
         t.below[n_below] = slope * length_of(n, t.own)
         n_below += 1
     natural = length_of(n, t.moved)
     length = best_length(
-        &t.sphere, natural, t.spread, n_below, t.below, t.pull, t.dimension
+        &t.sphere, natural, t.spread, n_below, t.below, t.pull
     )
     return gain - t.worth + worth_of(
-        &t.sphere, length, natural, t.spread, n_below, t.below, t.pull, t.zero,
-        t.dimension,
+        &t.sphere, length, natural, t.spread, n_below, t.below, t.pull
     )
 
 
@@ -516,8 +511,7 @@ cdef void measure_target(
             t.below[t.n_below] = length_of(n_features, means + node * n_features)
             t.n_below += 1
     t.worth = worth_of(
-        &t.sphere, length, along, t.spread, t.n_below, t.below, t.pull, t.zero,
-        t.dimension,
+        &t.sphere, length, along, t.spread, t.n_below, t.below, t.pull
     )
     put_both(t.n_nodes, 1.0, t.masses, 1.0, t.history, t.given)
     t.evidence = log_betas(t, t.given)
@@ -579,9 +573,8 @@ def find_birth(
     Py_ssize_t n_rounds,
     Py_ssize_t[:, ::1] nodes,           # OUT (n_rows, n_best) where rows are then
     float[:, ::1] found,                # OUT (n_rows, n_best) and q(z)
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
-):
+    expansion: tuple[float, int, NDArray[float64]],
+) -> float:
     """Fit a new node to rows near each seed, a row far from the parent; keep the best.
 
     Return what the bound gains by the best of the seeds, and put the assignments then;
@@ -592,9 +585,9 @@ def find_birth(
     cdef Py_ssize_t n_features = means.shape[1], target = parent[place], i
     cdef Trial t
     cdef double best = -INFINITY, gain
-    t.sphere, t.done = make_sphere(order, n_steps, terms), 0
+    t.sphere, t.done = read_sphere(expansion), 0
     t.n_rows, t.n_best, t.n_nodes = places.shape[0], places.shape[1], parent.shape[0]
-    t.place, t.target, t.dimension = place, target, dimension_of(&t.sphere)
+    t.place, t.target = place, target
     t.indptr, t.values, t.places = &indptr[0], &values[0], &places[0, 0]
     t.strength, t.pull, t.stop, t.child = strength, pull, stop, child
     t.share, t.spread = shares[target], spreads[target]
@@ -626,7 +619,6 @@ def find_birth(
     t.near, t.best, t.order = <Near*>&near[0], &chosen[0], &order_of[0]
     t.found, t.weights = &some_nodes[0], &some_weights[0]
     with nogil:
-        t.zero = at_zero(&t.sphere)
         insert_zero(t.n_nodes, place, &masses[0], t.masses)
         insert_zero(t.n_nodes, place, &history[0], t.history)
         put_coordinates(

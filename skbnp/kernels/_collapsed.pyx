@@ -9,7 +9,7 @@ import numpy as np
 
 from libc.math cimport fmax, fmin, log
 from libc.stdint cimport int32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from skbnp.kernels._interrupts cimport count_work
@@ -22,11 +22,15 @@ from skbnp.kernels._restaurant cimport (
 )
 from skbnp.kernels._sparse cimport (
     Entries,
-    copy_entries,
+    Sums,
+    arrays_of,
+    end_word,
+    grown,
+    longest_of,
     mark,
+    open_sums,
     release,
     reserve,
-    take_marked,
 )
 
 cdef extern from "src/collapsed.h" nogil:
@@ -35,6 +39,7 @@ cdef extern from "src/collapsed.h" nogil:
     struct skbnp_document;
     struct skbnp_space;
     struct skbnp_word_sums;
+    struct skbnp_sums;
     SKBNP_CLONES static Py_ssize_t skbnp_choose_topics(
         const struct skbnp_topics *, const struct skbnp_document *, float *, float *,
         int32_t *);
@@ -48,8 +53,8 @@ cdef extern from "src/collapsed.h" nogil:
         const struct skbnp_topics *, const struct skbnp_document *,
         const struct skbnp_space *, const int32_t *, Py_ssize_t, int32_t *, int32_t *,
         double *, double *, double *, double *);
-    SKBNP_CLONES static Py_ssize_t skbnp_sum_words(
-        const struct skbnp_word_sums *, Py_ssize_t, Py_ssize_t);
+    SKBNP_CLONES static int skbnp_sum_words(
+        const struct skbnp_word_sums *, struct skbnp_sums *, Py_ssize_t, Py_ssize_t);
     """
     void prefetch "SKBNP_PREFETCH"(const void* address)
     Py_ssize_t padded(Py_ssize_t n)
@@ -197,15 +202,11 @@ cdef Py_ssize_t _work(Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
     return 2 * _tile(n, n_used) + (LANES + 6) * (n_used + LANES)
 
 
-cdef bint _divide(Space* s, Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
-    """Allocate and divide memory for n words; return whether that succeeded."""
+cdef int _divide(Space* s, Py_ssize_t n, Py_ssize_t n_used) except -1 nogil:
+    """Allocate and divide memory for n words."""
     cdef Py_ssize_t most = padded(n_used), work = _work(n, n_used)
-    cdef void* more
     if work > s.room:
-        more = realloc(s.tile, work * sizeof(float))
-        if more == NULL:
-            return False
-        s.tile, s.room = <float*>more, work
+        s.tile, s.room = <float*>grown(s.tile, work * sizeof(float)), work
     s.wide = _tile(n, 1)
     s.shares = s.tile + _tile(n, n_used)
     s.lanes = s.shares + _tile(n, n_used)
@@ -216,7 +217,7 @@ cdef bint _divide(Space* s, Py_ssize_t n, Py_ssize_t n_used) noexcept nogil:
     s.first = s.inverse + most
     s.second = s.first + most
     memset(s.first, 0, 2 * most * sizeof(float))
-    return True
+    return 0
 
 
 # -- a document -----------------------------------------------------------------------
@@ -615,17 +616,16 @@ cdef void _set_taken(Document* d) noexcept nogil:
         d.taken[i] = 0.0
 
 
-cdef int _infer(
+cdef Py_ssize_t _infer(
     const Topics* m, Document* d, Space* s, Entries* sums, Entries* kept,
     float* doc_topic, float* work, int32_t* chosen, int32_t* lengths, double* tokens,
-    Py_ssize_t* word_ends, Py_ssize_t* n_used, double* found, double* base,
+    Py_ssize_t* word_ends, double* found, double* base,
 ) except -1 nogil:
-    """Write the sums of a document; return whether memory sufficed."""
+    """Write the sums of a document; return the number of its topics."""
     cdef Py_ssize_t i, k, used = _choose_topics(m, d, doc_topic, work, chosen)
-    if not (_divide(s, d.n, used) and reserve(sums, d.n * used)):
-        return False
-    if not reserve(kept, used):
-        return False
+    _divide(s, d.n, used)
+    reserve(sums, d.n * used)
+    reserve(kept, used)
     used = _iterate(m, d, s, doc_topic, chosen, used)
     sums.n += _finish(
         m, d, s, chosen, used, lengths, sums.indices + sums.n, sums.values + sums.n,
@@ -636,8 +636,70 @@ cdef int _infer(
     for k in range(used):
         kept.indices[kept.n], kept.values[kept.n] = chosen[k], tokens[k]
         kept.n += 1
-    n_used[0] = used
-    return True
+    return used
+
+
+cdef class _Visits:
+    """Documents that are visited one by one, and the memory that this takes."""
+    cdef Topics m
+    cdef Document d
+    cdef Space s
+    cdef Entries put, kept      # of stored counts, and of documents: topics, tokens
+    cdef Py_ssize_t n_docs, longest, done
+    cdef float* doc_topic
+    cdef float* work
+    cdef object limits, tables, base
+    cdef int32_t[::1] chosen, again
+    cdef double[::1] units
+    cdef float[::1] space
+
+    def __cinit__(
+        self, const int32_t[::1] indptr, const int32_t[::1] words,
+        const double[::1] counts, const float[:, ::1] weights, const double[::1] prior,
+        const double[::1] share, double active, Py_ssize_t max_iter, double tol,
+        const float[:, ::1] grid, double discount, double concentration,
+    ):
+        cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1], k, wide
+        cdef Py_ssize_t n_tables = counts.shape[0] if grid is not None else 0
+        cdef Topics* m = &self.m
+        cdef Document* d = &self.d
+        self.n_docs, self.longest = indptr.shape[0] - 1, longest_of(indptr)
+        if stride % 8 or not n_topics <= stride < n_topics + 8:
+            raise ValueError("weights must have a column per topic, and lanes filled")
+        if not words.shape[0] == counts.shape[0] == indptr[self.n_docs]:
+            raise ValueError("indptr, words and counts disagree on documents")
+        if share.shape[0] != n_topics:
+            raise ValueError("prior and share disagree on the topics")
+        read_grid(&m.restaurant, grid, discount, concentration)
+        self.limits = np.zeros(self.n_docs + 1, dtype=np.int32)
+        self.tables, self.base = np.ones(n_tables), np.empty(n_tables)
+        if self.longest == 0:
+            return
+        self.chosen = np.empty(n_topics, dtype=np.int32)
+        self.again = np.empty(self.longest, dtype=np.int32)
+        self.units = np.empty(self.longest)
+        # Priors and inverse norms by lane, the counts of topics, and what a start
+        # needs; counts of words, and what to take out of them or of their weights.
+        wide = self.longest + CHUNK
+        self.space = np.ones(5 * stride + 4 * wide, dtype=np.float32)
+        m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
+        m.max_iter, m.tol, m.active, m.done = max_iter, tol, active, &self.done
+        m.exact, m.share, m.prior = &prior[0], &share[0], &self.space[0]
+        m.inverse = m.prior + stride
+        for k in range(stride):
+            m.prior[k] = 1e-18
+        self.doc_topic = m.inverse + stride
+        self.work = self.doc_topic + stride
+        d.counts = self.work + 2 * stride
+        d.own = d.taken = d.counts + wide
+        d.low = d.scales = d.own + wide
+        d.each = d.low + wide
+        d.units, d.again = &self.units[0], &self.again[0]
+
+    def __dealloc__(self):
+        free(self.s.tile)
+        release(&self.kept)
+        release(&self.put)
 
 
 def infer_collapsed(
@@ -658,7 +720,10 @@ def infer_collapsed(
     const float[:, ::1] grid=None,  # IN    of expected tables; none: no word repeats
     double discount=1.0,
     double concentration=0.0,
-):
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[intp], NDArray[int32],
+    NDArray[float64], float, NDArray[float64], NDArray[float64],
+]:
     """Responsibilities of documents, each token's own counts taken out.
 
     With means phi_wk = (eta + S_wk) / norm_k = b_wk tops_w / max(norm), iterate for all
@@ -701,105 +766,61 @@ def infer_collapsed(
         over sum_k a_k + rest + tokens - n_w: each token predicted from all others, by
         the topics in use.
     """
-    cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
-    cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
-    cdef Py_ssize_t doc, i, k, begin, n, n_used, longest = 0, done = 0
+    cdef Py_ssize_t doc, i, k, begin, n, n_used, n_topics = prior.shape[0]
     cdef double logs = 0.0, found
-    cdef bint failed = False
-    cdef Topics m
-    cdef Document d
-    # Of stored counts, and of documents: topics, and tokens there.
-    cdef Entries put = Entries(NULL, NULL, 0, 0), kept = Entries(NULL, NULL, 0, 0)
-    cdef Space s
-    if stride % 8 or not n_topics <= stride < n_topics + 8:
-        raise ValueError("weights must have a column per topic, and lanes filled")
-    if words.shape[0] != nnz or indptr[n_docs] != nnz or held.shape[0] != n_docs:
-        raise ValueError("indptr, words, counts and held disagree on documents")
-    if not norm.shape[0] == share.shape[0] == n_topics:
-        raise ValueError("prior, norm and share disagree on the topics")
+    cdef _Visits v = _Visits(
+        indptr, words, counts, weights, prior, share, ACTIVE, max_iter, tol, grid,
+        discount, concentration,
+    )
+    cdef Topics* m = &v.m
+    cdef Document* d = &v.d
+    if held.shape[0] != v.n_docs:
+        raise ValueError("indptr and held disagree on documents")
+    if norm.shape[0] != n_topics:
+        raise ValueError("prior and norm disagree on the topics")
     if tops.shape[0] != weights.shape[0]:
         raise ValueError("tops and weights disagree on the words")
-    read_grid(&m.restaurant, grid, discount, concentration)
-    limits = np.zeros(n_docs + 1, dtype=np.int32)
-    ends = np.zeros(nnz + 1, dtype=np.intp)
-    for doc in range(n_docs):
-        longest = max(longest, indptr[doc + 1] - indptr[doc])
-    n = nnz if grid is not None else 0
-    tables, base = np.ones(n), np.empty(n)
-    if longest == 0:
+    ends = np.zeros(counts.shape[0] + 1, dtype=np.intp)
+    if v.longest == 0:
         none, nothing = np.zeros(0, dtype=np.int32), np.zeros(0)
-        return limits, none, nothing, ends, none, nothing, 0.0, tables, base
-    cdef double[::1] seated = tables, based = base
-    cdef double* bases = &based[0] if n else NULL
-    cdef int32_t[::1] doc_limits = limits
+        return v.limits, none, nothing, ends, none, nothing, 0.0, v.tables, v.base
+    cdef double[::1] seated = v.tables, based = v.base
+    cdef double* bases = &based[0] if grid is not None else NULL
+    cdef int32_t[::1] doc_limits = v.limits
     cdef Py_ssize_t[::1] word_ends = ends
-    cdef int32_t[::1] chosen = np.empty(n_topics, dtype=np.int32)
-    cdef int32_t[::1] lengths = np.empty(longest, dtype=np.int32)
+    cdef int32_t[::1] lengths = np.empty(v.longest, dtype=np.int32)
     cdef double[::1] tokens = np.empty(n_topics)
-    # Priors and inverse norms by lane, the counts of topics, and what a start needs;
-    # counts of words, and what to take out of their weights.
-    cdef float[::1] space = np.empty(
-        5 * stride + 4 * (longest + CHUNK), dtype=np.float32
-    )
-    cdef double[::1] units = np.empty(longest)
-    cdef int32_t[::1] again = np.empty(longest, dtype=np.int32)
-    m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
-    m.max_iter, m.tol, m.eta, m.active, m.done = max_iter, tol, eta, ACTIVE, &done
-    m.exact, m.share = &prior[0], &share[0]
-    m.prior = &space[0]
-    m.inverse = m.prior + stride
-    cdef float* doc_topic = m.inverse + stride
-    cdef float* work = doc_topic + stride
-    d.counts = work + 2 * stride
-    d.own = d.counts + longest + CHUNK
-    d.low = d.own + longest + CHUNK
-    d.each = d.low + longest + CHUNK
-    d.units, d.again, d.prior_seen = &units[0], &again[0], 0.0
-    s.tile, s.room = NULL, 0
-    m.heaviest, m.whole = 0.0, rest
-    m.tops, m.rest = &tops[0], rest / n_features
-    try:
-        with nogil:
-            for k in range(n_topics):
-                m.heaviest = fmax(m.heaviest, norm[k])
-                m.whole += prior[k]
-            for k in range(stride):
-                m.prior[k] = 1e-18
-                m.inverse[k] = _lane(m.heaviest / norm[k]) if k < n_topics else 0.0
-            for doc in range(n_docs):
-                begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
-                doc_limits[doc + 1] = doc_limits[doc]
-                if n == 0:
-                    continue
-                _open(&m, &d, &words[begin], &counts[begin], n, doc_topic)
-                _set_own(&m, &d, &tops[0], held[doc])
-                failed = not _infer(
-                    &m, &d, &s, &put, &kept, doc_topic, work, &chosen[0], &lengths[0],
-                    &tokens[0], &word_ends[begin], &n_used, &found,
-                    bases + begin if m.restaurant.n_rows else NULL,
+    m.eta, m.tops, m.rest, m.whole = eta, &tops[0], rest / n_features, rest
+    with nogil:
+        for k in range(n_topics):
+            m.heaviest = fmax(m.heaviest, norm[k])
+            m.whole += prior[k]
+        for k in range(m.stride):
+            m.inverse[k] = _lane(m.heaviest / norm[k]) if k < n_topics else 0.0
+        for doc in range(v.n_docs):
+            begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
+            doc_limits[doc + 1] = doc_limits[doc]
+            if n == 0:
+                continue
+            _open(m, d, &words[begin], &counts[begin], n, v.doc_topic)
+            _set_own(m, d, &tops[0], held[doc])
+            n_used = _infer(
+                m, d, &v.s, &v.put, &v.kept, v.doc_topic, v.work, &v.chosen[0],
+                &lengths[0], &tokens[0], &word_ends[begin], &found,
+                bases + begin if m.restaurant.n_rows else NULL,
+            )
+            logs += found
+            for i in range(n if m.restaurant.n_rows else 0):
+                seated[begin + i] = tables_of(d, i)
+            for i in range(0 if m.restaurant.n_rows else n):
+                logs += d.exact[i] * (
+                    log(tops[d.words[i]] / m.heaviest / d.seen)
+                    - log(m.whole + (d.n_tokens - d.exact[i]))
                 )
-                if failed:
-                    break
-                logs += found
-                for i in range(n if m.restaurant.n_rows else 0):
-                    seated[begin + i] = tables_of(&d, i)
-                for i in range(0 if m.restaurant.n_rows else n):
-                    logs += d.exact[i] * (
-                        log(tops[d.words[i]] / m.heaviest / d.seen)
-                        - log(m.whole + (d.n_tokens - d.exact[i]))
-                    )
-                doc_limits[doc + 1] = doc_limits[doc] + <int32_t>n_used
-        if failed:
-            raise MemoryError("no memory for the responsibilities of a document")
-        topics, doc_tokens = np.empty(kept.n, dtype=np.int32), np.empty(kept.n)
-        copy_entries(&kept, topics, doc_tokens)
-        used, sums = np.empty(put.n, dtype=np.int32), np.empty(put.n)
-        copy_entries(&put, used, sums)
-    finally:
-        free(s.tile)
-        release(&kept)
-        release(&put)
-    return limits, topics, doc_tokens, ends, used, sums, logs, tables, base
+            doc_limits[doc + 1] = doc_limits[doc] + <int32_t>n_used
+    topics, doc_tokens = arrays_of(&v.kept)
+    used, sums = arrays_of(&v.put)
+    return v.limits, topics, doc_tokens, ends, used, sums, logs, v.tables, v.base
 
 
 def infer_zero_order(
@@ -817,7 +838,10 @@ def infer_zero_order(
     const float[:, ::1] grid=None,  # IN    of expected tables; none: no word repeats
     double discount=1.0,
     double concentration=0.0,
-):
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64],
+    NDArray[float64],
+]:
     """Expected tokens of documents whose topics are held fixed: CVB0 of [1].
 
     With weights b_wk = phi_wk / max_l phi_wl, iterate for all words of a document at
@@ -850,123 +874,74 @@ def infer_zero_order(
     .. [2] Varadhan and Roland, "Simple and Globally Convergent Methods for Accelerating
        the Convergence of Any EM Algorithm", Scandinavian Journal of Statistics, 2008.
     """
-    cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
-    cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
-    cdef Py_ssize_t doc, i, k, begin, n, n_used, longest = 0, done = 0
+    cdef Py_ssize_t doc, i, k, begin, n, n_used
     cdef double total
-    cdef bint failed = False
-    cdef Topics m
-    cdef Document d
-    cdef Entries kept = Entries(NULL, NULL, 0, 0)
-    cdef Space s
-    if stride % 8 or not n_topics <= stride < n_topics + 8:
-        raise ValueError("weights must have a column per topic, and lanes filled")
-    if words.shape[0] != nnz or indptr[n_docs] != nnz:
-        raise ValueError("indptr, words and counts disagree on documents")
-    read_grid(&m.restaurant, grid, discount, concentration)
+    cdef const double[::1] share = np.asarray(prior) / np.sum(prior)
+    cdef _Visits v = _Visits(
+        indptr, words, counts, weights, prior, share, active, max_iter, tol, grid,
+        discount, concentration,
+    )
+    cdef Topics* m = &v.m
+    cdef Document* d = &v.d
     if grid is not None:
         if tops.shape[0] != weights.shape[0]:
             raise ValueError("grid, tops and weights disagree")
         m.tops, m.rest, m.whole = &tops[0], rest / n_features, rest + np.sum(prior)
         m.heaviest = 1.0
-    limits = np.zeros(n_docs + 1, dtype=np.int32)
-    for doc in range(n_docs):
-        longest = max(longest, indptr[doc + 1] - indptr[doc])
-    n = nnz if grid is not None else 0
-    tables, base = np.ones(n), np.empty(n)
-    if longest == 0:
+    if v.longest == 0:
         none = np.zeros(0)
-        return limits, np.zeros(0, dtype=np.int32), none, tables, base
-    cdef double[::1] seated = tables, based = base
-    cdef int32_t[::1] doc_limits = limits
-    cdef int32_t[::1] chosen = np.empty(n_topics, dtype=np.int32)
-    cdef double[::1] share = np.asarray(prior) / np.sum(prior)
-    # Priors by lane (inverse norms are one), the counts of topics, and what a start
-    # needs; counts of words, what to take out, scales.
-    cdef float[::1] space = np.ones(
-        5 * stride + 3 * (longest + CHUNK), dtype=np.float32
-    )
-    cdef double[::1] units = np.empty(longest)
-    cdef int32_t[::1] again = np.empty(longest, dtype=np.int32)
-    m.n_topics, m.stride, m.weights = n_topics, stride, &weights[0, 0]
-    m.max_iter, m.tol, m.active, m.done = max_iter, tol, active, &done
-    m.exact, m.share = &prior[0], &share[0]
-    m.prior = &space[0]
-    m.inverse = m.prior + stride
-    cdef float* doc_topic = m.inverse + stride
-    cdef float* work = doc_topic + stride
-    d.counts = work + 2 * stride
-    d.taken = d.counts + longest + CHUNK
-    d.scales = d.taken + longest + CHUNK
-    d.units, d.again, d.prior_seen = &units[0], &again[0], 0.0
-    s.tile, s.room = NULL, 0
-    try:
-        with nogil:
-            for k in range(n_topics, stride):
-                m.prior[k] = 1e-18
-            for doc in range(n_docs):
-                begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
-                doc_limits[doc + 1] = doc_limits[doc]
-                if n == 0:
-                    continue
-                _open(&m, &d, &words[begin], &counts[begin], n, doc_topic)
-                _set_taken(&d)
-                n_used = _choose_topics(&m, &d, doc_topic, work, &chosen[0])
-                failed = not (_divide(&s, n, n_used) and reserve(&kept, n_used))
-                if failed:
-                    break
-                n_used = _iterate_fixed(&m, &d, &s, doc_topic, &chosen[0], n_used)
-                total = 0.0
-                for k in range(n_used):
-                    total += <double>s.tokens[k]
-                total = d.n_tables / total
-                for k in range(n_used):
-                    kept.indices[kept.n] = chosen[k]
-                    kept.values[kept.n] = <double>s.tokens[k] * total
-                    kept.n += 1
-                doc_limits[doc + 1] = doc_limits[doc] + <int32_t>n_used
-                if m.restaurant.n_rows:
-                    for i in range(n):
-                        seated[begin + i] = tables_of(&d, i)
-                        total = 1.0 / d.scales[i]
-                        based[begin + i] = base_probability(&m, &d, i, total)
-        if failed:
-            raise MemoryError("no memory for the responsibilities of a document")
-        topics, doc_tokens = np.empty(kept.n, dtype=np.int32), np.empty(kept.n)
-        copy_entries(&kept, topics, doc_tokens)
-    finally:
-        free(s.tile)
-        release(&kept)
-    return limits, topics, doc_tokens, tables, base
+        return v.limits, np.zeros(0, dtype=np.int32), none, v.tables, v.base
+    cdef double[::1] seated = v.tables, based = v.base
+    cdef int32_t[::1] doc_limits = v.limits
+    with nogil:
+        for doc in range(v.n_docs):
+            begin, n = indptr[doc], indptr[doc + 1] - indptr[doc]
+            doc_limits[doc + 1] = doc_limits[doc]
+            if n == 0:
+                continue
+            _open(m, d, &words[begin], &counts[begin], n, v.doc_topic)
+            _set_taken(d)
+            n_used = _choose_topics(m, d, v.doc_topic, v.work, &v.chosen[0])
+            _divide(&v.s, n, n_used)
+            reserve(&v.kept, n_used)
+            n_used = _iterate_fixed(m, d, &v.s, v.doc_topic, &v.chosen[0], n_used)
+            total = 0.0
+            for k in range(n_used):
+                total += <double>v.s.tokens[k]
+            total = d.n_tables / total
+            for k in range(n_used):
+                v.kept.indices[v.kept.n] = v.chosen[k]
+                v.kept.values[v.kept.n] = <double>v.s.tokens[k] * total
+                v.kept.n += 1
+            doc_limits[doc + 1] = doc_limits[doc] + <int32_t>n_used
+            if m.restaurant.n_rows:
+                for i in range(n):
+                    seated[begin + i] = tables_of(d, i)
+                    total = 1.0 / d.scales[i]
+                    based[begin + i] = base_probability(m, d, i, total)
+    return v.limits, *arrays_of(&v.kept), v.tables, v.base
 
 
 # The stored counts of words, see `collapsed_sums`.
 cdef struct WordSums "skbnp_word_sums":
-    Py_ssize_t n_topics
     const int32_t* columns
     const Py_ssize_t* stored
     const Py_ssize_t* limits
     const int32_t* topics
     const double* sums
-    int32_t* lengths            # OUT
-    int32_t* used               # OUT
-    double* totals              # OUT
-    uint64_t* marks             # a bit for each topic, zeros; left so
-    double* scratch             # (n_topics,) zeros, left so
-    Py_ssize_t* done            # work, for `count_work`
 
 
-cdef Py_ssize_t _sum_words "skbnp_sum_words"(
-    const WordSums* w, Py_ssize_t begin, Py_ssize_t end
+cdef int _sum_words "skbnp_sum_words"(
+    const WordSums* w, Sums* put, Py_ssize_t begin, Py_ssize_t end
 ) except -1 nogil:
-    """Sums of the words from `begin` to `end`; returns how many were put."""
+    """Put the sums of the words from `begin` to `end`."""
     cdef const Py_ssize_t* stored = w.stored
     cdef const Py_ssize_t* limits = w.limits
     cdef const int32_t* topics = w.topics
     cdef const double* sums = w.sums
-    cdef uint64_t* marks = w.marks
-    cdef double* scratch = w.scratch
-    cdef Py_ssize_t word, at, i, last, put = 0, n_used, later, work
+    cdef uint64_t* marks = put.marks
+    cdef double* scratch = put.scratch
+    cdef Py_ssize_t word, at, i, last, later, work
     cdef Py_ssize_t last_column = w.columns[end]
     cdef int32_t k
     for word in range(begin, end):
@@ -983,13 +958,9 @@ cdef Py_ssize_t _sum_words "skbnp_sum_words"(
                 mark(marks, k)
                 scratch[k] += sums[i]
                 i += 1
-        n_used = take_marked(
-            w.n_topics, marks, scratch, w.used + put, w.totals + put
-        )
-        put += n_used
-        w.lengths[word - begin] = <int32_t>n_used
-        count_work(work, w.done)
-    return put
+        end_word(put, word - begin)
+        count_work(work, &put.done)
+    return 0
 
 
 def collapsed_sums(
@@ -1001,7 +972,7 @@ def collapsed_sums(
     const int32_t[::1] topics,       # IN  topics of the sums
     const double[::1] sums,          # IN  n_w r_wk
     Py_ssize_t n_topics,
-):
+) -> tuple[NDArray[int32], NDArray[int32], NDArray[float64]]:
     """Sum responsibilities over documents for the words from `begin` to `end`.
 
     Returns
@@ -1012,25 +983,19 @@ def collapsed_sums(
         Word by word, topics in increasing order: the topic k and the sum over documents
         of n r_wk.
     """
-    cdef Py_ssize_t at, most = 0, put = 0, done = 0
+    cdef Py_ssize_t at, most = 0
     cdef WordSums w
+    cdef Sums put
     if not 0 <= begin <= end < columns.shape[0]:
         raise ValueError("words must lie between 0 and the end of columns")
     if limits.shape[0] != stored.shape[0] + 1 or topics.shape[0] != sums.shape[0]:
         raise ValueError("stored, limits, topics and sums disagree")
     for at in range(columns[begin], columns[end]):
         most += limits[stored[at] + 1] - limits[stored[at]]
-    most = min(most, (end - begin) * n_topics) + 1
-    n_used = np.zeros(end - begin + 1, dtype=np.int32)
-    used, totals = np.empty(most, dtype=np.int32), np.empty(most)
-    cdef int32_t[::1] lengths = n_used, numbers = used
-    cdef double[::1] values = totals, scratch = np.zeros(n_topics)
-    cdef uint64_t[::1] marks = np.zeros(n_topics // 64 + 1, dtype=np.uint64)
+    n_used, used, totals, *_ = room = open_sums(&put, end - begin, n_topics, most)
     if end > begin and topics.shape[0]:
-        w.n_topics, w.columns, w.stored = n_topics, &columns[0], &stored[0]
-        w.limits, w.topics, w.sums = &limits[0], &topics[0], &sums[0]
-        w.lengths, w.used, w.totals = &lengths[0], &numbers[0], &values[0]
-        w.marks, w.scratch, w.done = &marks[0], &scratch[0], &done
+        w.columns, w.stored, w.limits = &columns[0], &stored[0], &limits[0]
+        w.topics, w.sums = &topics[0], &sums[0]
         with nogil:
-            put = _sum_words(&w, begin, end)
-    return n_used[: end - begin], used[:put].copy(), totals[:put].copy()
+            _sum_words(&w, &put, begin, end)
+    return n_used[: end - begin], used[: put.put].copy(), totals[: put.put].copy()

@@ -7,6 +7,7 @@ from skbnp.kernels._normaliser cimport Sphere
 
 # Nodes of an epoch, by position in its tree, and what is known of them.
 cdef struct Epoch:
+    Sphere sphere
     Py_ssize_t n_words
     double* means               # (n_nodes, n_words) E
     const double* previous      # (n_before, n_words) mu^(t-1)
@@ -24,33 +25,24 @@ cdef struct Epoch:
     double pull_of_past         # kappa0 k2
 
 
-cdef Epoch make_epoch(
-    const double[:, ::1] means,
-    const double[:, ::1] previous, const Py_ssize_t[::1] past,
-    const double[::1] above, const double[::1] centroid,
-    const Py_ssize_t[::1] parent, const Py_ssize_t[::1] children,
-    const Py_ssize_t[::1] limits,
-    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
-    double strength, double pull, double pull_of_past,
-) noexcept
-
+cdef Epoch read_epoch(object known) except *
 cdef double square_of(const Epoch* e, Py_ssize_t row, double* squares) noexcept nogil
 cdef double prior_square(const Epoch* e, double along) noexcept nogil
-cdef double past_slope(const Epoch* e, const Sphere* s, double square) noexcept nogil
+cdef double past_slope(const Epoch* e, double square) noexcept nogil
 cdef void fill_natural(
-    const Epoch* e, const Sphere* s, Py_ssize_t row, double* natural
+    const Epoch* e, Py_ssize_t row, double* natural
 ) noexcept nogil
 cdef double row_gain(
     const Sphere* s, double square, double along, double own, double strength,
-    double share, double spread, double zero,
+    double share, double spread,
 ) noexcept nogil
 cdef double best_length(
     const Sphere* s, double natural, double spread,
-    Py_ssize_t n_below, const double* below, double pull, double dimension,
+    Py_ssize_t n_below, const double* below, double pull,
 ) noexcept nogil
 cdef double worth_of(
     const Sphere* s, double e, double natural, double spread,
-    Py_ssize_t n_below, const double* below, double pull, double zero, double dimension,
+    Py_ssize_t n_below, const double* below, double pull,
 ) noexcept nogil
 
 

@@ -11,12 +11,10 @@ from libc.stdint cimport int32_t
 from skbnp.kernels._normaliser cimport (
     WIDTH,
     Sphere,
-    at_zero,
     bessel_slope,
-    dimension_of,
     log_constant,
-    make_sphere,
     n_terms,
+    read_sphere,
 )
 from skbnp.kernels._vectors cimport (
     add_both,
@@ -58,10 +56,10 @@ cdef inline double bend(
 
 
 cdef double natural_length(
-    const Sphere* s, double length, double spread, double dimension
+    const Sphere* s, double length, double spread
 ) noexcept nogil:
     """Return y with g(y^2 + v) y = e, by Newton's method; this is concave in y."""
-    cdef double e = min(length, 1.0 - LEAST_SHORTFALL)
+    cdef double e = min(length, 1.0 - LEAST_SHORTFALL), dimension = s.dimension
     # The start of Banerjee et al. (2005) for v = 0, which is off by up to 4 %.
     cdef double y = 0.95 * e * (dimension - e * e) / ((1.0 - e) * (1.0 + e))
     cdef double u, g, slope, k2, step
@@ -83,16 +81,16 @@ cdef double natural_length(
 
 
 cdef inline double conjugate(
-    const Sphere* s, double length, double spread, double zero, double dimension
+    const Sphere* s, double length, double spread
 ) noexcept nogil:
     """h*(e; v) - log C_V(0)."""
     cdef double e = min(length, 1.0 - LEAST_SHORTFALL)
-    cdef double y = natural_length(s, e, spread, dimension)
-    return y * e + log_constant(s, y * y + spread, zero)
+    cdef double y = natural_length(s, e, spread)
+    return y * e + log_constant(s, y * y + spread)
 
 
 cdef double resisted(
-    const Sphere* s, double natural, double spread, double weight, double dimension
+    const Sphere* s, double natural, double spread, double weight
 ) noexcept nogil:
     """Return y with y (1 + w g(y^2 + v)) = n, by Newton's method from below."""
     cdef double y = natural / (1.0 + weight * bessel_slope(s, spread))
@@ -102,7 +100,7 @@ cdef double resisted(
         u = y * y + spread
         g = bessel_slope(s, u)
         step = natural - y * (1.0 + weight * g)
-        step /= 1.0 + weight * (g + 2.0 * y * y * bend(u, g, dimension))
+        step /= 1.0 + weight * (g + 2.0 * y * y * bend(u, g, s.dimension))
         y += step
         if fabs(step) <= TOL * max(y, LEAST):
             break
@@ -112,35 +110,31 @@ cdef double resisted(
 def log_constants(
     const double[::1] squares,          # IN (n,) k^2
     double[::1] found,                  # OUT (n,)
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,      # IN (2, TERMS, WIDTH)
+    expansion: tuple[float, int, NDArray[float64]],
 ):
     """Log C(k) - log C(0), see `expansion` of von_mises_fisher."""
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Sphere sphere = read_sphere(expansion)
     cdef Py_ssize_t n = squares.shape[0], i
-    cdef double zero
     if n == 0:
         return
     with nogil:
-        zero = at_zero(&sphere)
-        if n_steps == 0:
+        if sphere.n_steps == 0:
             all_log_constants(
-                n, &squares[0], order, n_terms(&sphere), WIDTH, sphere.values, zero,
-                &found[0],
+                n, &squares[0], sphere.order, n_terms(&sphere), WIDTH, sphere.values,
+                sphere.zero, &found[0],
             )
         else:
             for i in range(n):
-                found[i] = log_constant(&sphere, squares[i], zero)
+                found[i] = log_constant(&sphere, squares[i])
 
 
 def bessel_slopes(
     const double[::1] squares,          # IN (n,) k^2
     double[::1] found,                  # OUT (n,)
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,      # IN (2, TERMS, WIDTH)
+    expansion: tuple[float, int, NDArray[float64]],
 ):
     """A_V(k) / k, the mean length of a direction over its concentration."""
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Sphere sphere = read_sphere(expansion)
     cdef Py_ssize_t i
     with nogil:
         for i in range(squares.shape[0]):
@@ -151,34 +145,28 @@ def natural_lengths(
     const double[::1] lengths,          # IN (n,) e
     const double[::1] spreads,          # IN (n,) v
     double[::1] found,                  # OUT (n,) y
-    Py_ssize_t dimension,
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
+    expansion: tuple[float, int, NDArray[float64]],
 ):
     """Return y with g(y^2 + v) y = e."""
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Sphere sphere = read_sphere(expansion)
     cdef Py_ssize_t i
     with nogil:
         for i in range(lengths.shape[0]):
-            found[i] = natural_length(&sphere, lengths[i], spreads[i], dimension)
+            found[i] = natural_length(&sphere, lengths[i], spreads[i])
 
 
 def conjugates(
     const double[::1] lengths,          # IN (n,) e
     const double[::1] spreads,          # IN (n,) v
     double[::1] found,                  # OUT (n,)
-    Py_ssize_t dimension,
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
+    expansion: tuple[float, int, NDArray[float64]],
 ):
     """h*(e; v) - log C_V(0) = y e + log C_V(sqrt(y^2 + v)) - log C_V(0)."""
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef double zero
+    cdef Sphere sphere = read_sphere(expansion)
     cdef Py_ssize_t i
     with nogil:
-        zero = at_zero(&sphere)
         for i in range(lengths.shape[0]):
-            found[i] = conjugate(&sphere, lengths[i], spreads[i], zero, dimension)
+            found[i] = conjugate(&sphere, lengths[i], spreads[i])
 
 
 def row_gains(
@@ -189,25 +177,21 @@ def row_gains(
     const double[::1] spreads,          # IN (n,) v
     double strength,                    # beta
     double[::1] found,                  # OUT (n,)
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
+    expansion: tuple[float, int, NDArray[float64]],
 ):
     """H of natural parameters with a row less h without it, the row integrated out."""
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef double zero
+    cdef Sphere sphere = read_sphere(expansion)
     cdef Py_ssize_t i
     with nogil:
-        zero = at_zero(&sphere)
         for i in range(squares.shape[0]):
             found[i] = row_gain(
-                &sphere, squares[i], along[i], own[i], strength, shares[i], spreads[i],
-                zero,
+                &sphere, squares[i], along[i], own[i], strength, shares[i], spreads[i]
             )
 
 
 cdef double row_gain(
     const Sphere* s, double square, double along, double own, double strength,
-    double share, double spread, double zero,
+    double share, double spread,
 ) noexcept nogil:
     """H of a natural parameter with a row less h without it, see `row_gains`."""
     cdef double part = own * strength
@@ -215,7 +199,7 @@ cdef double row_gain(
     cdef double both = left + 2.0 * strength * (along - part) + strength * strength
     left = max(left, 0.0) * share * share + spread
     both = max(both, 0.0) * share * share + spread
-    return (log_constant(s, left, zero) - log_constant(s, both, zero)) / share
+    return (log_constant(s, left) - log_constant(s, both)) / share
 
 
 def prior_slope(
@@ -224,12 +208,10 @@ def prior_slope(
     const double[::1] products,         # IN (n,) d
     const double[::1] mean_lengths,     # IN (n,) |E|
     const double[::1] spreads,          # IN (n,) w
-    Py_ssize_t dimension,
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
-):
+    expansion: tuple[float, int, NDArray[float64]],
+) -> float:
     """Slope in kappa of sum log C_V(kappa r) + kappa d - h*(|E|; kappa^2 w)."""
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Sphere sphere = read_sphere(expansion)
     cdef double total = 0.0, square = kappa * kappa, v, y
     cdef Py_ssize_t i
     with nogil:
@@ -239,7 +221,7 @@ def prior_slope(
             total -= kappa * lengths[i] * lengths[i] * bessel_slope(&sphere, v)
             if spreads[i] > 0.0:
                 v = square * spreads[i]
-                y = natural_length(&sphere, mean_lengths[i], v, dimension)
+                y = natural_length(&sphere, mean_lengths[i], v)
                 total += kappa * spreads[i] * bessel_slope(&sphere, y * y + v)
     return total
 
@@ -248,17 +230,15 @@ def optimal_length(
     double natural, double spread,      # |n|, v
     const double[::1] lengths_below,    # IN (n_below,) |E| of children
     double pull,                        # K
-    Py_ssize_t dimension,
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
-):
+    expansion: tuple[float, int, NDArray[float64]],
+) -> float:
     """Length of the mean that is the best for its natural parameter and children."""
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Sphere sphere = read_sphere(expansion)
     cdef Py_ssize_t n_below = lengths_below.shape[0]
     cdef const double* below = &lengths_below[0] if n_below else NULL
     cdef double found
     with nogil:
-        found = best_length(&sphere, natural, spread, n_below, below, pull, dimension)
+        found = best_length(&sphere, natural, spread, n_below, below, pull)
     return found
 
 
@@ -273,21 +253,18 @@ def merged_worths(
     double pull,                        # K
     double[::1] lengths_below,          # WORK (n_nodes,)
     double[::1] found,                  # OUT (n_pairs,)
-    Py_ssize_t dimension,
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
+    expansion: tuple[float, int, NDArray[float64]],
 ):
     """Return n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)) of pairs of nodes in one.
 
     At its maximum over the length e, those of the children of both held fixed; values
     of h* are less those at zero.
     """
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef double zero, length
+    cdef Sphere sphere = read_sphere(expansion)
+    cdef double length
     cdef double* below = &lengths_below[0]
     cdef Py_ssize_t i, n_below, source, target
     with nogil:
-        zero = at_zero(&sphere)
         for i in range(sources.shape[0]):
             source, target = sources[i], targets[i]
             n_below = put_lengths(
@@ -299,11 +276,10 @@ def merged_worths(
                 below + n_below,
             )
             length = best_length(
-                &sphere, naturals[i], spreads[target], n_below, below, pull, dimension
+                &sphere, naturals[i], spreads[target], n_below, below, pull
             )
             found[i] = worth_of(
-                &sphere, length, naturals[i], spreads[target], n_below, below, pull,
-                zero, dimension,
+                &sphere, length, naturals[i], spreads[target], n_below, below, pull
             )
 
 
@@ -322,20 +298,20 @@ cdef inline Py_ssize_t put_lengths(
 
 cdef double worth_of(
     const Sphere* s, double e, double natural, double spread,
-    Py_ssize_t n_below, const double* below, double pull, double zero, double dimension,
+    Py_ssize_t n_below, const double* below, double pull,
 ) noexcept nogil:
     """Worth of a direction whose mean has the length e, and of its children's."""
     cdef double spread_below = pull * pull * max((1.0 - e) * (1.0 + e), 0.0)
-    cdef double found = natural * e - conjugate(s, e, spread, zero, dimension)
+    cdef double found = natural * e - conjugate(s, e, spread)
     cdef Py_ssize_t i
     for i in range(n_below):
-        found -= conjugate(s, below[i], spread_below, zero, dimension)
+        found -= conjugate(s, below[i], spread_below)
     return found
 
 
 cdef double best_length(
     const Sphere* s, double natural, double spread,
-    Py_ssize_t n_below, const double* below, double pull, double dimension,
+    Py_ssize_t n_below, const double* below, double pull,
 ) noexcept nogil:
     """Length e of a mean that is the best for |n|, v, and lengths of children."""
     cdef double e = bessel_slope(s, natural * natural + spread) * natural
@@ -347,9 +323,9 @@ cdef double best_length(
     for _ in range(MAX_TURNS):
         weight, spread_below = 0.0, pull * pull * (1.0 - e) * (1.0 + e)
         for i in range(n_below):
-            y = natural_length(s, below[i], spread_below, dimension)
+            y = natural_length(s, below[i], spread_below)
             weight += pull * pull * bessel_slope(s, y * y + spread_below)
-        y = resisted(s, natural, spread, weight, dimension)
+        y = resisted(s, natural, spread, weight)
         last, e = e, bessel_slope(s, y * y + spread) * y
         if fabs(e - last) <= TURN_TOL * e:
             break
@@ -369,13 +345,13 @@ cdef double prior_square(const Epoch* e, double along) noexcept nogil:
     return square + 2.0 * e.pull * e.pull_of_past * along
 
 
-cdef double past_slope(const Epoch* e, const Sphere* s, double square) noexcept nogil:
+cdef double past_slope(const Epoch* e, double square) noexcept nogil:
     """Slope of log C_V(rho) in E_parent'mu: -g(rho^2) kappa0^2 k1 k2."""
-    return -bessel_slope(s, square) * e.pull * e.pull_of_past
+    return -bessel_slope(&e.sphere, square) * e.pull * e.pull_of_past
 
 
 cdef void fill_natural(
-    const Epoch* e, const Sphere* s, Py_ssize_t row, double* natural
+    const Epoch* e, Py_ssize_t row, double* natural
 ) noexcept nogil:
     """Natural parameter of a node by priors, rows and children."""
     cdef Py_ssize_t n = e.n_words, at, child
@@ -398,20 +374,20 @@ cdef void fill_natural(
         if past == NULL:
             add_scaled(n, e.pull, e.means + child * n, natural)
         else:
-            slope = past_slope(e, s, prior_square(e, dot(n, own, past)))
+            slope = past_slope(e, prior_square(e, dot(n, own, past)))
             add_both(n, e.pull, e.means + child * n, slope, past, natural)
 
 
-cdef Epoch make_epoch(
-    const double[:, ::1] means,
-    const double[:, ::1] previous, const Py_ssize_t[::1] past,
-    const double[::1] above, const double[::1] centroid,
-    const Py_ssize_t[::1] parent, const Py_ssize_t[::1] children,
-    const Py_ssize_t[::1] limits,
-    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
-    double strength, double pull, double pull_of_past,
-) noexcept:
+cdef Epoch read_epoch(object known) except *:
+    """Read what `known_to_kernels` returns, which must live on."""
     cdef Epoch e
+    cdef const double[:, ::1] means, previous
+    cdef const double[::1] above, centroid, values
+    cdef const Py_ssize_t[::1] past, parent, children, limits
+    cdef const int32_t[::1] indptr, words
+    means, previous, past, above, centroid, parent, children, limits = known[:8]
+    indptr, words, values, e.strength, e.pull, e.pull_of_past, expansion = known[8:]
+    e.sphere = read_sphere(expansion)
     e.n_words, e.means = means.shape[1], <double*>&means[0, 0]
     e.previous = &previous[0, 0] if previous.shape[0] else NULL
     e.past = &past[0]
@@ -421,31 +397,18 @@ cdef Epoch make_epoch(
     e.indptr = &indptr[0]
     e.words = &words[0] if words.shape[0] else NULL
     e.values = &values[0] if values.shape[0] else NULL
-    e.strength, e.pull, e.pull_of_past = strength, pull, pull_of_past
     return e
 
 
 def natural_parameter(
     Py_ssize_t row,
     double[::1] natural,                # OUT (n_words,)
-    const double[:, ::1] means,
-    const double[:, ::1] previous, const Py_ssize_t[::1] past,
-    const double[::1] above, const double[::1] centroid,
-    const Py_ssize_t[::1] parent, const Py_ssize_t[::1] children,
-    const Py_ssize_t[::1] limits,
-    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
-    double strength, double pull, double pull_of_past,
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
+    known: tuple,                       # IN see `read_epoch`
 ):
     """Natural parameter of a node by priors, rows and children, see `Epoch`."""
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef Epoch epoch = make_epoch(
-        means, previous, past, above, centroid, parent, children, limits, indptr, words,
-        values, strength, pull, pull_of_past,
-    )
+    cdef Epoch epoch = read_epoch(known)
     with nogil:
-        fill_natural(&epoch, &sphere, row, &natural[0])
+        fill_natural(&epoch, row, &natural[0])
 
 
 def update_directions(
@@ -454,30 +417,20 @@ def update_directions(
     double[::1] natural,                # WORK (n_words,)
     double[::1] lengths_below,          # WORK (n_nodes,)
     double[::1] squares,                # WORK (n_nodes,) E'E, -1 where not known yet
-    double[:, ::1] means,               # INOUT
-    const double[:, ::1] previous, const Py_ssize_t[::1] past,
-    const double[::1] above, const double[::1] centroid,
-    const Py_ssize_t[::1] parent, const Py_ssize_t[::1] children,
-    const Py_ssize_t[::1] limits,
-    const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
-    double strength, double pull, double pull_of_past,
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
+    known: tuple,                       # INOUT means, see `read_epoch`
 ):
     """Update q(theta) of some nodes one after the other, see `Epoch`.
 
     Time O(V) for each of them and of their children.
     """
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
-    cdef Epoch epoch = make_epoch(
-        means, previous, past, above, centroid, parent, children, limits, indptr, words,
-        values, strength, pull, pull_of_past,
-    )
+    cdef Epoch epoch = read_epoch(known)
+    cdef double[:, ::1] written = known[0]
     cdef Py_ssize_t i
+    epoch.means = &written[0, 0]
     with nogil:
         for i in range(rows.shape[0]):
             concentrations[rows[i]] = update_direction(
-                &epoch, &sphere, rows[i], &natural[0], &lengths_below[0], &squares[0]
+                &epoch, rows[i], &natural[0], &lengths_below[0], &squares[0]
             )
 
 
@@ -492,14 +445,14 @@ cdef double square_of(
 
 
 cdef double update_direction(
-    const Epoch* e, const Sphere* s, Py_ssize_t row,
-    double* natural, double* below, double* squares,
+    const Epoch* e, Py_ssize_t row, double* natural, double* below, double* squares
 ) noexcept nogil:
     """Set the mean of a node to its maximum; return eta with A_V(eta) = |E|."""
     cdef Py_ssize_t n = e.n_words, first = e.limits[row], at
     cdef Py_ssize_t n_below = e.limits[row + 1] - first
-    cdef double square, spread, length, found, dimension = dimension_of(s)
-    fill_natural(e, s, row, natural)
+    cdef double square, spread, length, found
+    cdef const Sphere* s = &e.sphere
+    fill_natural(e, row, natural)
     if row:
         square = square_of(e, e.parent[row], squares)
     else:
@@ -509,10 +462,10 @@ cdef double update_direction(
     for at in range(n_below):
         below[at] = sqrt(square_of(e, e.children[first + at], squares))
     length = sqrt(dot(n, natural, natural))
-    found = best_length(s, length, spread, n_below, below, e.pull, dimension)
+    found = best_length(s, length, spread, n_below, below, e.pull)
     put_scaled(n, found / max(length, LEAST), natural, e.means + row * n)
     squares[row] = found * found  # known to those below, whichever thread updates them
-    return natural_length(s, found, 0.0, dimension)
+    return natural_length(s, found, 0.0)
 
 
 def inner_products(

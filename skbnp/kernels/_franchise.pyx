@@ -826,8 +826,8 @@ def sweep(
     Py_ssize_t doc,
     Py_ssize_t stop,
     int meal_part,          # IN    0: the dishes of tables stay
-    object bit_generator,
-):
+    bit_generator: BitGenerator,
+) -> int:
     """Resample tables, and dishes of tables, of the documents from `doc` to `stop`.
 
     Section 3.1 of [1] and its appendix; and, where a word of a document may be

@@ -13,7 +13,14 @@ from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy
 
 from skbnp.kernels._interrupts cimport count_work
-from skbnp.kernels._sparse cimport mark, take_marked
+from skbnp.kernels._sparse cimport (
+    Sums,
+    check_rows,
+    end_word,
+    longest_of,
+    mark,
+    open_sums,
+)
 
 cdef extern from "src/document.h" nogil:
     """
@@ -21,14 +28,15 @@ cdef extern from "src/document.h" nogil:
     struct skbnp_document;
     struct skbnp_support;
     struct skbnp_word_docs;
+    struct skbnp_sums;
     SKBNP_CLONES static int skbnp_iterate(
         const struct skbnp_topics *, const struct skbnp_document *, float *, float *,
         Py_ssize_t);
     SKBNP_CLONES static double skbnp_finish(
         const struct skbnp_topics *, const struct skbnp_document *, const float *,
         const struct skbnp_support *, int);
-    SKBNP_CLONES static Py_ssize_t skbnp_sum_words(
-        const struct skbnp_word_docs *, Py_ssize_t, Py_ssize_t);
+    SKBNP_CLONES static int skbnp_sum_words(
+        const struct skbnp_word_docs *, struct skbnp_sums *, Py_ssize_t, Py_ssize_t);
     SKBNP_CLONES static void skbnp_weigh_words(
         const double *, Py_ssize_t, double, const Py_ssize_t *, Py_ssize_t,
         const double *, Py_ssize_t, double, int, double *, float *, Py_ssize_t,
@@ -362,7 +370,10 @@ def infer_documents(
     double support,
     bint plain=False,               # IN    whether to leave no topics out
     Py_ssize_t n_mean=0,            # IN    iterations with e = theta at a cold start
-):
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64],
+    NDArray[float64],
+]:
     """Fixed point of Eqs. (3) and (4) of [1] for each document, topics held fixed.
 
     With theta = prior + N and e = exp(psi(theta)), iterate
@@ -406,7 +417,7 @@ def infer_documents(
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1
     cdef Py_ssize_t n_topics = prior.shape[0], stride = weights.shape[1]
-    cdef Py_ssize_t doc, k, longest = 0, done = 0
+    cdef Py_ssize_t doc, k, longest = longest_of(indptr), done = 0
     cdef bint cold = share.shape[0] > 0
     cdef Topics m
     cdef Document d
@@ -423,8 +434,6 @@ def infer_documents(
     norms = np.ones(counts.shape[0])
     cdef int32_t[::1] ends = limits
     cdef double[::1] all_norms = norms
-    for doc in range(n_docs):
-        longest = max(longest, indptr[doc + 1] - indptr[doc])
     if longest == 0:
         nothing = np.zeros(0)
         return limits, np.zeros(0, dtype=np.int32), nothing, nothing, norms
@@ -476,7 +485,6 @@ def infer_documents(
 
 # The documents of words, and what `infer_documents` said of them: see `word_sums`.
 cdef struct WordDocs "skbnp_word_docs":
-    Py_ssize_t n_topics
     const int32_t* columns
     const int32_t* docs
     const double* ratios
@@ -486,30 +494,24 @@ cdef struct WordDocs "skbnp_word_docs":
     const double* doc_weights
     const float* weights
     Py_ssize_t stride
-    int32_t* n_used             # OUT
-    int32_t* topics             # OUT
     double* used_weights        # OUT
-    double* sums                # OUT
     double* log_norms           # OUT
-    uint64_t* marks             # a bit for each topic, zeros; left so
-    double* scratch             # (n_topics,) zeros, left so; and the next
-    double* log_scratch
-    Py_ssize_t* done            # work, for `count_work`
+    double* log_scratch         # (n_topics,) zeros, left so
 
 
-cdef Py_ssize_t _sum_words "skbnp_sum_words"(
-    const WordDocs* w, Py_ssize_t begin, Py_ssize_t end
+cdef int _sum_words "skbnp_sum_words"(
+    const WordDocs* w, Sums* put, Py_ssize_t begin, Py_ssize_t end
 ) except -1 nogil:
-    """Sums of the words from `begin` to `end`; returns how many were put."""
+    """Put the sums of the words from `begin` to `end`."""
     cdef const int32_t* doc_topics = w.doc_topics
     cdef const double* doc_weights = w.doc_weights
     cdef const int32_t* docs = w.docs
-    cdef uint64_t* marks = w.marks
-    cdef double* scratch = w.scratch
+    cdef uint64_t* marks = put.marks
+    cdef double* scratch = put.scratch
     cdef double* log_scratch = w.log_scratch
     cdef const int32_t* limits = w.limits
     cdef const float* row
-    cdef Py_ssize_t word, at, a, last, i, put = 0, n_used, work
+    cdef Py_ssize_t word, at, a, last, i, first, work
     cdef double ratio, log_ratio, e, b
     cdef int32_t k
     for word in range(begin, end):
@@ -524,20 +526,17 @@ cdef Py_ssize_t _sum_words "skbnp_sum_words"(
                 mark(marks, k)
                 scratch[k] += ratio * e
                 log_scratch[k] += log_ratio * e
-        n_used = take_marked(
-            w.n_topics, marks, scratch, w.topics + put, w.sums + put
-        )
-        for i in range(put, put + n_used):
-            k = w.topics[i]
+        first = put.put
+        end_word(put, word - begin)
+        count_work(work, &put.done)
+        for i in range(first, put.put):
+            k = put.indices[i]
             b = <double>row[k]
             w.used_weights[i] = b
-            w.sums[i] *= b
+            put.values[i] *= b
             w.log_norms[k] += b * log_scratch[k]
             log_scratch[k] = 0.0
-        put += n_used
-        w.n_used[word - begin] = <int32_t>n_used
-        count_work(work, w.done)
-    return put
+    return 0
 
 
 def word_sums(
@@ -552,7 +551,10 @@ def word_sums(
     const double[::1] doc_weights,   # IN  and e there
     const float[:, ::1] weights,     # IN  (n_words, stride) b
     Py_ssize_t n_topics,
-):
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64],
+    NDArray[float64],
+]:
     """Sum responsibilities over documents for the words from `begin` to `end`.
 
     Returns
@@ -565,9 +567,9 @@ def word_sums(
     log_norms : (n_topics,)
         Sum over these words and the documents of n r_wk log s_w.
     """
-    cdef Py_ssize_t at, most = 0, used, done = 0
-    cdef Py_ssize_t n_docs = limits.shape[0] - 1
+    cdef Py_ssize_t at, most = 0, n_docs = limits.shape[0] - 1
     cdef WordDocs w
+    cdef Sums put
     if not 0 <= begin <= end <= weights.shape[0] or columns.shape[0] <= end:
         raise ValueError("words must lie between 0 and the rows of weights")
     if not docs.shape[0] == ratios.shape[0] == log_ratios.shape[0]:
@@ -578,32 +580,22 @@ def word_sums(
         raise ValueError("weights must have a column per topic")
     for at in range(columns[begin], columns[end]):
         most += limits[docs[at] + 1] - limits[docs[at]]
-    most = min(most, (end - begin) * n_topics) + 1
-    n_used = np.zeros(end - begin + 1, dtype=np.int32)
-    topics = np.empty(most, dtype=np.int32)
-    used_weights, sums = np.empty(most), np.empty(most)
-    log_norms = np.zeros(n_topics)
-    cdef int32_t[::1] lengths = n_used, columns_put = topics
-    cdef double[::1] b = used_weights, values = sums, logs = log_norms
-    cdef uint64_t[::1] marks = np.zeros(n_topics // 64 + 1, dtype=np.uint64)
-    cdef double[::1] scratch = np.zeros(2 * n_topics)
-    used = 0
+    n_used, topics, sums, *_ = room = open_sums(&put, end - begin, n_topics, most)
+    used_weights, log_norms = np.empty(len(sums)), np.zeros(n_topics)
+    cdef double[::1] b = used_weights, logs = log_norms, scratch = np.zeros(n_topics)
     if end > begin and doc_topics.shape[0] and docs.shape[0]:
         w.columns, w.docs, w.limits = &columns[0], &docs[0], &limits[0]
         w.ratios, w.log_ratios = &ratios[0], &log_ratios[0]
         w.doc_topics, w.doc_weights = &doc_topics[0], &doc_weights[0]
         w.weights, w.stride = &weights[0, 0], weights.shape[1]
-        w.n_used, w.topics, w.used_weights = &lengths[0], &columns_put[0], &b[0]
-        w.sums, w.log_norms, w.marks = &values[0], &logs[0], &marks[0]
-        w.scratch, w.log_scratch, w.n_topics = &scratch[0], &scratch[n_topics], n_topics
-        w.done = &done
+        w.used_weights, w.log_norms, w.log_scratch = &b[0], &logs[0], &scratch[0]
         with nogil:
-            used = _sum_words(&w, begin, end)
+            _sum_words(&w, &put, begin, end)
     return (
         n_used[: end - begin],
-        topics[:used].copy(),
-        used_weights[:used].copy(),
-        sums[:used].copy(),
+        topics[: put.put].copy(),
+        used_weights[: put.put].copy(),
+        sums[: put.put].copy(),
         log_norms,
     )
 
@@ -624,14 +616,8 @@ def word_weights(
     behind the topics are zero. Single precision: relative error 1e-6. `tops` are the
     largest means of the words, times the largest norm; not for the former weights.
     """
-    cdef Py_ssize_t n_topics = norm.shape[0], stride = table.shape[1], i
-    if not n_topics <= held.shape[1] or not n_topics <= stride:
-        raise ValueError("held, norm and table disagree on the topics")
-    if table.shape[0] != words.shape[0]:
-        raise ValueError("held, words, norm and table disagree")
-    for i in range(words.shape[0]):
-        if not 0 <= words[i] < held.shape[0]:
-            raise ValueError("words must be rows of held")
+    cdef Py_ssize_t n_topics = norm.shape[0], stride = table.shape[1]
+    check_rows(held, words, n_topics, table)
     if words.shape[0] == 0 or n_topics == 0:
         return
     if tops is not None and (tops.shape[0] != words.shape[0] or not mean):

@@ -7,7 +7,7 @@ from cpython.exc cimport PyErr_CheckSignals
 _thread = threading.local()
 
 
-def end_with(event):
+def end_with(event: Event):
     """Make loops of this thread raise InterruptedError once the event is set.
 
     Signals arrive in the main thread alone, where they raise by themselves.

@@ -19,6 +19,7 @@ from skbnp.kernels._math cimport (
     fast_log,
     log_gamma,
 )
+from skbnp.kernels._sparse cimport longest_of
 
 cdef extern from "src/paths.h" nogil:
     """
@@ -674,10 +675,15 @@ def infer_paths(
     double tol,
     double prune=20.0,
     bint factorised=False,
-    object starts=None,
+    starts: tuple[
+        NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64],
+    ] | None = None,
     double enter=INFINITY,
     const uint8_t[::1] is_open=None,    # IN  (n_stubs,)
-):
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[float64],
+    NDArray[float64], NDArray[float64],
+]:
     """Posterior over stubs, and over the levels of words, for each document.
 
     For each stub k the levels of a document with counts x, and responsibilities phi
@@ -734,7 +740,7 @@ def infer_paths(
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_nodes = log_weights.shape[1]
     cdef Py_ssize_t n_stubs = stub_nodes.shape[0], n_levels = stub_nodes.shape[1]
-    cdef Py_ssize_t n_rows = n_nodes + n_levels, doc, level, longest = 0
+    cdef Py_ssize_t n_rows = n_nodes + n_levels, level, longest
     cdef Py_ssize_t doc_done = 0, done = 0
     cdef bint warm = starts is not None
     cdef Tree t
@@ -776,9 +782,7 @@ def infer_paths(
         if is_open.shape[0] != n_stubs or not np.any(is_open):
             raise ValueError("is_open must have an entry per stub, and open one")
         t.is_open = &is_open[0]
-    for doc in range(n_docs):
-        longest = max(longest, indptr[doc + 1] - indptr[doc])
-    longest = (longest + 7) // 8 * 8
+    longest = (longest_of(indptr) + 7) // 8 * 8
     cdef double[::1] space = np.empty(
         (2 * n_rows + n_levels + 2) * longest
         + _path_work(longest, n_levels)
@@ -861,7 +865,7 @@ def share_words(
     const double[::1] shares,           # IN  (n_support,)
     const double[:, ::1] weights,       # IN  (n_support, n_levels)
     bint factorised=False,
-):
+) -> tuple[NDArray[float64], NDArray[float64]]:
     """Share words among the levels of paths, as `infer_paths` left them.
 
     Returns

@@ -10,7 +10,7 @@ import numpy as np
 
 from libc.math cimport fabs, fmax, fmin
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 
 from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport fast_log
@@ -20,7 +20,14 @@ from skbnp.kernels._restaurant cimport (
     log_repeating,
     read_grid,
 )
-from skbnp.kernels._sparse cimport Entries, copy_entries, release, reserve
+from skbnp.kernels._sparse cimport (
+    Entries,
+    arrays_of,
+    grown,
+    longest_of,
+    release,
+    reserve,
+)
 
 cdef extern from "src/nested.h" nogil:
     """
@@ -108,16 +115,12 @@ cdef struct Walk "skbnp_walk":
     double held
 
 
-cdef bint _divide(Walk* d, Py_ssize_t n_used) noexcept nogil:
-    """Allocate memory for the nodes in use; return whether that succeeded."""
+cdef int _divide(Walk* d, Py_ssize_t n_used) except -1 nogil:
+    """Allocate memory for the nodes in use."""
     cdef Py_ssize_t wide = (d.n + WORDS - 1) // WORDS * WORDS
     cdef Py_ssize_t work = (2 * wide + 2 * WORDS + 7) * n_used + 4 * wide
-    cdef void* more
     if work > d.room:
-        more = realloc(d.memory, work * sizeof(double))
-        if more == NULL:
-            return False
-        d.memory, d.room = <double*>more, work
+        d.memory, d.room = <double*>grown(d.memory, work * sizeof(double)), work
     d.wide, d.tile = wide, d.memory
     d.shares = d.tile + wide * n_used
     d.below = d.shares + wide * n_used
@@ -133,7 +136,7 @@ cdef bint _divide(Walk* d, Py_ssize_t n_used) noexcept nogil:
     d.taken = d.n_w + wide
     d.own = d.taken + wide
     d.base = d.own + wide
-    return True
+    return 0
 
 
 cdef inline void sum_subtrees(
@@ -384,7 +387,10 @@ def infer_nested(
     const float[:, ::1] grid=None,  # IN    of expected tables; none: no word repeats
     double discount=1.0,
     double concentration=0.0,
-):
+) -> tuple[
+    NDArray[int32], NDArray[int32], NDArray[float64], NDArray[intp], NDArray[int32],
+    NDArray[float64], float, NDArray[float64], NDArray[float64],
+]:
     """Responsibilities of nodes for the words of documents, all words at once.
 
     With N_u expected tokens of the document at node u and M_u there and below, without
@@ -429,10 +435,9 @@ def infer_nested(
         t_w and p_w of each stored count, (nnz,); (0,) without a `grid`.
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, nnz = counts.shape[0]
-    cdef Py_ssize_t n_nodes = topics.shape[1], longest = 0, done = 0
+    cdef Py_ssize_t n_nodes = topics.shape[1], longest = longest_of(indptr), done = 0
     cdef Py_ssize_t doc, i, u, begin, n_used, put
     cdef double logs = 0.0
-    cdef bint failed = False
     cdef Tree m
     cdef Walk d
     cdef Entries kept = Entries(NULL, NULL, 0, 0), shared = Entries(NULL, NULL, 0, 0)
@@ -447,8 +452,6 @@ def infer_nested(
         if not (parent[u] == -1 if u == 0 else 0 <= parent[u] < u):
             raise ValueError("parents must come before their children")
     limits, ends = np.zeros(n_docs + 1, np.int32), np.zeros(nnz + 1, np.intp)
-    for doc in range(n_docs):
-        longest = max(longest, indptr[doc + 1] - indptr[doc])
     put = nnz if grid is not None else 0
     tables, base = np.ones(put), np.ones(put)
     if longest == 0:
@@ -476,13 +479,9 @@ def infer_nested(
                 d.words, d.counts, d.held = &words[begin], &counts[begin], held[doc]
                 open_tables(&m, &d)
                 n_used = _choose_nodes(&m, &d, &work[0, 0], &numbers[2, 0])
-                failed = not (
-                    _divide(&d, n_used)
-                    and reserve(&kept, n_used)
-                    and reserve(&shared, d.n * n_used)
-                )
-                if failed:
-                    break
+                _divide(&d, n_used)
+                reserve(&kept, n_used)
+                reserve(&shared, d.n * n_used)
                 open_walk(
                     &m, &d, &work[0, 0], &numbers[2, 0], n_used, &numbers[3, 0]
                 )
@@ -500,12 +499,8 @@ def infer_nested(
                     kept.indices[kept.n + u] = d.nodes[u]
                 kept.n += n_used
                 doc_limits[doc + 1] += <int32_t>n_used
-        if failed:
-            raise MemoryError("no memory for the responsibilities of a document")
-        nodes, tokens = np.empty(kept.n, np.int32), np.empty(kept.n)
-        copy_entries(&kept, nodes, tokens)
-        used, sums = np.empty(shared.n, np.int32), np.empty(shared.n)
-        copy_entries(&shared, used, sums)
+        nodes, tokens = arrays_of(&kept)
+        used, sums = arrays_of(&shared)
     finally:
         free(d.memory)
         release(&kept)

@@ -510,10 +510,10 @@ def sweep(
     Py_ssize_t doc,
     Py_ssize_t stop,
     int kind,                           # LEVELS, PATHS, TOGETHER or SCORES
-    object bit_generator,
+    bit_generator: BitGenerator,
     double[::1] scores=None,            # OUT   (n_docs,) of SCORES
     Py_ssize_t n_tries=1,               # of SCORES
-):
+) -> int:
     """Resample paths and levels of the documents from `doc` to `stop`.
 
     Eqs. of section 5 of [1]: a path given the levels of the document's tokens, by the

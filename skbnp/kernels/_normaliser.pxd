@@ -16,13 +16,10 @@ cdef enum:
 cdef struct Sphere:
     double order
     Py_ssize_t n_steps          # orders down to that of the dimension
+    double dimension            # V: vectors may leave out columns of zeros
+    double zero                 # see `at_zero`
     const double* values        # (TERMS, WIDTH)
     const double* slopes        # (TERMS, WIDTH)
-
-
-cdef inline double dimension_of(const Sphere* s) noexcept nogil:
-    """V: vectors may leave out columns that are zero in all of them."""
-    return 2.0 * (s.order - s.n_steps) + 2.0
 
 
 cdef inline double at_zero(const Sphere* s) noexcept nogil:
@@ -59,13 +56,8 @@ cdef inline double polynomial(
     return value
 
 
-cdef inline double log_constant(
-    const Sphere* s, double square, double zero
-) noexcept nogil:
-    """Log C(k) - log C(0) of one k, given k^2 and `at_zero`.
-
-    A square that rounding has made negative is zero.
-    """
+cdef inline double log_constant(const Sphere* s, double square) noexcept nogil:
+    """Log C(k) - log C(0) of one k, given k^2; rounding may have made it negative."""
     square = max(square, 0.0)
     cdef double v = s.order, z2 = square / (v * v)
     cdef double root = sqrt(1.0 + z2), p2 = 1.0 / (1.0 + z2)
@@ -81,7 +73,7 @@ cdef inline double log_constant(
         if power < 1e-19:
             break
     value = v * (log1p(0.5 * rise) - rise) + 0.5 * log1p(rise)
-    value += zero - log1p(tail)
+    value += s.zero - log1p(tail)
     if s.n_steps:
         ratio = (1.0 / (1.0 + root) - 0.5 / (v * root * root)) / v
         ratio -= p2 / (v * v) * slope / (1.0 + tail)
@@ -114,10 +106,11 @@ cdef inline double bessel_slope(const Sphere* s, double square) noexcept nogil:
     return ratio
 
 
-cdef inline Sphere make_sphere(
-    double order, Py_ssize_t n_steps, const double[:, :, ::1] terms
-) noexcept:
+cdef inline Sphere read_sphere(object expansion) except *:
+    """Read what `expansion` of `von_mises_fisher.py` returns, which must live on."""
     cdef Sphere s
-    s.order, s.n_steps = order, n_steps
+    cdef const double[:, :, ::1] terms = expansion[2]
+    s.order, s.n_steps = expansion[0], expansion[1]
     s.values, s.slopes = &terms[0, 0, 0], &terms[1, 0, 0]
+    s.dimension, s.zero = 2.0 * (s.order - s.n_steps) + 2.0, at_zero(&s)
     return s

@@ -33,7 +33,7 @@ from skbnp.kernels._restaurant cimport (
 MOST_TOKENS = 1024
 
 
-def n_grid_rows(double most):
+def n_grid_rows(double most) -> int:
     """Rows of a grid for words of up to `most` tokens in a document, capped."""
     cdef double n = min(most, <double>MOST_TOKENS)
     if n <= GRID_EXACT:
@@ -59,7 +59,7 @@ cdef double _expect(
     return mean / total
 
 
-def expected_tables_grid(double discount, Py_ssize_t n_rows):
+def expected_tables_grid(double discount, Py_ssize_t n_rows) -> NDArray[float32]:
     """Expected tables on the grid of `src/restaurant.h`, (n_rows, GRID_COLUMNS).
 
     With a(n, t) = S_d(n, t) (t - 1)! / (n - 1)!, whose range is that of doubles,
@@ -110,7 +110,7 @@ def tables_of(
     const double[::1] mass,         # IN    (n,) of a new table, > 0
     const float[:, ::1] grid not None,  # IN    of `discount`
     double discount,
-):
+) -> NDArray[float64]:
     """Expected tables of each, (n,), from the grid."""
     cdef Py_ssize_t i, n = counts.shape[0]
     cdef Restaurant r
@@ -134,7 +134,7 @@ def leave_one_out(
     const float[:, ::1] grid not None,  # IN    of `discount`
     double discount,
     double concentration,
-):
+) -> NDArray[float64]:
     """Log probability of each token given all others of its document, (n,).
 
     With t1 = E[t | n - 1, m] and m = (c + d [T - t]) p,

@@ -66,7 +66,7 @@ cdef struct Franchise "skbnp_franchise":
 
 
 cdef class Workspace:
-    cdef readonly Py_ssize_t n_places, longest
+    cdef Py_ssize_t n_places, longest
     cdef int32_t[:, ::1] by_place
     cdef float[:, ::1] rates
     cdef double[:, ::1] weights

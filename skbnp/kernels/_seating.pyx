@@ -207,7 +207,7 @@ def one_table_per_dish(
     int32_t[::1] n_tables,      # OUT   (n_docs,)
     int32_t[::1] size,          # OUT   (n_tokens,) of all tables, by document
     int32_t[::1] dish_of,       # OUT   (n_tokens,) of all tables
-):
+) -> int:
     """Put the tokens of a document that have one dish at one table.
 
     Returns the number of tables. Time O(n_tokens).
@@ -240,7 +240,7 @@ def one_table_per_dish(
     return n
 
 
-def count_of_counts(seating, int32_t[::1] times, int32_t[::1] large):
+def count_of_counts(seating, int32_t[::1] times, int32_t[::1] large) -> int:
     """Frequency `times[n]` of each count n_kw > 0; larger counts are listed.
 
     Returns how many were put to `large`.

@@ -216,7 +216,7 @@ def score_rows(
     double[:, ::1] scores,              # INOUT (n_rows, n_best) -inf: none
     double[::1] rest,                   # INOUT (n_rows,)
     const double[::1] drift=None,       # IN    (n_tiles,), see below
-):
+) -> int:
     """Find the nodes k of highest score prior_k + beta E_k'x for each row x.
 
     They come best first, of equal scores the lower number first. `rest` becomes what no

@@ -361,8 +361,8 @@ def propose(
     const int32_t[::1] table,   # IN    (n_tables,)
     const int64_t[::1] first,   # IN    (n_places + 1,) limits of the dishes
     Py_ssize_t n_scans,         # IN    >= 0
-    object bit_generator,
-):
+    bit_generator: BitGenerator,
+) -> tuple[int, int, int]:
     """Propose to split the dish of two random tables, or to merge their dishes.
 
     By sequential allocation, Figure 2 of [1]_, or from a launch state after `n_scans`

@@ -16,11 +16,15 @@ from skbnp.kernels._interrupts cimport count_work
 from skbnp.kernels._math cimport digamma_exponent, fast_log, log_gamma
 from skbnp.kernels._sparse cimport (
     Entries,
-    copy_entries,
+    Sums,
+    arrays_of,
+    check_rows,
+    end_word,
+    longest_of,
     mark,
+    open_sums,
     release,
     reserve,
-    take_marked,
 )
 
 cdef extern from "src/seats.h" nogil:
@@ -29,13 +33,14 @@ cdef extern from "src/seats.h" nogil:
     struct skbnp_seats;
     struct skbnp_tables;
     struct skbnp_table_words;
+    struct skbnp_sums;
     SKBNP_CLONES static int skbnp_seat(
         const struct skbnp_model *, struct skbnp_seats *, Py_ssize_t, float, float);
     SKBNP_CLONES static double skbnp_settle(
         const struct skbnp_model *, const struct skbnp_seats *, const double *, double,
         struct skbnp_tables *);
-    SKBNP_CLONES static Py_ssize_t skbnp_sum_tables(
-        const struct skbnp_table_words *, Py_ssize_t, Py_ssize_t);
+    SKBNP_CLONES static int skbnp_sum_tables(
+        const struct skbnp_table_words *, struct skbnp_sums *, Py_ssize_t, Py_ssize_t);
     SKBNP_CLONES static void skbnp_log_rows(
         const double *, Py_ssize_t, const Py_ssize_t *, Py_ssize_t, double,
         const double *, Py_ssize_t, double, int, double *, float *, Py_ssize_t);
@@ -541,15 +546,14 @@ cdef struct Kept:
     Entries served              # topics and phi
 
 
-cdef bint _keep(
+cdef int _keep(
     Kept* kept, const Tables* best, Py_ssize_t doc, Py_ssize_t n
-) noexcept nogil:
-    """Write the tables of a document of n words; return whether memory sufficed."""
+) except -1 nogil:
+    """Write the tables of a document of n words."""
     cdef Py_ssize_t n_used = best.n_used, n_put = best.limits[n_used], t
     cdef int32_t begin = kept.tables[doc]
     cdef Entries* served = &kept.served
-    if not reserve(served, n_put):
-        return False
+    reserve(served, n_put)
     memcpy(served.values + served.n, best.phi, n_put * sizeof(double))
     memcpy(served.indices + served.n, best.topics, n_put * sizeof(int32_t))
     for t in range(n_used):
@@ -559,7 +563,7 @@ cdef bint _keep(
     kept.tables[doc + 1] = begin + <int32_t>n_used
     served.n += n_put
     kept.n_zeta += n * n_used
-    return True
+    return 0
 
 
 cdef Py_ssize_t _recall(
@@ -627,7 +631,7 @@ cdef int _infer(
     Tables* two, Py_ssize_t n_docs, const int32_t* indptr, const int32_t* words,
     const double* counts,
 ) except -1 nogil:
-    """Tables of all documents; whether memory has run out."""
+    """Tables of all documents."""
     cdef double rest = _log_total(m.n_topics, m.log_beta), n_tokens, scale, best, bound
     cdef Py_ssize_t doc, begin, i, n_start
     cdef int now
@@ -658,9 +662,8 @@ cdef int _infer(
             )
             # What is remembered may stay.
             now = bound + NATS * n_tokens > best
-        if not _keep(kept, &two[now], doc, s.n):
-            return True
-    return False
+        _keep(kept, &two[now], doc, s.n)
+    return 0
 
 
 def infer_tables(
@@ -674,7 +677,10 @@ def infer_tables(
     remembered,                     # IN    None, or what this function returned before
     Py_ssize_t max_iter,
     double tol,
-):
+) -> tuple[
+    NDArray[int32], NDArray[float64], NDArray[intp], NDArray[int32], NDArray[float64],
+    NDArray[float64],
+]:
     """Fixed point of Eqs. (15) to (18) of [1] for each document, topics held fixed.
 
     With a_t = 1 + n_t, b_t = alpha + n_>t the parameters of the sticks of T tables,
@@ -714,7 +720,8 @@ def infer_tables(
        Dirichlet Process", AISTATS 2011.
     """
     cdef Py_ssize_t n_docs = indptr.shape[0] - 1, n_topics = log_beta.shape[0]
-    cdef Py_ssize_t n_seats = min(n_tables, n_topics), longest = 0, doc, done = 0
+    cdef Py_ssize_t n_seats = min(n_tables, n_topics), longest = longest_of(indptr)
+    cdef Py_ssize_t done = 0
     cdef Model m
     cdef Seats s
     cdef Tables[2] two
@@ -727,8 +734,6 @@ def infer_tables(
     if remembered is not None:
         _check_remembered(*remembered[:5], n_docs, n_seats, n_topics)
     _open_starts(&starts, remembered)
-    for doc in range(n_docs):
-        longest = max(longest, indptr[doc + 1] - indptr[doc])
     tables = np.zeros(n_docs + 1, dtype=np.int32)
     tokens = np.empty(n_docs * n_seats)
     limits = np.zeros(n_docs * n_seats + 1, dtype=np.intp)
@@ -770,15 +775,11 @@ def infer_tables(
     kept.zeta, kept.n_zeta = &all_zeta[0], 0
     try:
         with nogil:
-            failed = _infer(
+            _infer(
                 &m, &s, s.seated + n_seats, &starts, &kept, two, n_docs, &indptr[0],
                 &words[0], &counts[0],
             )
-        if failed:
-            raise MemoryError
-        n_put = kept.served.n
-        topics, phi = np.empty(n_put, dtype=np.int32), np.empty(n_put)
-        copy_entries(&kept.served, topics, phi)
+        topics, phi = arrays_of(&kept.served)
     finally:
         release(&kept.served)
     used = tables[n_docs]
@@ -818,7 +819,6 @@ def _check_remembered(tables, tokens, limits, topics, phi, n_docs, n_seats, n_to
 
 # The documents of words, and what `infer_tables` said of them: see `table_sums`.
 cdef struct TableWords "skbnp_table_words":
-    Py_ssize_t n_topics
     const int32_t* columns
     const int32_t* docs
     const double* counts
@@ -828,24 +828,18 @@ cdef struct TableWords "skbnp_table_words":
     const Py_ssize_t* limits
     const int32_t* table_topics
     const double* phi
-    int32_t* n_used             # OUT
-    int32_t* topics             # OUT
-    double* sums                # OUT
-    uint64_t* marks             # a bit for each topic, zeros; left so
-    double* scratch             # (n_topics,) zeros, left so
-    Py_ssize_t* done            # work, for `count_work`
 
 
-cdef Py_ssize_t _sum_tables "skbnp_sum_tables"(
-    const TableWords* w, Py_ssize_t begin, Py_ssize_t end
+cdef int _sum_tables "skbnp_sum_tables"(
+    const TableWords* w, Sums* put, Py_ssize_t begin, Py_ssize_t end
 ) except -1 nogil:
-    """Sums of the words from `begin` to `end`; returns how many were put."""
-    cdef Py_ssize_t word, at, first, t, a, put = 0, n_used, work
+    """Put the sums of the words from `begin` to `end`."""
+    cdef Py_ssize_t word, at, first, t, a, work
     cdef const Py_ssize_t* limits = w.limits
     cdef const int32_t* table_topics = w.table_topics
     cdef const double* phi = w.phi
-    cdef uint64_t* marks = w.marks
-    cdef double* scratch = w.scratch
+    cdef uint64_t* marks = put.marks
+    cdef double* scratch = put.scratch
     cdef double seats
     cdef int32_t k
     for word in range(begin, end):
@@ -860,13 +854,9 @@ cdef Py_ssize_t _sum_tables "skbnp_sum_tables"(
                     if scratch[k] == 0.0:  # marks wait for each other
                         mark(marks, k)
                     scratch[k] += seats * phi[a]
-        n_used = take_marked(
-            w.n_topics, marks, scratch, w.topics + put, w.sums + put
-        )
-        put += n_used
-        w.n_used[word - begin] = <int32_t>n_used
-        count_work(work, w.done)
-    return put
+        end_word(put, word - begin)
+        count_work(work, &put.done)
+    return 0
 
 
 def table_sums(
@@ -882,7 +872,7 @@ def table_sums(
     const int32_t[::1] table_topics,  # IN
     const double[::1] phi,           # IN
     Py_ssize_t n_topics,
-):
+) -> tuple[NDArray[int32], NDArray[int32], NDArray[float64]]:
     """Sum n zeta_wt phi_tk over documents for the words from `begin` to `end`.
 
     Returns
@@ -892,7 +882,9 @@ def table_sums(
     topics, sums
         Word by word, topics in increasing order, and their sums.
     """
-    cdef Py_ssize_t at, t, most = 0, used = 0, done = 0
+    cdef Py_ssize_t at, t, most = 0
+    cdef TableWords w
+    cdef Sums put
     if not 0 <= begin <= end < columns.shape[0]:
         raise ValueError("words must lie between the limits of columns")
     if not docs.shape[0] == counts.shape[0] == places.shape[0]:
@@ -900,24 +892,14 @@ def table_sums(
     for at in range(columns[begin], columns[end]):
         for t in range(tables[docs[at]], tables[docs[at] + 1]):
             most += limits[t + 1] - limits[t]
-    most = min(most, (end - begin) * n_topics) + 1
-    n_used, topics = np.zeros(end - begin + 1, np.int32), np.empty(most, np.int32)
-    sums = np.empty(most)
-    cdef int32_t[::1] lengths = n_used, put = topics
-    cdef double[::1] values = sums
-    cdef uint64_t[::1] marks = np.zeros(n_topics // 64 + 1, dtype=np.uint64)
-    cdef double[::1] scratch = np.zeros(n_topics)
-    cdef TableWords w
-    if most > 1:
+    n_used, topics, sums, *_ = room = open_sums(&put, end - begin, n_topics, most)
+    if most:
         w.columns, w.docs, w.counts = &columns[0], &docs[0], &counts[0]
         w.places, w.zeta, w.tables = &places[0], &zeta[0], &tables[0]
         w.limits, w.table_topics, w.phi = &limits[0], &table_topics[0], &phi[0]
-        w.n_used, w.topics, w.sums = &lengths[0], &put[0], &values[0]
-        w.marks, w.scratch, w.n_topics = &marks[0], &scratch[0], n_topics
-        w.done = &done
         with nogil:
-            used = _sum_tables(&w, begin, end)
-    return n_used[: end - begin], topics[:used].copy(), sums[:used].copy()
+            _sum_tables(&w, &put, begin, end)
+    return n_used[: end - begin], topics[: put.put].copy(), sums[: put.put].copy()
 
 
 def log_weights(
@@ -934,14 +916,8 @@ def log_weights(
     psi(eta + S) - norm, or log(eta + S) - norm for the mean, eta at least 1e-18.
     Columns behind the topics are zero.
     """
-    cdef Py_ssize_t n_topics = norm.shape[0], i
-    if not n_topics <= held.shape[1] or not n_topics <= table.shape[1]:
-        raise ValueError("held, norm and table disagree on the topics")
-    if table.shape[0] != words.shape[0]:
-        raise ValueError("held, words, norm and table disagree")
-    for i in range(words.shape[0]):
-        if not 0 <= words[i] < held.shape[0]:
-            raise ValueError("words must be rows of held")
+    cdef Py_ssize_t n_topics = norm.shape[0]
+    check_rows(held, words, n_topics, table)
     if words.shape[0] == 0 or n_topics == 0:
         return
     cdef double[::1] work = np.empty(n_topics)

@@ -10,10 +10,9 @@ from libc.string cimport memset
 
 from skbnp.kernels._normaliser cimport (
     Sphere,
-    at_zero,
     bessel_slope,
     log_constant,
-    make_sphere,
+    read_sphere,
 )
 from skbnp.kernels._vectors cimport add_scaled, dot
 
@@ -108,9 +107,8 @@ def integrate_out(
     const int32_t[::1] indptr, const int32_t[::1] words, const double[::1] values,
     double strength, double pull, double pull_of_past,
     double[:, ::1] below,               # INOUT (n_levels + 1, n_words)
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
-):
+    expansion: tuple[float, int, NDArray[float64]],
+) -> float:
     """Log of what directions make of rows, from the last node to the first.
 
     Each direction is integrated out given its parent, and what comes of it is replaced
@@ -119,9 +117,9 @@ def integrate_out(
     before and after. Time O(n_words) for nodes with children or a past, and O(stored
     values) for others.
     """
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Sphere sphere = read_sphere(expansion)
     cdef Nodes nodes
-    cdef double zero, total = 0.0
+    cdef double total = 0.0
     cdef Py_ssize_t at
     nodes.n_nodes, nodes.n_words = depth.shape[0], directions.shape[1]
     nodes.depth, nodes.parent = &depth[0], &parent[0]
@@ -132,21 +130,15 @@ def integrate_out(
     nodes.values = &values[0] if values.shape[0] else NULL
     nodes.strength, nodes.pull, nodes.pull_of_past = strength, pull, pull_of_past
     with nogil:
-        zero = at_zero(&sphere)
         for at in range(end - 1, begin - 1, -1):
             total += _integrate_out(
-                &nodes,
-                &sphere,
-                zero,
-                at,
-                &below[depth[at], 0],
-                &below[depth[at] + 1, 0],
+                &nodes, &sphere, at, &below[depth[at], 0], &below[depth[at] + 1, 0]
             )
     return total
 
 
 cdef double _integrate_out(
-    const Nodes* e, const Sphere* s, double zero, Py_ssize_t at,
+    const Nodes* e, const Sphere* s, Py_ssize_t at,
     double* slopes, double* natural,
 ) noexcept nogil:
     """Integrate out one direction, and add its slope to those of its siblings.
@@ -185,7 +177,7 @@ cdef double _integrate_out(
         # Squares of K theta_parent + P m, and with the rows and children.
         given = max(given + e.pull * e.pull + 2.0 * along_past, 0.0)
         square = max(square + e.pull * e.pull + 2.0 * along, 0.0)
-    total = log_constant(s, given, zero) - log_constant(s, square, zero)
+    total = log_constant(s, given) - log_constant(s, square)
     if at:
         slope, slope_of_past = bessel_slope(s, square), bessel_slope(s, given)
         total -= slope * along - slope_of_past * along_past

@@ -14,7 +14,7 @@ from libc.string cimport memset
 
 from numpy.random cimport bitgen_t
 
-from skbnp.kernels._normaliser cimport Sphere, at_zero, log_constant, make_sphere
+from skbnp.kernels._normaliser cimport Sphere, log_constant, read_sphere
 from skbnp.kernels._rng cimport borrow, uniform
 from skbnp.kernels._vectors cimport add_scaled, put_scaled, row_product
 from skbnp.kernels._vectors cimport dot as dot_of_vectors
@@ -81,7 +81,7 @@ cdef inline void add_row(
 
 cdef inline void put(
     const Rows* rows, Py_ssize_t row, double sign, double product, double size,
-    Py_ssize_t at, Nodes* nodes, const Sphere* sphere, double zero,
+    Py_ssize_t at, Nodes* nodes, const Sphere* sphere,
 ) noexcept nogil:
     """Add a row, x'g = product and |x|^2 = size, to a node, or subtract it."""
     cdef double b = sign * rows.strength
@@ -92,7 +92,7 @@ cdef inline void put(
         nodes.source[at] = <int32_t>nodes.free
         nodes.free += 1
     nodes.squares[at] += 2.0 * b * product + b * b * size
-    nodes.own[at] = log_constant(sphere, nodes.squares[at], zero)
+    nodes.own[at] = log_constant(sphere, nodes.squares[at])
     add_row(rows, row, b, table + nodes.source[at] * n)
 
 
@@ -117,16 +117,14 @@ def fill_parameters(
     double[:, ::1] table,               # OUT (n_nodes, n_words)
     double[::1] squares,                # OUT (n_nodes,) |g|^2
     double[::1] own,                    # OUT (n_nodes,) log C(|g|)
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
+    expansion: tuple[float, int, NDArray[float64]],
 ):
     """Write natural parameters of nodes to a table, or directions if these are drawn.
 
     Time O(n_words) for each of them and of their children, and O(stored values).
     """
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Sphere sphere = read_sphere(expansion)
     cdef Rows rows
-    cdef double zero = at_zero(&sphere)
     cdef double* g
     cdef Py_ssize_t i, at, k, n = table.shape[1]
     rows.indptr = &indptr[0]
@@ -152,7 +150,7 @@ def fill_parameters(
             for k in range(limits[at], limits[at + 1]):
                 add_row(&rows, order_of_rows[k], strength, g)
             squares[at] = dot_of_vectors(n, g, g)
-            own[at] = log_constant(&sphere, squares[at], zero)
+            own[at] = log_constant(&sphere, squares[at])
 
 
 def move_rows(
@@ -176,10 +174,9 @@ def move_rows(
     double[::1] own,                    # INOUT (n_nodes,)
     double strength,
     double[::1] scores,                 # WORK (n_members of a group,)
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
-    object bit_generator,
-):
+    expansion: tuple[float, int, NDArray[float64]],
+    bit_generator: BitGenerator,
+) -> int:
     """Draw the node of each row among nodes of its group with weight above its slice.
 
     Given the nodes of all others, directions integrated out that are not drawn. Nodes
@@ -187,7 +184,7 @@ def move_rows(
     row comes to them. Returns how many rows moved. Time O(stored values * members).
     """
     cdef bitgen_t* rng = borrow(bit_generator)
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Sphere sphere = read_sphere(expansion)
     cdef Rows rows
     cdef Nodes nodes
     cdef Py_ssize_t n_moved = 0
@@ -215,7 +212,7 @@ cdef Py_ssize_t _move_rows(
     const double* log_weights, const uint8_t* is_drawn,
     const int32_t* keeper, int32_t* kept, double* scores, bitgen_t* rng,
 ) noexcept nogil:
-    cdef double zero = at_zero(sphere), b = rows.strength
+    cdef double b = rows.strength
     cdef double size, product, best, total, square
     cdef Py_ssize_t at, i, row, n_moved = 0
     cdef int32_t one, other, first, end
@@ -241,11 +238,11 @@ cdef Py_ssize_t _move_rows(
                 scores[i] = b * product
             elif other == one:
                 square = nodes.squares[one] - 2.0 * b * product + b * b * size
-                scores[i] = log_constant(sphere, max(square, 0.0), zero)
+                scores[i] = log_constant(sphere, max(square, 0.0))
                 scores[i] -= nodes.own[one]
             else:
                 square = nodes.squares[other] + 2.0 * b * product + b * b * size
-                scores[i] = nodes.own[other] - log_constant(sphere, square, zero)
+                scores[i] = nodes.own[other] - log_constant(sphere, square)
             best = max(best, scores[i])
         total = 0.0
         for i in range(end - first):
@@ -264,10 +261,10 @@ cdef Py_ssize_t _move_rows(
         n_moved += 1
         if not is_drawn[one]:
             product = product_of(rows, row, nodes, one)
-            put(rows, row, -1.0, product, size, one, nodes, sphere, zero)
+            put(rows, row, -1.0, product, size, one, nodes, sphere)
         if not is_drawn[other]:
             product = product_of(rows, row, nodes, other)
-            put(rows, row, 1.0, product, size, other, nodes, sphere, zero)
+            put(rows, row, 1.0, product, size, other, nodes, sphere)
         place[row] = other
         if keeper[one] >= 0:
             kept[keeper[one]] -= 1
@@ -286,17 +283,16 @@ def allocate(
     double[::1] own,                    # INOUT (2,)
     double[::1] counts,                 # INOUT (2,) rows so far
     double strength,
-    double order, Py_ssize_t n_steps,
-    const double[:, :, ::1] terms,
-    object bit_generator,
-):
+    expansion: tuple[float, int, NDArray[float64]],
+    bit_generator: BitGenerator,
+) -> float:
     """Allocate rows to two nodes one by one, given the rows allocated before.
 
     With probabilities in proportion to rows so far times density. If forced, `side`
     tells where each goes. Returns the log probability of what came out.
     """
     cdef bitgen_t* rng = borrow(bit_generator)
-    cdef Sphere sphere = make_sphere(order, n_steps, terms)
+    cdef Sphere sphere = read_sphere(expansion)
     cdef Rows rows
     cdef Nodes nodes
     cdef int32_t[2] itself = [0, 1]
@@ -320,7 +316,7 @@ cdef double _allocate(
     const Rows* rows, Nodes* nodes, const Sphere* sphere, Py_ssize_t n_rows,
     const int32_t* queue, int8_t* side, bint is_forced, double* counts, bitgen_t* rng,
 ) noexcept nogil:
-    cdef double zero = at_zero(sphere), b = rows.strength, size, total = 0.0
+    cdef double b = rows.strength, size, total = 0.0
     cdef double[2] products
     cdef double[2] scores
     cdef double log_odds, loss
@@ -331,7 +327,7 @@ cdef double _allocate(
         for k in range(2):
             products[k] = dot(rows, row, nodes.table + k * nodes.n_words)
             scores[k] = log(counts[k]) + nodes.own[k] - log_constant(
-                sphere, nodes.squares[k] + 2.0 * b * products[k] + b * b * size, zero
+                sphere, nodes.squares[k] + 2.0 * b * products[k] + b * b * size
             )
         log_odds = scores[1] - scores[0]
         if not is_forced:
@@ -343,6 +339,6 @@ cdef double _allocate(
         loss = -log_odds if side[at] else log_odds  # log odds against what was done
         total -= loss + log1p(exp(-loss)) if loss > 0.0 else log1p(exp(loss))
         k = side[at]
-        put(rows, row, 1.0, products[k], size, k, nodes, sphere, zero)
+        put(rows, row, 1.0, products[k], size, k, nodes, sphere)
         counts[k] += 1.0
     return total

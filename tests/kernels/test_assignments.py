@@ -87,7 +87,7 @@ def assign(nodes, rows, places, sequence):
         nodes.strength,
         nodes.pull,
         nodes.least,
-        *expansion(rows.shape[1]),
+        expansion(rows.shape[1]),
     )
     assert_allclose(squares, (table**2).sum(axis=0), rtol=1e-9)
     return table.T[:n_found], masses[:n_found], parent[:n_found], result

@@ -154,7 +154,7 @@ def test_slope_of_prior_concentration_is_that_of_the_twin(dimension, seed):
     given = lengths, products, mean_lengths, spreads
     for kappa in (0.3 * dimension, 4.0 * dimension):
         wanted = reference.prior_slope(kappa, *given, dimension)
-        result = kernels.prior_slope(kappa, *given, dimension, *expansion(dimension))
+        result = kernels.prior_slope(kappa, *given, expansion(dimension))
         assert_allclose(result, wanted, rtol=1e-8, atol=1e-9)
         given_directions = *given[:3], np.zeros(5)
         other = reference.prior_slope(kappa, *given_directions, dimension)
@@ -172,8 +172,8 @@ def test_worths_of_merges_are_those_of_the_twin(dimension, seed):
     pull = 1.3 * dimension
     spreads = pull**2 * rng.uniform(0.1, 0.9, size=len(TREE))
     result, work = np.empty(3), np.empty(len(TREE))
-    given = spreads, lengths, children, limits, pull, work, result, dimension
-    kernels.merged_worths(sources, targets, naturals, *given, *expansion(dimension))
+    given = spreads, lengths, children, limits, pull, work, result
+    kernels.merged_worths(sources, targets, naturals, *given, expansion(dimension))
     uniform = float(log_normaliser(0.0, dimension))
     pairs = zip(sources, targets, naturals, result, strict=True)
     for source, target, natural, worth in pairs:

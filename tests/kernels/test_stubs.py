@@ -1,46 +1,173 @@
-"""Stubs of kernels have the arguments that the kernels declare."""
+"""Stubs of kernels, which setup.py writes, are of the compiled functions."""
 
 import ast
+import importlib
+import inspect
+import re
+import runpy
+from pathlib import Path
 
 import pytest
 
-from kernels.make_stubs import KERNELS, arguments_of, with_arguments
-
-STUBS = sorted(KERNELS.glob("*.pyi"))
-
-
-def is_written(stub, pyx):
-    """Whether writing the arguments of a kernel into its stub changes nothing."""
-    new = with_arguments(stub, arguments_of(pyx))
-    return ast.dump(ast.parse(new)) == ast.dump(ast.parse(stub))
+ROOT = Path(__file__).parents[2]
+SETUP = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")
+stub_of = SETUP["stub_of"]
 
 
-@pytest.mark.parametrize("path", STUBS, ids=lambda path: path.stem)
-def test_stubs_have_the_arguments_of_kernels(path):
-    pyx = path.with_suffix(".pyx").read_text("utf-8")
-    assert is_written(path.read_text("utf-8"), pyx), "run tests/kernels/make_stubs.py"
+def source_of(name):
+    return (ROOT / f"skbnp/kernels/{name}.pyx").read_text(encoding="utf-8")
 
 
-PYX = """
-def add(
-    const double[:, ::1] values,  # IN (n, m)
-    Py_ssize_t n, bint mean=False,
-    seating=None,
-):
-"""
-STUB = (
-    "def add(values: NDArray[float64], n: int, mean: bool = False, "
-    "seating: Seating = None) -> int: ..."
-)
+def compiled(name):
+    """Public functions of a kernel, with their arguments and which have defaults.
+
+    Classes have none, constants their type.
+    """
+    kernel = importlib.import_module(f"skbnp.kernels.{name}")
+    taken = re.findall(r"^from \S+ import (\w+)$", source_of(name), re.MULTILINE)
+    seen = {}
+    for key, value in vars(kernel).items():
+        if key.isupper() and key not in taken:
+            seen[key] = type(value).__name__
+        elif key[0] != "_" and getattr(value, "__module__", "") == kernel.__name__:
+            seen[key] = isinstance(value, type) or {
+                one.name: one.default is not one.empty
+                for one in inspect.signature(value).parameters.values()
+            }
+    return seen
 
 
-def test_a_stub_is_written_from_types_of_c():
-    assert is_written(STUB, PYX)
+def declared(stub):
+    """The same of a stub."""
+    seen = {}
+    for node in ast.parse(stub).body:
+        if isinstance(node, ast.AnnAssign):
+            seen[node.target.id] = node.annotation.id
+        elif isinstance(node, ast.ClassDef):
+            seen[node.name] = True
+        elif isinstance(node, ast.FunctionDef):
+            names = [one.arg for one in node.args.args]
+            n_needed = len(names) - len(node.args.defaults)
+            seen[node.name] = {one: i >= n_needed for i, one in enumerate(names)}
+    return seen
+
+
+def unannotated(source):
+    """Public functions that return something whose type they do not declare."""
+    code = re.sub(r'""".*?"""', "", source, flags=re.DOTALL)
+    return [
+        re.match(r"def (\w+)", block)[1]
+        for block in re.split(r"^(?=[^\s)\]])", code, flags=re.MULTILINE)
+        if re.match(r"def [a-z]", block)
+        and re.search(r"^ +return \S", block, re.MULTILINE)
+        and not re.search(r"\) -> ", block)
+    ]
+
+
+@pytest.mark.parametrize("name", SETUP["KERNELS"])
+def test_a_stub_has_what_the_compiled_kernel_has(name):
+    assert declared(stub_of(source_of(name))) == compiled(name)
+
+
+@pytest.mark.parametrize("name", SETUP["KERNELS"])
+def test_kernels_declare_what_they_return(name):
+    assert not unannotated(source_of(name))
 
 
 @pytest.mark.parametrize(
     "change",
-    [("double", "float"), ("n,", "m,"), ("=False", "=True"), ("[:, ::1]", "")],
+    [
+        ("const double[::1] norm, ", "const double[::1] norms, "),
+        ("bint plain=False", "bint plain"),
+        ("def word_sums(", "def word_sum("),
+        ("ACTIVE = 0.1", "ACTIVE = 1"),
+        ("def word_weights(", "def _word_weights("),
+    ],
 )
-def test_another_argument_of_a_kernel_is_noticed(change):
-    assert not is_written(STUB, PYX.replace(*change))
+def test_another_declaration_is_noticed(change):
+    source = re.sub(" +", " ", source_of("_hdp_local"))
+    assert declared(stub_of(source)) == compiled("_hdp_local")
+    assert change[0] in source
+    assert declared(stub_of(source.replace(*change))) != compiled("_hdp_local")
+
+
+def test_a_type_that_is_not_declared_is_noticed():
+    source = "def f(int x):\n    if x:\n        return 1\n\n\ndef g(x):\n    return\n"
+    assert unannotated(source) == ["f"]
+    assert not unannotated(source.replace("x):", "x) -> int:", 1))
+
+
+PYX = '''
+from skbnp.kernels._seating cimport (
+    Workspace,
+    other,
+)
+
+from libc.stdint cimport int64_t
+
+ctypedef fused Number:
+    Py_ssize_t
+    double
+
+#: Names.
+N, SHARE, OTHER = 3, 1e-3, SOME
+_HIDDEN = 1
+
+
+cdef class Own:
+    def __init__(self, int32_t n):
+        self.n = n
+
+
+cdef double _mean(const double* x):
+    return x[0]
+
+
+def add(
+    const double[:, ::1] values,    # IN (n, m), "x"
+    Number[::1] totals,  # OUT
+    const int64_t[::1] limits not None,
+    Workspace work,
+    seating, bint mean=False,
+    starts: tuple[NDArray[int32], int] | None = None,
+    const float[::1] grid=None,
+    double most=INFINITY,
+) -> tuple[
+    int, NDArray[float64],
+]:
+    """Add (so): def x(y):"""
+'''
+STUB = """
+from skbnp.kernels._seating import Workspace
+N: int
+SHARE: float
+OTHER: int
+
+class Own:
+    def __init__(self, n: int) -> None: ...
+
+def add(
+    values: NDArray[float64],
+    totals: NDArray[intp] | NDArray[float64],
+    limits: NDArray[int64],
+    work: Workspace,
+    seating: Any,
+    mean: bool = False,
+    starts: tuple[NDArray[int32], int] | None = None,
+    grid: NDArray[float32] | None = None,
+    most: float = ...,
+) -> tuple[int, NDArray[float64]]: ...
+"""
+
+
+def test_a_stub_is_written_from_types_and_annotations():
+    expected = ast.parse(SETUP["IMPORTS"] + STUB)
+    assert ast.dump(ast.parse(stub_of(PYX))) == ast.dump(expected)
+
+
+def test_stubs_are_written_next_to_their_sources(tmp_path):
+    (tmp_path / "_a.pyx").write_text("def f(double x) -> float:\n    return x\n")
+    SETUP["write_stubs"](tmp_path)
+    text = (tmp_path / "_a.pyi").read_text(encoding="utf-8")
+    assert declared(text) == {"f": {"x": False}}
+    assert text.endswith("def f(x: float) -> float:\n    ...\n")

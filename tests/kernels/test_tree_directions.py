@@ -86,7 +86,7 @@ def integrated(dimension, epoch, seed, limits):
     total, below = 0.0, np.zeros((TREE.max_depth + 2, dimension))
     for begin, end in limits:
         total += integrate_out(
-            begin, end, *given, sparse.data, *STRENGTHS, below, *expansion(dimension)
+            begin, end, *given, sparse.data, *STRENGTHS, below, expansion(dimension)
         )
     assert not below[1:].any()
     expected, _ = reference.integrated_out(TREE, 0, directions[row], sums, m, STRENGTHS)

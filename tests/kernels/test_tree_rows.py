@@ -31,7 +31,7 @@ def rows_of(n, dimension, seed):
 def normalisers(table):
     squares = (table**2).sum(axis=1)
     own = np.empty(len(table))
-    log_constants(squares, own, *expansion(table.shape[1]))
+    log_constants(squares, own, expansion(table.shape[1]))
     return squares, own
 
 
@@ -39,11 +39,11 @@ def normalisers(table):
 def test_normalisers_and_slopes_are_those_of_the_distribution(dimension):
     k = np.array([0.0, 1e-3, 0.5, 3.0, 50.0, 1e3, 1e5, 1e7])
     result, slopes = np.empty(len(k)), np.empty(len(k))
-    log_constants(k * k, result, *expansion(dimension))
+    log_constants(k * k, result, expansion(dimension))
     expected = log_normaliser(k, dimension) - log_normaliser(0.0, dimension)
     scale = np.abs(log_normaliser(k, dimension)) + k + 1.0
     assert (np.abs(result - expected) <= 1e-14 * scale).all()
-    bessel_slopes(k * k, slopes, *expansion(dimension))
+    bessel_slopes(k * k, slopes, expansion(dimension))
     ratios = bessel_ratio(k[1:], dimension)
     np.testing.assert_allclose(slopes[1:] * k[1:], ratios, rtol=1e-13)
     assert slopes[0] == pytest.approx(1.0 / dimension, rel=1e-13)
@@ -56,9 +56,9 @@ def test_normalisers_of_many_are_those_of_each(n, dimension, seed):
     squares = np.exp(rng.uniform(-20.0, 30.0, n))
     squares[1::7], squares[2::7] = 0.0, -1e-9  # rounding makes squares negative
     result, alone = np.empty(n), np.empty(n)
-    log_constants(squares, result, *given)
+    log_constants(squares, result, given)
     for at in range(n):
-        log_constants(squares[at : at + 1], alone[at : at + 1], *given)
+        log_constants(squares[at : at + 1], alone[at : at + 1], given)
     np.testing.assert_array_equal(result, alone)
     k = np.sqrt(np.maximum(squares, 0.0))
     expected = log_normaliser(k, dimension) - log_normaliser(0.0, dimension)
@@ -105,7 +105,7 @@ def test_parameters_are_those_of_the_twin(dimension, seed):
         table,
         squares,
         own,
-        *expansion(dimension),
+        expansion(dimension),
     )
     result = {at: previous[one] for at, one in enumerate(past.tolist()) if one >= 0}
     given = X, place, tree, directions[which], result, gone, strengths
@@ -155,7 +155,7 @@ def moved(X, arrays, place, table, drawn, log_weights, log_slices, rows, **more)
         own,
         BETA,
         np.empty(n),
-        *expansion(X.shape[1]),
+        expansion(X.shape[1]),
         np.random.PCG64(more.get("seed", 0)),
     )
     return number, place, table, squares, own, kept
@@ -322,7 +322,7 @@ def test_allocation_has_the_probability_of_the_twin(is_forced, dimension):
         *normalisers(table),
         counts,
         BETA,
-        *expansion(dimension),
+        expansion(dimension),
         np.random.PCG64(0),
     )
     expected, parameters = reference.allocation(X[queue], side, naturals, BETA)
@@ -349,7 +349,7 @@ def test_shares_of_an_allocation_are_those_of_the_twin():
             *normalisers(table),
             np.ones(2),
             BETA,
-            *expansion(5),
+            expansion(5),
             bits,
         )
         result += int(side[0])

@@ -87,7 +87,7 @@ class LogJoint:
             state.pull,
             state.pull_of_past,
             below,
-            *expansion(state.dimension),
+            expansion(state.dimension),
         )
 
 

@@ -211,7 +211,7 @@ class Phase:
             self.table,
             self.squares,
             self.own,
-            *expansion(state.dimension),
+            expansion(state.dimension),
         )
 
     def groups(self) -> list[NDArray[np.int32]]:
@@ -249,7 +249,7 @@ class Phase:
             self.own,
             state.concentration,
             np.empty(int(np.diff(limits).max())),
-            *expansion(state.dimension),
+            expansion(state.dimension),
             rng.bit_generator,
         )
 

@@ -339,7 +339,7 @@ def _choose(
         state.concentration,
         state.prior_concentration * priors.parent_weight,
         model.least_gain,
-        *expansion(state.dimension),
+        expansion(state.dimension),
     )
     new = tree
     for above in tree.ids[parent[n_nodes:n_found]].tolist():

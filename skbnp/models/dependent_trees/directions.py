@@ -53,7 +53,7 @@ def log_normaliser_gain(squares: Array | float, dimension: int) -> Array:
     """Log C_V(k) - log C_V(0) for squares of k, as kernels compute it."""
     flat, shape = _flat(squares)
     result = np.empty_like(flat)
-    kernels.log_constants(flat, result, *expansion(dimension))
+    kernels.log_constants(flat, result, expansion(dimension))
     return result.reshape(shape)
 
 
@@ -61,7 +61,7 @@ def bessel_slope(squares: Array | float, dimension: int) -> Array:
     """Return g, A_V(k) / k, for squares of k."""
     flat, shape = _flat(squares)
     result = np.empty_like(flat)
-    kernels.bessel_slopes(flat, result, *expansion(dimension))
+    kernels.bessel_slopes(flat, result, expansion(dimension))
     return result.reshape(shape)
 
 
@@ -71,7 +71,7 @@ def natural_lengths(
     """Return |y| with g(y^2 + v) y = e for lengths e < 1 of means and spreads v."""
     e, v, shape = _alike(lengths, spreads)
     result = np.empty_like(e)
-    kernels.natural_lengths(e, v, result, dimension, *expansion(dimension))
+    kernels.natural_lengths(e, v, result, expansion(dimension))
     return result.reshape(shape)
 
 
@@ -79,7 +79,7 @@ def conjugate(lengths: Array | float, spreads: Array | float, dimension: int) ->
     """h*(e; v) = y e - h(y; v) at its maximum over y, less its value at zero."""
     e, v, shape = _alike(lengths, spreads)
     result = np.empty_like(e)
-    kernels.conjugates(e, v, result, dimension, *expansion(dimension))
+    kernels.conjugates(e, v, result, expansion(dimension))
     return result.reshape(shape)
 
 
@@ -92,7 +92,7 @@ def optimal_length(
     K `pull`.
     """
     below, _ = _flat(lengths_below)
-    given = below, pull, dimension, *expansion(dimension)
+    given = below, pull, expansion(dimension)
     return float(kernels.optimal_length(natural, spread, *given))
 
 
@@ -130,5 +130,5 @@ def row_gains(
     arrays = np.broadcast_arrays(squares, along, own, share, spreads)
     n, d, part, f, v = (_flat(one)[0] for one in arrays)
     result, series = np.empty(arrays[0].shape), expansion(dimension)
-    kernels.row_gains(n, d, part, f, v, concentration, result.reshape(-1), *series)
+    kernels.row_gains(n, d, part, f, v, concentration, result.reshape(-1), series)
     return result

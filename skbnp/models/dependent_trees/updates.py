@@ -138,7 +138,7 @@ def update_rows(
     def update(nodes: NDArray[np.intp]) -> None:
         natural, lengths = np.empty(state.width), np.empty(len(state.tree))
         kernels.update_directions(
-            nodes, state.concentrations, natural, lengths, squares, *known
+            nodes, state.concentrations, natural, lengths, squares, known
         )
 
     if run is run_in_turn:  # one call for all levels, not one for each
@@ -169,7 +169,7 @@ def known_to_kernels(state: EpochState, stats: EpochStats, priors: TreePriors) -
         state.concentration,
         k0 * priors.parent_weight,
         k0 * priors.past_weight,
-        *expansion(state.dimension),
+        expansion(state.dimension),
     )
 
 
@@ -178,7 +178,7 @@ def natural_of(
 ) -> Array:
     """Natural parameter of a node by priors, rows and children, (n_seen,)."""
     result = np.empty(state.width)
-    kernels.natural_parameter(place, result, *known_to_kernels(state, stats, priors))
+    kernels.natural_parameter(place, result, known_to_kernels(state, stats, priors))
     return result
 
 
@@ -280,7 +280,7 @@ def best_prior_concentration(
 
     def slope(log_kappa: float) -> float:
         kappa = float(np.exp(log_kappa))
-        return kernels.prior_slope(kappa, r, d, e, w, dimension, *series)
+        return kernels.prior_slope(kappa, r, d, e, w, series)
 
     return _root_of(slope, dimension, near=near)
 

@@ -375,11 +375,11 @@ def any_number(*arguments):
 
 def with_parent_above_root(nodes, *arguments):
     fill_parameters(nodes, *arguments)
-    *_, pull, _, table, squares, own, order, n_steps, terms = arguments
+    *_, pull, _, table, squares, own, series = arguments
     if 0 in nodes and not arguments[0][0]:
         table[0, 0] += pull
         squares[:1] = table[0] @ table[0]
-        log_constants(squares[:1], own[:1], order, n_steps, terms)
+        log_constants(squares[:1], own[:1], series)
 
 
 @pytest.mark.long

@@ -161,7 +161,7 @@ def _share_out(
         own,
         np.ones(2),
         state.concentration,
-        *expansion(state.dimension),
+        expansion(state.dimension),
         rng.bit_generator,
     )
     return log_probability, table

@@ -73,7 +73,7 @@ def attachment_gains(
         np.empty((9, n_nodes)),
         np.empty((2, state.width)),
         gains,
-        *known_to_kernels(state, stats, priors),
+        known_to_kernels(state, stats, priors),
     )
     return gains
 

@@ -193,7 +193,7 @@ def propose_birth(
         moves.birth_rounds,
         places,
         weights,
-        *expansion(state.dimension),
+        expansion(state.dimension),
     )
     if gain <= (-np.inf if moves.algorithm == "paper" else -SLACK):
         return None

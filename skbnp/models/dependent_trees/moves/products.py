@@ -157,8 +157,7 @@ class Products:
             self._pull,
             np.empty(len(lengths)),
             gains,
-            dimension,
-            *expansion(dimension),
+            expansion(dimension),
         )
         losses = conjugate(lengths, self.spreads, dimension)
         below = np.bincount(parent[1:], losses[1:], len(lengths))

@@ -1,3 +1,0 @@
-from threading import Event
-
-def end_with(event: Event) -> None: ...
