@@ -20,6 +20,7 @@ from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Moves
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "LEAST_GAIN",
@@ -94,7 +95,7 @@ class Context:
         return self.posterior.state.tree
 
     @property
-    def masses(self) -> NDArray[np.float64]:
+    def masses(self) -> Array:
         """Expected rows of each stub, (n_nodes,)."""
         return self.posterior.global_stats.stub_masses
 
@@ -104,7 +105,7 @@ class Context:
         return self.posterior.model.n_levels
 
     @abstractmethod
-    def touching(self, ids: NDArray[np.intp]) -> Any:
+    def touching(self, ids: Ints) -> Any:
         """Rows with a share in any of some stubs."""
 
     @abstractmethod
@@ -125,7 +126,7 @@ class Context:
         """Whether a tree has at most the largest number of nodes."""
         return len(tree) <= max(self.posterior.max_components, len(self.tree))
 
-    def at_random(self, places: NDArray[np.intp], weights: NDArray) -> list[Ids]:
+    def at_random(self, places: Ints, weights: NDArray) -> list[Ids]:
         """Candidates of single nodes in random order, by their weights."""
         waits = self.rng.standard_exponential(len(places))
         order = np.argsort(waits / np.maximum(weights[places], 1e-9))
@@ -443,7 +444,7 @@ def list_inner_nodes(context: Context) -> list[Ids]:
 
 
 def list_attachments(
-    context: Context, fits: Callable[[int, NDArray[np.intp]], NDArray | None]
+    context: Context, fits: Callable[[int, Ints], NDArray | None]
 ) -> list[Ids]:
     """Candidates to move: nodes and other parents, the largest gain of fit first.
 

@@ -1,10 +1,17 @@
-"""Types of what users give."""
+"""Types of what users give, and of arrays."""
 
 from typing import Any
 
+import numpy as np
 from numpy.random import RandomState
+from numpy.typing import NDArray
 
-__all__ = ["MatrixLike", "RandomStateLike"]
+__all__ = ["Array", "Flags", "Ints", "MatrixLike", "RandomStateLike"]
+
+#: Arrays of numbers, of positions or ids, and of truth values.
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Flags = NDArray[np.bool_]
 
 #: What scikit-learn takes for a matrix: an array-like, a sparse matrix, a data frame.
 MatrixLike = Any

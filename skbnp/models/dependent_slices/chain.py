@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
@@ -51,10 +50,10 @@ from skbnp.models.dependent_trees.updates import (
 )
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Array
 
 __all__ = ["COLUMNS", "SliceChain"]
 
-Array = NDArray[np.float64]
 
 #: Columns of the history of a fit.
 COLUMNS = (

@@ -15,6 +15,7 @@ from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.state import EpochState, TreePriors, padded
 from skbnp.trees import Tree
 from skbnp.utils.epochs import Label
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "EpochRows",
@@ -24,8 +25,6 @@ __all__ = [
     "check_places",
     "fields_of",
 ]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class TreeChainState(ChainState):
     place: NDArray[np.int32]  # (n_rows,)
     directions: Directions
     history: Array  # (n_nodes,)
-    past: NDArray[np.intp]  # (n_nodes,)
+    past: Ints  # (n_nodes,)
     previous: Array  # (n_old, n_seen)
     concentration: float
     prior_concentration: float

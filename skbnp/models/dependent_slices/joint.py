@@ -13,17 +13,16 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.kernels._tree_directions import integrate_out
 from skbnp.models.dependent_slices.model import SlicedTree
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array
 
 __all__ = ["LogJoint", "log_joint_of"]
 
-Array = NDArray[np.float64]
 
 #: Nodes of the subtrees of one task, about.
 NODES_PER_TASK = 64

@@ -30,10 +30,10 @@ from skbnp.models.dependent_slices.weights import log_prior
 from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser_gain
 from skbnp.models.dependent_trees.state import TreePriors, padded
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = ["ENTRIES", "Rows", "SlicedTree", "accept_direction", "blocks_of", "draw_all"]
 
-Array = NDArray[np.float64]
 Places = NDArray[np.int32]
 Streams = Callable[..., np.random.Generator]
 
@@ -104,7 +104,7 @@ class SlicedTree:
     place: Places  # (n_rows,) position of the node of each row
     directions: Directions  # theta
     history: Array  # (n_nodes,) past rows in the window
-    past: NDArray[np.intp]  # (n_nodes,) row of `previous`, -1 of new nodes
+    past: Ints  # (n_nodes,) row of `previous`, -1 of new nodes
     previous: Array  # (n_old, n_seen) mu of the epoch before
     concentration: float  # beta
     prior_concentration: float  # kappa0
@@ -132,7 +132,7 @@ class SlicedTree:
         return result
 
     @property
-    def is_old(self) -> NDArray[np.bool_]:
+    def is_old(self) -> Flags:
         """Whether nodes were in the epoch before."""
         return self.past >= 0
 
@@ -162,7 +162,7 @@ class SlicedTree:
         """kappa0 k2."""
         return self.prior_concentration * self.priors.past_weight
 
-    def has_old_children(self) -> NDArray[np.bool_]:
+    def has_old_children(self) -> Flags:
         """Whether nodes have children with a past: never integrated out."""
         parents = self.tree.parent[1:][self.is_old[1:]]
         return np.bincount(parents, minlength=len(self.tree)) > 0
@@ -250,7 +250,7 @@ class SlicedTree:
         onto = np.cumsum(kept) - 1
         return self.edited(tree, onto[self.place].astype(np.int32))
 
-    def tree_of_old(self) -> NDArray[np.bool_]:
+    def tree_of_old(self) -> Flags:
         """Whether nodes are old, or above old ones."""
         return np.asarray(self.tree.count(self.is_old.astype(np.intp)) > 0)
 

@@ -27,10 +27,10 @@ from skbnp.models.dependent_slices.model import (
 from skbnp.models.dependent_slices.weights import break_rest, draw_log_weights
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array
 
 __all__ = ["Phase"]
 
-Array = NDArray[np.float64]
 Places = NDArray[np.int32]
 Streams = Callable[..., np.random.Generator]
 

@@ -8,7 +8,6 @@ equations, and differ in the trees alone.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.models.dependent_slices.model import SlicedTree
@@ -16,10 +15,10 @@ from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import update_own_means
 from skbnp.utils.epochs import Label
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["TreeSample", "variational_state_of", "with_sorted_siblings"]
 
-Array = NDArray[np.float64]
 
 #: Updates of the posterior of directions, each down the tree and up again.
 N_UPDATES = 3
@@ -41,7 +40,7 @@ class TreeSample:
         return self.epoch.label
 
     @property
-    def component_ids(self) -> NDArray[np.intp]:
+    def component_ids(self) -> Ints:
         """Ids of the nodes."""
         return self.epoch.state.tree.ids
 

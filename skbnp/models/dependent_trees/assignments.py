@@ -61,10 +61,10 @@ from skbnp.models.dependent_trees.start import node_sums
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import natural_of
 from skbnp.trees import Tree
+from skbnp.utils.typing import Ints
 
 __all__ = ["Assigned", "assign_rows"]
 
-Ints = NDArray[np.intp]
 #: Globals, statistics of rows of earlier calls, and nodes of the rows of this one.
 _Start = tuple[EpochModel, EpochState, EpochStats, Ints]
 

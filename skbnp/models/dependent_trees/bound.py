@@ -35,14 +35,12 @@ exact maximum; kappa0 is learned, and not 100.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln
 
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.directions import conjugate, log_normaliser_gain
 from skbnp.models.dependent_trees.state import (
-    Array,
     EpochState,
     EpochStats,
     TreePriors,
@@ -51,6 +49,7 @@ from skbnp.models.dependent_trees.state import (
 )
 from skbnp.models.dependent_trees.sticks import Sticks
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "direction_bound",
@@ -65,7 +64,7 @@ __all__ = [
 ]
 
 
-def inner_products(state: EpochState, rows: NDArray[np.intp]) -> Array:
+def inner_products(state: EpochState, rows: Ints) -> Array:
     """E'E, E_up'E_up, E_up'E, mu'E, E_up'mu of nodes, and whether they have a past."""
     result = np.empty((len(rows), 6))
     kernels.inner_products(
@@ -90,16 +89,14 @@ def lengths_and_spreads(state: EpochState, priors: TreePriors) -> tuple[Array, A
 
 
 def prior_spreads(
-    state: EpochState, priors: TreePriors, rows: NDArray[np.intp], squares: Array
+    state: EpochState, priors: TreePriors, rows: Ints, squares: Array
 ) -> Array:
     """Return v of some nodes, given |E_up|^2."""
     weights = state.prior_concentration * state.parent_weights(rows, priors)
     return np.asarray(weights**2 * np.maximum(1.0 - squares, 0.0))
 
 
-def prior_concentrations(
-    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
-) -> Array:
+def prior_concentrations(state: EpochState, priors: TreePriors, rows: Ints) -> Array:
     """Prior concentration rho of some nodes."""
     inner = inner_products(state, rows)
     lengths, _ = lengths_and_products(state, priors, rows, inner)
@@ -107,7 +104,7 @@ def prior_concentrations(
 
 
 def lengths_and_products(
-    state: EpochState, priors: TreePriors, rows: NDArray[np.intp], inner: Array
+    state: EpochState, priors: TreePriors, rows: Ints, inner: Array
 ) -> tuple[Array, Array]:
     """Rho / kappa0, and (k1 E_up + k2 mu^(t-1))'E, of some nodes."""
     k1, k2 = state.parent_weights(rows, priors), priors.past_weight
@@ -141,9 +138,7 @@ def objective(
     }
 
 
-def _direction_terms(
-    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
-) -> Array:
+def _direction_terms(state: EpochState, priors: TreePriors, rows: Ints) -> Array:
     """E log p(theta) - E log q(theta) of some nodes, given their parents."""
     dimension = state.dimension
     inner = inner_products(state, rows)
@@ -156,7 +151,7 @@ def _direction_terms(
     return normalisers + prior - conjugate(np.sqrt(inner[0]), spreads, dimension)
 
 
-def row_fits(state: EpochState, stats: EpochStats, rows: NDArray[np.intp]) -> Array:
+def row_fits(state: EpochState, stats: EpochStats, rows: Ints) -> Array:
     """s_e'E_e of some nodes."""
     result = np.empty(len(rows))
     kernels.fits(rows, state.means, *sparse_arrays(stats), result)
@@ -164,7 +159,7 @@ def row_fits(state: EpochState, stats: EpochStats, rows: NDArray[np.intp]) -> Ar
 
 
 def direction_bound(
-    state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
+    state: EpochState, stats: EpochStats, priors: TreePriors, rows: Ints
 ) -> float:
     """Terms of the bound that depend on the directions of some nodes, in nats.
 

@@ -32,10 +32,10 @@ K and |a_e| are ten times V, and not a bound.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.kernels import _directions as kernels
+from skbnp.utils.typing import Array
 
 __all__ = [
     "bessel_slope",
@@ -45,8 +45,6 @@ __all__ = [
     "optimal_length",
     "row_gains",
 ]
-
-Array = NDArray[np.float64]
 
 
 def log_normaliser_gain(squares: Array | float, dimension: int) -> Array:

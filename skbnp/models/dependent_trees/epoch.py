@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.distributions.von_mises_fisher import log_normaliser
@@ -36,6 +36,7 @@ from skbnp.models.dependent_trees.updates import (
     with_own_means,
 )
 from skbnp.utils.epochs import Label, check_epochs, fitted_places, warn_of_newest
+from skbnp.utils.typing import Ints
 
 __all__ = [
     "ClosedEpoch",
@@ -46,7 +47,6 @@ __all__ = [
     "rows_by_epoch",
 ]
 
-Array = NDArray[np.float64]
 #: Order in which levels are updated in each turn of `EpochModel.learn_priors`, of which
 #: there are as many at most.
 TURNS: tuple[Literal["down", "up"], ...] = ("down", "up", "down", "up", "down")
@@ -222,7 +222,7 @@ class EpochPosterior(Posterior[EpochModel, EpochState, EpochStats]):
 
 def rows_by_epoch(
     known: Sequence[ClosedEpoch], labels: ArrayLike | None, n_rows: int
-) -> Iterator[tuple[ClosedEpoch, NDArray[np.intp]]]:
+) -> Iterator[tuple[ClosedEpoch, Ints]]:
     """Yield epochs whose trees explain the rows of some labels, and these rows.
 
     Rows with a label, or with one label for all, are explained by the tree of that

@@ -5,13 +5,11 @@ from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from skbnp.kernels import _sticks as stick_kernels
 from skbnp.models.dependent_trees.bound import direction_bound
 from skbnp.models.dependent_trees.state import (
-    Array,
     EpochState,
     EpochStats,
     TreePriors,
@@ -20,6 +18,7 @@ from skbnp.models.dependent_trees.state import (
 )
 from skbnp.models.dependent_trees.updates import update_rows
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["MergeGain", "merge_gain", "merged", "stick_gains"]
 
@@ -112,10 +111,7 @@ def _all_directions(state: EpochState, stats: EpochStats, priors: TreePriors) ->
 
 
 def stick_gains(
-    state: EpochState,
-    priors: TreePriors,
-    sources: NDArray[np.intp],
-    targets: NDArray[np.intp],
+    state: EpochState, priors: TreePriors, sources: Ints, targets: Ints
 ) -> Array:
     """Rise of the terms with sticks when nodes are merged into others, by pair.
 

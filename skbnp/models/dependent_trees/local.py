@@ -28,7 +28,7 @@ from scipy.special import logsumexp, xlogy
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.inference.executor import Run
 from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
-from skbnp.models.dependent_trees.node_table import ANYTHING, Array, Naturals, NodeTable
+from skbnp.models.dependent_trees.node_table import ANYTHING, Naturals, NodeTable
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
@@ -36,6 +36,7 @@ from skbnp.models.dependent_trees.state import (
     padded,
 )
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "Memo",
@@ -74,7 +75,7 @@ class Memo:
         total = shares.sum(axis=1, keepdims=True)
         return shares / np.where(total > 0.0, total, 1.0)
 
-    def taken(self, rows: NDArray[np.intp] | slice) -> "Memo":
+    def taken(self, rows: Ints | slice) -> "Memo":
         """Return the local parameters of some rows."""
         return Memo(
             self.nodes[rows],
@@ -84,7 +85,7 @@ class Memo:
             self.step,
         )
 
-    def replaced(self, rows: NDArray[np.intp], new: "Memo") -> "Memo":
+    def replaced(self, rows: Ints, new: "Memo") -> "Memo":
         """Replace assignments of some rows; the bound of nodes left out is dropped."""
         nodes, weights = self.nodes.copy(), self.weights.copy()
         scores, rest = self.scores.copy(), self.rest.copy()

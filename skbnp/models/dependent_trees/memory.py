@@ -8,7 +8,6 @@ from weakref import ref
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.word_topics import Weighting
@@ -38,6 +37,7 @@ from skbnp.models.dependent_trees.shard_tasks import (
 )
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.trees import Tree
+from skbnp.utils.typing import Ints
 
 __all__ = [
     "EpochCache",
@@ -47,8 +47,6 @@ __all__ = [
     "RowResult",
     "ShardCorpus",
 ]
-
-Ints = NDArray[np.intp]
 
 
 class ShardCorpus(Corpus):

@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.executor import RunTasks, run_in_turn
@@ -30,6 +29,7 @@ from skbnp.models.dependent_trees.updates import (
     update_own_means,
 )
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "n_clusters_for",
@@ -40,7 +40,6 @@ __all__ = [
     "start_tree",
 ]
 
-Array = NDArray[np.float64]
 
 #: Updates of means and concentration in turn before the first soft step.
 N_ROUNDS = 3
@@ -70,7 +69,7 @@ def spherical_kmeans(
     rng: np.random.Generator,
     max_iter: int = 20,
     run: RunTasks = run_in_turn,
-) -> NDArray[np.intp]:
+) -> Ints:
     """Label rows of length one by clusters of directions.
 
     The sum of cosines to the cluster's mean direction rises until no row moves, Dhillon
@@ -127,7 +126,7 @@ def _draw_centres(
 
 def nearest_centres(
     X: sp.csr_array, centres: sp.csr_array | Array, run: RunTasks = run_in_turn
-) -> NDArray[np.intp]:
+) -> Ints:
     """Centre of largest cosine for each row; of equal ones the first, (n_rows,)."""
     centres = sp.csr_array(centres)
     n_centres, n_features = centres.shape
@@ -169,7 +168,7 @@ def nearest_centres(
 
 def start_tree(
     X: sp.csr_array,
-    labels: NDArray[np.intp],
+    labels: Ints,
     priors: TreePriors,
     run: RunTasks = run_in_turn,
     n_unseen: int = 0,
@@ -184,7 +183,7 @@ def start_tree(
     return start_from(stats, priors, run, n_unseen)
 
 
-def node_sums(X: sp.csr_array, places: NDArray[np.intp], n_nodes: int) -> EpochStats:
+def node_sums(X: sp.csr_array, places: Ints, n_nodes: int) -> EpochStats:
     """Sum rows that are at one node each, by position; -1 for rows at no node."""
     rows = np.flatnonzero(places >= 0)
     spread = sp.csr_array(

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from skbnp.components.node_statistics import NodeState
 from skbnp.models.dependent_trees.sticks import Sticks
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
-    "Array",
     "EpochState",
     "EpochStats",
     "TreePriors",
@@ -28,9 +28,7 @@ __all__ = [
 ]
 
 
-Array = NDArray[np.float64]
-
-NO_IDS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+NO_IDS: Ints = np.empty(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +51,12 @@ class EpochState(NodeState):
     means: Array  # (n_nodes, n_seen) E, zero in all columns that no row has shown
     concentrations: Array  # (n_nodes,) eta with A_V(eta) = |E|
     previous: Array  # (n_before, n_seen) mu of the newest epoch that had the node
-    past: NDArray[np.intp]  # (n_nodes,) rows there, -1 of new nodes; see `no_past`
+    past: Ints  # (n_nodes,) rows there, -1 of new nodes; see `no_past`
     above: Array  # (n_seen,) mean of the parent of the root, zero where there is none
     centroid: Array  # (n_seen,) counts as a row at the root, zero where there is none
     concentration: float  # beta
     prior_concentration: float  # kappa0
-    past_ids: NDArray[np.intp] = field(  # (n_before,) whose previous directions are
+    past_ids: Ints = field(  # (n_before,) whose previous directions are
         default_factory=NO_IDS.copy
     )
     n_unseen: int = 0  # columns of the rows that arrays leave out, all zero
@@ -90,12 +88,12 @@ class EpochState(NodeState):
         )
 
     @property
-    def places_with_past(self) -> NDArray[np.intp]:
+    def places_with_past(self) -> Ints:
         """Positions of nodes that were in the epoch before."""
         return np.flatnonzero(self.past >= 0)
 
     @property
-    def ended(self) -> NDArray[np.intp]:
+    def ended(self) -> Ints:
         """Rows of previous directions whose nodes have ended, but may be revived."""
         return np.flatnonzero(~np.isin(self.past_ids, self.tree.ids))
 
@@ -111,13 +109,13 @@ class EpochState(NodeState):
         previous, past = no_past(len(self.tree), self.width)
         return replace(self, previous=previous, past=past, past_ids=NO_IDS)
 
-    def parents(self, rows: NDArray[np.intp]) -> Array:
+    def parents(self, rows: Ints) -> Array:
         """Means of the parents of some nodes, (n_rows, n_seen)."""
         parents = self.means[self.tree.parent[rows]]
         parents[rows == 0] = self.above
         return parents
 
-    def parent_weights(self, rows: NDArray[np.intp], priors: TreePriors) -> Array:
+    def parent_weights(self, rows: Ints, priors: TreePriors) -> Array:
         """Return k1 of some nodes, zero of a root without a parent."""
         weights = np.full(len(rows), priors.parent_weight)
         if not self.above.any():
@@ -184,7 +182,7 @@ class EpochStats:
         parts = sums.data, sums.indices, sums.indptr
         return replace(self, sums=sp.csr_array(parts, (sums.shape[0], width)))
 
-    def taken(self, places: NDArray[np.intp]) -> "EpochStats":
+    def taken(self, places: Ints) -> "EpochStats":
         """Take some nodes, or all in another order."""
         return EpochStats(
             self.masses[places], self.sums[places], self.entropies[places]
@@ -199,7 +197,7 @@ def padded(values: Array, width: int) -> Array:
     return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, n_more)])
 
 
-def no_past(n_nodes: int, width: int) -> tuple[Array, NDArray[np.intp]]:
+def no_past(n_nodes: int, width: int) -> tuple[Array, Ints]:
     """Return previous directions, and their rows, of nodes without a past."""
     return np.zeros((0, width)), np.full(n_nodes, -1, dtype=np.intp)
 
@@ -211,7 +209,7 @@ def sparse_arrays(
     return stats.sums.indptr, stats.sums.indices, stats.sums.data
 
 
-def all_rows(state: EpochState) -> NDArray[np.intp]:
+def all_rows(state: EpochState) -> Ints:
     """Return the positions of all nodes."""
     return np.arange(len(state.tree))
 
@@ -235,7 +233,7 @@ def sorted_tree(state: EpochState, stats: EpochStats) -> Tree:
     return state.tree.sort_siblings(-through)
 
 
-def reordered(state: EpochState, tree: Tree, places: NDArray[np.intp]) -> EpochState:
+def reordered(state: EpochState, tree: Tree, places: Ints) -> EpochState:
     """The state by the nodes of `tree`, which are at `places` of the present one."""
     return replace(
         state,
@@ -248,7 +246,7 @@ def reordered(state: EpochState, tree: Tree, places: NDArray[np.intp]) -> EpochS
     )
 
 
-def windowed(tree: Tree, past: Sequence[tuple[NDArray[np.intp], Array]]) -> Array:
+def windowed(tree: Tree, past: Sequence[tuple[Ints, Array]]) -> Array:
     """Sum the masses of past epochs, each with the ids of its nodes, by position.
 
     Nodes that are not in the tree are left out.
@@ -261,7 +259,7 @@ def windowed(tree: Tree, past: Sequence[tuple[NDArray[np.intp], Array]]) -> Arra
 
 
 def next_epoch(
-    state: EpochState, history: Array, returning: NDArray[np.intp] = NO_IDS
+    state: EpochState, history: Array, returning: Ints = NO_IDS
 ) -> EpochState:
     """Return the state of the next epoch, whose past are the present mean directions.
 

@@ -15,15 +15,13 @@ below later siblings out of its Eq. (4); its supplement has them.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln, psi
 
 from skbnp.kernels import _sticks as kernels
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array
 
 __all__ = ["Sticks", "before", "behind"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

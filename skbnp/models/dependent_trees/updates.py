@@ -6,7 +6,6 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from skbnp.distributions.von_mises_fisher import expansion
@@ -20,13 +19,13 @@ from skbnp.models.dependent_trees.bound import (
 )
 from skbnp.models.dependent_trees.directions import bessel_slope, natural_lengths
 from skbnp.models.dependent_trees.state import (
-    Array,
     EpochState,
     EpochStats,
     TreePriors,
     all_rows,
     sparse_arrays,
 )
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "best_past_pull",
@@ -59,9 +58,7 @@ ENTRIES = 1 << 22
 ENTRIES_OF_TASK = 1 << 19
 
 
-def blocks(
-    rows: NDArray[np.intp], width: int, n_entries: int = ENTRIES
-) -> Iterator[NDArray[np.intp]]:
+def blocks(rows: Ints, width: int, n_entries: int = ENTRIES) -> Iterator[Ints]:
     """Cut nodes into blocks of at most `n_entries` entries of their arrays."""
     size = max(n_entries // max(width, 1), 1)
     for begin in range(0, len(rows), size):
@@ -99,14 +96,14 @@ def update_own_means(
 
 
 def update_nodes(
-    state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
+    state: EpochState, stats: EpochStats, priors: TreePriors, ids: Ints
 ) -> EpochState:
     """Update q(theta) of some nodes once, from the root down."""
     return update_own_nodes(with_own_means(state), stats, priors, ids)
 
 
 def update_own_nodes(
-    state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
+    state: EpochState, stats: EpochStats, priors: TreePriors, ids: Ints
 ) -> EpochState:
     """Update q(theta) of some nodes once in place: no state shares the arrays."""
     rows = np.flatnonzero(np.isin(state.tree.ids, ids))
@@ -125,7 +122,7 @@ def update_rows(
     state: EpochState,
     stats: EpochStats,
     priors: TreePriors,
-    rows: NDArray[np.intp],
+    rows: Ints,
     run: RunTasks = run_in_turn,
 ) -> EpochState:
     """Update q(theta) of the nodes at positions `rows` in place, in that order.
@@ -135,7 +132,7 @@ def update_rows(
     known = known_to_kernels(state, stats, priors)
     squares = np.full(len(state.tree), -1.0)
 
-    def update(nodes: NDArray[np.intp]) -> None:
+    def update(nodes: Ints) -> None:
         natural, lengths = np.empty(state.width), np.empty(len(state.tree))
         kernels.update_directions(
             nodes, state.concentrations, natural, lengths, squares, *known

@@ -8,7 +8,8 @@ from skbnp.components.tree_sticks import (
     log_stub_priors,
     stick_parameters,
 )
-from skbnp.models.hca.state import Array, Equations, Priors, State, Stats, equations
+from skbnp.models.hca.state import Equations, Priors, State, Stats, equations
+from skbnp.utils.typing import Array
 
 __all__ = ["elbo_terms", "residual_of", "terms_of", "white_noise"]
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.utils.typing import Array
+
 __all__ = ["FARTHEST", "Frame", "blocks"]
 
-Array = NDArray[np.float64]
 
 #: Rows of a block at most, and entries: half of what fits into memory near a core.
 BLOCK, ENTRIES = 4096, 1 << 20

@@ -13,7 +13,8 @@ from skbnp.components.tree_sticks import (
     stick_parameters,
     stub_nodes,
 )
-from skbnp.models.hca.state import Array, Priors, State
+from skbnp.models.hca.state import Priors, State
+from skbnp.utils.typing import Array
 
 __all__ = ["Paths", "mean_paths", "paths"]
 

@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_nodes
 from skbnp.components.tree_sticks import stub_nodes
 from skbnp.models.hca.frame import Frame
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array
 
 __all__ = [
-    "Array",
     "Equations",
     "Priors",
     "State",
@@ -24,7 +23,6 @@ __all__ = [
 ]
 
 
-Array = NDArray[np.float64]
 #: Rows below which a node keeps its coordinates.
 LEAST_MASS = 1e-6
 #: Part of sum |t|^2 below which the residual is rounding error.

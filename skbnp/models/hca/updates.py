@@ -8,7 +8,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from skbnp.models.hca.bound import elbo_terms, residual_of, terms_of
 from skbnp.models.hca.state import (
     LEAST_MASS,
-    Array,
     Equations,
     Priors,
     State,
@@ -16,6 +15,7 @@ from skbnp.models.hca.state import (
     equations,
 )
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array
 
 __all__ = [
     "convert",

@@ -14,13 +14,13 @@ from skbnp.kernels._ncrp_local import infer_paths, share_words, sum_words
 from skbnp.models.nested_crp.model import PathGlobals, PathStats
 from skbnp.rows.batch import Batch, Block
 from skbnp.utils.arrays import rows_of
+from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = ["DocPaths", "LocalFamily", "log_predictive", "update_paths"]
 
-Array = NDArray[np.float64]
 #: Whether levels of words depend on the path of their document.
 LocalFamily = Literal["conditional", "factorised"]
-Ints = NDArray[np.int64]
+Limits = NDArray[np.int64]
 Numbers = NDArray[np.int32]
 #: Limits of the supports, stubs, shares and levels.
 Starts = tuple[Numbers, Numbers, Array, Array]
@@ -30,11 +30,11 @@ Starts = tuple[Numbers, Numbers, Array, Array]
 class DocPaths:
     """Local posterior of documents over paths: q(c), q(theta | c), q(z | c)."""
 
-    limits: Ints  # (n_docs + 1,) of their supports
+    limits: Limits  # (n_docs + 1,) of their supports
     stubs: Numbers  # (n_support,) increasing in each document
     shares: Array  # (n_support,) q(c)
     levels: Array  # (n_support, n_levels) Dirichlet parameters of theta
-    pairs: Ints  # (n_docs + 1,) of pairs of a stub and a word
+    pairs: Limits  # (n_docs + 1,) of pairs of a stub and a word
     tokens: Array  # (n_pairs, n_levels) x phi
     entropies: Array  # (n_docs,) U, see `share_words`
     bounds: Array  # (n_docs,) of the documents, as they were visited
@@ -45,7 +45,7 @@ class DocPaths:
         return len(self.bounds)
 
     @property
-    def doc(self) -> NDArray[np.intp]:
+    def doc(self) -> Ints:
         """Document of each entry of the support."""
         return rows_of(self.limits)
 
@@ -70,7 +70,7 @@ class DocPaths:
             np.concatenate([np.zeros(0), *(part.bounds for part in parts)]),
         )
 
-    def take(self, docs: NDArray[np.intp]) -> "DocPaths":
+    def take(self, docs: Ints) -> "DocPaths":
         """Return the paths of some documents."""
         entries, limits = _ragged(self.limits, docs)
         rows, pairs = _ragged(self.pairs, docs)
@@ -85,14 +85,14 @@ class DocPaths:
             self.bounds[docs],
         )
 
-    def replaced(self, docs: NDArray[np.intp], new: "DocPaths") -> "DocPaths":
+    def replaced(self, docs: Ints, new: "DocPaths") -> "DocPaths":
         """Return the paths with new ones for some documents, in increasing order."""
         order = np.arange(self.n_docs)
         order[docs] = self.n_docs + np.arange(len(docs))
         both = DocPaths.joined([self, new], self.levels.shape[1])
         return both.take(order)
 
-    def touching(self, wanted: NDArray[np.bool_]) -> NDArray[np.intp]:
+    def touching(self, wanted: Flags) -> Ints:
         """Documents of the marked entries of the support."""
         return np.unique(self.doc[wanted])
 
@@ -100,7 +100,7 @@ class DocPaths:
         """Return the paths with other numbers for the stubs, (n_support,)."""
         return replace(self, stubs=stubs.astype(np.int32))
 
-    def starts(self, place: NDArray[np.intp]) -> Starts:
+    def starts(self, place: Ints) -> Starts:
         """Starts of the next local step, given the position of each entry's stub.
 
         Entries of position -1, whose stub has ended, are left out.
@@ -149,7 +149,7 @@ class DocPaths:
 
     def word_tokens(
         self, X: sp.csr_array, stub_nodes: Numbers
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array]:
+    ) -> tuple[Ints, Ints, Array, Array]:
         """Expected tokens of nodes in each stored count, as aligned arrays.
 
         Returns stored counts, nodes, expected tokens and shares of the proportions, one
@@ -272,11 +272,11 @@ def log_predictive(paths: PathGlobals, docs: DocPaths, X: sp.csr_array) -> Array
     )
 
 
-def _limits(sizes: list[NDArray]) -> Ints:
+def _limits(sizes: list[NDArray]) -> Limits:
     return np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]), dtype=np.int64)
 
 
-def _ragged(limits: Ints, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], Ints]:
+def _ragged(limits: Limits, rows: Ints) -> tuple[Ints, Limits]:
     """Entries of some rows of a ragged array, row after row, and their limits."""
     sizes = limits[rows + 1] - limits[rows]
     ends = _limits([sizes])

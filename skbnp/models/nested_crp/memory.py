@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.components.word_topics import Weighting
@@ -25,6 +24,7 @@ from skbnp.models.nested_crp.model import (
     update_globals,
 )
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "PathCache",
@@ -42,7 +42,7 @@ ENTER = 6.0
 #: Stored counts of a part, about.
 PART = 1 << 16
 #: Documents of each part, in increasing order.
-Rows = Sequence[NDArray[np.intp]]
+Rows = Sequence[Ints]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class PathLocalStep:
         priors: LevelPriors,
         X: sp.csr_array,
         memo: DocPaths | None = None,
-        open_to: NDArray[np.intp] | None = None,
+        open_to: Ints | None = None,
     ) -> DocPaths:
         """Infer paths under given topics; stubs are numbered by their ids.
 
@@ -176,7 +176,7 @@ class TreeCorpus(Corpus):
         shares = np.concatenate([memo.shares for memo in self.memos])
         return sp.csr_array((shares, stubs, np.cumsum(limits)), shape).tocsc()
 
-    def words(self, rows: Rows) -> NDArray[np.float64]:
+    def words(self, rows: Rows) -> Array:
         """Sum the word counts of some documents."""
         total = np.zeros(self.n_words)
         for X, docs in zip(self.parts, rows, strict=True):
@@ -184,7 +184,7 @@ class TreeCorpus(Corpus):
                 total += X[docs].sum(axis=0)
         return total
 
-    def touching(self, ids: NDArray[np.intp]) -> Rows:
+    def touching(self, ids: Ints) -> Rows:
         """Documents with a share in any of some stubs, by part."""
         return [memo.touching(np.isin(memo.stubs, ids)) for memo in self.memos]
 

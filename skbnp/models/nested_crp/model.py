@@ -41,6 +41,7 @@ from skbnp.components.tree_sticks import (
 )
 from skbnp.kernels._word_topics import expected_growth
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "NestedModel",
@@ -53,8 +54,6 @@ __all__ = [
     "path_globals",
     "update_globals",
 ]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,7 @@ class PathGlobals:
     """What the local step reads of a tree: of a posterior, or of a sample of one."""
 
     word_counts: Array | sp.csr_array  # (n_nodes, n_words) without the prior
-    depth: NDArray[np.intp]  # (n_nodes,)
+    depth: Ints  # (n_nodes,)
     stub_nodes: NDArray[np.int32]  # (n_stubs, n_levels) -1: off the tree
     log_prior: Array  # (n_stubs,) log p(c), or E log p(c) - log q(c | stub)
     level_prior: Array  # (n_levels,) alpha
@@ -161,7 +160,7 @@ class PathGlobals:
         """Size of the vocabulary."""
         return self.word_counts.shape[1] + self.n_unseen
 
-    def _parameters(self, words: NDArray[np.intp]) -> tuple[Array, Array]:
+    def _parameters(self, words: Ints) -> tuple[Array, Array]:
         """Dirichlet parameters of some words, (n_words, n_nodes), and sums over all.
 
         Words without a column have the prior alone.
@@ -176,12 +175,12 @@ class PathGlobals:
         sums = self.word_counts.sum(axis=1) + self.n_words * eta
         return np.ascontiguousarray(counts.T + eta), np.asarray(sums, dtype=float)
 
-    def topics(self, words: NDArray[np.intp]) -> Array:
+    def topics(self, words: Ints) -> Array:
         """Mean probabilities of some words, (n_words, n_nodes)."""
         counts, sums = self._parameters(words)
         return counts / sums
 
-    def log_topics(self, words: NDArray[np.intp]) -> Array:
+    def log_topics(self, words: Ints) -> Array:
         """Log topics that the local step reads, (n_words, n_nodes)."""
         counts, sums = self._parameters(words)
         if self.is_mean:

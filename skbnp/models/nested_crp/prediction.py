@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from skbnp.components.seen_words import SeenWords
@@ -18,6 +17,7 @@ from skbnp.models.nested_crp.local import (
     update_paths,
 )
 from skbnp.models.nested_crp.model import PathGlobals
+from skbnp.utils.typing import Ints
 
 __all__ = ["PathPredictor"]
 
@@ -41,7 +41,7 @@ class PathPredictor:
             sample, self._columns(X), self.stop, executor, family=self.family
         )
 
-    def order(self, X: sp.csr_array) -> NDArray[np.intp]:
+    def order(self, X: sp.csr_array) -> Ints:
         """Order of the stored counts in inference."""
         places = sp.csr_array(
             (np.arange(X.nnz, dtype=float), X.indices, X.indptr), X.shape

@@ -25,10 +25,10 @@ from skbnp.models.nested_crp_walks.start import level_sizes, start_walks
 from skbnp.rows.tokens import Tokens
 from skbnp.trees import Tree
 from skbnp.utils.clusters import ward_cuts
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["by_clusters", "by_gibbs", "excess", "one_by_one", "topics_of_paths"]
 
-Array = NDArray[np.float64]
 
 #: Rounds in which documents stay in their clusters.
 CLAMPED_ROUNDS = 15
@@ -79,7 +79,7 @@ def by_clusters(
         yield _clamped(X, label, leaf, tree, pooled, model, local_step)
 
 
-def _tree_of(cuts: NDArray) -> tuple[Tree, NDArray[np.intp]]:
+def _tree_of(cuts: NDArray) -> tuple[Tree, Ints]:
     """Return the tree of nested partitions (n_leaves, n_levels), and its leaves."""
     parent, first, above = [-1], 0, np.zeros(len(cuts), dtype=np.intp)
     for level in range(1, cuts.shape[1]):
@@ -94,7 +94,7 @@ def _tree_of(cuts: NDArray) -> tuple[Tree, NDArray[np.intp]]:
 def _clamped(
     X: sp.csr_array,
     label: NDArray,
-    leaf: NDArray[np.intp],
+    leaf: Ints,
     tree: Tree,
     pooled: Array,
     model: NestedModel,
@@ -165,9 +165,7 @@ def by_gibbs(
     return topics_of_paths(tree.depth, counts, docs), walks.priors
 
 
-def topics_of_paths(
-    depth: NDArray[np.intp], counts: NDArray, docs: NDArray
-) -> TopicTree:
+def topics_of_paths(depth: Ints, counts: NDArray, docs: NDArray) -> TopicTree:
     """Return topics from counts of words at nodes and of documents through them."""
     tree, masses = Tree(np.arange(len(depth)), depth), np.zeros(len(depth))
     masses[tree.leaves] = docs[tree.leaves]

@@ -27,6 +27,7 @@ from skbnp.models.nested_crp_walks.start import usual_leaves
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Ints
 
 __all__ = ["Race", "Run", "choose_start", "start_posterior"]
 
@@ -44,7 +45,7 @@ class Run:
 
     bound: float  # collapsed
     posterior: Posterior
-    ends: NDArray[np.intp]  # id of the node where each document ends
+    ends: Ints  # id of the node where each document ends
 
 
 def start_posterior(

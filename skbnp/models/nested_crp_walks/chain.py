@@ -14,6 +14,7 @@ from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.models.nested_crp_walks.start import start_walks
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Ints
 
 __all__ = ["COLUMNS", "NestedChain", "NestedStart", "NestedState"]
 
@@ -48,8 +49,8 @@ class NestedStart(ChainStart):
     priors: LevelPriors
     is_sought: bool = False  # whether a tree is looked for; not after a chunk
     node: NDArray[np.int32] | None = None  # (n_docs, n_levels) as in `Paths`
-    ids: NDArray[np.intp] | None = None  # names of these nodes, level by level
-    ended: NDArray[np.intp] | None = None  # names that end if no node has them
+    ids: Ints | None = None  # names of these nodes, level by level
+    ended: Ints | None = None  # names that end if no node has them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +174,7 @@ class NestedChain(GibbsChain[NestedState]):
         )
 
 
-def _named(former: NDArray[np.intp], ids: NDArray[np.intp] | None) -> NDArray[np.intp]:
+def _named(former: Ints, ids: Ints | None) -> Ints:
     """Ids of nodes by their former numbers; -1 for new ones."""
     if ids is None:
         return np.full_like(former, -1)

@@ -24,10 +24,10 @@ from skbnp.components.tree_sticks import LevelPriors
 from skbnp.kernels._nested_crp import LEVELS, PATHS, SCORES, TOGETHER, sweep
 from skbnp.rows.tokens import Tokens
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["NestedPriors", "Nodes", "Paths", "Walks"]
 
-Array = NDArray[np.float64]
 
 #: Columns of a level in reserve, beyond a quarter of those in use.
 SPARE_NODES = 8
@@ -67,13 +67,13 @@ class Paths:
 class Nodes:
     """Counts of nodes by documents before, level by level."""
 
-    depth: NDArray[np.intp]  # (n_nodes,) rising
-    parent: NDArray[np.intp]  # (n_nodes,) place of each node's parent, -1 at the root
+    depth: Ints  # (n_nodes,) rising
+    parent: Ints  # (n_nodes,) place of each node's parent, -1 at the root
     docs: NDArray[np.int32]  # (n_nodes,) documents through them
     counts: sp.csr_array  # (n_nodes, n_words)
 
     @property
-    def number(self) -> NDArray[np.intp]:
+    def number(self) -> Ints:
         """Number of each node within its level."""
         first = np.searchsorted(self.depth, self.depth)
         return np.arange(len(self.depth)) - first
@@ -83,8 +83,8 @@ class Nodes:
 class Numbers:
     """Multiset of positive integers: values that occur, and their frequencies."""
 
-    value: NDArray[np.intp]
-    times: NDArray[np.intp]
+    value: Ints
+    times: Ints
 
     @classmethod
     def of(cls, counts: NDArray) -> "Numbers":
@@ -175,7 +175,7 @@ class Walks:
         logs = np.log(counts + self.priors.topic_prior[:, None])
         self.log_counts = logs.astype(np.float32)
 
-    def tidy(self) -> NDArray[np.intp]:
+    def tidy(self) -> Ints:
         """Renumber nodes in place, so that numbers of a level have no gaps.
 
         Returns the number of each node at the last `tidy`, level by level, and -1 for
@@ -203,7 +203,7 @@ class Walks:
         placed[start + into] = former
         return placed
 
-    def _move(self, columns: NDArray[np.intp], targets: NDArray[np.intp]) -> None:
+    def _move(self, columns: Ints, targets: Ints) -> None:
         """Move the counts of nodes to other columns, which are free."""
         onto = np.arange(len(self.docs) + 1)
         onto[-1] = -1
@@ -218,7 +218,7 @@ class Walks:
         self.counts[:, columns] = 0
 
     @property
-    def columns(self) -> NDArray[np.intp]:
+    def columns(self) -> Ints:
         """Columns of the nodes, level by level; the root is always there."""
         used = self.docs > 0
         used[0] = True
@@ -300,7 +300,7 @@ class Walks:
         """Size of the vocabulary."""
         return self.tokens.n_words + self.priors.n_unseen
 
-    def tree(self) -> tuple[Tree, NDArray[np.intp]]:
+    def tree(self) -> tuple[Tree, Ints]:
         """Return the tree, siblings with most documents first, and its columns."""
         used = self.columns
         position = np.full(len(self.docs), -1)

@@ -12,17 +12,16 @@ from operator import itemgetter
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.monitor import SILENT, Reporter
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.clusters import kmeans, ward_cuts
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Forest", "find_start", "level_sizes", "start_walks", "usual_leaves"]
 
-Array = NDArray[np.float64]
 
 #: Times that documents find leaves from nothing.
 N_STARTS = 4
@@ -95,7 +94,7 @@ def find_start(
         reporter.remind(f"start: {n_nodes} nodes, {best[1] / len(tokens):.4f} at best")
         return score
 
-    def explore(labels: NDArray[np.intp]) -> None:
+    def explore(labels: Ints) -> None:
         """Compare trees of walks over given leaves, level by level."""
         sizes = [1] * priors.n_levels
         sizes[1:] = [int(labels.max()) + 1] * (priors.n_levels - 1)
@@ -145,7 +144,7 @@ def _sweep(
         learned.resample(walks, rng)
 
 
-def _leaves(walks: Walks) -> NDArray[np.intp]:
+def _leaves(walks: Walks) -> Ints:
     return np.unique(walks.path[:, -1], return_inverse=True)[1].ravel()
 
 
@@ -187,7 +186,7 @@ class Forest:
     `labels` are the leaves of documents, (n_docs,), numbered without gaps.
     """
 
-    def __init__(self, tokens: Tokens, labels: NDArray[np.intp]):
+    def __init__(self, tokens: Tokens, labels: Ints):
         """Count the words of the leaves, and cluster the leaves."""
         self.labels, self.leaf = labels, labels[tokens.doc]
         words, word = np.unique(tokens.words, return_inverse=True)
@@ -212,7 +211,7 @@ class Forest:
         return Paths(cuts[self.labels].astype(np.int32), level.astype(np.uint8))
 
 
-def _shares(logs: Array, cuts: NDArray[np.intp]) -> Array:
+def _shares(logs: Array, cuts: Ints) -> Array:
     """Shares of levels in the words of each leaf, (n_levels, n_leaves, n_words).
 
     The frequency of a word at a node is the geometric mean over its leaves, minus that

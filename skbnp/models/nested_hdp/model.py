@@ -39,7 +39,6 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components.hyperparameters import GammaPrior
@@ -49,10 +48,10 @@ from skbnp.components.word_topics import WordTopics
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["MixedTree", "NestedHDPModel", "NestedStats"]
 
-Array = NDArray[np.float64]
 
 #: No weight of a child falls below this.
 SMALLEST_WEIGHT = 1e-8
@@ -81,7 +80,7 @@ class MixedTree:
         return len(self.tree)
 
     @property
-    def ids(self) -> NDArray[np.intp]:
+    def ids(self) -> Ints:
         """Id of each node."""
         return self.tree.ids
 

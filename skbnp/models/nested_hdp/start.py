@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.topic_evidence import TopicCounts
@@ -31,10 +30,10 @@ from skbnp.models.nested_hdp.model import (
     ancestors,
 )
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Start", "grouped_start", "outline"]
 
-Array = NDArray[np.float64]
 
 #: Updates of weights and concentrations from the counts of the start.
 N_UPDATES = 5
@@ -51,7 +50,7 @@ class Start(NamedTuple):
 
 def outline(
     doc_topic: sp.csr_array, topics: Array, max_depth: int, n_groups: int | None
-) -> tuple[list[int], NDArray[np.intp]]:
+) -> tuple[list[int], Ints]:
     """Group topics into a tree: return parents of nodes, and the node of each topic.
 
     The root comes first, parents before their children. Its children are groups by the
@@ -65,7 +64,7 @@ def outline(
     tokens = np.bincount(doc_topic.indices, doc_topic.data, n)
     likes = likeness(doc_topic, topics) if max_depth > 2 else np.zeros((n, n))
 
-    def put(above: int, members: NDArray[np.intp], n_levels: int) -> None:
+    def put(above: int, members: Ints, n_levels: int) -> None:
         """Put topics below the node `above` of the outline in place, on `n_levels`."""
         share = tokens[members].sum() / max(tokens.sum(), 1e-300)
         number = max(round(N_READABLE * share), 1)
@@ -111,7 +110,7 @@ def likeness(doc_topic: sp.csr_array, topics: Array) -> Array:
     return presence_correlations(doc_topic) + normalised(roots @ roots.T)
 
 
-def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> NDArray[np.intp]:
+def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> Ints:
     """Group of each topic of a flat fit by their evidence; one without evidence, (K,).
 
     Topics without tokens are groups by themselves.
@@ -166,8 +165,8 @@ def grouped_start(
 
 
 def fold_leaves(
-    parent: list[int], place: NDArray[np.intp], tokens: Array, most: float
-) -> tuple[list[int], NDArray[np.intp]]:
+    parent: list[int], place: Ints, tokens: Array, most: float
+) -> tuple[list[int], Ints]:
     """Merge the lightest leaves of a start into parents until `most` nodes are left."""
     above, place = np.array(parent), place.copy()
     held = np.bincount(place, np.maximum(tokens, 0.0), len(parent))
@@ -209,9 +208,7 @@ def begin(
     return Start(state, stats)
 
 
-def _split(
-    tree: Tree, leaf: NDArray[np.intp], topics: Array
-) -> tuple[Array, sp.csr_array]:
+def _split(tree: Tree, leaf: Ints, topics: Array) -> tuple[Array, sp.csr_array]:
     """Divide the tokens of topics over their paths: words of nodes, and shares.
 
     `topics` are counts (K, n_words). Shares are those of each topic's tokens in nodes,

@@ -16,11 +16,9 @@ from skbnp.distributions.von_mises_fisher import draw_natural, expansion
 from skbnp.kernels._tree_rows import allocate
 from skbnp.models.dependent_slices.model import SlicedTree, log_normaliser_gain
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Flags
 
 __all__ = ["propose_split_or_merge"]
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 def propose_split_or_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:

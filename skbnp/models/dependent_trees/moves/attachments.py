@@ -10,7 +10,6 @@ needs a reversal, as nodes that are moved one by one would have to lose first.
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference.trials import Rejections
 from skbnp.kernels import _attachments as kernels
@@ -26,6 +25,7 @@ from skbnp.models.dependent_trees.state import (
 )
 from skbnp.models.dependent_trees.updates import known_to_kernels, update_nodes
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = [
     "attachment_gains",
@@ -34,8 +34,6 @@ __all__ = [
     "reverse_gain",
 ]
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 #: Nats below zero down to which directions may lose: sticks gain some.
 SLACK = 1.0
@@ -143,7 +141,7 @@ def _best_parents(tree: Tree, products: Products) -> tuple[Ints, Ints]:
     return nodes[np.nonzero(is_near)[0]], best[is_near]
 
 
-def _goes_deeper(tree: Tree, products: Products, nodes: Ints) -> NDArray[np.bool_]:
+def _goes_deeper(tree: Tree, products: Products, nodes: Ints) -> Flags:
     """Whether a node with a past would be deeper below each candidate parent.
 
     Given its past, only the change since then says what the parent of a direction is,

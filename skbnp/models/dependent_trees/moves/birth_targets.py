@@ -1,7 +1,6 @@
 """Births of dependent trees after a pass: nodes to try, proposals from their rows."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.trials import Rejections
@@ -14,6 +13,7 @@ from skbnp.models.dependent_trees.moves.births import (
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS, EpochMoves
 from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Ints
 
 __all__ = ["LEAST_BIRTHS", "draw_targets", "propose_births"]
 
@@ -25,7 +25,7 @@ N_UNITS = 64
 
 def draw_targets(
     posterior: Posterior, n_tries: int, rejections: Rejections, n_passes: int
-) -> NDArray[np.intp]:
+) -> Ints:
     """Draw at most `n_tries` different nodes for births, in proportion to their rows.
 
     Nodes whose last birth was rejected come last, and only up to `LEAST_BIRTHS`.
@@ -45,7 +45,7 @@ def draw_targets(
 
 
 def propose_births(
-    learner: EpochLearner, targets: NDArray[np.intp], moves: EpochMoves
+    learner: EpochLearner, targets: Ints, moves: EpochMoves
 ) -> list[Proposed]:
     """Propose a birth from the rows of each target, the largest gain first.
 

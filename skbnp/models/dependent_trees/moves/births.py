@@ -27,6 +27,7 @@ from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import natural_of
 from skbnp.trees import Tree
+from skbnp.utils.typing import Ints
 
 __all__ = [
     "Collected",
@@ -40,7 +41,6 @@ __all__ = [
     "shared_out",
 ]
 
-Ints = NDArray[np.intp]
 
 #: Seeds: rows that a new node is tried near, one by one. More of them in an epoch
 #: without a past: a topic that is missed there would emerge in a later one.

@@ -2,16 +2,12 @@
 
 from weakref import ref
 
-import numpy as np
-from numpy.typing import NDArray
-
 from skbnp.models.dependent_trees.moves.exchanges import past_gains
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.state import EpochState, TreePriors
+from skbnp.utils.typing import Array
 
 __all__ = ["CachedProducts"]
-
-Array = NDArray[np.float64]
 
 
 class CachedProducts:

@@ -7,9 +7,6 @@ birth with exchanges of pasts as well.
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from skbnp.inference.interrupts import commit
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.epoch import EpochModel
@@ -36,10 +33,10 @@ from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange, Record, replay
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.state import EpochState
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["KINDS", "CompoundMoves"]
 
-Array = NDArray[np.float64]
 
 #: Times that moves of one kind are made after a pass.
 N_TURNS = 5
@@ -115,7 +112,7 @@ class CompoundMoves(Judge):
         learner: EpochLearner,
         records: Sequence[Record],
         least: float,
-        rows: NDArray[np.intp] = NO_ROW_NUMBERS,
+        rows: Ints = NO_ROW_NUMBERS,
         assignments: Memo = NO_ASSIGNMENTS,
     ) -> bool:
         """Make moves and those that follow if the bound rises by `least`.

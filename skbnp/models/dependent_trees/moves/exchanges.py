@@ -11,18 +11,16 @@ best if all directions but one are fixed is found at once, and made cycle by cyc
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange
 from skbnp.models.dependent_trees.state import EpochState
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["past_gains", "propose_exchanges"]
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 #: Nats that each node of an exchange gains at least: their directions are updated
 #: with it, and two would change pasts for ever.

@@ -9,7 +9,6 @@ bound would fall.
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference import trials
 from skbnp.inference.interrupts import commit
@@ -20,13 +19,14 @@ from skbnp.models.dependent_trees.memory import EpochLearner
 from skbnp.models.dependent_trees.moves.records import Exchange, Record, replay
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import update_sticks
+from skbnp.utils.typing import Ints
 
 __all__ = ["Judge", "nodes_of", "replayed_with_priors"]
 
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
 #: Of moves by which no row changes its nodes.
-NO_ROW_NUMBERS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+NO_ROW_NUMBERS: Ints = np.empty(0, dtype=np.intp)
 NO_ASSIGNMENTS = Memo.joined([])
 
 
@@ -63,7 +63,7 @@ class Judge(trials.Judge):
         learner: EpochLearner,
         records: Sequence[Record],
         lost: float,
-        rows: NDArray[np.intp] = NO_ROW_NUMBERS,
+        rows: Ints = NO_ROW_NUMBERS,
         assignments: Memo = NO_ASSIGNMENTS,
     ) -> bool:
         """Make moves if the bound rises; `assignments` of `rows` are after births.
@@ -96,7 +96,7 @@ class Judge(trials.Judge):
         records: Sequence[Record],
         state: EpochState,
         stats: EpochStats,
-        rows: NDArray[np.intp] = NO_ROW_NUMBERS,
+        rows: Ints = NO_ROW_NUMBERS,
         assignments: Memo = NO_ASSIGNMENTS,
     ) -> None:
         """Change globals, cache and lineage by moves, in place in one commit."""

@@ -18,6 +18,7 @@ from skbnp.models.dependent_trees.moves.records import Exchange, Merge
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, PAUSE_ROWS
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = [
     "EntropyLosses",
@@ -29,7 +30,6 @@ __all__ = [
     "propose_merges",
 ]
 
-Ints = NDArray[np.intp]
 
 #: Nats below zero down to which merges are judged by exact differences.
 SLACK = 20.0
@@ -183,7 +183,7 @@ def propose_compound_merges(
     return proposals
 
 
-def find_new(state: EpochState) -> NDArray[np.bool_]:
+def find_new(state: EpochState) -> Flags:
     """Whether nodes have no past, by position."""
     return (state.past < 0) & (state.history <= 0.0)
 
@@ -222,7 +222,7 @@ class EntropyLosses:
     """
 
     pairs: NDArray[np.int64]  # (n_pairs, 2) ids, the smaller first, in order
-    values: NDArray[np.float64]  # (n_pairs,)
+    values: Array  # (n_pairs,)
     has_others: bool = False
 
     @classmethod
@@ -246,9 +246,7 @@ class EntropyLosses:
         return self._summed(pairs, np.concatenate([self.values, other.values]))
 
     @classmethod
-    def _summed(
-        cls, pairs: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> "EntropyLosses":
+    def _summed(cls, pairs: NDArray[np.int64], values: Array) -> "EntropyLosses":
         """Sum values of equal pairs."""
         distinct, at = np.unique(pairs, axis=0, return_inverse=True)
         sums = np.bincount(at.ravel(), values, len(distinct))
@@ -266,14 +264,14 @@ class EntropyLosses:
 
 
 def _ranked(
-    tree: Tree, nodes: Ints, units: Ints, heavy: NDArray[np.float64], products: Products
+    tree: Tree, nodes: Ints, units: Ints, heavy: Array, products: Products
 ) -> tuple[Ints, Ints]:
     """Candidate pairs, the lighter into the heavier sibling, or into the parent.
 
     The best of each node by rank, of equal ones the first. Nodes with a past count as
     heavier than any without.
     """
-    best_pairs: list[tuple[Ints, Ints, NDArray[np.float64]]] = []
+    best_pairs: list[tuple[Ints, Ints, Array]] = []
     for sources, targets, n_targets in _iterate_pairs(tree, nodes):
         gains = np.full(len(sources), -np.inf)
         can = _can_merge(tree, sources, targets, units, heavy)
@@ -292,8 +290,8 @@ def _ranked(
 
 
 def _can_merge(
-    tree: Tree, sources: Ints, targets: Ints, units: Ints, heavy: NDArray[np.float64]
-) -> NDArray[np.bool_]:
+    tree: Tree, sources: Ints, targets: Ints, units: Ints, heavy: Array
+) -> Flags:
     """Whether the source of each pair may merge into its target.
 
     The lighter sibling into the heavier one, or a node into its parent, but none that

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.kernels import _directions as kernels
@@ -20,11 +19,10 @@ from skbnp.models.dependent_trees.directions import conjugate, log_normaliser_ga
 from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = ["Products"]
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 #: Pairs whose logarithms are taken at a time, and rows of them.
 PAIRS, ROWS = 1 << 17, 128
@@ -43,7 +41,7 @@ class Products:
     concentrations: Array  # (n_nodes,)
     prior_concentration: float
     parent_weights: Array  # (n_nodes,) k1
-    has_past: NDArray[np.bool_]  # (n_nodes,)
+    has_past: Flags  # (n_nodes,)
     dimension: int
     priors: TreePriors
     means: Array  # (n_nodes, n_nodes + 1) E_a'E_b; last: with what is above the root

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.inference.posterior import Lineage
 from skbnp.models.dependent_trees.local import Memo
@@ -25,6 +24,7 @@ from skbnp.models.dependent_trees.state import (
 )
 from skbnp.models.dependent_trees.updates import update_nodes, update_own_nodes
 from skbnp.trees import Tree
+from skbnp.utils.typing import Ints
 
 __all__ = [
     "Attach",
@@ -42,9 +42,6 @@ __all__ = [
     "replay_memo",
     "resized",
 ]
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 
 class Record(ABC):

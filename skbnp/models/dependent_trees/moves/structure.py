@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference.monitor import Account, Monitor
 from skbnp.inference.trials import Rejections, make_in_halves
@@ -34,9 +33,7 @@ from skbnp.models.dependent_trees.moves.birth_targets import (
 from skbnp.models.dependent_trees.moves.births import Proposed, join_rows, renumbered
 from skbnp.models.dependent_trees.moves.compound import KINDS, N_TURNS, CompoundMoves
 from skbnp.models.dependent_trees.moves.exchanges import LEAST_GAIN, propose_exchanges
-from skbnp.models.dependent_trees.moves.merges import (
-    propose_merges,
-)
+from skbnp.models.dependent_trees.moves.merges import propose_merges
 from skbnp.models.dependent_trees.moves.records import (
     Birth,
     Merge,
@@ -51,10 +48,10 @@ from skbnp.models.dependent_trees.moves.settings import (
     EpochMoves,
 )
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, sorted_tree
+from skbnp.utils.typing import Ints
 
 __all__ = ["TreeEdits"]
 
-Array = NDArray[np.float64]
 
 #: Relative change of the concentration below which moves begin.
 SETTLED = 0.05
@@ -246,7 +243,7 @@ class TreeEdits(CompoundMoves):
             if gain > least and model.bound(*new) > least_bound:
                 self._write(learner, [record], *new)
 
-    def _places_to_keep(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
+    def _places_to_keep(self, state: EpochState, stats: EpochStats) -> Ints:
         """Positions of nodes with a past that do not merge while births may return."""
         places = state.places_with_past
         if self._is_printed:

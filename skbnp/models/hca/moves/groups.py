@@ -10,10 +10,10 @@ from skbnp.models.hca.moves.proposals import Context, Proposal
 from skbnp.models.hca.start import principal_directions, some_rows
 from skbnp.models.hca.state import State
 from skbnp.utils.clusters import cluster_rows
+from skbnp.utils.typing import Array
 
 __all__ = ["SIZES", "propose_groups"]
 
-Array = NDArray[np.float64]
 
 #: Numbers of groups that are tried.
 SIZES = (2, 3, 4, 5, 6, 8, 11, 16, 23, 32)

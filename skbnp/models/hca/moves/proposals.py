@@ -31,11 +31,10 @@ from skbnp.models.hca.model import Model
 from skbnp.models.hca.start import principal_directions, some_rows
 from skbnp.models.hca.state import State, Stats
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Context", "Proposal", "kinds_of"]
 
-Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 #: Part of the rows below a node that a new branch starts from.
 NEIGHBOURS = 1.0 / 6.0
@@ -83,7 +82,7 @@ class Context(trials.Context):
         assert self.cache.memo is not None
         return self.cache.memo
 
-    def touching(self, ids: NDArray[np.intp]) -> Rows:
+    def touching(self, ids: Ints) -> Ints:
         """Rows with a share in any of some stubs."""
         return self.memo.touching(ids)
 
@@ -91,7 +90,7 @@ class Context(trials.Context):
         """Return the globals re-indexed to an edited tree; new nodes have zeros."""
         return self.state.reindex_to(tree)
 
-    def rest(self, rows: Rows) -> Array:
+    def rest(self, rows: Ints) -> Array:
         """Rows less the mean of the model."""
         return self.model.frame.enter(self.X[rows]) - self.state.mean
 
@@ -142,7 +141,7 @@ def _propose_split(context: Context, node: int) -> Proposal | None:
     )
 
 
-def _fitted(context: Context, rows: Rows) -> Array:
+def _fitted(context: Context, rows: Ints) -> Array:
     """Fitted values of rows on their most probable paths."""
     memo = context.memo.take(rows)
     best = memo.best
@@ -219,7 +218,7 @@ def _list_attachments(context: Context) -> list[Ids]:
     moments, masses = _moments(context)
     nodes = stub_nodes(tree, n_levels)
 
-    def fits(place: int, parents: NDArray[np.intp]) -> Array | None:
+    def fits(place: int, parents: Ints) -> Array | None:
         """Log evidence of the rows below a node, below each parent."""
         depth, stubs = tree.depth[place], np.arange(place, place + tree.size[place])
         stubs = stubs[masses[stubs] > 0.0]
@@ -283,7 +282,7 @@ def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | 
     return replace(proposal, top=node)
 
 
-def _ending_at(context: Context, ids: NDArray) -> Rows:
+def _ending_at(context: Context, ids: NDArray) -> Ints:
     """Rows whose most probable path ends at one of some nodes."""
     memo = context.memo
     return np.flatnonzero(np.isin(memo.stubs[memo.best], ids))

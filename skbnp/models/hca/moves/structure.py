@@ -40,11 +40,11 @@ from skbnp.models.hca.state import State, Stats
 from skbnp.models.hca.updates import coordinate_ascent, expand
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Ints
 
 __all__ = ["ComponentEdits", "stats_of_others"]
 
 ComponentLearner = Learner[Posterior, Corpus, RowLocalStep, RowCache]
-Rows = NDArray[np.intp]
 
 #: Splits refused one after the other that end the growth.
 PATIENCE = 5
@@ -247,7 +247,7 @@ def nats_of(posterior: Posterior) -> float:
     return white_noise(global_stats.n_rows, len(global_stats.total))
 
 
-def stats_of_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
+def stats_of_others(learner: ComponentLearner, rows: Ints, X: NDArray) -> Stats:
     """Statistics of all rows of HCA but those that a move touches."""
     posterior, cache = learner.posterior, learner.cache
     model, tree, memo = posterior.model, posterior.state.tree, cache.memo

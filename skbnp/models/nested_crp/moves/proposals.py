@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference import trials
@@ -30,10 +29,10 @@ from skbnp.models.nested_crp.model import TopicTree, log_topic_evidence, path_gl
 from skbnp.models.nested_crp.start import excess
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans, ward_cuts
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Context", "kinds_of"]
 
-Array = NDArray[np.float64]
 
 #: Cosine of the shares of two paths above which the paper merges them, and sum of the
 #: shares of a path below which it ends it.
@@ -65,7 +64,7 @@ class Context(trials.Context):
             self.tree, tree, merged_into
         ).globals_on(tree)
 
-    def touching(self, ids: NDArray[np.intp]) -> Rows:
+    def touching(self, ids: Ints) -> Rows:
         """Documents with a share in any of some stubs, by part."""
         return self.corpus.touching(ids)
 
@@ -132,7 +131,7 @@ def _list_siblings(context: Context) -> list[Ids]:
     return [(one, other) for _, one, other in sorted(proposals)]
 
 
-def _pair_similar_rows(words: Array) -> NDArray[np.intp]:
+def _pair_similar_rows(words: Array) -> Ints:
     """Pairs of rows (n_pairs, 2): all, or those of the largest cosines if many."""
     pairs = np.column_stack(np.triu_indices(len(words), 1))
     if len(pairs) <= MOST_PAIRS:
@@ -178,7 +177,7 @@ def _list_attachments(context: Context) -> list[Ids]:
     tree, posterior = context.tree, context.posterior
     given = path_globals(posterior.state, posterior.model.priors)
 
-    def fits(place: int, parents: NDArray[np.intp]) -> Array:
+    def fits(place: int, parents: Ints) -> Array:
         """Mean log probability of the words below a node in topics of a level above."""
         counts = context.words_below(int(tree.ids[place]))
         words = np.flatnonzero(counts)
@@ -327,7 +326,7 @@ def _open_branch(context: Context, node: int, X: sp.csr_array, rows: Rows) -> Pr
     return Proposal("birth", (node,), (node, *fresh.tolist()), topics, rows)
 
 
-def _add_branch(context: Context, node: int) -> tuple[TopicTree, NDArray[np.intp]]:
+def _add_branch(context: Context, node: int) -> tuple[TopicTree, Ints]:
     """Return the topics with an empty branch below a node, and its ids."""
     tree, n_levels = context.tree, context.n_levels
     new = tree.add(node, depth=n_levels - 1)
