@@ -16,6 +16,7 @@ __all__ = [
     "column_sums",
     "csr",
     "deal_tokens",
+    "members",
     "row_parts",
     "rows_of",
     "take_rows",
@@ -101,6 +102,13 @@ def take_rows(X: sp.csr_array, rows: NDArray[np.intp] | slice) -> sp.csr_array:
     places = np.arange(limits[-1]) + (begins - limits[:-1]).repeat(lengths)
     shape = len(rows), X.shape[1]
     return csr(X.data[places], X.indices[places], limits, shape)
+
+
+def members(groups: NDArray[np.integer], n_groups: int) -> sp.csr_array:
+    """Indicator of the members of each group, (n_groups, n); -1 is no group."""
+    each = np.flatnonzero(groups >= 0)
+    entries = np.ones(len(each)), (groups[each], each)
+    return sp.csr_array(entries, shape=(n_groups, len(groups)))
 
 
 def with_columns(X: sp.csr_array, n_columns: int) -> sp.csr_array:

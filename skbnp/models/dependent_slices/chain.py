@@ -36,12 +36,7 @@ from skbnp.models.dependent_slices.sample import (
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import update_local
 from skbnp.models.dependent_trees.node_table import NodeTable
-from skbnp.models.dependent_trees.state import (
-    TreePriors,
-    next_epoch,
-    reordered,
-    windowed,
-)
+from skbnp.models.dependent_trees.state import TreePriors, next_epoch, windowed
 from skbnp.models.dependent_trees.updates import (
     HIGHEST,
     LOWEST,
@@ -383,7 +378,7 @@ class SliceChain:
         places = np.flatnonzero(kept)
         ids, depth = after.tree.ids[places], after.tree.depth[places]
         tree = Tree(ids, depth, max(state.next_id, after.tree.next_id))
-        after = reordered(after, tree, places)
+        after = after.reordered(tree, places)
         memo, _ = update_local(NodeTable.of(after, settings.priors), rows.X)
         log = end_entries(state.step + 1, np.setdiff1d(state.ids, ids))
         return replace(

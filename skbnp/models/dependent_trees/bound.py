@@ -40,13 +40,7 @@ from scipy.special import betaln
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.directions import conjugate, log_normaliser_gain
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    all_rows,
-    sparse_arrays,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.sticks import Sticks
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
@@ -84,7 +78,7 @@ def lengths_and_spreads(state: EpochState, priors: TreePriors) -> tuple[Array, A
     squares = np.einsum("ij,ij->i", state.means, state.means)
     of_parents = squares[state.tree.parent]
     of_parents[0] = state.above @ state.above
-    spreads = prior_spreads(state, priors, all_rows(state), of_parents)
+    spreads = prior_spreads(state, priors, state.places, of_parents)
     return np.sqrt(squares), spreads
 
 
@@ -122,8 +116,8 @@ def objective(
     sticks = state.sticks(priors)
     rows = stats.masses @ sticks.log_weights(state.tree)
     rows += stats.masses.sum() * float(log_normaliser(beta, dimension))
-    rows += beta * row_fits(state, stats, all_rows(state)).sum()
-    directions = _direction_terms(state, priors, all_rows(state)).sum()
+    rows += beta * row_fits(state, stats, state.places).sum()
+    directions = _direction_terms(state, priors, state.places).sum()
     if state.centroid.any():
         directions += beta * float(state.centroid @ state.means[0])
         directions += log_normaliser_gain(beta**2, dimension)
@@ -154,7 +148,7 @@ def _direction_terms(state: EpochState, priors: TreePriors, rows: Ints) -> Array
 def row_fits(state: EpochState, stats: EpochStats, rows: Ints) -> Array:
     """s_e'E_e of some nodes."""
     result = np.empty(len(rows))
-    kernels.fits(rows, state.means, *sparse_arrays(stats), result)
+    kernels.fits(rows, state.means, *stats.arrays, result)
     return result
 
 

@@ -9,13 +9,7 @@ from scipy.special import xlogy
 
 from skbnp.kernels import _sticks as stick_kernels
 from skbnp.models.dependent_trees.bound import direction_bound
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    all_rows,
-    reordered,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import update_rows
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
@@ -44,7 +38,7 @@ def merged(
     place = state.tree.positions(source)
     places = state.tree.positions(tree.ids)
     at = tree.positions(target)
-    new, kept = reordered(state, tree, places), stats.taken(places)
+    new, kept = state.reordered(tree, places), stats.taken(places)
     for mine, all_of in (
         (new.history, state.history),
         (kept.masses, stats.masses),
@@ -87,7 +81,7 @@ def merge_gain(
     near = np.unique(np.concatenate([[top, place, into], *below]))  # depth first
     (around,) = state.parents(np.array([top]))
     shape = Tree(tree.ids[near], tree.depth[near] - tree.depth[top])
-    small = reordered(state, shape, near)
+    small = state.reordered(shape, near)
     centroid = state.centroid if top == 0 else np.zeros(state.width)
     small = replace(small, above=around, centroid=centroid)
     few, kept = stats.taken(near), small
@@ -107,7 +101,7 @@ def merge_gain(
 
 
 def _all_directions(state: EpochState, stats: EpochStats, priors: TreePriors) -> float:
-    return direction_bound(state, stats, priors, all_rows(state))
+    return direction_bound(state, stats, priors, state.places)
 
 
 def stick_gains(

@@ -18,7 +18,7 @@ memo returns has the bits of the step that made it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,16 +38,11 @@ from skbnp.models.dependent_trees.state import (
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
 
-__all__ = [
-    "Memo",
-    "log_gain",
-    "log_predictive",
-    "plug_in_gain",
-    "sum_rows",
-    "update_local",
-]
+__all__ = ["Memo", "log_gain", "plug_in_gain", "sum_rows", "update_local"]
 
 
+#: Fields of a memo that are arrays by row.
+PER_ROW = ("nodes", "weights", "scores", "rest")
 #: Nodes of a row that are kept.
 N_BEST = 8
 #: Rows of a block: a tile of nodes is read from memory once for all of them.
@@ -77,13 +72,7 @@ class Memo:
 
     def taken(self, rows: Ints | slice) -> "Memo":
         """Return the local parameters of some rows."""
-        return Memo(
-            self.nodes[rows],
-            self.weights[rows],
-            self.scores[rows],
-            self.rest[rows],
-            self.step,
-        )
+        return replace(self, **{name: getattr(self, name)[rows] for name in PER_ROW})
 
     def replaced(self, rows: Ints, new: "Memo") -> "Memo":
         """Replace assignments of some rows; the bound of nodes left out is dropped."""
@@ -100,14 +89,13 @@ class Memo:
         The step is that of the oldest.
         """
         step = min((part.step for part in parts), default=-1)
-        parts = [_none(), *parts]
-        return cls(
-            np.concatenate([part.nodes for part in parts]),
-            np.concatenate([part.weights for part in parts]),
-            np.concatenate([part.scores for part in parts]),
-            np.concatenate([part.rest for part in parts]),
-            step,
+        nodes, values = (
+            np.empty((0, N_BEST), np.int32),
+            np.empty((0, N_BEST), np.float32),
         )
+        parts = [cls(nodes, values, values, np.empty(0)), *parts]
+        arrays = ([getattr(part, name) for part in parts] for name in PER_ROW)
+        return cls(*map(np.concatenate, arrays), step)
 
 
 def update_local(
@@ -161,12 +149,6 @@ def _folded(X: sp.csr_array, n_columns: int) -> sp.csr_array:
     """Return rows with `n_columns` columns; further ones are added to the last."""
     columns = np.minimum(X.indices, n_columns - 1)
     return sp.csr_array((X.data, columns, X.indptr), (X.shape[0], n_columns))
-
-
-def _none() -> Memo:
-    """Return the local parameters of no rows."""
-    nodes, values = np.empty((0, N_BEST), np.int32), np.empty((0, N_BEST), np.float32)
-    return Memo(nodes, values, values, np.empty(0))
 
 
 def _score(
@@ -261,25 +243,16 @@ def _sums(tree: Tree, memo: Memo, X: sp.csr_array) -> EpochStats:
     return EpochStats(masses, sp.csr_array(spread @ X.astype(np.float64)), entropies)
 
 
-def log_predictive(
-    state: EpochState, priors: TreePriors, X: sp.csr_array, *, run: Run = map
-) -> Array:
-    """Log density of new rows, with directions and sticks integrated out, (n_rows,).
-
-    Of node e, C_V(beta) C_V(eta_e) / C_V(|beta x + eta_e mu_e|); the mass of nodes that
-    are not there yet has the uniform density. `run` maps over blocks of rows.
-    """
-    uniform = float(log_normaliser(0.0, state.dimension))
-    return log_gain(state, priors, X, run=run) + uniform
-
-
 def log_gain(
     state: EpochState, priors: TreePriors, X: sp.csr_array, *, run: Run = map
 ) -> Array:
-    """Log density of new rows less that of the uniform density, see `log_predictive`.
+    """Log density of new rows less that of the uniform density, (n_rows,).
 
-    The densities have logarithms as large as V: their difference is formed once for all
-    rows, and that of nodes by row.
+    Directions and sticks are integrated out. Of node e, the density is
+    C_V(beta) C_V(eta_e) / C_V(|beta x + eta_e mu_e|); the mass of nodes that are not
+    there yet has the uniform density. The densities have logarithms as large as V:
+    their difference is formed once for all rows, and that of nodes by row. `run` maps
+    over blocks of rows.
     """
     dimension, beta = state.dimension, state.concentration
     eta = state.concentrations

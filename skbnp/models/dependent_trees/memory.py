@@ -23,7 +23,7 @@ from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves.births import Collected, shared_out
 from skbnp.models.dependent_trees.moves.merges import EntropyLosses
-from skbnp.models.dependent_trees.moves.records import Record, merged_into_of, reindexed
+from skbnp.models.dependent_trees.moves.records import Record, merged_into_of
 from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.shard_tasks import (
     Edit,
@@ -280,7 +280,7 @@ class EpochCache(StatisticsCache):
     def _reindex_others(
         self, old: Tree, new: Tree, merged_into: dict[int, int] | None = None
     ):
-        self.others = reindexed(self.others, old, new, merged_into or {})
+        self.others = self.others.reindexed(old, new, merged_into)
 
 
 class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochCache]):

@@ -59,14 +59,8 @@ class Naturals:
 
     def taken(self, order: Ints) -> "Naturals":
         """Return the nodes in another order."""
-        return Naturals(
-            self.lengths[order],
-            self.mean_lengths[order],
-            self.shares[order],
-            self.spreads[order],
-            self.slopes[order],
-            self.dimension,
-        )
+        names = ("lengths", "mean_lengths", "shares", "spreads", "slopes")
+        return replace(self, **{name: getattr(self, name)[order] for name in names})
 
     def by_position(self, tree: Tree) -> "Naturals":
         """Return the nodes in the order of the tree."""

@@ -29,6 +29,7 @@ from skbnp.models.dependent_trees.updates import (
     update_own_means,
 )
 from skbnp.trees import Tree
+from skbnp.utils.arrays import members
 from skbnp.utils.typing import Array, Ints
 
 __all__ = [
@@ -43,6 +44,8 @@ __all__ = [
 
 #: Updates of means and concentration in turn before the first soft step.
 N_ROUNDS = 3
+#: Updates of the centres of clusters, at most.
+MOST_UPDATES = 20
 #: Rows that one task compares with all centres, at most.
 ROWS = 4096
 #: Rows of a cluster at the start; least and most clusters, as multiples of
@@ -67,7 +70,6 @@ def spherical_kmeans(
     X: sp.csr_array,
     n_clusters: int,
     rng: np.random.Generator,
-    max_iter: int = 20,
     run: RunTasks = run_in_turn,
 ) -> Ints:
     """Label rows of length one by clusters of directions.
@@ -87,12 +89,8 @@ def spherical_kmeans(
     rows_of_doubles = X.astype(np.float64)
     centres = _draw_centres(X, n_clusters, rng)
     result = nearest_centres(X, centres, run)
-    for _ in range(max_iter):
-        spread = sp.csr_array(
-            (np.ones(len(result)), (result, np.arange(len(result)))),
-            shape=(centres.shape[0], len(result)),
-        )
-        sums = sp.csr_array(spread @ rows_of_doubles)
+    for _ in range(MOST_UPDATES):
+        sums = sp.csr_array(members(result, centres.shape[0]) @ rows_of_doubles)
         lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1)).ravel())
         kept = lengths > 0.0
         sums.data /= np.repeat(np.where(kept, lengths, 1.0), np.diff(sums.indptr))
@@ -185,12 +183,8 @@ def start_tree(
 
 def node_sums(X: sp.csr_array, places: Ints, n_nodes: int) -> EpochStats:
     """Sum rows that are at one node each, by position; -1 for rows at no node."""
-    rows = np.flatnonzero(places >= 0)
-    spread = sp.csr_array(
-        (np.ones(len(rows)), (places[rows], rows)), shape=(n_nodes, X.shape[0])
-    )
-    sums = sp.csr_array(spread @ X.astype(np.float64))
-    masses = np.bincount(places[rows], minlength=n_nodes).astype(np.float64)
+    sums = sp.csr_array(members(places, n_nodes) @ X.astype(np.float64))
+    masses = np.bincount(places[places >= 0], minlength=n_nodes).astype(np.float64)
     return EpochStats(masses, sums, np.zeros(n_nodes))
 
 

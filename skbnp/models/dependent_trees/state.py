@@ -1,29 +1,27 @@
 """State and statistics of an epoch of dependent trees, and the step to the next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.node_statistics import NodeState
+from skbnp.components.node_statistics import NodeState, NodeStatistics
 from skbnp.models.dependent_trees.sticks import Sticks
 from skbnp.trees import Tree
+from skbnp.utils.arrays import members, with_columns
 from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "EpochState",
     "EpochStats",
     "TreePriors",
-    "all_rows",
     "next_epoch",
     "no_past",
     "padded",
-    "reordered",
     "sort_siblings",
     "sorted_tree",
-    "sparse_arrays",
     "windowed",
 ]
 
@@ -88,6 +86,11 @@ class EpochState(NodeState):
         )
 
     @property
+    def places(self) -> Ints:
+        """Positions of all nodes."""
+        return np.arange(len(self.tree))
+
+    @property
     def places_with_past(self) -> Ints:
         """Positions of nodes that were in the epoch before."""
         return np.flatnonzero(self.past >= 0)
@@ -108,6 +111,20 @@ class EpochState(NodeState):
         """Return the state without the epoch before."""
         previous, past = no_past(len(self.tree), self.width)
         return replace(self, previous=previous, past=past, past_ids=NO_IDS)
+
+    def reordered(self, tree: Tree, places: Ints) -> "EpochState":
+        """Return the state by the nodes of `tree`, which are at `places` of this."""
+        names = ("masses", "history", "means", "concentrations", "past")
+        return replace(self, tree=tree, **{n: getattr(self, n)[places] for n in names})
+
+    def resized(self, tree: Tree) -> "EpochState":
+        """Re-index the state to another tree; new nodes have zeros."""
+        is_there, places = self.tree.find(tree.ids)
+        new = self.reordered(tree, np.where(is_there, places, 0))
+        for values in (new.masses, new.history, new.means, new.concentrations):
+            values[~is_there] = 0.0
+        new.past[~is_there] = -1
+        return new
 
     def parents(self, rows: Ints) -> Array:
         """Means of the parents of some nodes, (n_rows, n_seen)."""
@@ -135,7 +152,7 @@ class EpochState(NodeState):
 
 
 @dataclass(frozen=True, slots=True)
-class EpochStats:
+class EpochStats(NodeStatistics):
     """Sums over rows, additive; nodes go by position in a tree."""
 
     masses: Array  # (n_nodes,) M
@@ -158,6 +175,11 @@ class EpochStats:
             object.__setattr__(self, "sums", sums)
 
     @property
+    def arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
+        """Arrays of the sums s as a CSR matrix."""
+        return self.sums.indptr, self.sums.indices, self.sums.data
+
+    @property
     def n_tokens(self) -> float:
         """Number of rows with words, the unit of bounds."""
         return float(self.masses.sum())
@@ -168,19 +190,24 @@ class EpochStats:
         empty = sp.csr_array((n_nodes, width), dtype=np.float64)
         return cls(np.zeros(n_nodes), empty, np.zeros(n_nodes))
 
-    def plus(self, other: "EpochStats", gain: float = 1.0) -> "EpochStats":
-        """Add `gain` times `other`."""
-        return EpochStats(
-            self.masses + gain * other.masses,
-            sp.csr_array(self.sums + gain * other.sums),
-            self.entropies + gain * other.entropies,
-        )
-
     def with_columns(self, width: int) -> "EpochStats":
         """Append columns without sums, `width` in all."""
-        sums = self.sums
-        parts = sums.data, sums.indices, sums.indptr
-        return replace(self, sums=sp.csr_array(parts, (sums.shape[0], width)))
+        return replace(self, sums=with_columns(self.sums, width))
+
+    def spread(self, places: Ints, n_nodes: int) -> "EpochStats":
+        """Add up nodes at `places` of another tree; -1 for those that are left out."""
+        onto = members(places, n_nodes)
+        sums = sp.csr_array(onto @ self.sums)
+        return EpochStats(onto @ self.masses, sums, onto @ self.entropies)
+
+    def reindexed(
+        self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
+    ) -> "EpochStats":
+        """Re-index to another tree; rows of ended nodes go to targets, or none: -1."""
+        moved = merged_into or {}
+        names = np.array([moved.get(node, node) for node in old.ids.tolist()])
+        names[names >= 0] = new.positions(names[names >= 0])
+        return self.spread(names, len(new))
 
     def taken(self, places: Ints) -> "EpochStats":
         """Take some nodes, or all in another order."""
@@ -202,25 +229,13 @@ def no_past(n_nodes: int, width: int) -> tuple[Array, Ints]:
     return np.zeros((0, width)), np.full(n_nodes, -1, dtype=np.intp)
 
 
-def sparse_arrays(
-    stats: EpochStats,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
-    """Return the arrays of the sums s as a CSR matrix."""
-    return stats.sums.indptr, stats.sums.indices, stats.sums.data
-
-
-def all_rows(state: EpochState) -> Ints:
-    """Return the positions of all nodes."""
-    return np.arange(len(state.tree))
-
-
 def sort_siblings(
     state: EpochState, stats: EpochStats
 ) -> tuple[EpochState, EpochStats]:
     """Sort siblings as in `sorted_tree`; arrays by node are copies in any case."""
     tree = sorted_tree(state, stats)
     places = state.tree.positions(tree.ids)
-    return reordered(state, tree, places), stats.taken(places)
+    return state.reordered(tree, places), stats.taken(places)
 
 
 def sorted_tree(state: EpochState, stats: EpochStats) -> Tree:
@@ -231,19 +246,6 @@ def sorted_tree(state: EpochState, stats: EpochStats) -> Tree:
     """
     through = state.tree.accumulate(stats.masses + state.history)
     return state.tree.sort_siblings(-through)
-
-
-def reordered(state: EpochState, tree: Tree, places: Ints) -> EpochState:
-    """The state by the nodes of `tree`, which are at `places` of the present one."""
-    return replace(
-        state,
-        tree=tree,
-        masses=state.masses[places],
-        history=state.history[places],
-        means=state.means[places],
-        concentrations=state.concentrations[places],
-        past=state.past[places],
-    )
 
 
 def windowed(tree: Tree, past: Sequence[tuple[Ints, Array]]) -> Array:
@@ -278,9 +280,9 @@ def next_epoch(
         masses=np.zeros(len(state.tree)),
         history=history,
         previous=previous,
-        past=np.where(lengths.ravel() > 0.0, all_rows(state), -1),
+        past=np.where(lengths.ravel() > 0.0, state.places, -1),
         centroid=np.zeros(state.width),
         past_ids=np.concatenate([state.tree.ids, state.past_ids[ended]]),
     )
     tree = state.tree.sort_siblings(-state.tree.accumulate(history))
-    return reordered(state, tree, state.tree.positions(tree.ids))
+    return state.reordered(tree, state.tree.positions(tree.ids))

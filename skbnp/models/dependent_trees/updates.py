@@ -18,13 +18,7 @@ from skbnp.models.dependent_trees.bound import (
     row_fits,
 )
 from skbnp.models.dependent_trees.directions import bessel_slope, natural_lengths
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    all_rows,
-    sparse_arrays,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.utils.typing import Array, Ints
 
 __all__ = [
@@ -162,7 +156,7 @@ def known_to_kernels(state: EpochState, stats: EpochStats, priors: TreePriors) -
         tree.parent,
         children,
         limits,
-        *sparse_arrays(stats),
+        *stats.arrays,
         state.concentration,
         k0 * priors.parent_weight,
         k0 * priors.past_weight,
@@ -184,7 +178,7 @@ def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
     n_rows = stats.masses.sum()
     if n_rows <= 0.0:
         return state
-    total = float(row_fits(state, stats, all_rows(state)).sum())
+    total = float(row_fits(state, stats, state.places).sum())
     total += float(state.centroid @ state.means[0])
     length = total / (n_rows + state.centroid.any())
     beta = natural_lengths(np.clip(length, 0.0, 1.0), 0.0, state.dimension)
@@ -204,7 +198,7 @@ def learn_prior_concentration(
     """
     if len(state.tree) == 1:
         return state
-    rows, known = all_rows(state), state.prior_concentration
+    rows, known = state.places, state.prior_concentration
     inner = inner_products(state, rows) if inner is None else inner
     kappa = best_prior_concentration(
         *lengths_and_products(state, priors, rows, inner),

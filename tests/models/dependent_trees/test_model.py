@@ -39,7 +39,6 @@ from skbnp.models.dependent_trees.state import (
     TreePriors,
     next_epoch,
     no_past,
-    reordered,
     sort_siblings,
     windowed,
 )
@@ -540,7 +539,7 @@ def test_no_order_of_siblings_is_better(seed):
         key[[1, 4, 6]] = keys
         tree = TREE.sort_siblings(key)
         places = TREE.positions(tree.ids)
-        other = reordered(state, tree, places)
+        other = state.reordered(tree, places)
         assert value(other, stats.taken(places)) <= best + 1e-9
 
 

@@ -17,12 +17,7 @@ from skbnp.models.dependent_trees.bound import direction_bound, stick_evidence
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Attach, Reverse
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    reordered,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import known_to_kernels, update_nodes
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Flags, Ints
@@ -193,7 +188,7 @@ def reverse_gain(
     def worth(shape: Tree) -> float:
         """Bound of an edge's two nodes in a tree of this shape, directions updated."""
         at = tree.positions(shape.ids)
-        small = reordered(state, shape, at)
+        small = state.reordered(shape, at)
         small = replace(small, above=above, centroid=centroid)
         few = stats.taken(at)
         for _ in range(N_UPDATES):

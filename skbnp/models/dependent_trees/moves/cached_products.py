@@ -19,11 +19,6 @@ class CachedProducts:
         self._pasts: tuple[Array, Array] | None = None  # those, and their products
         self._gains: tuple[Products, Array] | None = None  # by other pasts
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no products are kept."""
-        return self._products is None
-
     def clear(self) -> None:
         """Remove what depends on the state; products of pasts stay in an epoch."""
         self._products = self._gains = None
