@@ -4,7 +4,7 @@ SciPy checks each new matrix, some 60 microseconds, and 200 for some of its rows
 long as the local step of a few documents.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,8 @@ __all__ = [
     "column_sums",
     "csr",
     "deal_tokens",
+    "entries_of",
+    "limits_of",
     "members",
     "row_parts",
     "rows_of",
@@ -119,6 +121,20 @@ def with_columns(X: sp.csr_array, n_columns: int) -> sp.csr_array:
 def rows_of(limits: NDArray) -> NDArray[np.intp]:
     """Row of each entry, given the limits of rows."""
     return np.arange(len(limits) - 1).repeat(limits[1:] - limits[:-1])
+
+
+def limits_of(sizes: Sequence[NDArray]) -> NDArray[np.int64]:
+    """Limits of rows of some sizes, one set of rows after another."""
+    return np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]), dtype=np.int64)
+
+
+def entries_of(
+    limits: NDArray, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Entries of some rows of a ragged array, row after row, and their limits."""
+    sizes = limits[rows + 1] - limits[rows]
+    ends = limits_of([sizes])
+    return np.arange(ends[-1]) + np.repeat(limits[rows] - ends[:-1], sizes), ends
 
 
 def row_parts(shape: tuple[int, int], size: int = SIZE) -> Iterator[slice]:

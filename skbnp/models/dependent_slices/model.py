@@ -17,7 +17,6 @@ Such nodes are never integrated out; they are drawn by an independent proposal, 
 the logarithms of these factors are replaced by tangents, and are accepted or not.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -30,12 +29,12 @@ from skbnp.models.dependent_slices.weights import log_prior
 from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser_gain
 from skbnp.models.dependent_trees.state import TreePriors, padded
 from skbnp.trees import Tree
+from skbnp.utils.arrays import members
 from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = ["ENTRIES", "Rows", "SlicedTree", "accept_direction", "blocks_of", "draw_all"]
 
 Places = NDArray[np.int32]
-Streams = Callable[..., np.random.Generator]
 
 #: Entries of the directions that one task computes.
 ENTRIES = 1 << 20
@@ -84,10 +83,7 @@ class Rows:
 
     def sums(self, place: Places, n_nodes: int) -> sp.csr_array:
         """Sum of the rows at each node, (n_nodes, n_seen)."""
-        ones = np.ones(len(place))
-        shape = (n_nodes, len(place))
-        spread = sp.csr_array((ones, (place, np.arange(len(place)))), shape=shape)
-        return sp.csr_array(spread @ self.X.astype(np.float64))
+        return sp.csr_array(members(place, n_nodes) @ self.X.astype(np.float64))
 
 
 @dataclass(slots=True)
@@ -221,11 +217,8 @@ class SlicedTree:
             directions = self.directions.taken(source, is_there)
         gone_sums = sp.csr_array((len(tree), self.gone_sums.shape[1]))
         if self.gone_sums.nnz:
-            onto = np.flatnonzero(is_there)
-            pick = sp.csr_array(
-                (np.ones(len(onto)), (onto, source[onto])),
-                shape=(len(tree), len(self.tree)),
-            )
+            stays, onto = tree.find(self.tree.ids)
+            pick = members(np.where(stays, onto, -1), len(tree))
             gone_sums = sp.csr_array(pick @ self.gone_sums)
         return replace(
             self,

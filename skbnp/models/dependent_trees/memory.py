@@ -21,7 +21,7 @@ from skbnp.inference.schedules import Part, Round
 from skbnp.inference.shards import Broadcast, Shards, SumT, Task, first_rows
 from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
 from skbnp.models.dependent_trees.local import Memo
-from skbnp.models.dependent_trees.moves.births import Collected, shared_out
+from skbnp.models.dependent_trees.moves.births import Collected, Joined, shared_out
 from skbnp.models.dependent_trees.moves.merges import EntropyLosses
 from skbnp.models.dependent_trees.moves.records import Record, merged_into_of
 from skbnp.models.dependent_trees.node_table import Drift, NodeTable
@@ -180,19 +180,14 @@ class EpochCache(StatisticsCache):
         learn_priors(posterior)
 
     def keep(
-        self,
-        posterior: Posterior,
-        records: Sequence[Record],
-        rows: Ints,
-        assignments: Memo,
+        self, posterior: Posterior, records: Sequence[Record], joined: Joined
     ) -> None:
-        """Record moves, in place; `assignments` of `rows` are those after births."""
-        tree = posterior.state.tree
-        new = tree
+        """Record moves, and the assignments of `joined` rows by births, in place."""
+        new = tree = posterior.state.tree
         for record in records:
             new = record.edit(new)
         self._reindex_others(tree, new, merged_into_of(records))
-        edit = Edit.of(records, rows, assignments)
+        edit = Edit.of(records, *joined)
         if edit is not None:
             followed_by = {
                 sent: replace(sent, edits=(*sent.edits, edit))

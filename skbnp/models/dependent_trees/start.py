@@ -44,8 +44,6 @@ __all__ = [
 
 #: Updates of means and concentration in turn before the first soft step.
 N_ROUNDS = 3
-#: Updates of the centres of clusters, at most.
-MOST_UPDATES = 20
 #: Rows that one task compares with all centres, at most.
 ROWS = 4096
 #: Rows of a cluster at the start; least and most clusters, as multiples of
@@ -70,6 +68,7 @@ def spherical_kmeans(
     X: sp.csr_array,
     n_clusters: int,
     rng: np.random.Generator,
+    max_iter: int = 20,
     run: RunTasks = run_in_turn,
 ) -> Ints:
     """Label rows of length one by clusters of directions.
@@ -89,7 +88,7 @@ def spherical_kmeans(
     rows_of_doubles = X.astype(np.float64)
     centres = _draw_centres(X, n_clusters, rng)
     result = nearest_centres(X, centres, run)
-    for _ in range(MOST_UPDATES):
+    for _ in range(max_iter):
         sums = sp.csr_array(members(result, centres.shape[0]) @ rows_of_doubles)
         lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1)).ravel())
         kept = lengths > 0.0

@@ -6,11 +6,13 @@ order, so that results do not depend on threads. There is no loop over rows.
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from skbnp.components.node_statistics import Supports
 from skbnp.inference.executor import Executor
 from skbnp.models.hca.frame import Frame, blocks
 from skbnp.models.hca.paths import Paths
@@ -26,7 +28,7 @@ PRUNE = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Memo:
+class Memo(Supports):
     """Local parameters of rows: q(c) and the moments of q(x | c)."""
 
     limits: Ints  # (n_rows + 1,) of their supports
@@ -37,61 +39,13 @@ class Memo:
     entropies: Array  # (n_rows,) sum q (-log q + 1/2 log |C|) + L / 2
     bounds: Array  # (n_rows,) of the rows, at their local step
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.bounds)
-
-    @property
-    def row(self) -> Ints:
-        """Row of each entry of the support."""
-        return np.repeat(np.arange(self.n_rows), np.diff(self.limits))
+    ragged: ClassVar = {"limits": ("stubs", "shares", "means", "moments")}
 
     @property
     def best(self) -> Ints:
         """Entry of the most probable stub of each row; of equal ones the first."""
         order = np.lexsort((-self.shares, self.row))
         return order[self.limits[:-1]]
-
-    @classmethod
-    def joined(cls, parts: list["Memo"]) -> "Memo":
-        """Concatenate the local parameters of several sets of rows."""
-        sizes = [np.diff(part.limits) for part in parts]
-        limits = np.cumsum(np.concatenate([[0], *sizes]), dtype=np.intp)
-        names = ("stubs", "shares", "means", "moments", "entropies", "bounds")
-        return cls(
-            limits,
-            *(
-                np.concatenate([getattr(part, name) for part in parts])
-                for name in names
-            ),
-        )
-
-    def take(self, rows: Ints) -> "Memo":
-        """Return the local parameters of some rows."""
-        sizes = self.limits[rows + 1] - self.limits[rows]
-        limits = np.concatenate([[0], np.cumsum(sizes)])
-        entries = np.arange(limits[-1])
-        entries += np.repeat(self.limits[rows] - limits[:-1], sizes)
-        return Memo(
-            limits,
-            self.stubs[entries],
-            self.shares[entries],
-            self.means[entries],
-            self.moments[entries],
-            self.entropies[rows],
-            self.bounds[rows],
-        )
-
-    def replaced(self, rows: Ints, new: "Memo") -> "Memo":
-        """Replace the local parameters of some rows, in increasing order."""
-        order = np.arange(self.n_rows)
-        order[rows] = self.n_rows + np.arange(len(rows))
-        return Memo.joined([self, new]).take(order)
-
-    def touching(self, ids: Ints) -> Ints:
-        """Rows with one of the stubs `ids` in their support."""
-        return np.unique(self.row[np.isin(self.stubs, ids)])
 
     def changed(self, tree: Tree, change: Array) -> "Memo":
         """Apply a linear change to the coordinates of rows, see `change_on_paths`."""
@@ -110,10 +64,6 @@ class Memo:
             moments=moments[:, one, other],
             entropies=self.entropies + lost,
         )
-
-    def renamed(self, stubs: Ints) -> "Memo":
-        """Return the local parameters with other ids for the stubs, (n_support,)."""
-        return replace(self, stubs=stubs)
 
 
 def update_local(

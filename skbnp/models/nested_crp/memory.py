@@ -186,7 +186,7 @@ class TreeCorpus(Corpus):
 
     def touching(self, ids: Ints) -> Rows:
         """Documents with a share in any of some stubs, by part."""
-        return [memo.touching(np.isin(memo.stubs, ids)) for memo in self.memos]
+        return [memo.touching(ids) for memo in self.memos]
 
     def take(self, rows: Rows) -> tuple[sp.csr_array, DocPaths]:
         """Concatenate counts and paths of some documents."""
@@ -194,7 +194,8 @@ class TreeCorpus(Corpus):
         words = [self.parts[place][rows[place]] for place in used]
         memos = [self.memos[place].take(rows[place]) for place in used]
         X = sp.vstack(words, format="csr") if words else self.parts[0][:0]
-        return sp.csr_array(X), DocPaths.joined(memos, self.memos[0].levels.shape[1])
+        none = self.memos[0].take(np.arange(0))
+        return sp.csr_array(X), DocPaths.joined([none, *memos])
 
 
 class PathChange(NamedTuple):

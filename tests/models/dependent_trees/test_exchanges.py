@@ -184,16 +184,24 @@ def test_products_are_those_of_the_present_state():
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
     learner, edits = learner_of(state, stats), structure.TreeEdits(EpochMoves())
     posterior = learner.posterior
-    first, gains = edits._products_of(learner), edits._past_gains(learner)
-    assert edits._products_of(learner) is first
-    assert edits._past_gains(learner) is gains
+    first, gains = (
+        edits._products.of(learner.posterior),
+        edits._products.past_gains(learner.posterior),
+    )
+    assert edits._products.of(learner.posterior) is first
+    assert edits._products.past_gains(learner.posterior) is gains
     posterior.state, _ = replay(state, stats, PRIORS, [CYCLE])
-    result, (_, fresh) = edits._products_of(learner), gains_of(posterior.state)
+    result, (_, fresh) = (
+        edits._products.of(learner.posterior),
+        gains_of(posterior.state),
+    )
     expected = Products.of(posterior.state, PRIORS)
     assert_allclose(result.means, expected.means, rtol=1e-12, atol=1e-14)
     assert_allclose(result.past, expected.past, rtol=1e-12, atol=1e-14)
     assert not np.allclose(result.past, first.past)
-    assert_allclose(edits._past_gains(learner), fresh, rtol=1e-9, atol=1e-8)
+    assert_allclose(
+        edits._products.past_gains(learner.posterior), fresh, rtol=1e-9, atol=1e-8
+    )
     assert not np.allclose(fresh, gains)
 
 
@@ -432,7 +440,7 @@ def test_directions_lose_less_by_a_return_than_two_births_need(lost, monkeypatch
     state, stats, _, _ = at_optimum(np.random.default_rng(0))
     state, written = with_ended(state), []
     learner, record = learner_of(state, stats), Exchange((4,), (9,))
-    most = 2.0 * structure.LEAST_EVIDENCE - 1.0
+    most = 2.0 * LEAST_EVIDENCE - 1.0
     value = direction_bound(state, stats, PRIORS, np.arange(7)) - most - lost
 
     class Edits(structure.TreeEdits):

@@ -31,6 +31,7 @@ from skbnp.utils.typing import Ints
 
 __all__ = [
     "Collected",
+    "Joined",
     "Proposed",
     "collect",
     "collect_at_hand",
@@ -49,6 +50,10 @@ N_SEEDS, FIRST_SEEDS = 2, 4
 SHARE, LEAST_ROWS = 0.3, 2
 #: Nats that a birth may lose, if exchanges, new parents and priors make up for them.
 SLACK = 10.0
+
+
+#: Rows of births, increasing, and their assignments after these.
+Joined = tuple[Ints, Memo]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +210,7 @@ def propose_birth(
     return Proposed(birth, collected.rows, assignments, gain)
 
 
-def join_rows(proposed: Sequence[Proposed]) -> tuple[Ints, Memo]:
+def join_rows(proposed: Sequence[Proposed]) -> Joined:
     """Return the rows of births, increasing, and their assignments."""
     rows = np.concatenate([one.rows for one in proposed])
     order = np.argsort(rows)

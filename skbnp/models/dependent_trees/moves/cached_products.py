@@ -2,9 +2,10 @@
 
 from weakref import ref
 
+from skbnp.models.dependent_trees.epoch import EpochPosterior
 from skbnp.models.dependent_trees.moves.exchanges import past_gains
 from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.state import EpochState, TreePriors
+from skbnp.models.dependent_trees.state import EpochState
 from skbnp.utils.typing import Array
 
 __all__ = ["CachedProducts"]
@@ -23,18 +24,19 @@ class CachedProducts:
         """Remove what depends on the state; products of pasts stay in an epoch."""
         self._products = self._gains = None
 
-    def of(self, state: EpochState, priors: TreePriors) -> Products:
+    def of(self, posterior: EpochPosterior) -> Products:
         """Return products of all pairs, cached for the state of the last call."""
-        last = self._products
+        state, last = posterior.state, self._products
         if last is not None and last[0]() is state:
             return last[1]
-        products = Products.of(state, priors, None if last is None else last[1])
+        known = None if last is None else last[1]
+        products = Products.of(state, posterior.model.priors, known)
         self._products = ref(state), products
         return products
 
-    def past_gains(self, state: EpochState, priors: TreePriors) -> Array:
+    def past_gains(self, posterior: EpochPosterior) -> Array:
         """Return the gains of directions by other pasts, cached likewise."""
-        products, last = self.of(state, priors), self._gains
+        state, products, last = posterior.state, self.of(posterior), self._gains
         if last is None or last[0] is not products:
             gains = past_gains(state, products, self.of_pasts(state))
             self._gains = last = products, gains

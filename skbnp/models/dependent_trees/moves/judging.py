@@ -13,21 +13,20 @@ import numpy as np
 from skbnp.inference import trials
 from skbnp.inference.interrupts import commit
 from skbnp.inference.trials import adopt, make_in_halves
-from skbnp.models.dependent_trees.epoch import EpochModel
+from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.memory import EpochLearner
+from skbnp.models.dependent_trees.moves.births import Joined
 from skbnp.models.dependent_trees.moves.records import Exchange, Record, replay
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import update_sticks
-from skbnp.utils.typing import Ints
 
-__all__ = ["Judge", "nodes_of", "replayed_with_priors"]
+__all__ = ["Judge", "nodes_of", "replayed", "replayed_with_priors"]
 
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
 #: Of moves by which no row changes its nodes.
-NO_ROW_NUMBERS: Ints = np.empty(0, dtype=np.intp)
-NO_ASSIGNMENTS = Memo.joined([])
+NOTHING: Joined = np.empty(0, dtype=np.intp), Memo.joined([])
 
 
 class Judge(trials.Judge):
@@ -63,32 +62,24 @@ class Judge(trials.Judge):
         learner: EpochLearner,
         records: Sequence[Record],
         lost: float,
-        rows: Ints = NO_ROW_NUMBERS,
-        assignments: Memo = NO_ASSIGNMENTS,
+        joined: Joined = NOTHING,
     ) -> bool:
-        """Make moves if the bound rises; `assignments` of `rows` are after births.
+        """Make moves if the bound rises, and assign the `joined` rows of births.
 
         `lost` is the least rise: entropy that the rows may lose, or evidence.
         """
-        posterior = learner.posterior
-        model, before = posterior.model, self.bound(posterior)
-        new, kept = replay(
-            posterior.state, posterior.global_stats, model.priors, records
-        )
-        after = model.bound(new, kept)
+        posterior, before = learner.posterior, self.bound(learner.posterior)
+        new, kept = replayed(posterior, records)
+        after = posterior.model.bound(new, kept)
         if after - lost <= before + ROUNDING * abs(before):
             return False
-        self._write(learner, records, new, kept, rows, assignments)
+        self._write(learner, records, new, kept, joined)
         self._present = posterior.model, posterior.state, posterior.global_stats, after
         return True
 
     def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
         """Make moves, whatever the bound."""
-        posterior = learner.posterior
-        changed = replay(
-            posterior.state, posterior.global_stats, posterior.model.priors, records
-        )
-        self._write(learner, records, *changed)
+        self._write(learner, records, *replayed(learner.posterior, records))
 
     def _write(
         self,
@@ -96,14 +87,13 @@ class Judge(trials.Judge):
         records: Sequence[Record],
         state: EpochState,
         stats: EpochStats,
-        rows: Ints = NO_ROW_NUMBERS,
-        assignments: Memo = NO_ASSIGNMENTS,
+        joined: Joined = NOTHING,
     ) -> None:
         """Change globals, cache and lineage by moves, in place in one commit."""
         posterior = learner.posterior
         log = [record.entry(posterior.n_steps) for record in records]
         with commit():
-            learner.cache.keep(posterior, records, rows, assignments)
+            learner.cache.keep(posterior, records, joined)
             adopt(posterior, state, stats, [one for one in log if one])
             self.records.extend(records)
 
@@ -116,14 +106,20 @@ class Judge(trials.Judge):
         )
 
 
+def replayed(
+    posterior: EpochPosterior, records: Sequence[Record]
+) -> tuple[EpochState, EpochStats]:
+    """Return state and statistics of a posterior after moves."""
+    priors = posterior.model.priors
+    return replay(posterior.state, posterior.global_stats, priors, records)
+
+
 def replayed_with_priors(
     learner: EpochLearner, records: Sequence[Record]
 ) -> tuple[EpochModel, EpochState, EpochStats]:
     """Return model, state and statistics after moves, with learned priors."""
-    posterior = learner.posterior
-    model, state, stats = posterior.model, posterior.state, posterior.global_stats
-    state, stats = replay(state, stats, model.priors, records)
-    model, state = model.learn_priors(state, stats)
+    state, stats = replayed(learner.posterior, records)
+    model, state = learner.posterior.model.learn_priors(state, stats)
     return model, state, stats
 
 
