@@ -116,12 +116,6 @@ class Context:
         """Rows with a share of a node."""
         return self.touching(self.tree.subtree_of(node))
 
-    def are_siblings(self, one: int, other: int) -> bool:
-        """Whether both ids are in the tree, with the same parent."""
-        tree = self.tree
-        are_there = one in tree and other in tree
-        return are_there and tree.parent_of(one) == tree.parent_of(other)
-
     def has_room(self, tree: Tree) -> bool:
         """Whether a tree has at most the largest number of nodes."""
         return len(tree) <= max(self.posterior.max_components, len(self.tree))
@@ -418,7 +412,8 @@ def propose_prune(context: Context, leaf: int) -> Any:
 def propose_merge(context: Context, target: int, source: int) -> Any:
     """Propose to merge a node into its sibling, with the children of both."""
     tree, both = context.tree, (target, source)
-    if not context.are_siblings(target, source):
+    are_there = target in tree and source in tree
+    if not are_there or tree.parent_of(target) != tree.parent_of(source):
         return None
     touched = np.concatenate([tree.subtree_of(node) for node in both])
     new, merged_into = tree.merge(source, target), {source: target}

@@ -58,21 +58,22 @@ def with_sorted_siblings(state: SlicedTree) -> SlicedTree:
     return state.edited(tree, place)
 
 
-def epoch_of(
-    sampler_state: SlicedTree, directions: Array
-) -> tuple[EpochState, EpochStats]:
-    """Return state and statistics of the variational model, with given directions.
+def variational_state_of(
+    sampler_state: SlicedTree, run: RunTasks = run_in_turn
+) -> EpochState:
+    """Return the variational posterior of directions given the nodes of rows.
 
-    Columns that no row has are left out: means are zero there.
+    It is updated a few times from the directions that are drawn. Columns that no row
+    has are left out: means are zero there.
     """
-    width = sampler_state.previous.shape[1]
-    n_nodes, masses = len(sampler_state.tree), sampler_state.masses
+    width, masses = sampler_state.previous.shape[1], sampler_state.masses
+    directions, none = sampler_state.directions.gathered(run), np.zeros(len(masses))
     state = EpochState(
         sampler_state.tree,
         masses,
         sampler_state.history,
         np.ascontiguousarray(directions[:, :width]),
-        np.zeros(n_nodes),
+        none.copy(),  # follows
         sampler_state.previous,
         sampler_state.past,
         np.zeros(width),
@@ -81,17 +82,7 @@ def epoch_of(
         sampler_state.prior_concentration,
         n_unseen=sampler_state.dimension - width,
     )
-    return state, EpochStats(masses, sampler_state.sums, np.zeros(n_nodes))
-
-
-def variational_state_of(
-    sampler_state: SlicedTree, run: RunTasks = run_in_turn
-) -> EpochState:
-    """Return the variational posterior of directions given the nodes of rows.
-
-    It is updated a few times from the directions that are drawn.
-    """
-    state, stats = epoch_of(sampler_state, sampler_state.directions.gathered(run))
+    stats = EpochStats(masses, sampler_state.sums, none)
     for _ in range(N_UPDATES):
         state = update_own_means(state, stats, sampler_state.priors, run)
     return state.without_past()

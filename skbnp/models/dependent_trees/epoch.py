@@ -76,21 +76,6 @@ class EpochModel:
         """Least gain of a new node, nats."""
         return 0.0 if self.is_first else LEAST_EVIDENCE
 
-    def stochastic_update(
-        self,
-        state: EpochState,
-        global_stats: EpochStats,
-        stats: EpochStats,
-        step: float,
-        scale: float,
-    ) -> tuple[EpochState, EpochStats]:
-        """Step from totals towards scaled statistics; globals at their optimum."""
-        if step < 1.0:
-            kept = global_stats.plus(global_stats, -step)
-            return coordinate_ascent(self, state, kept.plus(stats, step * scale))
-        new = stats if scale == 1.0 else stats.plus(stats, scale - 1.0)
-        return coordinate_ascent(self, state, new)
-
     def incremental_update(
         self,
         state: EpochState,
@@ -99,7 +84,10 @@ class EpochModel:
         new: EpochStats,
     ) -> tuple[EpochState, EpochStats]:
         """Subtract old statistics, add new ones, and update the globals."""
-        return coordinate_ascent(self, state, without(global_stats, old).plus(new))
+        rest = global_stats.plus(old, -1.0)  # what rounding leaves of nothing is zero
+        masses, entropies = np.maximum([rest.masses, rest.entropies], 0.0)
+        rest = replace(rest, masses=masses, entropies=entropies)
+        return coordinate_ascent(self, state, rest.plus(new))
 
     def learn_priors(
         self, state: EpochState, global_stats: EpochStats, n_turns: int = len(TURNS)
@@ -162,16 +150,6 @@ def coordinate_ascent(
     if model.learns_concentration:
         state = learn_concentration(state, stats)
     return state, stats
-
-
-def without(global_stats: EpochStats, old: EpochStats) -> EpochStats:
-    """Subtract statistics from totals; what rounding leaves of nothing is zero."""
-    rest = global_stats.plus(old, -1.0)
-    return replace(
-        rest,
-        masses=np.maximum(rest.masses, 0.0),
-        entropies=np.maximum(rest.entropies, 0.0),
-    )
 
 
 @dataclass(frozen=True, slots=True)

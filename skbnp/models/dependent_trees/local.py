@@ -160,8 +160,9 @@ def _score(
     scores, rest = np.empty((n_rows, N_BEST)), np.full(n_rows, np.inf)
     log_weights, naturals = table.log_weights, table.naturals
     if naturals is not None:
-        bonus = np.zeros(len(log_weights))
-        bonus[: len(table.ids)] = naturals.variance_scores(table.concentration)
+        # What the variance of theta adds to the score of any row, about.
+        bonus, scale = np.zeros(len(log_weights)), 0.5 * table.concentration**2
+        bonus[: len(table.ids)] = scale * naturals.shares * naturals.slopes
         log_weights, known = log_weights + bonus, None
     if known is None or drift is None or not _can_skip_tiles(known, drift, table):
         known = drift = None

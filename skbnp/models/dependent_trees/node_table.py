@@ -66,10 +66,6 @@ class Naturals:
         """Return the nodes in the order of the tree."""
         return self.taken(np.searchsorted(np.sort(tree.ids), tree.ids))
 
-    def variance_scores(self, concentration: float) -> Array:
-        """Approximate addition to the score of any row by the variance of theta."""
-        return 0.5 * concentration**2 * self.shares * self.slopes
-
     def gains(self, columns: Ints, products: Array, own: Array, beta: float) -> Array:
         """H of the natural parameter with a row less h without it.
 

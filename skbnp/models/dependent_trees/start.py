@@ -37,7 +37,6 @@ __all__ = [
     "nearest_centres",
     "node_sums",
     "spherical_kmeans",
-    "start_from",
     "start_tree",
 ]
 
@@ -163,6 +162,13 @@ def nearest_centres(
     return nodes[:, 0].astype(np.intp)
 
 
+def node_sums(X: sp.csr_array, places: Ints, n_nodes: int) -> EpochStats:
+    """Sum rows that are at one node each, by position; -1 for rows at no node."""
+    sums = sp.csr_array(members(places, n_nodes) @ X.astype(np.float64))
+    masses = np.bincount(places[places >= 0], minlength=n_nodes).astype(np.float64)
+    return EpochStats(masses, sums, np.zeros(n_nodes))
+
+
 def start_tree(
     X: sp.csr_array,
     labels: Ints,
@@ -175,26 +181,8 @@ def start_tree(
     `labels` are 0 to the number of clusters less one, -1 for rows without a cluster;
     `n_unseen` columns of the rows are left out of `X`, all zero.
     """
-    places = np.where(labels >= 0, labels + 1, -1)
-    stats = node_sums(X, places, int(labels.max(initial=-1)) + 2)
-    return start_from(stats, priors, run, n_unseen)
-
-
-def node_sums(X: sp.csr_array, places: Ints, n_nodes: int) -> EpochStats:
-    """Sum rows that are at one node each, by position; -1 for rows at no node."""
-    sums = sp.csr_array(members(places, n_nodes) @ X.astype(np.float64))
-    masses = np.bincount(places[places >= 0], minlength=n_nodes).astype(np.float64)
-    return EpochStats(masses, sums, np.zeros(n_nodes))
-
-
-def start_from(
-    stats: EpochStats,
-    priors: TreePriors,
-    run: RunTasks = run_in_turn,
-    n_unseen: int = 0,
-) -> tuple[EpochState, EpochStats]:
-    """Return a tree of clusters, given their statistics, below an empty root."""
-    n_nodes, width = stats.sums.shape
+    n_nodes, width = int(labels.max(initial=-1)) + 2, X.shape[1]
+    stats = node_sums(X, np.where(labels >= 0, labels + 1, -1), n_nodes)
     dimension = width + n_unseen
     tree = Tree.from_parents([-1, *([0] * (n_nodes - 1))])
     masses, sums = stats.masses, stats.sums

@@ -15,8 +15,9 @@ below later siblings out of its Eq. (4); its supplement has them.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaln, psi
+from scipy.special import betaln
 
+from skbnp.components.tree_sticks import expected_log_sticks
 from skbnp.kernels import _sticks as kernels
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array
@@ -77,7 +78,7 @@ class Sticks:
 
 def beta_divergence(q: tuple[Array, Array], p: tuple[Array, Array]) -> Array:
     """KL(q || p) of Beta distributions, element by element."""
-    log_share, log_rest = _expected_logs(q)
+    log_share, log_rest = expected_log_sticks(*q)
     moved = (q[0] - p[0]) * log_share + (q[1] - p[1]) * log_rest
     return betaln(*p) - betaln(*q) + moved
 
@@ -100,10 +101,3 @@ def before(tree: Tree, values: Array) -> Array:
     first = np.repeat(before[groups], np.diff(groups, append=len(order)))
     earlier[order] = before - first
     return earlier
-
-
-def _expected_logs(parameters: tuple[Array, Array]) -> tuple[Array, Array]:
-    """E log v and E log(1 - v)."""
-    a, b = parameters
-    both = psi(a + b)
-    return psi(a) - both, psi(b) - both

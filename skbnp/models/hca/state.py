@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
-class State(NodeState):
+class State(NodeState, NodeStatistics):
     """Globals of component analysis; arrays go by position in the tree."""
 
     tree: Tree
@@ -59,15 +59,7 @@ class State(NodeState):
 
     def reindex_to(self, new: Tree) -> "State":
         """Re-index the state to another tree; new nodes have zero loadings."""
-        old = self.tree
-        stays = np.isin(old.ids, new.ids)
-        at, n = new.positions(old.ids[stays]), len(new)
-        moved: dict[str, Any] = {}
-        for name in self.per_node:
-            value = getattr(self, name)
-            moved[name] = np.zeros((n, *value.shape[1:]))
-            moved[name][at] = value[stays]
-        return replace(self, tree=new, **moved)
+        return replace(self.take_nodes(self.tree, new), tree=new)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,17 +25,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import betaln, gammaln, psi
+from scipy.special import gammaln, psi
 
 from skbnp.components.hyperparameters import GammaPrior, log_gamma_density
 from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_nodes
 from skbnp.components.tree_sticks import (
     LevelPriors,
-    expected_log_sticks,
     log_mean_stubs,
     log_path_evidence,
     log_stick_evidence,
     log_stub_priors,
+    stick_bound,
     stick_parameters,
     stub_nodes,
 )
@@ -245,10 +245,7 @@ def elbo_terms(
     log_topics = globals.log_topics(np.arange(counts.shape[1])).T
     eta = priors.topic_prior[tree.depth]
     evidence = log_topic_evidence(counts, eta, priors.n_unseen)
-    a, b = stick_parameters(tree, topics.stub_masses, gamma)
-    log_stay, log_pass = expected_log_sticks(a, b)
-    sticks = betaln(a, b) - betaln(1.0, gamma)
-    sticks += (1.0 - a) * log_stay + (gamma - b) * log_pass
+    sticks = stick_parameters(tree, topics.stub_masses, gamma)
     documents = (
         stats.entropy
         + stats.stub_masses @ globals.log_prior
@@ -257,7 +254,7 @@ def elbo_terms(
     )
     return {
         "topics": float(evidence.sum() - np.vdot(counts, log_topics)),
-        "sticks": float(sticks[1:].sum()),
+        "sticks": stick_bound(*sticks, gamma),
         "documents": float(documents),
     }
 

@@ -24,6 +24,7 @@ from skbnp.models.nested_crp_walks.model import NestedPriors
 from skbnp.models.nested_crp_walks.start import level_sizes, start_walks
 from skbnp.rows.tokens import Tokens
 from skbnp.trees import Tree
+from skbnp.utils.arrays import members
 from skbnp.utils.clusters import ward_cuts
 from skbnp.utils.typing import Array, Ints
 
@@ -63,9 +64,7 @@ def by_clusters(
     tree.
     """
     n_levels, n_leaves = model.priors.n_levels, int(label.max()) + 1
-    ones = np.ones(len(label))
-    member = sp.csr_array((ones, (label, np.arange(len(label)))))
-    pooled = (member @ X).toarray()
+    pooled = (members(label, n_leaves) @ X).toarray()
     if n_levels < 3:
         n_groups = n_groups[:1]
     done = set()
@@ -107,12 +106,8 @@ def _clamped(
     np.add.at(counts, leaf, pooled)
     np.add.at(masses, leaf, np.bincount(label))
     counts = tree.accumulate(counts)
-    words = np.array(
-        [
-            excess(counts[i], counts[tree.parent[i]] if i else None)
-            for i in range(len(tree))
-        ]
-    )
+    above = [None, *counts[tree.parent[1:]]]
+    words = np.array([excess(*both) for both in zip(counts, above, strict=True)])
     topics = TopicTree(tree, words, masses)
     nodes, depth = stub_nodes(tree, n_levels), np.arange(n_levels)
     groups = [X[label == k] for k in range(len(leaf))]

@@ -9,6 +9,7 @@ from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.chains import ChainStart, ChainState, GibbsChain, pieces_of, rename
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.inference.posterior import Lineage
+from skbnp.kernels._nested_crp import LEVELS, PATHS, TOGETHER
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.models.nested_crp_walks.start import start_walks
@@ -97,7 +98,7 @@ class NestedChain(GibbsChain[NestedState]):
             self.walks = Walks(tokens, start.priors, paths, nodes)
         for _ in range(1 if start.node is None else LEVEL_SWEEPS):
             for begin, stop in self.pieces:
-                self.walks.sweep_levels(begin, stop, rng)
+                self.walks.sweep(begin, stop, rng, LEVELS)
         ids = start.ids if before is None else before.component_ids[before.level_order]
         names = _named(self.walks.tidy(), ids)
         ended = np.zeros(0, np.intp) if start.ended is None else start.ended
@@ -120,10 +121,8 @@ class NestedChain(GibbsChain[NestedState]):
 
     def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
         """Resample paths and levels of one piece of the documents."""
-        if (self.state.step + 1) % TOGETHER_EVERY == 0:
-            self.walks.sweep_together(begin, stop, rng)
-        else:
-            self.walks.sweep(begin, stop, rng)
+        is_together = (self.state.step + 1) % TOGETHER_EVERY == 0
+        self.walks.sweep(begin, stop, rng, TOGETHER if is_together else PATHS)
 
     def _end(self, rng: np.random.Generator) -> tuple[NestedState, list[Lineage]]:
         """End a sweep: name the nodes, and draw hyperparameters."""

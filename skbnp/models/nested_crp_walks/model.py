@@ -7,6 +7,7 @@ out, so that paths, levels and hyperparameters are the whole state.
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +22,8 @@ from skbnp.components.hyperparameters import (
     log_rising,
 )
 from skbnp.components.tree_sticks import LevelPriors
-from skbnp.kernels._nested_crp import LEVELS, PATHS, SCORES, TOGETHER, sweep
+from skbnp.kernels import _nested_crp as kernels
+from skbnp.kernels._nested_crp import PATHS, SCORES
 from skbnp.rows.tokens import Tokens
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
@@ -224,34 +226,31 @@ class Walks:
         used[0] = True
         return np.flatnonzero(used)
 
-    def sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
-        """Draw paths of documents given levels, in place, then levels."""
-        self._sweep(begin, stop, PATHS, rng)
-
-    def sweep_together(self, begin: int, stop: int, rng: np.random.Generator) -> None:
-        """Draw paths and levels of documents together, in place, then levels.
-
-        Draws of paths given levels rarely leave the path that the levels fit.
-        """
-        self._sweep(begin, stop, TOGETHER, rng)
-
-    def sweep_levels(self, begin: int, stop: int, rng: np.random.Generator) -> None:
-        """Draw levels of documents in place; paths stay."""
-        self._sweep(begin, stop, LEVELS, rng)
-
     def leave_one_out(self, rng: np.random.Generator, n_tries: int) -> Array:
         """Log p(words and path of each document | all others), (n_docs,).
 
         Levels are integrated out by the mean of `n_tries` draws.
         """
         scores = np.zeros(self.n_docs)
-        self._sweep(0, self.n_docs, SCORES, rng, scores, n_tries)
+        self.sweep(0, self.n_docs, rng, SCORES, scores, n_tries)
         return scores
 
-    def _sweep(self, begin: int, stop: int, kind: int, rng: np.random.Generator, *more):
-        """Run a kernel on documents, and enlarge the arrays when they are full."""
+    def sweep(
+        self,
+        begin: int,
+        stop: int,
+        rng: np.random.Generator,
+        kind: int = PATHS,
+        *more: Any,
+    ) -> None:
+        """Draw paths of documents given levels, in place, then levels.
+
+        Kinds of the kernel: `PATHS` given levels, which rarely leave the path that the
+        levels fit; `TOGETHER` with levels; `LEVELS` alone, where paths stay. The arrays
+        are enlarged when they are full.
+        """
         while begin < stop:
-            begin = sweep(
+            begin = kernels.sweep(
                 self.tokens.begin,
                 self.tokens.words,
                 self.level,

@@ -15,8 +15,10 @@ import scipy.sparse as sp
 
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.monitor import SILENT, Reporter
+from skbnp.kernels._nested_crp import LEVELS, TOGETHER
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.rows.tokens import Tokens
+from skbnp.utils.arrays import members
 from skbnp.utils.clusters import kmeans, ward_cuts
 from skbnp.utils.typing import Array, Ints
 
@@ -65,7 +67,7 @@ def start_walks(
     paths.level[is_known] = result.level
     walks = Walks(tokens, walks.priors, paths)
     for doc in np.flatnonzero(paths.node[:, 0] < 0).tolist():
-        walks.sweep_together(doc, doc + 1, rng)
+        walks.sweep(doc, doc + 1, rng, TOGETHER)
     return walks
 
 
@@ -108,7 +110,7 @@ def find_start(
                     continue
                 walks = Walks(tokens, best[0].priors, forest.paths(tried, rng))
                 for sweep in range(LEVEL_SWEEPS):
-                    walks.sweep_levels(0, walks.n_docs, rng)
+                    walks.sweep(0, walks.n_docs, rng, LEVELS)
                     if sweep % LEARN_EVERY == 0:
                         learned.resample(walks, rng)
                 scores[tuple(tried)] = compare(walks)
@@ -139,7 +141,7 @@ def _sweep(
 ) -> None:
     """Make `n_sweeps` sweeps of walks and hyperparameters, in place."""
     for _ in range(n_sweeps):
-        walks.sweep_together(0, walks.n_docs, rng)
+        walks.sweep(0, walks.n_docs, rng, TOGETHER)
         walks.tidy()
         learned.resample(walks, rng)
 
@@ -220,7 +222,7 @@ def _shares(logs: Array, cuts: Ints) -> Array:
     common = []
     for cut in cuts.T:
         size = np.bincount(cut)
-        member = sp.csr_array((np.ones(len(cut)), (cut, np.arange(len(cut)))))
+        member = members(cut, len(size))
         common.append(np.exp((member @ logs) / size[:, None])[cut])
     lowest = np.minimum.accumulate(np.array(common)[::-1], axis=0)[::-1]
     parts = np.diff(lowest, axis=0, prepend=0.0) + LEAST_SHARE * lowest[-1]

@@ -46,9 +46,8 @@ def propose_split(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     new_place = int(tree.positions(tree.next_id - 1))
     place[goes] = new_place
     onto = tree.positions(state.tree.ids)
-    masses, is_old = np.zeros(len(tree)), np.zeros(len(tree), dtype=bool)
-    masses[onto], is_old[onto] = state.gone, state.is_old
-    gone = masses.copy()
+    gone, is_old = np.zeros(len(tree)), np.zeros(len(tree), dtype=bool)
+    gone[onto], is_old[onto] = state.gone, state.is_old
     counts = np.bincount(place, minlength=len(tree)).astype(np.float64)
     log_ratio = state.log_prior_in(tree, counts + gone) - state.log_prior()
     log_ratio += _log_split_ratio(state, new, *naturals)

@@ -219,13 +219,11 @@ def join_rows(proposed: Sequence[Proposed]) -> Joined:
 
 def renumbered(proposed: Sequence[Proposed], tree: Tree) -> list[Proposed]:
     """Give new nodes the next ids of a tree, in records and assignments."""
-    return [_renamed(one, tree.next_id + place) for place, one in enumerate(proposed)]
-
-
-def _renamed(proposed: Proposed, new: int) -> Proposed:
-    """Replace the id of the new node in record and assignments."""
-    birth = proposed.birth
-    ids = np.where(birth.ids == birth.new, new, birth.ids)
-    nodes = np.where(proposed.memo.nodes == birth.new, new, proposed.memo.nodes)
-    memo = replace(proposed.memo, nodes=nodes.astype(np.int32))
-    return replace(proposed, birth=replace(birth, new=new, ids=ids), memo=memo)
+    result = []
+    for new, one in enumerate(proposed, tree.next_id):
+        old, birth, memo = one.birth.new, one.birth, one.memo
+        ids = np.where(birth.ids == old, new, birth.ids)
+        nodes = np.where(memo.nodes == old, new, memo.nodes).astype(np.int32)
+        birth, memo = replace(birth, new=new, ids=ids), replace(memo, nodes=nodes)
+        result.append(replace(one, birth=birth, memo=memo))
+    return result

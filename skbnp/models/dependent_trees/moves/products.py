@@ -88,21 +88,6 @@ class Products:
             log_normaliser_gain(rho**2, state.dimension),
         )
 
-    @property
-    def shares(self) -> Array:
-        """Shares s of natural parameters that count, see `node_table.Naturals`."""
-        return self.naturals.shares
-
-    @property
-    def spreads(self) -> Array:
-        """Spreads v of natural parameters."""
-        return self.naturals.spreads
-
-    @property
-    def parent(self) -> Ints:
-        """Columns of the parents; that of the root is the last."""
-        return self.tree.parent
-
     def merges(self, sources: Ints, targets: Ints) -> Array:
         """Approximate gains of directions if sources merge into targets, by pair.
 
@@ -129,7 +114,8 @@ class Products:
     def _merges(self, a: Ints, b: Ints, ended: Ints) -> Array:
         """Approximate gains by pair if the past of `ended` ends."""
         squares = self._merged_squares(a, b, ended)
-        worth = _worth(squares, self.shares[b], self.spreads[b], self.dimension)
+        shares, spreads = self.naturals.shares[b], self.naturals.spreads[b]
+        worth = _worth(squares, shares, spreads, self.dimension)
         worth -= self.worth[a] + self.worth[b]
         return worth + self._ended_priors(a, b, ended)
 
@@ -139,7 +125,8 @@ class Products:
 
     def _exact_merges(self, sources: Ints, targets: Ints, ended: Ints) -> Array:
         """Gains by pair with updated spreads, if the past of `ended` ends."""
-        parent, dimension = self.parent, self.dimension
+        parent, dimension = self.tree.parent, self.dimension
+        spreads = self.naturals.spreads
         lengths = np.sqrt(np.diagonal(self.means))
         squares = self._merged_squares(sources, targets, ended)
         naturals = np.sqrt(np.maximum(squares, 0.0))
@@ -148,7 +135,7 @@ class Products:
             sources,
             targets,
             naturals,
-            self.spreads,
+            spreads,
             lengths,
             children,
             limits,
@@ -158,7 +145,7 @@ class Products:
             dimension,
             *expansion(dimension),
         )
-        losses = conjugate(lengths, self.spreads, dimension)
+        losses = conjugate(lengths, spreads, dimension)
         below = np.bincount(parent[1:], losses[1:], len(lengths))
         along = self.scale * lengths**2
         gains -= along[sources] - below[sources]
@@ -169,13 +156,13 @@ class Products:
 
     def _ended_priors(self, a: Ints, b: Ints, ended: Ints) -> Array:
         """Terms of the priors of sources, which end; also for merges into parents."""
-        pulls = self._pull * (self.parent[a] == b) * self.means[a, b]
+        pulls = self._pull * (self.tree.parent[a] == b) * self.means[a, b]
         gain = pulls - self.prior_worth[a]
         other = np.flatnonzero(ended != a)
         if self.past is not None and len(other):  # of the target, with another past
             a, b, w2 = a[other], b[other], self.priors.past_weight
             w1 = self.parent_weights[b]
-            rho = w1**2 + w2**2 + 2.0 * w1 * w2 * self.past[a, self.parent[b]]
+            rho = w1**2 + w2**2 + 2.0 * w1 * w2 * self.past[a, self.tree.parent[b]]
             rho = self.prior_concentration**2 * np.maximum(rho, 0.0)
             gain[other] += log_normaliser_gain(rho, self.dimension)
             gain[other] -= self.prior_worth[b]
@@ -189,7 +176,7 @@ class Products:
         """Squares of |n_a + n_b - p|, p the prior of a with the past of `ended`."""
         k0 = self.prior_concentration
         k1, k2 = k0 * self.priors.parent_weight, k0 * self.priors.past_weight
-        up, E = self.parent[a], self.means
+        up, E = self.tree.parent[a], self.means
         own = np.diagonal(E)
         # Terms between a target and a child that merges into it end.
         n_a, n_b = self.scale[a] - k1 * (up == b), self.scale[b]
@@ -214,7 +201,7 @@ class Products:
         """Approximate gains if nodes c go below b, by pair."""
         k0, dimension = self.prior_concentration, self.dimension
         w1, w2 = self.priors.parent_weight, self.priors.past_weight
-        k1, up, E = k0 * w1, self.parent[c], self.means
+        k1, up, E = k0 * w1, self.tree.parent[c], self.means
         own = np.diagonal(E)
         at = np.ix_(c, b)
         n = self.scale[c][:, None]
@@ -223,7 +210,7 @@ class Products:
         separate = own[b][None] + own[up][:, None] - 2.0 * E[np.ix_(up, b)]
         square += k1**2 * np.maximum(separate, 0.0)
         spread = k1**2 * np.maximum(1.0 - own[b], 0.0)[None]
-        gain = _worth(square, self.shares[c][:, None], spread, dimension)
+        gain = _worth(square, self.naturals.shares[c][:, None], spread, dimension)
         gain -= self.worth[c][:, None]
         if self.past is not None:
             there = np.asarray(self.past[c].any(axis=1))[:, None]

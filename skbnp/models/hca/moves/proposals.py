@@ -275,17 +275,13 @@ def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | 
         return None
     new, edited, chain = proposal.tree, proposal.state, context.tree.subtree_of(node)
     if new.depth_of(int(chain[-1])) - new.depth_of(node) == len(chain) - 1:
-        rest = context.rest(some_rows(_ending_at(context, chain), context.rng))
+        memo = context.memo  # rows whose most probable path ends in the chain
+        ending = np.flatnonzero(np.isin(memo.stubs[memo.best], chain))
+        rest = context.rest(some_rows(ending, context.rng))
         path = edited.loadings[new.positions(new.path_to(parent))]
         directions = principal_directions(rest - _projected(rest, path), len(chain))
         edited.loadings[new.positions(chain)] = directions
     return replace(proposal, top=node)
-
-
-def _ending_at(context: Context, ids: NDArray) -> Ints:
-    """Rows whose most probable path ends at one of some nodes."""
-    memo = context.memo
-    return np.flatnonzero(np.isin(memo.stubs[memo.best], ids))
 
 
 def kinds_of(moves: TreeMoves) -> list[Kind]:

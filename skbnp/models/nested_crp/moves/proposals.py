@@ -16,6 +16,7 @@ from skbnp.inference.trials import (
     Ids,
     Kind,
     Proposal,
+    idle_leaves,
     list_attachments,
     list_inner_nodes,
     list_leaves,
@@ -109,9 +110,8 @@ def kinds_of(moves: TreeMoves) -> list[Kind]:
 
 def _list_empty_leaves(context: Context) -> list[Ids]:
     """Candidates to prune: leaves in which no document has a notable share."""
-    empty = context.masses < LEAST_SHARES * context.corpus.scale
-    leaves = [leaf for leaf in context.tree.leaves.tolist() if leaf > 0 and empty[leaf]]
-    return [(node,) for node in context.tree.ids[leaves].tolist()]
+    least = LEAST_SHARES * context.corpus.scale
+    return [(leaf,) for leaf in idle_leaves(context.posterior, least)]
 
 
 def _list_siblings(context: Context) -> list[Ids]:
