@@ -127,7 +127,8 @@ class Supports:
 
     def renamed(self, stubs: NDArray) -> Self:
         """Return the local parameters with other names of the stubs, (n_support,)."""
-        return replace(self, stubs=stubs.astype(self.stubs.dtype, copy=False))
+        names = stubs.astype(self.stubs.dtype, copy=False)
+        return replace(self, stubs=names)  # type: ignore[type-var]
 
 
 def ended_nodes(

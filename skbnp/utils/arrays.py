@@ -19,6 +19,7 @@ __all__ = [
     "entries_of",
     "limits_of",
     "members",
+    "padded",
     "row_parts",
     "rows_of",
     "take_rows",
@@ -111,6 +112,14 @@ def members(groups: NDArray[np.integer], n_groups: int) -> sp.csr_array:
     each = np.flatnonzero(groups >= 0)
     entries = np.ones(len(each)), (groups[each], each)
     return sp.csr_array(entries, shape=(n_groups, len(groups)))
+
+
+def padded(values: NDArray, width: int) -> NDArray:
+    """Append zeros along the last axis, `width` entries in all."""
+    n_more = width - values.shape[-1]
+    if n_more == 0:
+        return values
+    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, n_more)])
 
 
 def with_columns(X: sp.csr_array, n_columns: int) -> sp.csr_array:

@@ -13,7 +13,7 @@ from skbnp.inference.chains import birth_entries, end_entries
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.inference.posterior import Lineage
 from skbnp.kernels._tree_directions import prior_products
-from skbnp.models.dependent_slices import chain_state
+from skbnp.models.dependent_slices import chain_state, sample
 from skbnp.models.dependent_slices.chain_state import TreeChainState, TreeStart
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.joint import LogJoint, log_joint_of
@@ -22,11 +22,6 @@ from skbnp.models.dependent_slices.moves.attachments import Attachments
 from skbnp.models.dependent_slices.moves.intermediates import propose_intermediate
 from skbnp.models.dependent_slices.moves.split_merge import propose_split_or_merge
 from skbnp.models.dependent_slices.phase import Phase
-from skbnp.models.dependent_slices.sample import (
-    TreeSample,
-    variational_state_of,
-    with_sorted_siblings,
-)
 from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import update_local
@@ -145,7 +140,7 @@ class SliceChain:
         nobody = replace(self.epochs[state.number_of_epoch], rows=rows.none())
         alone = SliceChain([nobody], self.settings, self.seed_entropy, state)
         table = NodeTable.of(
-            variational_state_of(alone.sampler_state), self.settings.priors
+            sample.variational_state_of(alone.sampler_state), self.settings.priors
         )
         memo, _ = update_local(table, rows.X)
         place = state.tree.positions(memo.nodes[:, 0]).astype(np.int32)
@@ -377,7 +372,7 @@ class SliceChain:
         self, sampler_state: SlicedTree, run: RunTasks = run_in_turn
     ) -> ClosedEpoch:
         """Return the present epoch as prediction reads it."""
-        state, reading = self.state, variational_state_of(sampler_state, run)
+        state, reading = self.state, sample.variational_state_of(sampler_state, run)
         label = self.epochs[state.number_of_epoch].label
         n_rows, n_records = int(sampler_state.masses.sum()), len(state.lineage)
         return ClosedEpoch(label, reading, n_rows, state.begin, n_records)
@@ -408,12 +403,12 @@ class SliceChain:
         self._arrays = [one for one in self._arrays if one is not directions.drawn]
         return self.state
 
-    def sample(self, run: RunTasks = run_in_turn) -> TreeSample:
+    def sample(self, run: RunTasks = run_in_turn) -> sample.TreeSample:
         """Copy what prediction reads of the present state."""
-        state, sampler_state = self.state, with_sorted_siblings(self.sampler_state)
-        epoch = self._closed(sampler_state, run)
-        log_joint, weight = state.log_joint, state.past_weight
-        return TreeSample(epoch, log_joint, state.number, state.step, weight)
+        state, is_sorted = self.state, sample.with_sorted_siblings(self.sampler_state)
+        epoch, weight = self._closed(is_sorted, run), state.past_weight
+        given = epoch, state.log_joint, state.number, state.step, weight
+        return sample.TreeSample(*given)
 
 
 def prior_cosines(products: Array, priors: TreePriors) -> tuple[Array, Array]:

@@ -12,9 +12,9 @@ from skbnp.inference.chains import ChainStart, ChainState
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.model import Rows, SlicedTree
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
-from skbnp.models.dependent_trees.state import EpochState, TreePriors, padded
+from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
-from skbnp.utils.arrays import with_columns
+from skbnp.utils.arrays import padded, with_columns
 from skbnp.utils.epochs import Label
 from skbnp.utils.typing import Array, Ints
 

@@ -27,9 +27,9 @@ from skbnp.distributions.von_mises_fisher import draw_natural
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.weights import log_prior
 from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser_gain
-from skbnp.models.dependent_trees.state import TreePriors, padded
+from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.trees import Tree
-from skbnp.utils.arrays import members
+from skbnp.utils.arrays import members, padded
 from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = ["ENTRIES", "Rows", "SlicedTree", "accept_direction", "blocks_of", "draw_all"]

@@ -16,6 +16,7 @@ from skbnp.components.seen_words import SeenWords
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
+from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.bound import inner_products, objective
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
 from skbnp.models.dependent_trees.state import (
@@ -26,14 +27,6 @@ from skbnp.models.dependent_trees.state import (
     next_epoch,
     sort_siblings,
     windowed,
-)
-from skbnp.models.dependent_trees.updates import (
-    learn_concentration,
-    learn_past_weight,
-    learn_prior_concentration,
-    update_own_means,
-    update_sticks,
-    with_own_means,
 )
 from skbnp.utils.epochs import Label, check_epochs, fitted_places, warn_of_newest
 from skbnp.utils.typing import Ints
@@ -76,6 +69,18 @@ class EpochModel:
         """Least gain of a new node, nats."""
         return 0.0 if self.is_first else LEAST_EVIDENCE
 
+    def stochastic_update(
+        self,
+        state: EpochState,
+        global_stats: EpochStats,
+        stats: EpochStats,
+        step: float,
+        scale: float,
+    ) -> tuple[EpochState, EpochStats]:
+        """Step from totals towards scaled statistics; globals at their optimum."""
+        blended = global_stats.blended(stats, 1.0 - step, step * scale)
+        return coordinate_ascent(self, state, blended)
+
     def incremental_update(
         self,
         state: EpochState,
@@ -101,12 +106,13 @@ class EpochModel:
         learns_past_weight = self.learns_past_weight and len(state.places_with_past) > 0
         if not (self.learns_prior_concentration or learns_past_weight):
             return self, state
-        model, state = self._with_learned(with_own_means(state))
+        model, state = self._with_learned(updates.with_own_means(state))
         for order in TURNS[:n_turns]:
             last = state.prior_concentration, model.priors.past_weight
-            state = update_own_means(state, global_stats, model.priors, order=order)
+            given = state, global_stats, model.priors
+            state = updates.update_own_means(*given, order=order)
             if self.learns_concentration:
-                state = learn_concentration(state, global_stats)
+                state = updates.learn_concentration(state, global_stats)
             model, state = model._with_learned(state)
             now = state.prior_concentration, model.priors.past_weight
             if np.allclose(now, last, rtol=TURN_TOL, atol=0.0):
@@ -117,10 +123,11 @@ class EpochModel:
         """Update each prior that is learned, given directions."""
         inner = inner_products(state, np.arange(len(state.tree)))
         if self.learns_prior_concentration:
-            state = learn_prior_concentration(state, self.priors, inner)
+            state = updates.learn_prior_concentration(state, self.priors, inner)
         if not self.learns_past_weight:
             return self, state
-        return replace(self, priors=learn_past_weight(state, self.priors, inner)), state
+        priors = updates.learn_past_weight(state, self.priors, inner)
+        return replace(self, priors=priors), state
 
     def bound(self, state: EpochState, global_stats: EpochStats) -> float:
         """Bound of all rows of the epoch, in nats."""
@@ -140,15 +147,15 @@ def coordinate_ascent(
     model: EpochModel, state: EpochState, stats: EpochStats
 ) -> tuple[EpochState, EpochStats]:
     """Update all globals but the prior concentration, each to its maximum."""
-    state = update_sticks(state, stats)
+    state = updates.update_sticks(state, stats)
     # Both copy the directions, which are then updated in place.
     if model.is_first:
         state, stats = sort_siblings(state, stats)
     else:
-        state = with_own_means(state)
-    state = update_own_means(state, stats, model.priors)
+        state = updates.with_own_means(state)
+    state = updates.update_own_means(state, stats, model.priors)
     if model.learns_concentration:
-        state = learn_concentration(state, stats)
+        state = updates.learn_concentration(state, stats)
     return state, stats
 
 

@@ -29,13 +29,9 @@ from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.inference.executor import Run
 from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
 from skbnp.models.dependent_trees.node_table import ANYTHING, Naturals, NodeTable
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    padded,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
+from skbnp.utils.arrays import padded
 from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Memo", "log_gain", "plug_in_gain", "sum_rows", "update_local"]
@@ -94,8 +90,10 @@ class Memo:
             np.empty((0, N_BEST), np.float32),
         )
         parts = [cls(nodes, values, values, np.empty(0)), *parts]
-        arrays = ([getattr(part, name) for part in parts] for name in PER_ROW)
-        return cls(*map(np.concatenate, arrays), step)
+        nodes, weights, scores, rest = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in PER_ROW
+        )
+        return cls(nodes, weights, scores, rest, step)
 
 
 def update_local(

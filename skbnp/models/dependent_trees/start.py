@@ -15,18 +15,13 @@ import scipy.sparse as sp
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels._sphere import TILE, score_rows
+from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
     TreePriors,
     no_past,
     sort_siblings,
-)
-from skbnp.models.dependent_trees.updates import (
-    HIGHEST,
-    LOWEST,
-    learn_concentration,
-    update_own_means,
 )
 from skbnp.trees import Tree
 from skbnp.utils.arrays import members
@@ -199,11 +194,11 @@ def start_tree(
         *no_past(n_nodes, width),
         np.zeros(width),
         total / max(float(np.linalg.norm(total)), 1e-300),
-        float(np.clip(beta, LOWEST, HIGHEST)),
+        float(np.clip(beta, updates.LOWEST, updates.HIGHEST)),
         float(dimension),
         n_unseen=n_unseen,
     )
     for _ in range(N_ROUNDS):
-        state = update_own_means(state, stats, priors, run)
-        state = learn_concentration(state, stats)
+        state = updates.update_own_means(state, stats, priors, run)
+        state = updates.learn_concentration(state, stats)
     return sort_siblings(state, stats)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from skbnp.components.node_statistics import NodeState, NodeStatistics
 from skbnp.models.dependent_trees.sticks import Sticks
 from skbnp.trees import Tree
-from skbnp.utils.arrays import members, with_columns
+from skbnp.utils.arrays import members, padded, with_columns
 from skbnp.utils.typing import Array, Ints
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "TreePriors",
     "next_epoch",
     "no_past",
-    "padded",
     "sort_siblings",
     "sorted_tree",
     "windowed",
@@ -214,14 +213,6 @@ class EpochStats(NodeStatistics):
         return EpochStats(
             self.masses[places], self.sums[places], self.entropies[places]
         )
-
-
-def padded(values: Array, width: int) -> Array:
-    """Append zeros along the last axis, `width` entries in all."""
-    n_more = width - values.shape[-1]
-    if n_more == 0:
-        return values
-    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, n_more)])
 
 
 def no_past(n_nodes: int, width: int) -> tuple[Array, Ints]:

@@ -11,12 +11,7 @@ from scipy.optimize import brentq
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels import _directions as kernels
-from skbnp.models.dependent_trees.bound import (
-    inner_products,
-    lengths_and_products,
-    prior_spreads,
-    row_fits,
-)
+from skbnp.models.dependent_trees import bound
 from skbnp.models.dependent_trees.directions import bessel_slope, natural_lengths
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.utils.typing import Array, Ints
@@ -178,7 +173,7 @@ def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
     n_rows = stats.masses.sum()
     if n_rows <= 0.0:
         return state
-    total = float(row_fits(state, stats, state.places).sum())
+    total = float(bound.row_fits(state, stats, state.places).sum())
     total += float(state.centroid @ state.means[0])
     length = total / (n_rows + state.centroid.any())
     beta = natural_lengths(np.clip(length, 0.0, 1.0), 0.0, state.dimension)
@@ -199,12 +194,12 @@ def learn_prior_concentration(
     if len(state.tree) == 1:
         return state
     rows, known = state.places, state.prior_concentration
-    inner = inner_products(state, rows) if inner is None else inner
+    inner = bound.inner_products(state, rows) if inner is None else inner
     kappa = best_prior_concentration(
-        *lengths_and_products(state, priors, rows, inner),
+        *bound.lengths_and_products(state, priors, rows, inner),
         state.dimension,
         np.sqrt(inner[0]),
-        prior_spreads(state, priors, rows, inner[1]) / known**2,
+        bound.prior_spreads(state, priors, rows, inner[1]) / known**2,
         near=known,
     )
     return replace(state, prior_concentration=kappa)
@@ -221,7 +216,7 @@ def learn_past_weight(
     rows = state.places_with_past
     if len(rows) == 0:
         return priors
-    inner = inner_products(state, rows) if inner is None else inner[:, rows]
+    inner = bound.inner_products(state, rows) if inner is None else inner[:, rows]
     _, _, _, along_past, both, _ = inner
     pulls = state.prior_concentration * state.parent_weights(rows, priors)
     known = state.prior_concentration * priors.past_weight

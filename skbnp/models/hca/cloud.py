@@ -8,8 +8,7 @@ from scipy.special import gammaln, multigammaln
 
 from skbnp.inference.posterior import Posterior
 from skbnp.models.hca.memory import RowLocalStep
-from skbnp.models.hca.start import some_rows
-from skbnp.utils.random import Purpose, stream
+from skbnp.utils.random import Purpose, some_rows, stream
 from skbnp.utils.typing import Array
 
 __all__ = ["directions_of_one_cloud"]

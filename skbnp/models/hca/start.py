@@ -6,18 +6,10 @@ from numpy.typing import NDArray
 from skbnp.models.hca.model import Model
 from skbnp.models.hca.state import State
 from skbnp.trees import Tree
-from skbnp.utils.typing import Array, Ints
+from skbnp.utils.random import some_rows
+from skbnp.utils.typing import Array
 
-__all__ = ["path_of_directions", "principal_directions", "some_rows"]
-
-
-#: Rows whose principal directions stand for those of more.
-MOST_ROWS = 4096
-
-
-def some_rows(rows: Ints, rng: np.random.Generator, most: int = MOST_ROWS) -> Ints:
-    """Draw rows in increasing order, or take all if there are no more."""
-    return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
+__all__ = ["path_of_directions", "principal_directions"]
 
 
 def principal_directions(rest: Array, n_directions: int) -> Array:

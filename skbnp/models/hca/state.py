@@ -23,8 +23,6 @@ __all__ = [
 ]
 
 
-#: Rows below which a node keeps its coordinates.
-LEAST_MASS = 1e-6
 #: Part of sum |t|^2 below which the residual is rounding error.
 ROUNDING = 1e-13
 

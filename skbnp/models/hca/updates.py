@@ -6,14 +6,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from skbnp.models.hca.bound import elbo_terms, residual_of
-from skbnp.models.hca.state import (
-    LEAST_MASS,
-    Equations,
-    Priors,
-    State,
-    Stats,
-    equations,
-)
+from skbnp.models.hca.state import Equations, Priors, State, Stats, equations
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array
 
@@ -29,6 +22,8 @@ __all__ = [
 ]
 
 
+#: Rows below which a node keeps its coordinates.
+LEAST_MASS = 1e-6
 #: Rounds over means, variances and noise in which the globals follow the statistics.
 N_ROUNDS = 3
 

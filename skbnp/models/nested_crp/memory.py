@@ -32,7 +32,6 @@ __all__ = [
     "PathResult",
     "Rows",
     "TreeCorpus",
-    "some_rows",
     "sum_documents",
 ]
 
@@ -288,14 +287,6 @@ class PathCache(StatisticsCache):
                 memos[place] = memos[place].replaced(docs, new)
                 first += len(docs)
         self.corpus.memos = memos
-
-
-def some_rows(X: sp.csr_array, most: int, rng: np.random.Generator) -> sp.csr_array:
-    """Return at most `most` random rows, in their order."""
-    n_rows = X.shape[0]
-    if n_rows <= most:
-        return X
-    return X[np.sort(rng.choice(n_rows, most, replace=False))]
 
 
 def sum_documents(

@@ -27,18 +27,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, psi
 
+from skbnp.components import tree_sticks
 from skbnp.components.hyperparameters import GammaPrior, log_gamma_density
 from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_nodes
-from skbnp.components.tree_sticks import (
-    LevelPriors,
-    log_mean_stubs,
-    log_path_evidence,
-    log_stick_evidence,
-    log_stub_priors,
-    stick_bound,
-    stick_parameters,
-    stub_nodes,
-)
+from skbnp.components.tree_sticks import LevelPriors
 from skbnp.kernels._word_topics import expected_growth
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
@@ -205,14 +197,14 @@ def path_globals(
     rises; means of topics and sticks, if `is_mean`, are for new documents.
     """
     tree, gamma, n_levels = topics.tree, priors.concentration, priors.n_levels
-    a, b = stick_parameters(tree, topics.stub_masses, gamma)
+    a, b = tree_sticks.stick_parameters(tree, topics.stub_masses, gamma)
     return PathGlobals(
         topics.word_counts,
         tree.depth,
-        stub_nodes(tree, n_levels),
-        log_mean_stubs(tree, a, b, n_levels)[1]
+        tree_sticks.stub_nodes(tree, n_levels),
+        tree_sticks.log_mean_stubs(tree, a, b, n_levels)[1]
         if is_mean
-        else log_stub_priors(tree, a, b, gamma, n_levels),
+        else tree_sticks.log_stub_priors(tree, a, b, gamma, n_levels),
         priors.level_prior,
         priors.topic_prior,
         is_mean=is_mean,
@@ -245,7 +237,7 @@ def elbo_terms(
     log_topics = globals.log_topics(np.arange(counts.shape[1])).T
     eta = priors.topic_prior[tree.depth]
     evidence = log_topic_evidence(counts, eta, priors.n_unseen)
-    sticks = stick_parameters(tree, topics.stub_masses, gamma)
+    sticks = tree_sticks.stick_parameters(tree, topics.stub_masses, gamma)
     documents = (
         stats.entropy
         + stats.stub_masses @ globals.log_prior
@@ -254,7 +246,7 @@ def elbo_terms(
     )
     return {
         "topics": float(evidence.sum() - np.vdot(counts, log_topics)),
-        "sticks": stick_bound(*sticks, gamma),
+        "sticks": tree_sticks.stick_bound(*sticks, gamma),
         "documents": float(documents),
     }
 
@@ -290,7 +282,9 @@ def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
     expected_growth(means, variances, eta[tree.depth], words)
     means, variances = (a.sum(axis=1, keepdims=True) for a in (means, variances))
     expected_growth(means, variances, n_words * eta[tree.depth], global_stats)
-    paths = log_path_evidence(tree, stats.stub_masses, stats.stub_variances, priors)
+    paths = tree_sticks.log_path_evidence(
+        tree, stats.stub_masses, stats.stub_variances, priors
+    )
     off_tree = stats.off_tree_tokens @ (psi(eta) - psi(n_words * eta))
     return float((words - global_stats).sum() + paths + (off_tree + stats.entropy))
 
@@ -345,7 +339,7 @@ class NestedModel:
 
             def sticks(gamma: float) -> float:
                 new = replace(priors, concentration=gamma)
-                return log_stick_evidence(
+                return tree_sticks.log_stick_evidence(
                     tree, global_stats.stub_masses, new
                 ) + log_gamma_density(gamma, self.concentration)
 

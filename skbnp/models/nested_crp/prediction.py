@@ -10,12 +10,7 @@ from scipy.special import logsumexp
 from skbnp.components.seen_words import SeenWords
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
-from skbnp.models.nested_crp.local import (
-    DocPaths,
-    LocalFamily,
-    log_predictive,
-    update_paths,
-)
+from skbnp.models.nested_crp import local
 from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.utils.typing import Ints
 
@@ -28,16 +23,16 @@ class PathPredictor:
 
     samples: Sequence[PathGlobals]
     stop: LocalStop
-    family: LocalFamily = "conditional"
+    family: local.LocalFamily = "conditional"
     seen: SeenWords | None = None  # words of the columns; None: all
     repeats: bool = False  # not read, and the next: a path has no burstiness
     learns: bool = False
 
     def infer(
         self, sample: PathGlobals, X: sp.csr_array, executor: Executor
-    ) -> DocPaths:
+    ) -> local.DocPaths:
         """Infer the paths and levels of documents."""
-        return update_paths(
+        return local.update_paths(
             sample, self._columns(X), self.stop, executor, family=self.family
         )
 
@@ -59,8 +54,8 @@ class PathPredictor:
             return 0.0
         counts = self._columns(X_held)
         logs = [
-            log_predictive(sample, self.infer(sample, X_observed, executor), counts)
-            for sample in self.samples
+            local.log_predictive(one, self.infer(one, X_observed, executor), counts)
+            for one in self.samples
         ]
         mean = logsumexp(logs, axis=0) - np.log(len(logs))
         # Documents without tokens add roundings alone.

@@ -13,12 +13,7 @@ from skbnp.inference.monitor import SILENT, Reporter, discarding
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.trials import LEAST_GAIN, bound_of
-from skbnp.models.nested_crp.memory import (
-    PathCache,
-    PathLocalStep,
-    TreeCorpus,
-    some_rows,
-)
+from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
 from skbnp.models.nested_crp.moves.structure import TreeEdits
 from skbnp.models.nested_crp.start import by_clusters, by_gibbs, one_by_one
@@ -26,7 +21,7 @@ from skbnp.models.nested_crp_walks.model import NestedPriors
 from skbnp.models.nested_crp_walks.start import usual_leaves
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans
-from skbnp.utils.random import Purpose, stream
+from skbnp.utils.random import Purpose, some_rows, stream
 from skbnp.utils.typing import Ints
 
 __all__ = ["Race", "Run", "choose_start", "start_posterior"]
@@ -99,7 +94,7 @@ def choose_start(
         _begin_with(posterior, init, 1.0)
         return
     rng = stream(posterior.seed_entropy, Purpose.START)
-    X = some_rows(X, MOST_DOCS, rng)
+    X = X[some_rows(np.arange(X.shape[0]), rng, MOST_DOCS)]
     race, scale = Race(posterior, X, local_step, reporter), n_docs / X.shape[0]
     reporter.report(f"start: compares trees of {X.shape[0]} of {n_docs} documents")
     try:

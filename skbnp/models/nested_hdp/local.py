@@ -11,16 +11,8 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Collected, LocalStop
 from skbnp.kernels._nested import infer_nested
+from skbnp.models.hdp import collapsed_local as collapsed
 from skbnp.models.hdp.burstiness import Burstiness
-from skbnp.models.hdp.collapsed_local import (
-    MAX_ITER,
-    TOL,
-    BlockResult,
-    DocumentTopics,
-    collect_blocks,
-    doc_topic_matrix,
-    restaurant_of,
-)
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel
 from skbnp.rows.batch import Batch, Block, joined
 from skbnp.utils.typing import Array, Ints
@@ -80,7 +72,7 @@ class NestedStep:
         words, state = posterior.global_stats.topic_words, posterior.state
         topics, norm = mean_topics(words, state.topic_word_prior, batch.words)
         held = np.zeros(batch.n_docs) if remembered is None else remembered
-        stop = LocalStop(min(stop.max_iter, MAX_ITER), max(stop.tol, TOL))
+        n_iter = min(stop.max_iter, collapsed.MAX_ITER)
         has_tables = state.by_tables and not is_fixed
         burstiness = state.burstiness if has_tables else None
         return cls(
@@ -91,8 +83,8 @@ class NestedStep:
             held,
             not is_fixed,
             words.shape[0],
-            stop,
-            restaurant_of(burstiness, batch, words.shape[0])[1:],
+            LocalStop(n_iter, max(stop.tol, collapsed.TOL)),
+            collapsed.restaurant_of(burstiness, batch, words.shape[0])[1:],
         )
 
     def collect(
@@ -105,7 +97,9 @@ class NestedStep:
         """Run the local step; return statistics and expected counts of nodes."""
         del block_hook  # no move reads responsibilities
         shape = (len(batch.words), self.state.n_components)
-        sums, doc_nodes, logs = collect_blocks(self._run, batch, shape, executor)
+        sums, doc_nodes, logs = collapsed.collect_blocks(
+            self._run, batch, shape, executor
+        )
         stats = posterior.model.statistics(
             posterior.state,
             WordRows(batch.words, sums),
@@ -125,8 +119,8 @@ class NestedStep:
         both empty without burstiness.
         """
         result = executor.map_all(self._run, batch.blocks)
-        doc_nodes = doc_topic_matrix(
-            [DocumentTopics(*block[:3]) for block in result],
+        doc_nodes = collapsed.doc_topic_matrix(
+            [collapsed.DocumentTopics(*block[:3]) for block in result],
             (batch.n_docs, self.state.n_components),
         )
         return doc_nodes, joined(result, "tables"), joined(result, "base")
@@ -135,12 +129,12 @@ class NestedStep:
         self, burstiness: Burstiness | None, batch: Batch
     ) -> "NestedStep":
         """Return the step with tables of words; without any if there is none."""
-        words = restaurant_of(burstiness, batch, self.n_features)[1:]
+        words = collapsed.restaurant_of(burstiness, batch, self.n_features)[1:]
         return replace(self, restaurant=words)
 
-    def _run(self, block: Block) -> BlockResult:
+    def _run(self, block: Block) -> collapsed.BlockResult:
         state, model = self.state, self.model
-        return BlockResult(
+        return collapsed.BlockResult(
             *infer_nested(
                 block.indptr,
                 block.indices,

@@ -15,13 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from skbnp.components import topic_groups
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.topic_evidence import TopicCounts
-from skbnp.components.topic_groups import (
-    group_topics,
-    normalised,
-    presence_correlations,
-)
 from skbnp.components.word_topics import WordTopics
 from skbnp.models.nested_hdp.model import (
     MixedTree,
@@ -107,7 +103,8 @@ def likeness(doc_topic: sp.csr_array, topics: Array) -> Array:
     whole = np.sqrt(topics.sum(axis=0) / max(topics.sum(), 1e-300))
     roots = np.sqrt(topics / np.maximum(topics.sum(axis=1, keepdims=True), 1e-300))
     roots -= np.outer(roots @ whole, whole)
-    return presence_correlations(doc_topic) + normalised(roots @ roots.T)
+    cosines = topic_groups.normalised(roots @ roots.T)
+    return topic_groups.presence_correlations(doc_topic) + cosines
 
 
 def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> Ints:
@@ -125,7 +122,7 @@ def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> Ints:
         counts = counts[np.diff(counts.indptr) > 0]
         short = counts.indices.astype(np.int32), counts.indptr.astype(np.int32)
         counts = sp.csr_array((counts.data, *short), counts.shape)
-        result = group_topics(TopicCounts.of(counts), number)
+        result = topic_groups.group_topics(TopicCounts.of(counts), number)
         is_grouped = number is not None or result.is_worth_it
         labels[used] = result.labels if is_grouped else 0
     alone = np.flatnonzero(labels < 0)

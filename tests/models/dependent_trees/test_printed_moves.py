@@ -33,7 +33,7 @@ def end_pass(learner, moves):
 
 def spoil(monkeypatch, nats):
     """Let the bound fall by each birth; return what is proposed."""
-    proposed, propose = [], birth_targets.propose_birth
+    proposed, propose = [], birth_targets.births.propose_birth
 
     def worse(*given):
         result = propose(*given)
@@ -42,7 +42,7 @@ def spoil(monkeypatch, nats):
             result = replace(result, gain=result.gain - nats)
         return result
 
-    monkeypatch.setattr(birth_targets, "propose_birth", worse)
+    monkeypatch.setattr(birth_targets.births, "propose_birth", worse)
     return proposed
 
 

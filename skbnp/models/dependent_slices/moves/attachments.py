@@ -19,11 +19,8 @@ import numpy as np
 from skbnp.distributions.von_mises_fisher import draw_natural
 from skbnp.kernels._tree_directions import products, sparse_products
 from skbnp.models.dependent_slices.directions import SPARSE
-from skbnp.models.dependent_slices.model import (
-    SlicedTree,
-    blocks_of,
-    log_normaliser_gain,
-)
+from skbnp.models.dependent_slices.model import SlicedTree, blocks_of
+from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Attachments"]

@@ -5,11 +5,7 @@ import numpy as np
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.memory import EpochLearner
-from skbnp.models.dependent_trees.moves.births import (
-    LEAST_ROWS,
-    Proposed,
-    propose_birth,
-)
+from skbnp.models.dependent_trees.moves import births
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS, EpochMoves
 from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.utils.random import Purpose, stream
@@ -32,7 +28,7 @@ def draw_targets(
     """
     rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
     masses, ids = posterior.global_stats.masses, posterior.state.tree.ids
-    able = np.flatnonzero(masses > LEAST_ROWS + NO_ROWS)
+    able = np.flatnonzero(masses > births.LEAST_ROWS + NO_ROWS)
     if len(able) == 0:
         return np.empty(0, dtype=np.intp)
     shares = masses[able] / masses[able].sum()
@@ -46,7 +42,7 @@ def draw_targets(
 
 def propose_births(
     learner: EpochLearner, targets: Ints, moves: EpochMoves
-) -> list[Proposed]:
+) -> list[births.Proposed]:
     """Propose a birth from the rows of each target, the largest gain first.
 
     Targets of one unit share a task.
@@ -58,13 +54,13 @@ def propose_births(
     gathered = cache.gather(targets.tolist(), len(tree), n_steps, moves.birth_rows)
     naturals = Naturals.of(state, priors).by_position(tree)
 
-    def propose_of(unit: int) -> list[Proposed]:  # is sent to processes: no learner
-        """Proposals of the targets of one unit."""
+    def propose_of(unit: int) -> list[births.Proposed]:
+        """Proposals of the targets of one unit; sent to processes: without learner."""
         proposals = []
         for one in gathered:
             if one.target % N_UNITS == unit:
                 rng = stream(seed_entropy, Purpose.MOVE, n_steps, one.target)
-                proposal = propose_birth(
+                proposal = births.propose_birth(
                     state, stats, priors, naturals, one, moves, rng
                 )
                 if proposal is not None:

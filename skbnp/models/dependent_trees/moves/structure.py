@@ -247,8 +247,11 @@ class TreeEdits(CompoundMoves):
             return
         if len(learner.posterior.state.tree) == 1:
             return
-        proposing = attachments.propose_reversals, attachments.propose_attachments
-        for kind, propose in zip(("reversal", "attachment"), proposing, strict=True):
+        kinds = (
+            ("reversal", attachments.propose_reversals),
+            ("attachment", attachments.propose_attachments),
+        )
+        for kind, propose in kinds:
             posterior = learner.posterior
             proposals = propose(
                 posterior.state,

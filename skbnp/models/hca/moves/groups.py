@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from skbnp.models.hca.model import Model
 from skbnp.models.hca.moves.proposals import Context, Proposal
-from skbnp.models.hca.start import principal_directions, some_rows
+from skbnp.models.hca.start import principal_directions
 from skbnp.models.hca.state import State
 from skbnp.utils.clusters import cluster_rows
+from skbnp.utils.random import some_rows
 from skbnp.utils.typing import Array
 
 __all__ = ["SIZES", "propose_groups"]

@@ -17,11 +17,11 @@ from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.trials import ROUNDING, adopt, bound_of, learn_by_moves
 from skbnp.models.hca.memory import RowCache, RowLocalStep
 from skbnp.models.hca.moves.structure import ComponentEdits
-from skbnp.models.hca.start import path_of_directions, some_rows
+from skbnp.models.hca.start import path_of_directions
 from skbnp.models.hca.state import Stats
 from skbnp.models.hca.updates import coordinate_ascent
 from skbnp.trees import Tree
-from skbnp.utils.random import Purpose, stream
+from skbnp.utils.random import Purpose, some_rows, stream
 from skbnp.utils.typing import Array
 
 __all__ = ["RecentRows", "StreamEdits"]

@@ -15,22 +15,14 @@ from numpy.typing import NDArray
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import stub_nodes
 from skbnp.inference import trials
-from skbnp.inference.trials import (
-    Ids,
-    Kind,
-    list_attachments,
-    list_inner_nodes,
-    list_leaves,
-    propose_attachment,
-    propose_merge,
-    propose_prune,
-)
+from skbnp.inference.trials import Ids, Kind
 from skbnp.models.hca.local import Memo
 from skbnp.models.hca.memory import RowCache
 from skbnp.models.hca.model import Model
-from skbnp.models.hca.start import principal_directions, some_rows
+from skbnp.models.hca.start import principal_directions
 from skbnp.models.hca.state import State, Stats
 from skbnp.trees import Tree
+from skbnp.utils.random import some_rows
 from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Context", "Proposal", "kinds_of"]
@@ -164,7 +156,7 @@ def _projected(rest: Array, loadings: Array) -> Array:
 
 def _propose_prune(context: Context, leaf: int) -> Proposal | None:
     """Propose to remove a leaf, but not the last path."""
-    proposal = propose_prune(context, leaf)
+    proposal = trials.propose_prune(context, leaf)
     is_last = proposal is not None and len(proposal.tree) == 1
     return None if is_last else proposal
 
@@ -185,7 +177,7 @@ def _list_siblings(context: Context) -> list[Ids]:
 
 def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
     """Propose to merge two siblings into one with the children of both."""
-    proposal = propose_merge(context, target, source)
+    proposal = trials.propose_merge(context, target, source)
     if proposal is None:
         return None
     tree, state, edited = context.tree, context.state, proposal.state
@@ -229,7 +221,7 @@ def _list_attachments(context: Context) -> list[Ids]:
         routes[:, :, :depth] = nodes[parents][:, None, :depth]
         return _evidence(state, routes, moments[stubs], masses[stubs]).sum(axis=1)
 
-    return list_attachments(context, fits)
+    return trials.list_attachments(context, fits)
 
 
 def _moments(context: Context) -> tuple[Array, Array]:
@@ -270,7 +262,7 @@ def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | 
     A chain of nodes starts with the principal directions of the residuals of its rows
     on the new path: with only one child, a node and its parent share what they explain.
     """
-    proposal = propose_attachment(context, node, parent)
+    proposal = trials.propose_attachment(context, node, parent)
     if proposal is None:
         return None
     new, edited, chain = proposal.tree, proposal.state, context.tree.subtree_of(node)
@@ -287,11 +279,11 @@ def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | 
 def kinds_of(moves: TreeMoves) -> list[Kind]:
     """Return the kinds of moves of HCA that the settings ask for, in their order."""
     kinds = [
-        Kind("prune", list_leaves, _propose_prune),
+        Kind("prune", trials.list_leaves, _propose_prune),
         Kind("merge", _list_siblings, _propose_merge),
     ]
     if moves.reattach:
         kinds.append(Kind("reattach", _list_attachments, _propose_attachment))
     if moves.split:
-        kinds.append(Kind("split", list_inner_nodes, _propose_split, grows=True))
+        kinds.append(Kind("split", trials.list_inner_nodes, _propose_split, grows=True))
     return kinds

@@ -12,18 +12,7 @@ import scipy.sparse as sp
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference import trials
-from skbnp.inference.trials import (
-    Ids,
-    Kind,
-    Proposal,
-    idle_leaves,
-    list_attachments,
-    list_inner_nodes,
-    list_leaves,
-    propose_attachment,
-    propose_merge,
-    propose_prune,
-)
+from skbnp.inference.trials import Ids, Kind, Proposal, propose_prune
 from skbnp.models.nested_crp.branch_scores import score_branches
 from skbnp.models.nested_crp.memory import Rows, TreeCorpus
 from skbnp.models.nested_crp.model import TopicTree, log_topic_evidence, path_globals
@@ -77,24 +66,26 @@ class Context(trials.Context):
 def kinds_of(moves: TreeMoves) -> list[Kind]:
     """The kinds of moves of the nested CRP that settings ask for, in their order."""
     if moves.prune == "elbo":
-        kinds = [Kind("prune", list_leaves, propose_prune)]
+        kinds = [Kind("prune", trials.list_leaves, propose_prune)]
     else:
         kinds = [Kind("prune", _list_empty_leaves, propose_prune, ignores_bound=True)]
     if moves.merge == "elbo":
-        kinds.append(Kind("merge", _list_siblings, propose_merge))
+        kinds.append(Kind("merge", _list_siblings, trials.propose_merge))
     else:
         kinds.append(
             Kind("merge", _list_similar_leaves, _propose_path_merge, ignores_bound=True)
         )
     if moves.reattach:
-        kinds.append(Kind("reattach", _list_attachments, propose_attachment))
+        kinds.append(Kind("reattach", _list_attachments, trials.propose_attachment))
     if moves.split:
         kinds.append(Kind("split", _list_divisible_nodes, _propose_split, grows=True))
         kinds.append(
             Kind("split_leaf", _list_divisible_leaves, _propose_leaf_split, grows=True)
         )
     if moves.split and moves.grow == "document":
-        kinds.append(Kind("branch", list_inner_nodes, _propose_branch, grows=True))
+        kinds.append(
+            Kind("branch", trials.list_inner_nodes, _propose_branch, grows=True)
+        )
     if moves.grow == "document":
         kinds.append(Kind("grow", _list_poor_fits, _propose_own_branch, grows=True))
     else:
@@ -111,7 +102,7 @@ def kinds_of(moves: TreeMoves) -> list[Kind]:
 def _list_empty_leaves(context: Context) -> list[Ids]:
     """Candidates to prune: leaves in which no document has a notable share."""
     least = LEAST_SHARES * context.corpus.scale
-    return [(leaf,) for leaf in idle_leaves(context.posterior, least)]
+    return [(leaf,) for leaf in trials.idle_leaves(context.posterior, least)]
 
 
 def _list_siblings(context: Context) -> list[Ids]:
@@ -184,7 +175,7 @@ def _list_attachments(context: Context) -> list[Ids]:
         logs = counts[words] @ given.log_topics(words)[:, parents]
         return logs / max(counts.sum(), 1.0)
 
-    return list_attachments(context, fits)
+    return trials.list_attachments(context, fits)
 
 
 # More nodes ---------------------------------------------------------------------------
