@@ -44,6 +44,7 @@ __all__ = [
     "propose_merge",
     "propose_prune",
     "run_rounds",
+    "without_overlap",
 ]
 
 Ids = tuple[int, ...]
@@ -386,6 +387,18 @@ def make_in_halves(
     n_made = make_in_halves(make, moves[:half], is_possible)
     rest = [move for move in moves[half:] if is_possible(move)]
     return n_made + make_in_halves(make, rest, is_possible)
+
+
+def without_overlap(moves: Iterable[T], nodes_of: Callable[[T], set[int]]) -> list[T]:
+    """Return moves of which no two touch the same node, in their order."""
+    used: set[int] = set()
+    chosen = []
+    for move in moves:
+        nodes = nodes_of(move)
+        if not used & nodes:
+            used |= nodes
+            chosen.append(move)
+    return chosen
 
 
 # Proposals that models share ----------------------------------------------------------

@@ -183,7 +183,12 @@ def _propose_births(
     model, state, stats, tree = start.model, start.state, start.stats, start.state.tree
     targets = tree.ids[stats.masses > births.LEAST_ROWS + NO_ROWS]
     targets = np.sort(targets).tolist()
-    collected = births.collect_at_hand(X, memo, targets, len(tree), moves.birth_rows)
+    found = births.collect(memo, targets, len(tree), 0, 0, moves.birth_rows)
+    lists = births.shared_out([rows for rows, _ in found], X.shape[0])
+    collected = [
+        births.Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows))
+        for target, rows in zip(targets, lists, strict=True)
+    ]
     naturals = Naturals.of(state, model.priors).by_position(tree)
 
     def propose(given: tuple[births.Collected, np.random.Generator]):
@@ -213,10 +218,7 @@ def _with_births(start: Assigned, proposals: list[births.Proposed]) -> Assigned:
 def _updated(
     model: EpochModel, state: EpochState, stats: EpochStats, others: EpochStats
 ) -> tuple[EpochModel, EpochState, EpochStats, EpochStats]:
-    """Remove empty leaves, and update globals and priors by the statistics.
-
-    The statistics of others, a part of all, are re-indexed too.
-    """
+    """Remove empty leaves, update globals and priors, and re-index the others."""
     tree = state.tree
     while idle := records.propose_removals(state, stats):
         state, stats = records.replay(state, stats, model.priors, idle)
@@ -261,12 +263,8 @@ def _choose(
     sequence: Ints,
     n_new: int,
 ) -> tuple[EpochState, Ints]:
-    """Move rows to their best nodes in a sequence; open at most `n_new` nodes.
-
-    Returns the state with the new nodes, and the node of each row.
-    """
+    """Move rows to their best nodes in a sequence; open at most `n_new` nodes."""
     tree, priors = state.tree, model.priors
-    stop, child = priors.stop_concentration, priors.child_concentration
     n_nodes = len(tree)
     shape = n_nodes + n_new
     naturals = Naturals.of(state, priors).by_position(tree)
@@ -296,7 +294,7 @@ def _choose(
         filled(naturals.shares, 1.0),
         filled(naturals.spreads, 0.0),
         filled(np.log(sticks.mean_weights(tree)), -np.inf),
-        filled(np.log(sticks.mean_weights_below(tree, stop, child)), -np.inf),
+        filled(np.log(sticks.mean_weights_below(tree, priors)), -np.inf),
         filled(stats.masses + state.history, 0.0),
         filled(lasting.astype(np.uint8), 0),
         parent,

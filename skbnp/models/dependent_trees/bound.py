@@ -121,9 +121,7 @@ def objective(
     if state.centroid.any():
         directions += beta * float(state.centroid @ state.means[0])
         directions += log_normaliser_gain(beta**2, dimension)
-    before = Sticks.given(
-        state.tree, state.history, priors.stop_concentration, priors.child_concentration
-    )
+    before = Sticks.given(state.tree, state.history, priors)
     return {
         "rows": float(rows),
         "entropy": float(stats.entropies.sum()),
@@ -170,9 +168,8 @@ def stick_evidence(
     tree: Tree, masses: Array, history: Array, priors: TreePriors
 ) -> float:
     """Log evidence of the sticks: their terms of the bound at its maximum."""
-    alpha, gamma = priors.stop_concentration, priors.child_concentration
-    after = Sticks.given(tree, masses + history, alpha, gamma)
-    before = Sticks.given(tree, history, alpha, gamma)
+    after = Sticks.given(tree, masses + history, priors)
+    before = Sticks.given(tree, history, priors)
     stop = betaln(*after.stop) - betaln(*before.stop)
     child = betaln(*after.child) - betaln(*before.child)
     return float(stop.sum() + child[1:].sum())

@@ -120,7 +120,6 @@ def update_local(
     begins = range(0, n_rows, ROWS_PER_BLOCK)
 
     def score(begin: int) -> Memo:
-        """Local step of the block of rows that starts at `begin`."""
         rows = slice(begin, min(begin + ROWS_PER_BLOCK, n_rows))
         known = None if memo is None or drift is None else memo.taken(rows)
         return _score(table, X[rows], known, drift)
@@ -299,7 +298,6 @@ def _mixed(
     size = max(SCORES // len(weights), 1)
 
     def task(begin: int) -> Array:
-        """Log densities of the block of rows that starts at `begin`."""
         rows = X[begin : begin + size]
         products = np.asarray(rows @ directions, dtype=np.float64)
         new = np.full((rows.shape[0], 1), rest)

@@ -134,7 +134,6 @@ def nearest_centres(
     indptr, words = X.indptr.astype(np.int32), X.indices.astype(np.int32)
 
     def score(begin: int, stop: int) -> None:
-        """Nearest centres of the rows from `begin` to `stop`."""
         result, limits = nodes[begin:stop], indptr[begin : stop + 1]
         some = slice(limits[0], limits[-1])
         scores, rest = np.empty(result.shape), np.empty(len(result))

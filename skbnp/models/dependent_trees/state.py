@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.components.node_statistics import NodeState, NodeStatistics
-from skbnp.models.dependent_trees.sticks import Sticks
+from skbnp.models.dependent_trees.sticks import Sticks, TreePriors
 from skbnp.trees import Tree
 from skbnp.utils.arrays import members, padded, with_columns
 from skbnp.utils.typing import Array, Ints
@@ -26,16 +26,6 @@ __all__ = [
 
 
 NO_IDS: Ints = np.empty(0, dtype=np.intp)
-
-
-@dataclass(frozen=True, slots=True)
-class TreePriors:
-    """Concentrations of sticks, and weights of the priors of directions."""
-
-    child_concentration: float = 0.5  # gamma
-    stop_concentration: float = 0.5  # alpha
-    parent_weight: float = 1.0  # k1
-    past_weight: float = 1.0  # k2
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -99,13 +89,6 @@ class EpochState(NodeState):
         """Rows of previous directions whose nodes have ended, but may be revived."""
         return np.flatnonzero(~np.isin(self.past_ids, self.tree.ids))
 
-    @property
-    def pasts(self) -> Array:
-        """Directions in the epoch before, as `means`, zero of new nodes."""
-        result = np.zeros_like(self.means)
-        result[self.places_with_past] = self.previous[self.past[self.places_with_past]]
-        return result
-
     def without_past(self) -> "EpochState":
         """Return the state without the epoch before."""
         previous, past = no_past(len(self.tree), self.width)
@@ -140,10 +123,7 @@ class EpochState(NodeState):
 
     def sticks(self, priors: TreePriors) -> Sticks:
         """Posterior of the sticks."""
-        both = self.masses + self.history
-        return Sticks.given(
-            self.tree, both, priors.stop_concentration, priors.child_concentration
-        )
+        return Sticks.given(self.tree, self.masses + self.history, priors)
 
     def log_weights(self, priors: TreePriors) -> Array:
         """E log pi of each node, (n_nodes,)."""

@@ -46,16 +46,12 @@ def elbo_terms(
     rows -= 0.5 * _from_centres(model, state, sums)
     rows += 0.5 * stats.n_rows * n_features * (log_precision - np.log(2.0 * np.pi))
     rows -= 0.5 * state.precision * residual
+    s0, r0 = model.loading_variance, model.centre_variance
+    of_centres = state.centre_variances[1:]
     return {
-        "loadings": _log_gaussians(
-            state.loadings, state.loading_variances, model.loading_variance
-        ),
-        "centres": _log_gaussians(
-            state.centres[1:, None], state.centre_variances[1:], model.centre_variance
-        ),
-        "mean": _log_gaussians(
-            state.mean[None], np.array([state.mean_variance]), model.loading_variance
-        ),
+        "loadings": _log_gaussians(state.loadings, state.loading_variances, s0),
+        "centres": _log_gaussians(state.centres[1:, None], of_centres, r0),
+        "mean": _log_gaussians(state.mean[None], np.array([state.mean_variance]), s0),
         "noise": _log_noise(model, state),
         "sticks": stick_bound(a, b, gamma),
         "rows": float(rows),

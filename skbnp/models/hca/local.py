@@ -208,7 +208,6 @@ def coordinates(
     best = tree.positions(memo.stubs[memo.best])
 
     def task(rows: slice) -> Array:
-        """Coordinates of one block of rows."""
         _, products = _products(X[rows], paths, frame)
         stubs = best[rows]
         own = products[np.arange(len(stubs))[:, None], nodes[stubs]]

@@ -88,16 +88,10 @@ class Stats(NodeStatistics):
     @classmethod
     def zero(cls, n_nodes: int, n_levels: int, n_features: int) -> "Stats":
         """Return the statistics of no rows."""
-        return cls(
-            np.zeros(n_nodes),
-            np.zeros((n_nodes, n_levels, n_levels)),
-            np.zeros((n_nodes, n_levels)),
-            np.zeros((n_nodes, n_levels, n_features)),
-            np.zeros(n_features),
-            0.0,
-            0.0,
-            0.0,
-        )
+        shapes = (), (n_levels, n_levels), (n_levels,), (n_levels, n_features)
+        masses, moments, means, products = (np.zeros((n_nodes, *s)) for s in shapes)
+        total = np.zeros(n_features)
+        return cls(masses, moments, means, products, total, 0.0, 0.0, 0.0)
 
     @property
     def n_tokens(self) -> float:

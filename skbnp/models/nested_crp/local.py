@@ -1,7 +1,6 @@
 """The local step of the nested CRP: documents choose paths of a tree of topics."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -136,61 +135,33 @@ def update_paths(
 ) -> DocPaths:
     """Run the local step of documents: infer their paths and levels."""
     batch = Batch.from_counts(X, len(paths.log_prior))
-    task = partial(
-        _visit,
-        paths=paths,
-        log_topics=paths.log_topics(batch.words),
-        stop=stop,
-        family=family,
-        starts=starts,
-        enter=enter,
-        is_open=is_open,
-    )
-    parts = executor.map_all(task, batch.blocks)
+    topics = paths.log_topics(batch.words), paths.off_tree, paths.stub_nodes
+    factorised, prior = family == "factorised", paths.level_prior
+
+    def visit(block: Block) -> DocPaths:
+        corpus = block.indptr, block.indices, block.counts
+        limits, stubs, shares, levels, weights, bounds = infer_paths(
+            *corpus,
+            *topics,
+            paths.log_prior,
+            prior,
+            stop.max_iter,
+            stop.tol,
+            PRUNE,
+            factorised,
+            None if starts is None else _starts_of(block.rows, starts),
+            enter,
+            is_open,
+        )
+        tokens, by_doc = share_words(
+            *corpus, *topics, prior, limits, stubs, shares, weights, factorised
+        )
+        pairs = limits_of([np.diff(limits) * np.diff(block.indptr)])
+        known = limits.astype(np.int64), stubs, shares, levels
+        return DocPaths(*known, pairs, tokens, by_doc, bounds)
+
+    parts = executor.map_all(visit, batch.blocks)
     return DocPaths.joined([DocPaths.none(len(paths.level_prior)), *parts])
-
-
-def _visit(
-    block: Block,
-    paths: PathGlobals,
-    log_topics: Array,
-    stop: LocalStop,
-    family: LocalFamily,
-    starts: Starts | None,
-    enter: float,
-    is_open: NDArray[np.uint8] | None,
-) -> DocPaths:
-    """Run the local step of the documents of one block."""
-    corpus = block.indptr, block.indices, block.counts
-    factorised = family == "factorised"
-    topics = log_topics, paths.off_tree, paths.stub_nodes
-    limits, stubs, shares, levels, weights, bounds = infer_paths(
-        *corpus,
-        *topics,
-        paths.log_prior,
-        paths.level_prior,
-        stop.max_iter,
-        stop.tol,
-        PRUNE,
-        factorised,
-        None if starts is None else _starts_of(block.rows, starts),
-        enter,
-        is_open,
-    )
-    tokens, entropies = share_words(
-        *corpus, *topics, paths.level_prior, limits, stubs, shares, weights, factorised
-    )
-    sizes = np.diff(limits) * np.diff(block.indptr)
-    return DocPaths(
-        limits.astype(np.int64),
-        stubs,
-        shares,
-        levels,
-        limits_of([sizes]),
-        tokens,
-        entropies,
-        bounds,
-    )
 
 
 def log_predictive(paths: PathGlobals, docs: DocPaths, X: sp.csr_array) -> Array:

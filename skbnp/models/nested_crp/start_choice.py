@@ -186,7 +186,14 @@ def _start_topics(
     if init == "sequential":
         return one_by_one(X, model, race.local_step, rng, reporter=race.reporter)
     if init in ("auto", "gibbs"):
-        topics, priors = by_gibbs(X, model.priors, _learned(model), rng, race.reporter)
+        learned = NestedPriors(
+            model.learn_concentration,
+            model.learn_topic_prior,
+            model.concentration,
+            model.topic,
+            learn_level_prior=model.learn_concentration,
+        )
+        topics, priors = by_gibbs(X, model.priors, learned, rng, race.reporter)
         if model.learn_concentration:
             priors = replace(priors, seen=model.priors.seen)
             race.posterior.model = replace(model, priors=priors)
@@ -199,17 +206,6 @@ def _start_topics(
     runs = (race.enter(one.posterior.state, moves) for one in starts)
     best = max(runs, key=lambda run: run.bound)
     return _regrouped(best, race, moves).posterior.state
-
-
-def _learned(model: NestedModel) -> NestedPriors:
-    """Priors that the sampler learns; level proportions among them."""
-    return NestedPriors(
-        model.learn_concentration,
-        model.learn_topic_prior,
-        model.concentration,
-        model.topic,
-        learn_level_prior=model.learn_concentration,
-    )
 
 
 def _regrouped(best: Run, race: Race, moves: TreeMoves) -> Run:

@@ -164,13 +164,8 @@ class NestedChain(GibbsChain[NestedState]):
     def sample(self, run: RunTasks = run_in_turn) -> NestedSample:
         """Copy what prediction reads of the present state."""
         state = self.state
-        return NestedSample.of(
-            self.walks,
-            state.ids,
-            log_joint=state.log_joint,
-            chain=state.number,
-            step=state.step,
-        )
+        record = state.log_joint, state.number, state.step
+        return NestedSample.of(self.walks, state.ids, *record)
 
 
 def _named(former: Ints, ids: Ints | None) -> Ints:

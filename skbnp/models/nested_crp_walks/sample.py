@@ -35,7 +35,7 @@ class NestedSample:
 
     @classmethod
     def of(
-        cls, walks: Walks, ids: Ints, *, log_joint: float, chain: int, step: int
+        cls, walks: Walks, ids: Ints, log_joint: float, chain: int, step: int
     ) -> "NestedSample":
         """Copy from tidy walks, whose nodes have ids, level by level."""
         tree, columns = walks.tree()

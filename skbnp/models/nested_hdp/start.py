@@ -16,7 +16,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from skbnp.components import topic_groups
-from skbnp.components.seen_words import SeenWords
 from skbnp.components.topic_evidence import TopicCounts
 from skbnp.components.word_topics import WordTopics
 from skbnp.models.nested_hdp.model import (
@@ -158,7 +157,18 @@ def grouped_start(
     words, shares = _split(tree, leaf, topics)
     doc_nodes = sp.csr_array(doc_topic @ shares)
     tree = Tree(np.arange(len(tree)), tree.depth)
-    return begin(model, tree, words, flat.seen, doc_nodes, eta, concentration)
+    tokens = np.asarray(doc_nodes.sum(axis=0)).ravel()
+    through = np.maximum(tree.accumulate(tokens), 1e-8)
+    weights = np.ones(len(tree))
+    weights[1:] = through[1:] / through[tree.parent[1:]]
+    gamma, a = concentration
+    n_levels = max(int(tree.depth.max()), 1)
+    state = MixedTree(tree, 0.9 * weights, np.full(n_levels, a), gamma, eta)
+    of_words = WordTopics(words.T.copy(), flat.seen)
+    for _ in range(N_UPDATES):
+        stats = model.statistics(state, of_words, doc_nodes, float(tokens.sum()), 0.0)
+        state = model.update(state, stats)
+    return Start(state, stats)
 
 
 def fold_leaves(
@@ -179,30 +189,6 @@ def fold_leaves(
     new = np.cumsum(stays) - 1
     kept = np.flatnonzero(stays)
     return [-1, *new[above[kept[1:]]].tolist()], new[place]
-
-
-def begin(
-    model: NestedHDPModel,
-    tree: Tree,
-    words: Array,
-    seen: SeenWords,
-    doc_nodes: sp.csr_array,
-    eta: float,
-    concentration: tuple[float, float],
-) -> Start:
-    """The start of a nested HDP's tree with words (n_nodes, n_seen) and documents."""
-    tokens = np.asarray(doc_nodes.sum(axis=0)).ravel()
-    through = np.maximum(tree.accumulate(tokens), 1e-8)
-    weights = np.ones(len(tree))
-    weights[1:] = through[1:] / through[tree.parent[1:]]
-    gamma, a = concentration
-    n_levels = max(int(tree.depth.max()), 1)
-    state = MixedTree(tree, 0.9 * weights, np.full(n_levels, a), gamma, eta)
-    topics = WordTopics(words.T.copy(), seen)
-    for _ in range(N_UPDATES):
-        stats = model.statistics(state, topics, doc_nodes, float(tokens.sum()), 0.0)
-        state = model.update(state, stats)
-    return Start(state, stats)
 
 
 def _split(tree: Tree, leaf: Ints, topics: Array) -> tuple[Array, sp.csr_array]:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln
 
+from checks.epochs import optimal_length, pasts_of
 from reference import dependent_trees as reference
 from skbnp import DependentTrees
 from skbnp.distributions.von_mises_fisher import draw, log_normaliser
@@ -23,7 +24,6 @@ from skbnp.models.dependent_trees.bound import (
     objective,
     prior_concentrations,
 )
-from skbnp.models.dependent_trees.directions import optimal_length
 from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.gains import merge_gain, merged
 from skbnp.models.dependent_trees.local import (
@@ -137,7 +137,7 @@ def test_terms_are_those_of_the_reference(past, seed):
     directions = reference.direction_terms(
         TREE.parent,
         state.means,
-        state.pasts,
+        pasts_of(state),
         state.above,
         state.prior_concentration,
         1.1,
@@ -308,7 +308,7 @@ def update_by_printed_pull(state, stats, priors, rows, run=None):
         slope *= k0**2 * priors.parent_weight * priors.past_weight
         wrong = printed_pull(state, priors, children) + slope
         natural = natural_of(state, stats, priors, row)
-        natural += (wrong * (state.past[children] >= 0)) @ state.pasts[children]
+        natural += (wrong * (state.past[children] >= 0)) @ pasts_of(state)[children]
         length = np.linalg.norm(natural)
         result = optimal_length(
             float(length),
@@ -334,16 +334,17 @@ def test_printed_sticks_lower_the_bound():
     stats = random_stats(rng, state)
     state = update_sticks(state, stats)
     given = (TREE, stats.masses, PRIORS.stop_concentration, PRIORS.child_concentration)
-    none = Sticks.given(TREE, np.zeros(len(TREE)), *given[2:])
+    none = Sticks.given(TREE, np.zeros(len(TREE)), PRIORS)
+    sticks = Sticks.given(TREE, stats.masses, PRIORS)
 
-    def bound(sticks):
-        return stats.masses @ sticks.log_weights(TREE) - sticks.divergence(none)
+    def bound(some):
+        return stats.masses @ some.log_weights(TREE) - some.divergence(none)
 
-    best = bound(Sticks.given(*given))
+    best = bound(sticks)
     assert best > bound(without_descendants(*given)) + 0.1
     for _ in range(20):
         noise = np.exp(0.1 * rng.standard_normal((4, len(TREE))))
-        (a, b), (c, d) = Sticks.given(*given).stop, Sticks.given(*given).child
+        (a, b), (c, d) = sticks.stop, sticks.child
         other = Sticks((a * noise[0], b * noise[1]), (c * noise[2], d * noise[3]))
         assert bound(other) < best
 
@@ -391,7 +392,7 @@ def test_pull_of_the_past_is_the_slope_of_the_normaliser(seed):
     steps = 1e-5 * np.eye(DIMENSION)
     slopes = [(normalisers(h).sum() - normalisers(-h).sum()) / 2e-5 for h in steps]
     assert_allclose(bent, slopes, rtol=1e-5, atol=1e-6)
-    printed = printed_pull(state, PRIORS, children) @ state.pasts[children]
+    printed = printed_pull(state, PRIORS, children) @ pasts_of(state)[children]
     assert not np.allclose(printed, slopes, rtol=0.5)
 
 
@@ -757,7 +758,7 @@ def test_next_epoch_remembers_directions_and_masses(seed):
     history = rng.gamma(1.0, size=7)
     new = next_epoch(state, history)
     places = new.tree.positions(TREE.ids)
-    assert_allclose(new.pasts[places], unit(state.means))
+    assert_allclose(pasts_of(new)[places], unit(state.means))
     assert_array_equal(new.history[places], history)
     through = new.tree.accumulate(new.history)
     for parent in range(7):

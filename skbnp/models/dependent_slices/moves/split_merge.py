@@ -113,10 +113,7 @@ def _can_share(tree: Tree, is_old: Flags) -> Flags:
 def _merge_pairs(
     tree: Tree, counts: Array, gone: Array, is_old: Flags
 ) -> tuple[Array, Flags]:
-    """Pairs of a row of each node that may end and one of its siblings, (n_nodes,).
-
-    And whether nodes may take part in merges, see `_can_share`.
-    """
+    """Pairs of a row of a node that may end and one of a sibling; which may merge."""
     can = _can_share(tree, is_old)
     n = np.where(can, counts, 0.0)
     around = np.bincount(tree.parent[1:], n[1:], len(tree))

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from skbnp.inference.trials import Rejections
+from skbnp.inference.trials import Rejections, without_overlap
 from skbnp.kernels import _attachments as kernels
 from skbnp.models.dependent_trees.bound import direction_bound, stick_evidence
 from skbnp.models.dependent_trees.moves.products import Products
@@ -240,13 +240,12 @@ def propose_reversals(
         else:
             rejections.add((node, parent), n_passes)
     judged.sort(key=lambda one: (-one[1], one[0].node))
-    used: set[int] = set()
-    chosen = []
-    for move, gain in judged:
-        near = {move.node, move.parent, *tree.path_to(move.parent).tolist()[-2:]}
-        near |= set(tree.children_of(move.parent).tolist())
-        near |= set(tree.children_of(move.node).tolist())
-        if not used & near:
-            used |= near
-            chosen.append((move, gain))
-    return chosen
+
+    def near(judged: tuple[Reverse, float]) -> set[int]:
+        """Both nodes, the one above them, and all children of both."""
+        move, _ = judged
+        above = tree.path_to(move.parent).tolist()[-2:]
+        children = map(tree.children_of, (move.parent, move.node))
+        return {move.node, move.parent, *above, *np.concatenate([*children]).tolist()}
+
+    return without_overlap(judged, near)

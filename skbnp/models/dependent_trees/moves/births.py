@@ -34,7 +34,6 @@ __all__ = [
     "Joined",
     "Proposed",
     "collect",
-    "collect_at_hand",
     "join_rows",
     "propose_birth",
     "renumbered",
@@ -132,20 +131,6 @@ def shared_out(lists: Sequence[Ints], n_rows: int) -> list[Ints]:
         given.append(np.sort(rows[is_free[rows]]))
         is_free[rows] = False
     return given
-
-
-def collect_at_hand(
-    X: sp.csr_array, memo: Memo, targets: Sequence[int], n_nodes: int, most: int
-) -> list[Collected]:
-    """Collect rows of targets in this process.
-
-    A row goes to the first that wants it.
-    """
-    lists = [rows for rows, _ in collect(memo, targets, n_nodes, 0, 0, most)]
-    return [
-        Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows))
-        for target, rows in zip(targets, shared_out(lists, X.shape[0]), strict=True)
-    ]
 
 
 def propose_birth(

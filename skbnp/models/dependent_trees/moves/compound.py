@@ -47,10 +47,7 @@ class CompoundMoves(judging.Judge):
         self._n_without_birth = 0
 
     def _merge_rejected(self, learner: EpochLearner) -> None:
-        """Judge merges of small loss together with the moves that follow.
-
-        Nodes next to them go below other parents, and priors are learned.
-        """
+        """Judge merges of small loss together with the moves that follow."""
         posterior, waits = learner.posterior, self._rejections["merge"]
         state, stats = posterior.state, posterior.global_stats
         n_at_most = merges.n_compound(len(state.tree))
@@ -66,10 +63,7 @@ class CompoundMoves(judging.Judge):
             waits.add((one.merge.source, one.merge.target), n_passes)
 
     def _retry_best_birth(self, learner: EpochLearner) -> None:
-        """Judge the best rejected birth together with the moves that follow.
-
-        With exchanges of pasts by nodes near it, or without.
-        """
+        """Judge the best rejected birth with what follows, exchanges or not."""
         model, state = learner.posterior.model, learner.posterior.state
         if self._rejected is None or self._rejected[0] is not state:
             return

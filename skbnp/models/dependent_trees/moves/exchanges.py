@@ -104,10 +104,7 @@ def _assigned(gains: Array, state: EpochState, worth_of_return: float) -> Ints:
 
 
 def _cycles_and_chains(names: Ints) -> list[Ints]:
-    """Cut an assignment into cycles, and chains to names of nodes that have ended.
-
-    Nodes that keep their past are left out.
-    """
+    """Cut an assignment into cycles, and chains to names of nodes that have ended."""
     places = np.arange(len(names))
     seen, cycles = np.zeros(len(names), dtype=bool), []
     firsts = np.setdiff1d(places, names)  # of chains: no node has their names

@@ -25,6 +25,8 @@ __all__ = ["Judge", "nodes_of", "replayed", "replayed_with_priors"]
 
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
+#: Records of a move, and the nats by which the bound must rise.
+Judged = tuple[tuple[Record, ...], float]
 #: Of moves by which no row changes its nodes.
 NOTHING: Joined = np.empty(0, dtype=np.intp), Memo.joined([])
 
@@ -35,27 +37,21 @@ class Judge(trials.Judge):
     def __init__(self) -> None:
         self.records: list[Record] = []  # all so far
 
-    def _keep(
-        self,
-        learner: EpochLearner,
-        moves: Sequence[tuple[Record, ...]],
-        lost: Sequence[float],
-    ) -> bool:
+    def _keep(self, learner: EpochLearner, moves: Sequence[Judged]) -> bool:
         """Make moves together, in halves if the bound would fall; return whether any.
 
-        `lost` is the entropy that rows may lose by each move, or its least gain.
+        Each comes with the entropy that rows may lose by it, or its least gain.
         """
 
-        def make(some: Sequence[tuple[tuple[Record, ...], float]]) -> bool:
+        def make(some: Sequence[Judged]) -> bool:
             records, least = zip(*some, strict=True)
             return self._make_if_better(learner, _exchanges_first(records), sum(least))
 
-        def is_possible(one: tuple[tuple[Record, ...], float]) -> bool:
+        def is_possible(one: Judged) -> bool:
             tree = learner.posterior.state.tree
             return all(record.is_possible(tree) for record in one[0])
 
-        both = list(zip(moves, lost, strict=True))
-        return make_in_halves(make, both, is_possible) > 0
+        return make_in_halves(make, moves, is_possible) > 0
 
     def _make_if_better(
         self,

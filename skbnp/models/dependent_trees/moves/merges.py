@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from skbnp.inference.executor import Run
-from skbnp.inference.trials import Rejections
+from skbnp.inference.trials import Rejections, without_overlap
 from skbnp.models.dependent_trees.gains import MergeGain, merge_gain, stick_gains
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves.products import Products
@@ -108,7 +108,6 @@ def propose_merges(
     likely = np.flatnonzero(gains > -SLACK)
 
     def judge(unit: int) -> list[MergeProposal]:
-        """Proposals of one unit."""
         judged = []
         for at in likely[units[sources[likely]] == unit].tolist():
             record = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
@@ -119,7 +118,10 @@ def propose_merges(
                 proposal = MergeProposal(record, past_of, lost, evidence)
                 judged.append((rise.gain - lost, proposal))
         judged.sort(key=lambda one: (-one[0], one[1].merge.source, one[1].merge.target))
-        return _disjoint([one for _, one in judged])
+        proposals = [one for _, one in judged]
+        return without_overlap(
+            proposals, lambda one: {one.merge.source, one.merge.target}
+        )
 
     some = np.unique(units[sources[likely]])
     return [one for proposals in run(judge, some) for one in proposals]
@@ -292,11 +294,7 @@ def _ranked(
 def _can_merge(
     tree: Tree, sources: Ints, targets: Ints, units: Ints, heavy: Array
 ) -> Flags:
-    """Whether the source of each pair may merge into its target.
-
-    The lighter sibling into the heavier one, or a node into its parent, but none that
-    has a past into a parent without.
-    """
+    """Whether pairs may merge: into the heavier sibling, or into a parent as heavy."""
     into_parent = tree.parent[sources] == targets
     # The earlier of equally heavy siblings stays.
     lighter = (heavy[sources] < heavy[targets]) | (
@@ -330,15 +328,3 @@ def _iterate_pairs(tree: Tree, nodes: Ints) -> Iterator[tuple[Ints, Ints, Ints]]
         sources = np.repeat(nodes[block], sizes)
         siblings = nodes[np.repeat(begins[block], sizes) + within - 1]
         yield sources, np.where(within == 0, tree.parent[sources], siblings), sizes
-
-
-def _disjoint(judged: list[MergeProposal]) -> list[MergeProposal]:
-    """Proposed merges of which no two share a node, in their order."""
-    used: set[int] = set()
-    chosen = []
-    for one in judged:
-        both = {one.merge.source, one.merge.target}
-        if not used & both:
-            used |= both
-            chosen.append(one)
-    return chosen

@@ -176,9 +176,11 @@ class TreeEdits(CompoundMoves):
                 self._places_to_keep(state, stats),
                 cache.run,
             )
-            moves = [one.records for one in proposals]
-            least = [one.lost if self._is_printed else one.least for one in proposals]
-            if self._keep(learner, moves, least):
+            moves = [
+                (one.records, one.lost if self._is_printed else one.least)
+                for one in proposals
+            ]
+            if self._keep(learner, moves):
                 self._refresh(learner)
                 losses = cache.losses()
 
@@ -194,8 +196,8 @@ class TreeEdits(CompoundMoves):
             for record in propose_exchanges(state, gains)
             if waits.is_over(record.touched, learner.n_passes)
         ]
-        least = [LEAST_GAIN * len(record.nodes) for record in proposals]
-        self._keep(learner, [(record,) for record in proposals], least)
+        moves = [((one,), LEAST_GAIN * len(one.nodes)) for one in proposals]
+        self._keep(learner, moves)
         made = self.records[n_before:]
         for record in proposals:
             if record not in made:
@@ -239,10 +241,7 @@ class TreeEdits(CompoundMoves):
     def _attach(
         self, learner: EpochLearner, waits: Mapping[str, Rejections] | None = None
     ) -> None:
-        """Move nodes below other parents, or reverse edges, if the bound rises.
-
-        `waits` are the rejections by kind, by default its own.
-        """
+        """Move nodes below other parents, or reverse edges; `waits` are rejections."""
         if not self.moves.reattach:
             return
         if len(learner.posterior.state.tree) == 1:
@@ -261,8 +260,7 @@ class TreeEdits(CompoundMoves):
                 (waits or self._rejections)[kind],
                 learner.n_passes,
             )
-            moves = [(record,) for record, _ in proposals]
-            if self._keep(learner, moves, [0.0] * len(moves)):
+            if self._keep(learner, [((record,), 0.0) for record, _ in proposals]):
                 return
 
     def _review_parents(self, learner: EpochLearner) -> None:

@@ -208,10 +208,7 @@ def _propose_split(context: Context, node: int) -> Proposal | None:
 def _propose_parts(
     context: Context, node: int, moved: list[int], stays: Array, goes: Array
 ) -> Proposal:
-    """Return a proposal in which a node and a new sibling share its documents.
-
-    The children in `moved` are those of the sibling.
-    """
+    """Propose that a node and a new sibling, with children `moved`, share documents."""
     tree, fresh = context.tree, context.tree.next_id
     parent = tree.parent_of(node)
     assert parent is not None
