@@ -264,7 +264,8 @@ class EditMoves(Judge):
         for ids in kind.candidates(context):
             key = (kind.name, *ids)
             is_enough = n_tries == self.moves.max_tries and not kind.ignores_bound
-            if is_enough or not self.rejections.is_over(key, now):
+            has_ended = ids[0] not in context.tree  # by an earlier move
+            if is_enough or has_ended or not self.rejections.is_over(key, now):
                 continue
             proposal = kind.make(context, *ids)
             if proposal is None or not context.has_room(proposal.tree):

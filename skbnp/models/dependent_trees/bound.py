@@ -90,10 +90,10 @@ def prior_spreads(
     return np.asarray(weights**2 * np.maximum(1.0 - squares, 0.0))
 
 
-def prior_concentrations(state: EpochState, priors: TreePriors, rows: Ints) -> Array:
-    """Prior concentration rho of some nodes."""
-    inner = inner_products(state, rows)
-    lengths, _ = lengths_and_products(state, priors, rows, inner)
+def prior_concentrations(state: EpochState, priors: TreePriors) -> Array:
+    """Prior concentration rho of all nodes."""
+    inner = inner_products(state, state.places)
+    lengths, _ = lengths_and_products(state, priors, state.places, inner)
     return state.prior_concentration * lengths
 
 
@@ -116,8 +116,8 @@ def objective(
     sticks = state.sticks(priors)
     rows = stats.masses @ sticks.log_weights(state.tree)
     rows += stats.masses.sum() * float(log_normaliser(beta, dimension))
-    rows += beta * row_fits(state, stats, state.places).sum()
-    directions = _direction_terms(state, priors, state.places).sum()
+    rows += beta * row_fits(state, stats).sum()
+    directions = _direction_terms(state, priors).sum()
     if state.centroid.any():
         directions += beta * float(state.centroid @ state.means[0])
         directions += log_normaliser_gain(beta**2, dimension)
@@ -130,9 +130,9 @@ def objective(
     }
 
 
-def _direction_terms(state: EpochState, priors: TreePriors, rows: Ints) -> Array:
-    """E log p(theta) - E log q(theta) of some nodes, given their parents."""
-    dimension = state.dimension
+def _direction_terms(state: EpochState, priors: TreePriors) -> Array:
+    """E log p(theta) - E log q(theta) of nodes, given their parents."""
+    dimension, rows = state.dimension, state.places
     inner = inner_products(state, rows)
     lengths, products = lengths_and_products(state, priors, rows, inner)
     normalisers = log_normaliser_gain(
@@ -143,25 +143,17 @@ def _direction_terms(state: EpochState, priors: TreePriors, rows: Ints) -> Array
     return normalisers + prior - conjugate(np.sqrt(inner[0]), spreads, dimension)
 
 
-def row_fits(state: EpochState, stats: EpochStats, rows: Ints) -> Array:
-    """s_e'E_e of some nodes."""
-    result = np.empty(len(rows))
-    kernels.fits(rows, state.means, *stats.arrays, result)
+def row_fits(state: EpochState, stats: EpochStats) -> Array:
+    """s_e'E_e of all nodes."""
+    result = np.empty(len(state.tree))
+    kernels.fits(state.places, state.means, *stats.arrays, result)
     return result
 
 
-def direction_bound(
-    state: EpochState, stats: EpochStats, priors: TreePriors, rows: Ints
-) -> float:
-    """Terms of the bound that depend on the directions of some nodes, in nats.
-
-    The term of a node changes if its own direction does, or its parent's.
-    """
-    fit = row_fits(state, stats, rows).sum()
-    if 0 in rows:
-        fit += state.centroid @ state.means[0]
-    terms = _direction_terms(state, priors, rows).sum()
-    return float(state.concentration * fit + terms)
+def direction_bound(state: EpochState, stats: EpochStats, priors: TreePriors) -> float:
+    """Terms of the bound that depend on directions, in nats."""
+    fit = row_fits(state, stats).sum() + state.centroid @ state.means[0]
+    return float(state.concentration * fit + _direction_terms(state, priors).sum())
 
 
 def stick_evidence(

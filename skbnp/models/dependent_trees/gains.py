@@ -90,7 +90,7 @@ def merge_gain(
         past[both] = past[both[::-1]]
         kept = replace(small, past=past)
     after = merged(kept, few, priors, source, target)
-    gain = _all_directions(*after, priors) - _all_directions(small, few, priors)
+    gain = direction_bound(*after, priors) - direction_bound(small, few, priors)
     gain += float(stick_gains(state, priors, *tree.positions([[source], [target]]))[0])
 
     both = stats.masses[place] + stats.masses[into]
@@ -98,10 +98,6 @@ def merge_gain(
     coin = -(xlogy(share, share) + xlogy(1.0 - share, 1.0 - share))
     entropy = stats.entropies[place] + stats.entropies[into]
     return MergeGain(float(gain), float(min(both * coin, entropy)))
-
-
-def _all_directions(state: EpochState, stats: EpochStats, priors: TreePriors) -> float:
-    return direction_bound(state, stats, priors, state.places)
 
 
 def stick_gains(

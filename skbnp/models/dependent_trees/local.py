@@ -80,16 +80,10 @@ class Memo:
 
     @classmethod
     def joined(cls, parts: Sequence["Memo"]) -> "Memo":
-        """Concatenate the local parameters of several sets of rows.
-
-        The step is that of the oldest.
-        """
+        """Concatenate the local parameters of sets of rows; the oldest step."""
         step = min((part.step for part in parts), default=-1)
-        nodes, values = (
-            np.empty((0, N_BEST), np.int32),
-            np.empty((0, N_BEST), np.float32),
-        )
-        parts = [cls(nodes, values, values, np.empty(0)), *parts]
+        values = np.empty((0, N_BEST), np.float32)
+        parts = [cls(values.astype(np.int32), values, values, np.empty(0)), *parts]
         nodes, weights, scores, rest = (
             np.concatenate([getattr(part, name) for part in parts]) for name in PER_ROW
         )

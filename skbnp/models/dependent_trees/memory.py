@@ -125,16 +125,6 @@ class EpochCache(StatisticsCache):
         self.last_broadcasts: list[LastBroadcast] = []  # of each shard
         self._is_fresh = False  # totals are the sum over all rows at their last step
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every shard has had a local step."""
-        return bool(self.last_broadcasts)
-
-    @property
-    def has_others(self) -> bool:
-        """Whether there are rows of earlier calls."""
-        return bool(self.others.masses.any())
-
     def initial_local(self, part: Part) -> None:
         """Return nothing: shards keep their own assignments."""
 
@@ -159,7 +149,7 @@ class EpochCache(StatisticsCache):
             for number in numbers:
                 self.last_broadcasts[number] = sent
         self._is_fresh = result.before is None
-        self._reindex_others(state.tree, new[0].tree)
+        self.others = self.others.reindexed(state.tree, new[0].tree)
         posterior.replace_globals(*new)
 
     def end_pass(self, posterior: Posterior) -> None:
@@ -177,7 +167,7 @@ class EpochCache(StatisticsCache):
         new = tree = posterior.state.tree
         for record in records:
             new = record.edit(new)
-        self._reindex_others(tree, new, merged_into_of(records))
+        self.others = self.others.reindexed(tree, new, merged_into_of(records))
         edit = shard_tasks.Edit.of(records, *joined)
         if edit is not None:
             followed_by = {
@@ -212,7 +202,7 @@ class EpochCache(StatisticsCache):
     def losses(self) -> EntropyLosses:
         """Entropy that rows lose by merges of any two of their nodes."""
         losses = self._total(shard_tasks.sum_losses, range(len(self.last_broadcasts)))
-        return replace(losses, has_others=self.has_others)
+        return replace(losses, has_others=bool(self.others.masses.any()))
 
     def gather(
         self, targets: Sequence[int], n_nodes: int, step: int, most: int
@@ -266,11 +256,6 @@ class EpochCache(StatisticsCache):
         for number in numbers:
             groups.setdefault(self.last_broadcasts[number], []).append(int(number))
         return groups
-
-    def _reindex_others(
-        self, old: Tree, new: Tree, merged_into: dict[int, int] | None = None
-    ):
-        self.others = self.others.reindexed(old, new, merged_into)
 
 
 class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochCache]):

@@ -103,10 +103,7 @@ class NodeTable:
 
     @classmethod
     def of(cls, state: EpochState, priors: TreePriors) -> "NodeTable":
-        """Copy the means, rounded to single precision.
-
-        Columns that are unseen share one more, of zeros.
-        """
+        """Copy the means in single precision; unseen columns share one, of zeros."""
         n_nodes, n_columns = len(state.tree), state.n_columns
         places = np.argsort(state.tree.ids)
         n_tiles = -(-n_nodes // TILE)
@@ -189,10 +186,7 @@ class Drift:
         return Drift(self.step, self.sums[-n_tables:])
 
     def since(self, step: int, table: NodeTable) -> Array | None:
-        """Upper bound of the rise of scores of tiles since a step; None if unknown.
-
-        `table` is the newest.
-        """
+        """Most that scores of tiles rose since a step; None where unknown."""
         back = self.step - step
         if not 0 <= back < len(self.sums):
             return None

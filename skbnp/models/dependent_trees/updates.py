@@ -173,7 +173,7 @@ def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
     n_rows = stats.masses.sum()
     if n_rows <= 0.0:
         return state
-    total = float(bound.row_fits(state, stats, state.places).sum())
+    total = float(bound.row_fits(state, stats).sum())
     total += float(state.centroid @ state.means[0])
     length = total / (n_rows + state.centroid.any())
     beta = natural_lengths(np.clip(length, 0.0, 1.0), 0.0, state.dimension)

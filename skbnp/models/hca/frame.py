@@ -53,10 +53,7 @@ class Frame:
         return cls(frame.shift, frame.spread(X))
 
     def grown(self, fresh: float, n_rows: float, n_seen: float) -> "Frame":
-        """Return the frame of `n_seen` rows and `n_rows` more of spread `fresh`.
-
-        The shift stays.
-        """
+        """Return the frame of `n_rows` more rows of spread `fresh`, with its shift."""
         largest = max(self.scale, fresh)
         if largest == 0.0:
             return self

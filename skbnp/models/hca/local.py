@@ -69,10 +69,7 @@ class Memo(Supports):
 def update_local(
     paths: Paths, tree: Tree, X: NDArray, frame: Frame, executor: Executor
 ) -> Memo:
-    """Run the local step: infer paths and coordinates of rows.
-
-    Stubs by ids of `tree`.
-    """
+    """Infer paths and coordinates of rows, stubs by ids of `tree`."""
     task = partial(_visit, X=X, paths=paths, frame=frame)
     parts = executor.map_all(task, blocks(X.shape)) or [task(slice(0, 0))]
     memo = Memo.joined(parts)
@@ -114,10 +111,7 @@ def _products(X: NDArray, paths: Paths, frame: Frame) -> tuple[Array, Array]:
 
 
 def _scores(rest: Array, products: Array, paths: Paths) -> Array:
-    """Log weight of each stub for each row, (n_rows, n_stubs).
-
-    h' C h is |R h|^2, level by level.
-    """
+    """Log weight of stubs for rows, (n_rows, n_stubs), h' C h = |R h|^2 by level."""
     nodes, precision = paths.stub_nodes, paths.precision
     n_stubs, n_levels = nodes.shape
     squares = np.zeros((len(rest), n_stubs))

@@ -18,7 +18,6 @@ from skbnp.models.hca.model import Model
 from skbnp.models.hca.paths import paths
 from skbnp.models.hca.state import State, Stats
 from skbnp.models.hca.updates import convert, coordinate_ascent, expand
-from skbnp.trees import Tree
 from skbnp.utils.typing import Ints
 
 __all__ = ["FramedAverage", "RowCache", "RowLocalStep", "RowResult"]
@@ -65,11 +64,7 @@ class RowLocalStep:
         memo = update_local(
             paths(model, state), state.tree, X, model.frame, self.executor
         )
-        return memo, self.sums(memo, X, state.tree, model)
-
-    def sums(self, memo: Memo, X: NDArray, tree: Tree, model: Model) -> Stats:
-        """Sum the statistics of rows by their memo."""
-        return sums(memo, X, tree, model.frame, self.executor)
+        return memo, sums(memo, X, state.tree, model.frame, self.executor)
 
 
 class FramedAverage(RunningAverage):

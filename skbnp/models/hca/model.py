@@ -66,10 +66,7 @@ class Model(Priors):
     def in_frame(
         self, frame: Frame, state: State, stats: Stats
     ) -> tuple["Model", State, Stats]:
-        """Return model, state and statistics in the unit of another frame.
-
-        Priors are relative to the new unit.
-        """
+        """Return model, state and statistics, relative to the unit of another frame."""
         gain = self.frame.unit / frame.unit
         square, model = gain**2, replace(self, frame=frame)
         rate = self.noise_rate + square * (state.noise_rate - self.noise_rate)

@@ -32,10 +32,7 @@ def principal_directions(rest: Array, n_directions: int) -> Array:
 
 
 def path_of_directions(model: Model, X: NDArray, rng: np.random.Generator) -> State:
-    """Return the state of one path with the principal directions of rows.
-
-    Of many rows a random sample is used.
-    """
+    """Return the state of one path with principal directions of (some of) the rows."""
     rest = model.frame.enter(X[some_rows(np.arange(len(X)), rng)])
     return _path(model, len(X), rest, principal_directions(rest, model.n_levels))
 

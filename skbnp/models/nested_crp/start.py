@@ -65,6 +65,38 @@ def by_clusters(
     """
     n_levels, n_leaves = model.priors.n_levels, int(label.max()) + 1
     pooled = (members(label, n_leaves) @ X).toarray()
+    masses_of, groups = np.bincount(label), [X[label == k] for k in range(n_leaves)]
+
+    def clamped(tree: Tree, leaf: Ints) -> TopicTree:
+        """Fit topics of a tree to documents whose leaves are fixed."""
+        counts = np.zeros((len(tree), X.shape[1]))
+        masses = np.zeros(len(tree))
+        np.add.at(counts, leaf, pooled)
+        np.add.at(masses, leaf, masses_of)
+        counts = tree.accumulate(counts)
+        above = [None, *counts[tree.parent[1:]]]
+        words = np.array([excess(*both) for both in zip(counts, above, strict=True)])
+        topics = TopicTree(tree, words, masses)
+        nodes, depth = stub_nodes(tree, n_levels), np.arange(n_levels)
+        for _ in range(CLAMPED_ROUNDS):
+            total = PathStats.zero(len(tree), X.shape[1], n_levels)
+            for at, rows in zip(leaf, groups, strict=True):
+                path = PathGlobals(
+                    topics.word_counts[nodes[at]],
+                    depth,
+                    depth[None].astype(np.int32),
+                    np.zeros(1),
+                    model.priors.level_prior,
+                    model.priors.topic_prior,
+                    is_mean=False,
+                    n_unseen=model.priors.n_unseen,
+                )
+                result = update_paths(path, rows, local_step.stop, local_step.executor)
+                result = result.renamed(np.full(len(result.stubs), at))
+                total = result.add_to(total, rows, nodes)
+            topics = total.globals_on(tree)
+        return update_globals(tree, total)[0]
+
     if n_levels < 3:
         n_groups = n_groups[:1]
     done = set()
@@ -73,9 +105,7 @@ def by_clusters(
         if tuple(sizes) in done:
             continue
         done.add(tuple(sizes))
-        cuts = ward_cuts(pooled, sizes)
-        tree, leaf = _tree_of(cuts)
-        yield _clamped(X, label, leaf, tree, pooled, model, local_step)
+        yield clamped(*_tree_of(ward_cuts(pooled, sizes)))
 
 
 def _tree_of(cuts: NDArray) -> tuple[Tree, Ints]:
@@ -88,47 +118,6 @@ def _tree_of(cuts: NDArray) -> tuple[Tree, Ints]:
         above = first + at
     tree = Tree.from_parents(parent)
     return tree, tree.positions(above)
-
-
-def _clamped(
-    X: sp.csr_array,
-    label: NDArray,
-    leaf: Ints,
-    tree: Tree,
-    pooled: Array,
-    model: NestedModel,
-    local_step: PathLocalStep,
-) -> TopicTree:
-    """Fit topics of a nested CRP's tree to documents whose leaves are fixed."""
-    n_levels = model.priors.n_levels
-    counts = np.zeros((len(tree), X.shape[1]))
-    masses = np.zeros(len(tree))
-    np.add.at(counts, leaf, pooled)
-    np.add.at(masses, leaf, np.bincount(label))
-    counts = tree.accumulate(counts)
-    above = [None, *counts[tree.parent[1:]]]
-    words = np.array([excess(*both) for both in zip(counts, above, strict=True)])
-    topics = TopicTree(tree, words, masses)
-    nodes, depth = stub_nodes(tree, n_levels), np.arange(n_levels)
-    groups = [X[label == k] for k in range(len(leaf))]
-    for _ in range(CLAMPED_ROUNDS):
-        total = PathStats.zero(len(tree), X.shape[1], n_levels)
-        for at, rows in zip(leaf, groups, strict=True):
-            path = PathGlobals(
-                topics.word_counts[nodes[at]],
-                depth,
-                depth[None].astype(np.int32),
-                np.zeros(1),
-                model.priors.level_prior,
-                model.priors.topic_prior,
-                is_mean=False,
-                n_unseen=model.priors.n_unseen,
-            )
-            result = update_paths(path, rows, local_step.stop, local_step.executor)
-            result = result.renamed(np.full(len(result.stubs), at))
-            total = result.add_to(total, rows, nodes)
-        topics = total.globals_on(tree)
-    return update_globals(tree, total)[0]
 
 
 def by_gibbs(

@@ -17,10 +17,7 @@ __all__ = ["NestedSample"]
 
 @dataclass(frozen=True, slots=True)
 class NestedSample:
-    """Tree and counts of a state; arrays go by position in the tree.
-
-    Siblings are sorted by decreasing documents.
-    """
+    """Tree and counts of a state, by position; siblings by decreasing documents."""
 
     component_ids: Ints  # (n_nodes,) names, depth first
     depth: Ints  # (n_nodes,)

@@ -222,14 +222,14 @@ def test_gains_of_leaves_are_the_full_difference(seed):
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
     _, gains = gains_of(state)
     everywhere = np.arange(7)
-    before = direction_bound(state, stats, PRIORS, everywhere)
+    before = direction_bound(state, stats, PRIORS)
     for node in np.setdiff1d(everywhere, TREE.parent):
         for past in range(7):
             pasts = state.past.copy()
             pasts[node] = state.past[past]
             new = replace(state, past=pasts)
             new = update_nodes(new, stats, PRIORS, TREE.ids[[node]])
-            after = direction_bound(new, stats, PRIORS, everywhere)
+            after = direction_bound(new, stats, PRIORS)
             assert_allclose(gains[node, past], after - before, atol=2e-3)
 
 
@@ -268,7 +268,7 @@ def test_children_of_the_old_root_may_go_with_the_new_one():
 def test_a_merged_node_keeps_the_better_past(seed):
     """That of the source, if it is nearer to the rows of both."""
     state, stats, _, _ = at_optimum(np.random.default_rng(seed))
-    before = direction_bound(state, stats, PRIORS, np.arange(7))
+    before = direction_bound(state, stats, PRIORS)
     kept = []
     for source, target in ((2, 6), (6, 2), (1, 0), (3, 5), (6, 1), (4, 5)):
         proposal = propose(state, stats, Merge(source, target))
@@ -282,11 +282,11 @@ def test_a_merged_node_keeps_the_better_past(seed):
             ],
         )
         gains = [
-            direction_bound(*replay(state, stats, PRIORS, one), PRIORS, np.arange(6))
+            direction_bound(*replay(state, stats, PRIORS, one), PRIORS)
             for one in others[: 1 + (4 not in (source, target))]  # 4 has no past
         ]
         assert_allclose(
-            direction_bound(*after, PRIORS, np.arange(6)) - before,
+            direction_bound(*after, PRIORS) - before,
             max(gains) - before,
             atol=1e-6,
         )
@@ -365,13 +365,13 @@ def test_gains_by_pasts_of_nodes_that_have_ended_are_the_full_difference(seed):
     assert gains.shape == (7, 8)
     assert_array_equal(gains[:, :7], gains_of(replace(state, past_ids=TREE.ids))[1])
     everywhere = np.arange(7)
-    before = direction_bound(state, stats, PRIORS, everywhere)
+    before = direction_bound(state, stats, PRIORS)
     for node in np.setdiff1d(everywhere, TREE.parent):
         pasts = state.past.copy()
         pasts[node] = row
         new = replace(state, past=pasts)
         new = update_nodes(new, stats, PRIORS, TREE.ids[[node]])
-        after = direction_bound(new, stats, PRIORS, everywhere)
+        after = direction_bound(new, stats, PRIORS)
         assert_allclose(gains[node, 7], after - before, atol=2e-3)
 
 
@@ -391,8 +391,8 @@ def test_a_node_that_has_ended_comes_back_as_the_one_that_was_born_instead(seed)
     recomputed = sum_rows(new.tree, replay_memo(memo, [result]), X)
     assert_allclose(recomputed.masses, kept.masses)
     assert_allclose(recomputed.sums.toarray(), kept.sums.toarray())
-    gain = direction_bound(new, kept, PRIORS, np.arange(7))
-    assert gain > direction_bound(state, stats, PRIORS, np.arange(7)) + 1.0
+    gain = direction_bound(new, kept, PRIORS)
+    assert gain > direction_bound(state, stats, PRIORS) + 1.0
 
 
 def test_names_are_handed_on_when_a_node_comes_back(seed):
@@ -442,7 +442,7 @@ def test_directions_lose_less_by_a_return_than_two_births_need(lost, monkeypatch
     state, written = with_ended(state), []
     learner, record = learner_of(state, stats), Exchange((4,), (9,))
     most = 2.0 * LEAST_EVIDENCE - 1.0
-    value = direction_bound(state, stats, PRIORS, np.arange(7)) - most - lost
+    value = direction_bound(state, stats, PRIORS) - most - lost
 
     class Edits(structure.TreeEdits):
         def _write(self, learner, records, state, stats, *assignments):

@@ -248,7 +248,7 @@ def test_no_update_lowers_the_bound_of_later_epochs(seed):
 
 def printed_pull(state, priors, places):
     """The constant of the supplement, a = 3 (V/2 - 1) kappa0 k1 k2 / rho."""
-    rho = prior_concentrations(state, priors, places)
+    rho = prior_concentrations(state, priors)[places]
     k0 = state.prior_concentration
     a = 3.0 * (state.dimension / 2 - 1) * k0 * priors.parent_weight
     a *= priors.past_weight / rho
@@ -303,7 +303,7 @@ def update_by_printed_pull(state, stats, priors, rows, run=None):
     k0 = state.prior_concentration
     for row in rows.tolist():
         children = np.flatnonzero(state.tree.parent == row)
-        rho = prior_concentrations(state, priors, children)
+        rho = prior_concentrations(state, priors)[children]
         slope = reference.bessel_ratio(rho, state.dimension) / rho
         slope *= k0**2 * priors.parent_weight * priors.past_weight
         wrong = printed_pull(state, priors, children) + slope
@@ -382,7 +382,7 @@ def test_pull_of_the_past_is_the_slope_of_the_normaliser(seed):
         moved = state.means.copy()
         moved[0] += step
         other = replace(state, means=moved)
-        rho = prior_concentrations(other, PRIORS, children)
+        rho = prior_concentrations(other, PRIORS)[children]
         return log_normaliser(rho, DIMENSION)
 
     past = state.past.copy()

@@ -193,7 +193,7 @@ def reverse_gain(
         few = stats.taken(at)
         for _ in range(N_UPDATES):
             small = update_nodes(small, few, priors, both)
-        return direction_bound(small, few, priors, np.arange(len(at)))
+        return direction_bound(small, few, priors)
 
     gain = worth(shape.reverse(node)) - worth(shape)
     gain += _evidence_of_sticks(state, tree.reverse(node), priors)

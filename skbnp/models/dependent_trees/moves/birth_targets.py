@@ -43,10 +43,7 @@ def draw_targets(
 def propose_births(
     learner: EpochLearner, targets: Ints, moves: EpochMoves
 ) -> list[births.Proposed]:
-    """Propose a birth from the rows of each target, the largest gain first.
-
-    Targets of one unit share a task.
-    """
+    """Propose a birth of each target, in tasks by unit; the largest gain first."""
     posterior, cache = learner.posterior, learner.cache
     state, stats = posterior.state, posterior.global_stats
     tree, priors = state.tree, posterior.model.priors

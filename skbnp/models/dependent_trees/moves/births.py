@@ -76,19 +76,17 @@ class Proposed:
 
 
 def row_keys(step: int, target: int, rows: Ints) -> NDArray[np.uint64]:
-    """Keys of rows: a hash of step, target and row, by the mixer of splitmix64."""
+    """Keys of rows: a hash of step, target and row.
+
+    Bits are mixed as by splitmix64, Steele, Lea and Flood (2014).
+    """
     key = np.zeros(1, dtype=np.uint64)
     for part in (np.array([step]), np.array([target]), rows):
-        key = _mixed(key + part.astype(np.uint64))
+        key = key + part.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        key ^= key >> np.uint64(31)
     return key
-
-
-def _mixed(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix the bits of integers, Steele, Lea and Flood (2014)."""
-    key = key + np.uint64(0x9E3779B97F4A7C15)
-    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return key ^ (key >> np.uint64(31))
 
 
 def collect(

@@ -66,8 +66,7 @@ class Products:
         if of_previous is not None:
             past, old = np.zeros_like(means), state.places_with_past
             past[old] = of_previous[state.past[old]]
-        everywhere = np.arange(len(state.tree))
-        rho = prior_concentrations(state, priors, everywhere)
+        rho = prior_concentrations(state, priors)
         naturals = Naturals.of(state, priors).by_position(state.tree)
         lengths, shares = naturals.lengths, naturals.shares
         np.fill_diagonal(means, naturals.mean_lengths**2)
@@ -75,7 +74,7 @@ class Products:
             state.tree,
             state.concentrations,
             state.prior_concentration,
-            state.parent_weights(everywhere, priors),
+            state.parent_weights(state.places, priors),
             state.past >= 0,
             state.dimension,
             priors,

@@ -220,9 +220,9 @@ class TreeEdits(CompoundMoves):
             model, now = posterior.model, (posterior.state, posterior.global_stats)
             if not record.brings_back:
                 continue
-            new, rows = replayed(posterior, [record]), state.places
-            gain = direction_bound(*new, model.priors, rows)
-            gain -= direction_bound(*now, model.priors, rows)
+            new = replayed(posterior, [record])
+            gain = direction_bound(*new, model.priors)
+            gain -= direction_bound(*now, model.priors)
             least = LEAST_GAIN * len(record.nodes) - most
             if gain > least and model.bound(*new) > least_bound:
                 self._write(learner, [record], *new)
@@ -276,7 +276,7 @@ class TreeEdits(CompoundMoves):
         if n_tries is None:
             n_tries = max(birth_targets.LEAST_BIRTHS, int(BIRTH_SHARE * len(tree)))
         n_tries = int(min(n_tries, posterior.max_components - len(tree)))
-        if not self.moves.birth or n_tries <= 0 or not cache.is_complete:
+        if not self.moves.birth or n_tries <= 0 or not cache.last_broadcasts:
             return 0
         targets = birth_targets.draw_targets(
             posterior, n_tries, self._rejections["birth"], learner.n_passes

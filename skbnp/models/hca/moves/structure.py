@@ -8,7 +8,7 @@ rises. The tree grows past the size that it needs, then shrinks, in turns.
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
 from skbnp.models.hca.bound import white_noise
-from skbnp.models.hca.local import Memo
+from skbnp.models.hca.local import Memo, sums
 from skbnp.models.hca.memory import RowCache, RowLocalStep
 from skbnp.models.hca.moves.groups import SIZES, propose_groups
 from skbnp.models.hca.moves.proposals import Context, Proposal, kinds_of
@@ -182,10 +182,19 @@ class ComponentEdits(trials.EditMoves):
         self, learner: ComponentLearner, context: Context, monitor: Monitor
     ) -> None:
         """Try moves that add nodes; end growing after several refusals."""
+
+        def fits(proposal: trials.Proposal | None) -> bool:
+            """Whether a tree has room, and at most as many leaves as rows."""
+            if proposal is None or not context.has_room(proposal.tree):
+                return False
+            return len(proposal.tree.leaves) <= context.memo.n_rows
+
         kinds = [kind for kind in kinds_of(self.moves) if kind.grows]
         for kind in kinds:
             for _ in range(self.moves.max_tries):
-                proposal = _first(kind, context)
+                candidates = kind.candidates(context)
+                made = (kind.make(context, *ids) for ids in candidates)
+                proposal = next(filter(fits, made), None)
                 if proposal is None:
                     self.n_refused = PATIENCE
                     break
@@ -243,16 +252,6 @@ def stats_of_others(learner: ComponentLearner, rows: Ints, X: NDArray) -> Stats:
     assert memo is not None
     if len(rows) == memo.n_rows and cache.others is None:
         return Stats.zero(len(tree), model.n_levels, X.shape[1])
-    old_stats = learner.local_step.sums(memo.take(rows), X, tree, model)
+    executor = learner.local_step.executor
+    old_stats = sums(memo.take(rows), X, tree, model.frame, executor)
     return posterior.global_stats.plus(old_stats, -cache.scale).clipped()
-
-
-def _first(kind: trials.Kind, context: Context) -> Any:
-    """Return the first proposal of HCA that leaves at most as many leaves as rows."""
-    for ids in kind.candidates(context):
-        proposal = kind.make(context, *ids)
-        if proposal is None or not context.has_room(proposal.tree):
-            continue
-        if len(proposal.tree.leaves) <= context.memo.n_rows:
-            return proposal
-    return None

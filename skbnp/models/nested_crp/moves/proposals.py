@@ -1,7 +1,7 @@
 """Proposals to change the topic tree of a nested CRP, the most promising first.
 
 Each kind lists candidates as tuples of ids, by which rejected ones are recorded, and
-makes a proposal of a candidate, or None if an earlier move has removed its nodes.
+makes a proposal of a candidate, whose first node is still there, or None.
 """
 
 from collections.abc import Mapping
@@ -192,8 +192,6 @@ def _list_divisible_nodes(context: Context) -> list[Ids]:
 def _propose_split(context: Context, node: int) -> Proposal | None:
     """Propose to split an inner node: cluster its children by their words."""
     tree = context.tree
-    if node not in tree:
-        return None
     children = tree.children_of(node)
     words = np.array([context.words_below(int(child)) for child in children])
     used = words.sum(axis=1) > 0 if len(words) else np.zeros(0, bool)
@@ -241,7 +239,7 @@ def _list_divisible_leaves(context: Context) -> list[Ids]:
 def _propose_leaf_split(context: Context, node: int) -> Proposal | None:
     """Propose to split a leaf: cluster its documents by their words."""
     tree = context.tree
-    if node not in tree or len(tree.children_of(node)):
+    if len(tree.children_of(node)):
         return None
     X, _ = context.corpus.take(context.below(node))
     if X.shape[0] < 3:
@@ -260,8 +258,6 @@ def _propose_leaf_split(context: Context, node: int) -> Proposal | None:
 
 def _propose_branch(context: Context, node: int) -> Proposal | None:
     """Propose a branch below a node, for the smaller cluster of its documents."""
-    if node not in context.tree:
-        return None
     rows = context.below(node)
     X, _ = context.corpus.take(rows)
     if X.shape[0] < 3:
@@ -293,8 +289,6 @@ def _list_poor_fits(context: Context) -> list[Ids]:
 
 def _propose_own_branch(context: Context, node: int, doc: int) -> Proposal | None:
     """Propose a branch for a document and those similar to it."""
-    if node not in context.tree:
-        return None
     corpus = context.corpus
     x, _ = corpus.document(doc)
     rows = _select_similar_documents(context, node, x)
@@ -364,14 +358,12 @@ def _draw_growth_nodes_of_paper(context: Context) -> list[Ids]:
     return proposals
 
 
-def _propose_growth_by_prior(context: Context, node: int) -> Proposal | None:
+def _propose_growth_by_prior(context: Context, node: int) -> Proposal:
     """Propose a branch of topics as the prior of the nested CRP draws it.
 
     It takes its expected share of the documents that leave the tree there, so that the
     bound does not fall: 1 - exp E log(1 - v) of those that remain, at each level.
     """
-    if node not in context.tree:
-        return None
     topics, fresh = _add_branch(context, node)
     goes = -np.expm1(-1.0 / context.posterior.model.priors.concentration)
     shares = goes ** np.arange(len(fresh) + 1)

@@ -119,10 +119,7 @@ class TreeEdits(trials.EditMoves):
     def prepare(
         self, learner: TreeLearner, proposal: trials.Proposal
     ) -> tuple[PathStats, trials.LocalUpdate]:
-        """Statistics of the documents that a move does not touch; the step of others.
-
-        Topics are updated after each step.
-        """
+        """Statistics of documents that a move does not touch; the step of others."""
         posterior, corpus = learner.posterior, learner.corpus
         priors, local_step = posterior.model.priors, learner.local_step
         X, paths = corpus.take(proposal.rows)
