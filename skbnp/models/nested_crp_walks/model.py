@@ -312,7 +312,7 @@ class Walks:
         return tree, used[tree.ids]
 
     def log_joint(self) -> float:
-        """Log p(paths, levels, words) of present documents, those before given, nats."""
+        """Log p(paths, levels, words) of present documents, others given, nats."""
         joint = self._log_prior_of_levels() + self._log_joint_of_nodes()
         return joint if self.before is None else joint - self._log_joint_before()
 
