@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -546,7 +546,7 @@ def moved_in_part(state, rng, priors=LEARN):
 
 
 def moved_together(state, rng, priors=LEARN):
-    return moved(state, rng, priors, Walks.sweep_together)
+    return moved(state, rng, priors, partial(Walks.sweep, kind=TOGETHER))
 
 
 #: Draws in which bugs are found.
