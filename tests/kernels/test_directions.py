@@ -142,7 +142,7 @@ def test_inner_products_and_fits_are_those_of_numpy(past, seed):
     assert_allclose(inner_products(state, rows), wanted, rtol=1e-12, atol=1e-14)
     wanted = (stats.sums.toarray()[rows] * own).sum(axis=1)
     assert_allclose(fits(state, stats)[rows], wanted, rtol=1e-12, atol=1e-14)
-    assert not np.allclose(fits(state, stats, rows[::-1].copy()), wanted, rtol=1e-3)
+    assert not np.allclose(fits(state, stats)[rows[::-1]], wanted, rtol=1e-3)
 
 
 @pytest.mark.parametrize("dimension", [2, 7, 60])
