@@ -1,6 +1,6 @@
 """States and additive statistics of trees, re-indexed when the tree changes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Self
 
@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.trees import Tree
+from skbnp.utils.arrays import entries_of, limits_of, rows_of
+from skbnp.utils.typing import Array, Ints
 
-__all__ = ["NodeState", "NodeStatistics", "ended_nodes"]
+__all__ = ["NodeState", "NodeStatistics", "Supports", "ended_nodes"]
 
 
 class NodeState:
@@ -24,7 +26,7 @@ class NodeState:
         return len(self.tree)
 
     @property
-    def ids(self) -> NDArray[np.intp]:
+    def ids(self) -> Ints:
         """Ids of the nodes, by position."""
         return self.tree.ids
 
@@ -67,6 +69,66 @@ class NodeStatistics:
             elif isinstance(value, np.ndarray):
                 moved[item.name] = value.copy()
         return replace(self, **moved)
+
+
+class Supports:
+    """Local parameters of rows over the stubs that they may take: ragged arrays.
+
+    `stubs` and `shares` are by entry of the support of rows, whose limits are `limits`.
+    """
+
+    __slots__ = ()
+    #: Fields by row, and those of each ragged axis, by the name of its limits.
+    per_row: ClassVar[tuple[str, ...]] = ("entropies", "bounds")
+    ragged: ClassVar[dict[str, tuple[str, ...]]]
+    limits: Ints  # (n_rows + 1,)
+    stubs: NDArray
+    bounds: Array  # (n_rows,)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.bounds)
+
+    @property
+    def row(self) -> Ints:
+        """Row of each entry of the support."""
+        return rows_of(self.limits)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Concatenate the local parameters of several sets of rows, at least one."""
+        moved = {}
+        for limits, names in cls.ragged.items():
+            moved[limits] = limits_of([np.diff(getattr(one, limits)) for one in parts])
+            for name in names:
+                moved[name] = np.concatenate([getattr(one, name) for one in parts])
+        for name in cls.per_row:
+            moved[name] = np.concatenate([getattr(one, name) for one in parts])
+        return cls(**moved)
+
+    def take(self, rows: Ints) -> Self:
+        """Return the local parameters of some rows."""
+        moved = {name: getattr(self, name)[rows] for name in self.per_row}
+        for limits, names in self.ragged.items():
+            entries, moved[limits] = entries_of(getattr(self, limits), rows)
+            moved |= {name: getattr(self, name)[entries] for name in names}
+        return type(self)(**moved)
+
+    def replaced(self, rows: Ints, new: Self) -> Self:
+        """Replace the local parameters of some rows, in increasing order."""
+        order = np.arange(self.n_rows)
+        order[rows] = self.n_rows + np.arange(len(rows))
+        return self.joined([self, new]).take(order)
+
+    def touching(self, stubs: Ints) -> Ints:
+        """Rows with one of some stubs in their support."""
+        return np.unique(self.row[np.isin(self.stubs, stubs)])
+
+    def renamed(self, stubs: NDArray) -> Self:
+        """Return the local parameters with other names of the stubs, (n_support,)."""
+        names = stubs.astype(self.stubs.dtype, copy=False)
+        return replace(self, stubs=names)  # type: ignore[type-var]
 
 
 def ended_nodes(

@@ -21,6 +21,7 @@ __all__ = [
     "log_stick_evidence",
     "log_stub_priors",
     "passing_probabilities",
+    "stick_bound",
     "stick_parameters",
     "stub_nodes",
 ]
@@ -103,6 +104,14 @@ def expected_log_sticks(a: Array, b: Array) -> tuple[Array, Array]:
     """E log v and E log(1 - v)."""
     both = psi(a + b)
     return psi(a) - both, psi(b) - both
+
+
+def stick_bound(a: Array, b: Array, concentration: float) -> float:
+    """E log p - E log q of the sticks, those of all nodes but the root."""
+    log_stay, log_pass = expected_log_sticks(a, b)
+    sticks = betaln(a, b) - betaln(1.0, concentration)
+    sticks += (1.0 - a) * log_stay + (concentration - b) * log_pass
+    return float(sticks[1:].sum())
 
 
 def log_stub_priors(

@@ -177,7 +177,7 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
             one; paths less probable than about 2e-9 are left out.
         """
         docs, _, dtype = self._infer(X, "doc_paths")
-        shape = (docs.n_docs, self.n_components_)
+        shape = (docs.n_rows, self.n_components_)
         shares = docs.shares.astype(dtype, copy=False)
         return sp.csr_array((shares, docs.stubs, docs.limits), shape=shape)
 
@@ -197,8 +197,8 @@ class TopicTreeMixin(TopicModelMixin, TransformerMixin, ABC):
         """
         docs, _, dtype = self._infer(X, "doc_levels")
         theta = docs.levels / docs.levels.sum(axis=1, keepdims=True)
-        distr = np.zeros((docs.n_docs, theta.shape[1]))
-        np.add.at(distr, docs.doc, docs.shares[:, None] * theta)
+        distr = np.zeros((docs.n_rows, theta.shape[1]))
+        np.add.at(distr, docs.row, docs.shares[:, None] * theta)
         return distr.astype(dtype, copy=False)
 
     def _infer(self, X, method: str) -> tuple[DocPaths, PathGlobals, np.dtype]:

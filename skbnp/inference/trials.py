@@ -20,6 +20,7 @@ from skbnp.inference.monitor import Monitor, discarding
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Moves
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "LEAST_GAIN",
@@ -43,6 +44,7 @@ __all__ = [
     "propose_merge",
     "propose_prune",
     "run_rounds",
+    "without_overlap",
 ]
 
 Ids = tuple[int, ...]
@@ -94,7 +96,7 @@ class Context:
         return self.posterior.state.tree
 
     @property
-    def masses(self) -> NDArray[np.float64]:
+    def masses(self) -> Array:
         """Expected rows of each stub, (n_nodes,)."""
         return self.posterior.global_stats.stub_masses
 
@@ -104,7 +106,7 @@ class Context:
         return self.posterior.model.n_levels
 
     @abstractmethod
-    def touching(self, ids: NDArray[np.intp]) -> Any:
+    def touching(self, ids: Ints) -> Any:
         """Rows with a share in any of some stubs."""
 
     @abstractmethod
@@ -115,17 +117,11 @@ class Context:
         """Rows with a share of a node."""
         return self.touching(self.tree.subtree_of(node))
 
-    def are_siblings(self, one: int, other: int) -> bool:
-        """Whether both ids are in the tree, with the same parent."""
-        tree = self.tree
-        are_there = one in tree and other in tree
-        return are_there and tree.parent_of(one) == tree.parent_of(other)
-
     def has_room(self, tree: Tree) -> bool:
         """Whether a tree has at most the largest number of nodes."""
         return len(tree) <= max(self.posterior.max_components, len(self.tree))
 
-    def at_random(self, places: NDArray[np.intp], weights: NDArray) -> list[Ids]:
+    def at_random(self, places: Ints, weights: NDArray) -> list[Ids]:
         """Candidates of single nodes in random order, by their weights."""
         waits = self.rng.standard_exponential(len(places))
         order = np.argsort(waits / np.maximum(weights[places], 1e-9))
@@ -268,7 +264,8 @@ class EditMoves(Judge):
         for ids in kind.candidates(context):
             key = (kind.name, *ids)
             is_enough = n_tries == self.moves.max_tries and not kind.ignores_bound
-            if is_enough or not self.rejections.is_over(key, now):
+            has_ended = ids[0] not in context.tree  # by an earlier move
+            if is_enough or has_ended or not self.rejections.is_over(key, now):
                 continue
             proposal = kind.make(context, *ids)
             if proposal is None or not context.has_room(proposal.tree):
@@ -393,6 +390,18 @@ def make_in_halves(
     return n_made + make_in_halves(make, rest, is_possible)
 
 
+def without_overlap(moves: Iterable[T], nodes_of: Callable[[T], set[int]]) -> list[T]:
+    """Return moves of which no two touch the same node, in their order."""
+    used: set[int] = set()
+    chosen = []
+    for move in moves:
+        nodes = nodes_of(move)
+        if not used & nodes:
+            used |= nodes
+            chosen.append(move)
+    return chosen
+
+
 # Proposals that models share ----------------------------------------------------------
 
 
@@ -417,7 +426,8 @@ def propose_prune(context: Context, leaf: int) -> Any:
 def propose_merge(context: Context, target: int, source: int) -> Any:
     """Propose to merge a node into its sibling, with the children of both."""
     tree, both = context.tree, (target, source)
-    if not context.are_siblings(target, source):
+    are_there = target in tree and source in tree
+    if not are_there or tree.parent_of(target) != tree.parent_of(source):
         return None
     touched = np.concatenate([tree.subtree_of(node) for node in both])
     new, merged_into = tree.merge(source, target), {source: target}
@@ -443,7 +453,7 @@ def list_inner_nodes(context: Context) -> list[Ids]:
 
 
 def list_attachments(
-    context: Context, fits: Callable[[int, NDArray[np.intp]], NDArray | None]
+    context: Context, fits: Callable[[int, Ints], NDArray | None]
 ) -> list[Ids]:
     """Candidates to move: nodes and other parents, the largest gain of fit first.
 

@@ -4,7 +4,7 @@ SciPy checks each new matrix, some 60 microseconds, and 200 for some of its rows
 long as the local step of a few documents.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -90,6 +90,21 @@ def take_rows(X: sp.csr_array, rows: NDArray[np.intp] | slice) -> sp.csr_array:
     return csr(X.data[places], X.indices[places], limits, shape)
 
 
+def members(groups: NDArray[np.integer], n_groups: int) -> sp.csr_array:
+    """Indicator of the members of each group, (n_groups, n); -1 is no group."""
+    each = np.flatnonzero(groups >= 0)
+    entries = np.ones(len(each)), (groups[each], each)
+    return sp.csr_array(entries, shape=(n_groups, len(groups)))
+
+
+def padded(values: NDArray, width: int) -> NDArray:
+    """Append zeros along the last axis, `width` entries in all."""
+    n_more = width - values.shape[-1]
+    if n_more == 0:
+        return values
+    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, n_more)])
+
+
 def with_columns(X: sp.csr_array, n_columns: int) -> sp.csr_array:
     """Append empty columns to rows."""
     return sp.csr_array((X.data, X.indices, X.indptr), (X.shape[0], n_columns))
@@ -98,6 +113,20 @@ def with_columns(X: sp.csr_array, n_columns: int) -> sp.csr_array:
 def rows_of(limits: NDArray) -> NDArray[np.intp]:
     """Row of each entry, given the limits of rows."""
     return np.arange(len(limits) - 1).repeat(limits[1:] - limits[:-1])
+
+
+def limits_of(sizes: Sequence[NDArray]) -> NDArray[np.int64]:
+    """Limits of rows of some sizes, one set of rows after another."""
+    return np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]), dtype=np.int64)
+
+
+def entries_of(
+    limits: NDArray, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Entries of some rows of a ragged array, row after row, and their limits."""
+    sizes = limits[rows + 1] - limits[rows]
+    ends = limits_of([sizes])
+    return np.arange(ends[-1]) + np.repeat(limits[rows] - ends[:-1], sizes), ends
 
 
 def row_parts(shape: tuple[int, int], size: int = SIZE) -> Iterator[slice]:

@@ -9,12 +9,15 @@ threads cannot change a draw.
 from enum import IntEnum
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skbnp.utils.arrays import row_parts
 
 #: Numbers that are drawn at a time.
 PART_SIZE = 1 << 17
+#: Rows that are drawn at most, unless another number is given.
+MOST_ROWS = 4096
 
 
 class Purpose(IntEnum):
@@ -40,6 +43,13 @@ def stream(entropy: int, purpose: Purpose, *place: int) -> np.random.Generator:
     """Return the random stream of one unit of work."""
     seed = np.random.SeedSequence(entropy, spawn_key=(int(purpose), *place))
     return np.random.Generator(np.random.PCG64DXSM(seed))
+
+
+def some_rows(
+    rows: NDArray[np.intp], rng: np.random.Generator, most: int = MOST_ROWS
+) -> NDArray[np.intp]:
+    """Draw rows in increasing order, or take all if there are no more."""
+    return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
 
 
 def gamma_noise(

@@ -216,7 +216,7 @@ def test_start_is_that_of_dependent_trees(drawn, monkeypatch):
     """The clusters of which the rows then choose their nodes."""
     monkeypatch.setattr(assignments, "N_VISITS", 1)
     monkeypatch.setattr(assignments, "N_PASSES", 0)
-    monkeypatch.setattr(assignments, "propose_removals", lambda *given: [])
+    monkeypatch.setattr(assignments.records, "propose_removals", lambda *given: [])
     X = one_epoch(drawn)
     trees = GibbsDependentTrees(max_iter=1, random_state=0).fit(X)
     other = DependentTrees(max_iter=1, random_state=0, structure_moves=False).fit(X)

@@ -304,7 +304,7 @@ def test_leaves_are_grouped_afresh_where_that_is_better(seed):
     good, bad = learned(group), learned((leaf + 1) // 2 % 3)
     assert good.bound > bad.bound + 10.0
     for one in (good, bad):
-        result = tree_choice._regrouped(one, race, moves)
+        result = race._regrouped(one, moves)
         assert result.bound >= good.bound
         topics = result.posterior.state
         ends = ends_of(topics, X)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from checks.long import daily
 from reference import nested_crp as reference
 from skbnp.components.hyperparameters import draw_concentration
 from skbnp.components.tree_sticks import LevelPriors
+from skbnp.kernels._nested_crp import LEVELS, TOGETHER
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.rows.tokens import Tokens
@@ -165,7 +166,7 @@ def move(walks, rng):
 
 
 def move_together(walks, rng):
-    walks.sweep_together(0, walks.n_docs, rng)
+    walks.sweep(0, walks.n_docs, rng, TOGETHER)
 
 
 each_move = pytest.mark.parametrize("move", [move, move_together])
@@ -545,7 +546,7 @@ def moved_in_part(state, rng, priors=LEARN):
 
 
 def moved_together(state, rng, priors=LEARN):
-    return moved(state, rng, priors, Walks.sweep_together)
+    return moved(state, rng, priors, partial(Walks.sweep, kind=TOGETHER))
 
 
 #: Draws in which bugs are found.
@@ -625,7 +626,7 @@ def forget_to_move(walks, rng):
 
 
 def keep_paths(walks, rng):
-    walks.sweep_levels(0, walks.n_docs, rng)
+    walks.sweep(0, walks.n_docs, rng, LEVELS)
 
 
 def wrong_prior(walks, rng):
@@ -660,7 +661,7 @@ def test_check_finds_what_is_forgotten(wrong):
 def wrong_prior_together(walks, rng):
     kept, priors = walks.priors, walks.priors
     walks.priors = LevelPriors(2 * GAMMA, priors.level_prior, priors.topic_prior)
-    walks.sweep_together(0, walks.n_docs, rng)
+    walks.sweep(0, walks.n_docs, rng, TOGETHER)
     walks.priors = kept
 
 

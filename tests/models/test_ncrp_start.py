@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from reference import nested_crp as reference
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.datasets import make_tree
+from skbnp.kernels._nested_crp import LEVELS
 from skbnp.models.nested_crp.start import by_gibbs
 from skbnp.models.nested_crp_walks import start
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
@@ -77,7 +78,7 @@ def test_level_priors_are_learned_one_by_one(shape, seed):
     paths = Paths(np.array(node).T.astype(np.int32), level.astype(np.uint8))
     walks = Walks(tokens, priors_of(3, 0.05), paths)
     for _ in range(30):
-        walks.sweep_levels(0, walks.n_docs, rng)
+        walks.sweep(0, walks.n_docs, rng, LEVELS)
         LEARN.resample(walks, rng)
     learned = walks.priors.level_prior
     expected = np.array(shape) / sum(shape)

@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
@@ -14,14 +13,8 @@ from skbnp.inference.chains import birth_entries, end_entries
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.inference.posterior import Lineage
 from skbnp.kernels._tree_directions import prior_products
-from skbnp.models.dependent_slices.chain_state import (
-    EpochRows,
-    TreeChainState,
-    TreeSettings,
-    TreeStart,
-    check_places,
-    fields_of,
-)
+from skbnp.models.dependent_slices import chain_state, sample
+from skbnp.models.dependent_slices.chain_state import TreeChainState, TreeStart
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.joint import LogJoint, log_joint_of
 from skbnp.models.dependent_slices.model import SlicedTree, blocks_of, draw_all
@@ -29,32 +22,17 @@ from skbnp.models.dependent_slices.moves.attachments import Attachments
 from skbnp.models.dependent_slices.moves.intermediates import propose_intermediate
 from skbnp.models.dependent_slices.moves.split_merge import propose_split_or_merge
 from skbnp.models.dependent_slices.phase import Phase
-from skbnp.models.dependent_slices.sample import (
-    TreeSample,
-    variational_state_of,
-    with_sorted_siblings,
-)
+from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.local import update_local
 from skbnp.models.dependent_trees.node_table import NodeTable
-from skbnp.models.dependent_trees.state import (
-    TreePriors,
-    next_epoch,
-    reordered,
-    windowed,
-)
-from skbnp.models.dependent_trees.updates import (
-    HIGHEST,
-    LOWEST,
-    best_past_pull,
-    best_prior_concentration,
-)
+from skbnp.models.dependent_trees.state import TreePriors, next_epoch, windowed
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Array
 
 __all__ = ["COLUMNS", "SliceChain"]
 
-Array = NDArray[np.float64]
 
 #: Columns of the history of a fit.
 COLUMNS = (
@@ -94,8 +72,8 @@ class SliceChain:
 
     def __init__(
         self,
-        epochs: Sequence[EpochRows],
-        settings: TreeSettings,
+        epochs: Sequence[chain_state.EpochRows],
+        settings: chain_state.TreeSettings,
         seed_entropy: int,
         start: TreeStart | TreeChainState,
         *,
@@ -115,7 +93,7 @@ class SliceChain:
                 )
                 start = start.with_columns(n_seen, rng)
             self._restore(self._joined(start) if len(start.place) == 0 else start)
-            check_places(self.state, epochs)
+            chain_state.check_places(self.state, epochs)
             return
         self._restore(self._started(start, number))
 
@@ -151,7 +129,7 @@ class SliceChain:
             log_joint=log_joint_of(sampler_state),
             number_of_epoch=0,
             closed=(),
-            **fields_of(sampler_state, sampler_state.sums),
+            **chain_state.fields_of(sampler_state, sampler_state.sums),
         )
 
     def _joined(self, state: TreeChainState) -> TreeChainState:
@@ -162,7 +140,7 @@ class SliceChain:
         nobody = replace(self.epochs[state.number_of_epoch], rows=rows.none())
         alone = SliceChain([nobody], self.settings, self.seed_entropy, state)
         table = NodeTable.of(
-            variational_state_of(alone.sampler_state), self.settings.priors
+            sample.variational_state_of(alone.sampler_state), self.settings.priors
         )
         memo, _ = update_local(table, rows.X)
         place = state.tree.positions(memo.nodes[:, 0]).astype(np.int32)
@@ -174,19 +152,9 @@ class SliceChain:
         priors = self.settings.priors
         if self.settings.learns_past_weight:
             priors = replace(priors, past_weight=state.past_weight)
+        rows = self.epochs[state.number_of_epoch].rows
         self.sampler_state = SlicedTree(
-            self.epochs[state.number_of_epoch].rows,
-            priors,
-            state.tree,
-            state.place,
-            state.directions,
-            state.history,
-            state.past,
-            state.previous,
-            state.concentration,
-            state.prior_concentration,
-            state.gone,
-            state.gone_sums,
+            rows, priors, **chain_state.shared_fields(state)
         )
 
     # -- one sweep --------------------------------------------------------------------
@@ -211,14 +179,9 @@ class SliceChain:
         if part == 0:
             return [partial(phase.fill, block) for block in phase.blocks()]
         if part == 1:
-            return [
-                partial(phase.sweep, at, groups)
-                for at, groups in enumerate(phase.groups())
-            ]
-        draws = [
-            partial(phase.draw_directions, at, nodes)
-            for at, nodes in enumerate(phase.blocks_to_draw())
-        ]
+            return [partial(phase.sweep, *group) for group in enumerate(phase.groups())]
+        blocks = enumerate(phase.blocks_to_draw())
+        draws = [partial(phase.draw_directions, *block) for block in blocks]
         # What comes next reads where rows are, and no direction.
         return [partial(self._end_phase, number), *draws]
 
@@ -318,11 +281,11 @@ class SliceChain:
         if settings.learns_concentration and n_rows > 0.0:
             length = self._along / n_rows
             beta = inverse_bessel_ratio(np.clip(length, 0.0, 1.0), state.dimension)
-            beta = np.clip(beta, LOWEST, HIGHEST)
+            beta = np.clip(beta, updates.LOWEST, updates.HIGHEST)
             state = replace(state, concentration=float(beta))
         if settings.learns_prior_concentration and len(state.tree) > 1:
             result = prior_cosines(self._products, state.priors)
-            kappa = best_prior_concentration(*result, state.dimension)
+            kappa = updates.best_prior_concentration(*result, state.dimension)
             state = replace(state, prior_concentration=kappa)
         if settings.learns_past_weight and state.is_old.any():
             weight = best_past_weight(state, self._products)
@@ -342,7 +305,7 @@ class SliceChain:
             next_id=sampler_state.tree.next_id,
             lineage=[*before.lineage, *news],
             log_joint=self._joint.value(),
-            **fields_of(sampler_state, self._sums),
+            **chain_state.fields_of(sampler_state, self._sums),
         )
         self._restore(state)
 
@@ -384,7 +347,7 @@ class SliceChain:
         places = np.flatnonzero(kept)
         ids, depth = after.tree.ids[places], after.tree.depth[places]
         tree = Tree(ids, depth, max(state.next_id, after.tree.next_id))
-        after = reordered(after, tree, places)
+        after = after.reordered(tree, places)
         memo, _ = update_local(NodeTable.of(after, settings.priors), rows.X)
         log = end_entries(state.step + 1, np.setdiff1d(state.ids, ids))
         return replace(
@@ -409,7 +372,7 @@ class SliceChain:
         self, sampler_state: SlicedTree, run: RunTasks = run_in_turn
     ) -> ClosedEpoch:
         """Return the present epoch as prediction reads it."""
-        state, reading = self.state, variational_state_of(sampler_state, run)
+        state, reading = self.state, sample.variational_state_of(sampler_state, run)
         label = self.epochs[state.number_of_epoch].label
         n_rows, n_records = int(sampler_state.masses.sum()), len(state.lineage)
         return ClosedEpoch(label, reading, n_rows, state.begin, n_records)
@@ -440,12 +403,12 @@ class SliceChain:
         self._arrays = [one for one in self._arrays if one is not directions.drawn]
         return self.state
 
-    def sample(self, run: RunTasks = run_in_turn) -> TreeSample:
+    def sample(self, run: RunTasks = run_in_turn) -> sample.TreeSample:
         """Copy what prediction reads of the present state."""
-        state, sampler_state = self.state, with_sorted_siblings(self.sampler_state)
-        epoch = self._closed(sampler_state, run)
-        log_joint, weight = state.log_joint, state.past_weight
-        return TreeSample(epoch, log_joint, state.number, state.step, weight)
+        state, is_sorted = self.state, sample.with_sorted_siblings(self.sampler_state)
+        epoch, weight = self._closed(is_sorted, run), state.past_weight
+        given = epoch, state.log_joint, state.number, state.step, weight
+        return sample.TreeSample(*given)
 
 
 def prior_cosines(products: Array, priors: TreePriors) -> tuple[Array, Array]:
@@ -468,7 +431,7 @@ def best_past_weight(state: SlicedTree, products: Array) -> float:
     old = np.flatnonzero(state.is_old)
     _, of_pasts, cosines, _ = products[old].T
     pulls = np.where(old > 0, state.pull, 0.0)
-    pull = best_past_pull(pulls, of_pasts, cosines, state.dimension)
+    pull = updates.best_past_pull(pulls, of_pasts, cosines, state.dimension)
     return pull / state.prior_concentration
 
 

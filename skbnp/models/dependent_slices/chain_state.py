@@ -1,7 +1,7 @@
 """State of a Gibbs chain of dependent trees between two sweeps, and its settings."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ from skbnp.inference.chains import ChainStart, ChainState
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.model import Rows, SlicedTree
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
-from skbnp.models.dependent_trees.state import EpochState, TreePriors, padded
+from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
+from skbnp.utils.arrays import padded, with_columns
 from skbnp.utils.epochs import Label
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "EpochRows",
@@ -23,9 +25,8 @@ __all__ = [
     "TreeStart",
     "check_places",
     "fields_of",
+    "shared_fields",
 ]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class TreeChainState(ChainState):
     place: NDArray[np.int32]  # (n_rows,)
     directions: Directions
     history: Array  # (n_nodes,)
-    past: NDArray[np.intp]  # (n_nodes,)
+    past: Ints  # (n_nodes,)
     previous: Array  # (n_old, n_seen)
     concentration: float
     prior_concentration: float
@@ -81,16 +82,12 @@ class TreeChainState(ChainState):
 
     def with_columns(self, n_seen: int, rng: np.random.Generator) -> "TreeChainState":
         """Append columns that no row had before, `n_seen` in all."""
-        sums, gone = (
-            sp.csr_array((one.data, one.indices, one.indptr), (one.shape[0], n_seen))
-            for one in (self.sums, self.gone_sums)
-        )
         return replace(
             self,
             directions=self.directions.with_columns(n_seen, rng),
             previous=padded(self.previous, n_seen),
-            sums=sums,
-            gone_sums=gone,
+            sums=with_columns(self.sums, n_seen),
+            gone_sums=with_columns(self.gone_sums, n_seen),
         )
 
     def without_rows(self) -> "TreeChainState":
@@ -108,20 +105,14 @@ class TreeChainState(ChainState):
 
 def fields_of(state: SlicedTree, sums: sp.csr_array) -> dict[str, Any]:
     """Fields of a state that record the nodes of rows."""
-    return {
-        "tree": state.tree,
-        "place": state.place,
-        "directions": state.directions,
-        "history": state.history,
-        "past": state.past,
-        "previous": state.previous,
-        "concentration": state.concentration,
-        "prior_concentration": state.prior_concentration,
-        "past_weight": state.priors.past_weight,
-        "sums": sums,
-        "gone": state.gone,
-        "gone_sums": state.gone_sums,
-    }
+    weight = state.priors.past_weight
+    return shared_fields(state) | {"past_weight": weight, "sums": sums}
+
+
+def shared_fields(state: SlicedTree | TreeChainState) -> dict[str, Any]:
+    """Fields that the state of a sampler and that of its chain have both."""
+    names = [item.name for item in fields(SlicedTree) if item.init]
+    return {name: getattr(state, name) for name in names[2:]}  # rows and priors aside
 
 
 def check_places(state: TreeChainState, epochs: Sequence[EpochRows]) -> None:

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skbnp.inference.executor import RunTasks, run_in_turn
+from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = ["SPARSE", "Directions"]
 
-Array = NDArray[np.float64]
-Places: TypeAlias = "int | NDArray[np.intp] | Sequence[int]"
+Places: TypeAlias = "int | Ints | Sequence[int]"
 
 #: Rows by which an array grows that is full.
 GROWTH = 16
@@ -39,7 +39,7 @@ class Directions:
     """
 
     drawn: Array  # (n_rows, width), in any order, some rows of no node
-    row: NDArray[np.intp]  # (n_nodes,), -1 of nodes that have none yet
+    row: Ints  # (n_nodes,), -1 of nodes that have none yet
     n_unseen: int = 0  # columns of the rows that are left out
     n_axes: int = 0  # last columns of `drawn`, `n_unseen` at most
     n_used: int = 0  # the first axes, along which directions have a part
@@ -97,11 +97,11 @@ class Directions:
         run([partial(copy, begin) for begin in range(0, len(self), size)])
         return result
 
-    def taken(self, places: NDArray[np.intp], is_there: NDArray) -> "Directions":
+    def taken(self, places: Ints, is_there: NDArray) -> "Directions":
         """Return the directions of another tree, from `places` where they exist."""
         return self.placed(self.drawn, np.where(is_there, self.row[places], -1))
 
-    def placed(self, drawn: Array, row: NDArray[np.intp]) -> "Directions":
+    def placed(self, drawn: Array, row: Ints) -> "Directions":
         """Return directions in another array, along the same axes."""
         return Directions(drawn, row, self.n_unseen, self.n_axes, self.n_used)
 
@@ -115,9 +115,7 @@ class Directions:
         """Number of axes of `with_axes_for`, if `n_kept` directions are kept."""
         return min(min(self.n_used, n_kept) + n_draws, self.n_unseen)
 
-    def with_axes_for(
-        self, n_draws: int, kept: NDArray[np.bool_] | None = None
-    ) -> "Directions":
+    def with_axes_for(self, n_draws: int, kept: Flags | None = None) -> "Directions":
         """Copy directions to a new array, with axes for `n_draws` further draws.
 
         Axes are chosen again, as few as possible. If not all directions are `kept`,

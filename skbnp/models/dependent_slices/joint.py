@@ -13,17 +13,16 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.kernels._tree_directions import integrate_out
 from skbnp.models.dependent_slices.model import SlicedTree
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array
 
 __all__ = ["LogJoint", "log_joint_of"]
 
-Array = NDArray[np.float64]
 
 #: Nodes of the subtrees of one task, about.
 NODES_PER_TASK = 64
@@ -39,17 +38,13 @@ class LogJoint:
         """Prepare the sums over subtrees of a state."""
         self._state, self._sums = state, sums
         self._parts = _subtrees(state.tree)
-        self._log_prior = 0.0
         self._log_integrals = np.zeros(len(self._parts))
         self._slopes = np.zeros((len(self._parts), state.width))
 
     def tasks(self) -> Sequence[Callable[[], object]]:
         """List tasks: groups of subtrees below the root, and the nodes of rows."""
         parts = [partial(self._add_up, part) for part in range(len(self._parts))]
-        return [self._find_log_prior, *parts]
-
-    def _find_log_prior(self) -> None:
-        self._log_prior = self._state.log_prior()
+        return [self._state.log_prior, *parts]  # which is kept
 
     def _add_up(self, part: int) -> None:
         """Sum the terms of one group of subtrees."""
@@ -66,7 +61,7 @@ class LogJoint:
         total = self._log_integrals.sum() + self._integrate_out(0, 1, below)
         n_rows = float(state.masses.sum())
         rows = log_normaliser_gain(state.concentration**2, state.dimension)
-        total += n_rows * float(rows) + self._log_prior
+        total += n_rows * float(rows) + state.log_prior()
         return float(total) / max(n_rows, 1.0)
 
     def _integrate_out(self, begin: int, end: int, below: Array) -> float:

@@ -17,7 +17,6 @@ Such nodes are never integrated out; they are drawn by an independent proposal, 
 the logarithms of these factors are replaced by tangents, and are accepted or not.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,14 +27,14 @@ from skbnp.distributions.von_mises_fisher import draw_natural
 from skbnp.models.dependent_slices.directions import Directions
 from skbnp.models.dependent_slices.weights import log_prior
 from skbnp.models.dependent_trees.directions import bessel_slope, log_normaliser_gain
-from skbnp.models.dependent_trees.state import TreePriors, padded
+from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.trees import Tree
+from skbnp.utils.arrays import members, padded
+from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = ["ENTRIES", "Rows", "SlicedTree", "accept_direction", "blocks_of", "draw_all"]
 
-Array = NDArray[np.float64]
 Places = NDArray[np.int32]
-Streams = Callable[..., np.random.Generator]
 
 #: Entries of the directions that one task computes.
 ENTRIES = 1 << 20
@@ -84,10 +83,7 @@ class Rows:
 
     def sums(self, place: Places, n_nodes: int) -> sp.csr_array:
         """Sum of the rows at each node, (n_nodes, n_seen)."""
-        ones = np.ones(len(place))
-        shape = (n_nodes, len(place))
-        spread = sp.csr_array((ones, (place, np.arange(len(place)))), shape=shape)
-        return sp.csr_array(spread @ self.X.astype(np.float64))
+        return sp.csr_array(members(place, n_nodes) @ self.X.astype(np.float64))
 
 
 @dataclass(slots=True)
@@ -104,7 +100,7 @@ class SlicedTree:
     place: Places  # (n_rows,) position of the node of each row
     directions: Directions  # theta
     history: Array  # (n_nodes,) past rows in the window
-    past: NDArray[np.intp]  # (n_nodes,) row of `previous`, -1 of new nodes
+    past: Ints  # (n_nodes,) row of `previous`, -1 of new nodes
     previous: Array  # (n_old, n_seen) mu of the epoch before
     concentration: float  # beta
     prior_concentration: float  # kappa0
@@ -132,7 +128,7 @@ class SlicedTree:
         return result
 
     @property
-    def is_old(self) -> NDArray[np.bool_]:
+    def is_old(self) -> Flags:
         """Whether nodes were in the epoch before."""
         return self.past >= 0
 
@@ -162,7 +158,7 @@ class SlicedTree:
         """kappa0 k2."""
         return self.prior_concentration * self.priors.past_weight
 
-    def has_old_children(self) -> NDArray[np.bool_]:
+    def has_old_children(self) -> Flags:
         """Whether nodes have children with a past: never integrated out."""
         parents = self.tree.parent[1:][self.is_old[1:]]
         return np.bincount(parents, minlength=len(self.tree)) > 0
@@ -221,11 +217,8 @@ class SlicedTree:
             directions = self.directions.taken(source, is_there)
         gone_sums = sp.csr_array((len(tree), self.gone_sums.shape[1]))
         if self.gone_sums.nnz:
-            onto = np.flatnonzero(is_there)
-            pick = sp.csr_array(
-                (np.ones(len(onto)), (onto, source[onto])),
-                shape=(len(tree), len(self.tree)),
-            )
+            stays, onto = tree.find(self.tree.ids)
+            pick = members(np.where(stays, onto, -1), len(tree))
             gone_sums = sp.csr_array(pick @ self.gone_sums)
         return replace(
             self,
@@ -250,7 +243,7 @@ class SlicedTree:
         onto = np.cumsum(kept) - 1
         return self.edited(tree, onto[self.place].astype(np.int32))
 
-    def tree_of_old(self) -> NDArray[np.bool_]:
+    def tree_of_old(self) -> Flags:
         """Whether nodes are old, or above old ones."""
         return np.asarray(self.tree.count(self.is_old.astype(np.intp)) > 0)
 

@@ -18,19 +18,14 @@ from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import draw_in_place, expansion
 from skbnp.kernels._tree_rows import fill_parameters, move_rows
-from skbnp.models.dependent_slices.model import (
-    ENTRIES,
-    SlicedTree,
-    accept_direction,
-    blocks_of,
-)
+from skbnp.models.dependent_slices import model
 from skbnp.models.dependent_slices.weights import break_rest, draw_log_weights
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array
 
 __all__ = ["Phase"]
 
-Array = NDArray[np.float64]
 Places = NDArray[np.int32]
 Streams = Callable[..., np.random.Generator]
 
@@ -58,7 +53,7 @@ class Phase:
 
     def __init__(
         self,
-        state: SlicedTree,
+        state: model.SlicedTree,
         parity: int,
         streams: Streams,
         memory: Array | None = None,
@@ -168,7 +163,7 @@ class Phase:
             directions = state.directions.with_axes_for(self._n_drawn, given)
             self.sampler_state = replace(state, directions=directions)
         nodes = np.arange(self.n_nodes, dtype=np.int32)
-        return blocks_of(nodes, self.sampler_state.width, ENTRIES // 4)
+        return model.blocks_of(nodes, self.sampler_state.width, model.ENTRIES // 4)
 
     def blocks_to_draw(self) -> list[Places]:
         """Blocks of nodes whose directions are drawn, also opened ones with rows."""
@@ -180,7 +175,7 @@ class Phase:
         self.n_known = np.zeros(len(self.is_free), dtype=np.intp)
         self.n_known[nodes] = directions.n_seen + np.minimum(n_known, directions.n_axes)
         self.n_used = min(directions.n_used + len(nodes), directions.n_axes)
-        return blocks_of(nodes, self.sampler_state.width)
+        return model.blocks_of(nodes, self.sampler_state.width)
 
     def fill(self, nodes: NDArray[np.int32]) -> None:
         """Compute natural parameters of nodes, or copy given directions."""
@@ -280,10 +275,10 @@ class Phase:
         past = state.wide_previous[state.past[below[state.is_old[below]]]]
         given = state, natural, past, state.directions[at], rng
         if state.directions.n_unseen == 0:
-            return accept_direction(*given)
-        return accept_direction(*given, state.dimension, int(self.n_known[at]))
+            return model.accept_direction(*given)
+        return model.accept_direction(*given, state.dimension, int(self.n_known[at]))
 
-    def close(self, next_id: int) -> SlicedTree:
+    def close(self, next_id: int) -> model.SlicedTree:
         """Return the state with opened nodes, without empty ones."""
         state = self.sampler_state
         counts = np.bincount(self.place, minlength=len(self.is_free))

@@ -8,7 +8,6 @@ equations, and differ in the trees alone.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.models.dependent_slices.model import SlicedTree
@@ -16,10 +15,10 @@ from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import update_own_means
 from skbnp.utils.epochs import Label
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["TreeSample", "variational_state_of", "with_sorted_siblings"]
 
-Array = NDArray[np.float64]
 
 #: Updates of the posterior of directions, each down the tree and up again.
 N_UPDATES = 3
@@ -41,7 +40,7 @@ class TreeSample:
         return self.epoch.label
 
     @property
-    def component_ids(self) -> NDArray[np.intp]:
+    def component_ids(self) -> Ints:
         """Ids of the nodes."""
         return self.epoch.state.tree.ids
 
@@ -59,21 +58,22 @@ def with_sorted_siblings(state: SlicedTree) -> SlicedTree:
     return state.edited(tree, place)
 
 
-def epoch_of(
-    sampler_state: SlicedTree, directions: Array
-) -> tuple[EpochState, EpochStats]:
-    """Return state and statistics of the variational model, with given directions.
+def variational_state_of(
+    sampler_state: SlicedTree, run: RunTasks = run_in_turn
+) -> EpochState:
+    """Return the variational posterior of directions given the nodes of rows.
 
-    Columns that no row has are left out: means are zero there.
+    It is updated a few times from the directions that are drawn. Columns that no row
+    has are left out: means are zero there.
     """
-    width = sampler_state.previous.shape[1]
-    n_nodes, masses = len(sampler_state.tree), sampler_state.masses
+    width, masses = sampler_state.previous.shape[1], sampler_state.masses
+    directions, none = sampler_state.directions.gathered(run), np.zeros(len(masses))
     state = EpochState(
         sampler_state.tree,
         masses,
         sampler_state.history,
         np.ascontiguousarray(directions[:, :width]),
-        np.zeros(n_nodes),
+        none.copy(),  # follows
         sampler_state.previous,
         sampler_state.past,
         np.zeros(width),
@@ -82,17 +82,7 @@ def epoch_of(
         sampler_state.prior_concentration,
         n_unseen=sampler_state.dimension - width,
     )
-    return state, EpochStats(masses, sampler_state.sums, np.zeros(n_nodes))
-
-
-def variational_state_of(
-    sampler_state: SlicedTree, run: RunTasks = run_in_turn
-) -> EpochState:
-    """Return the variational posterior of directions given the nodes of rows.
-
-    It is updated a few times from the directions that are drawn.
-    """
-    state, stats = epoch_of(sampler_state, sampler_state.directions.gathered(run))
+    stats = EpochStats(masses, sampler_state.sums, none)
     for _ in range(N_UPDATES):
         state = update_own_means(state, stats, sampler_state.priors, run)
     return state.without_past()

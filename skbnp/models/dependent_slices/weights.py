@@ -10,17 +10,14 @@ share by sticks again.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
 from skbnp.models.dependent_trees.state import TreePriors
 from skbnp.models.dependent_trees.sticks import before, behind
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Flags
 
 __all__ = ["break_rest", "draw_log_weights", "log_prior"]
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 def log_prior(

@@ -39,34 +39,16 @@ from skbnp.inference.posterior import Lineage
 from skbnp.kernels import _assignments as kernels
 from skbnp.models.dependent_trees.epoch import EpochModel, coordinate_ascent
 from skbnp.models.dependent_trees.local import Memo, update_local
-from skbnp.models.dependent_trees.moves.births import (
-    LEAST_ROWS,
-    Collected,
-    Proposed,
-    collect_at_hand,
-    propose_birth,
-    renumbered,
-)
-from skbnp.models.dependent_trees.moves.records import (
-    Remove,
-    propose_removals,
-    reindexed,
-    replay,
-    replay_memo,
-    resized,
-)
+from skbnp.models.dependent_trees.moves import births, records
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS, EpochMoves
 from skbnp.models.dependent_trees.node_table import Naturals, NodeTable
 from skbnp.models.dependent_trees.start import node_sums
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import natural_of
 from skbnp.trees import Tree
+from skbnp.utils.typing import Ints
 
 __all__ = ["Assigned", "assign_rows"]
-
-Ints = NDArray[np.intp]
-#: Globals, statistics of rows of earlier calls, and nodes of the rows of this one.
-_Start = tuple[EpochModel, EpochState, EpochStats, Ints]
 
 #: Collapsed steps of all rows, and passes in which they choose nodes one by one.
 N_VISITS, N_PASSES = 3, 4
@@ -129,58 +111,40 @@ def assign_rows(
     most = min(max_components, MOST_NODES * n_rows**0.5)
     if moves is None or not moves.birth or moves.algorithm == "paper":
         moves, most = None, 0.0
-    first = _score_all(model, state, others, X, run)
-    starts = [(first.model, first.state, first.others, first.nodes)]
+    first, memo = _score_all(model, state, others, X, run)
+    starts = [first]
     if moves is not None and len(state.places_with_past):
-        births = _propose_births(first, X, moves, rng, run)
-        births = births[: int(max(most - len(first.state.tree), 0))]
-        if births:
-            starts.append(_with_births(first, births))
-        del births
-    del first  # memos
+        proposals = _propose_births(first, memo, X, moves, rng, run)
+        proposals = proposals[: int(max(most - len(first.state.tree), 0))]
+        if proposals:
+            starts.append(_with_births(first, proposals))
+        del proposals
+    del first, memo
     rows = _Rows.of(X)
-    result = _choose_nodes(*starts.pop(0), X, rows, most, rng, run)
+    result = _choose_nodes(starts.pop(0), X, rows, most, rng, run)
     if starts:
-        born = _choose_nodes(*starts.pop(), X, rows, most, rng, run)
+        born = _choose_nodes(starts.pop(), X, rows, most, rng, run)
         result = born if born.bound > result.bound else result
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """Assignments of rows in a collapsed step, and the globals after it."""
-
-    memo: Memo
-    model: EpochModel
-    state: EpochState
-    stats: EpochStats  # of these rows and of others
-    others: EpochStats
-
-    @property
-    def nodes(self) -> Ints:
-        """Ids of the nodes of largest weight, (n_rows,)."""
-        return self.memo.nodes[:, 0].astype(np.intp)
-
-
 def _score_all(
     model: EpochModel, state: EpochState, others: EpochStats, X: sp.csr_array, run: Run
-) -> _Scored:
-    """Run a collapsed step of all rows, their own parts left out.
+) -> tuple[Assigned, Memo]:
+    """Run a collapsed step of all rows, their own parts left out; update the globals.
 
-    Update the globals.
+    Rows are assigned to the nodes of largest weight; the memo has all weights.
     """
-    memo, stats = update_local(NodeTable.collapsed(state, model.priors), X, run=run)
-    tree = state.tree
+    table = NodeTable.collapsed(state, model.priors)
+    memo, stats = update_local(table, X, run=run)
     result = _updated(model, state, others.plus(stats), others)
-    gone = np.setdiff1d(tree.ids, result[1].tree.ids).tolist()
-    return _Scored(replay_memo(memo, [Remove(node) for node in gone]), *result)
+    gone = np.setdiff1d(state.tree.ids, result[1].tree.ids).tolist()
+    memo = records.replay_memo(memo, [records.Remove(node) for node in gone])
+    return Assigned(*result, memo.nodes[:, 0].astype(np.intp)), memo
 
 
 def _choose_nodes(
-    model: EpochModel,
-    state: EpochState,
-    others: EpochStats,
-    nodes: Ints,
+    start: Assigned,
     X: sp.csr_array,
     rows: "_Rows",
     most: float,
@@ -189,10 +153,8 @@ def _choose_nodes(
 ) -> Assigned:
     """Run collapsed steps; then rows choose one by one among at most `most` nodes."""
     for _ in range(1, N_VISITS):
-        scored = _score_all(model, state, others, X, run)
-        model, state, others = scored.model, scored.state, scored.others
-        nodes = scored.nodes
-        del scored
+        start = _score_all(start.model, start.state, start.others, X, run)[0]
+    model, state, others, nodes = start.model, start.state, start.others, start.nodes
     stats = _sums(state.tree, others, X, nodes)
     for _ in range(N_PASSES):
         n_new = max(int(NEW_SHARE * len(state.tree)), LEAST_NEW)
@@ -202,7 +164,7 @@ def _choose_nodes(
         state, nodes = _choose(model, state, stats, rows, nodes, sequence, n_new)
         if np.array_equal(nodes, before):
             break
-        others = reindexed(others, tree, state.tree, {})
+        others = others.reindexed(tree, state.tree)
         model, state, stats, others = _updated(
             model, state, _sums(state.tree, others, X, nodes), others
         )
@@ -210,22 +172,30 @@ def _choose_nodes(
 
 
 def _propose_births(
-    scored: _Scored,
+    start: Assigned,
+    memo: Memo,
     X: sp.csr_array,
     moves: EpochMoves,
     rng: np.random.Generator,
     run: Run,
-) -> list[Proposed]:
+) -> list[births.Proposed]:
     """Propose a new child of each node that has rows; the largest gain first."""
-    model, state, stats = scored.model, scored.state, scored.stats
-    tree, memo, priors = state.tree, scored.memo, scored.model.priors
-    targets = np.sort(tree.ids[stats.masses > LEAST_ROWS + NO_ROWS]).tolist()
-    collected = collect_at_hand(X, memo, targets, len(tree), moves.birth_rows)
-    naturals = Naturals.of(state, priors).by_position(tree)
+    model, state, stats, tree = start.model, start.state, start.stats, start.state.tree
+    targets = tree.ids[stats.masses > births.LEAST_ROWS + NO_ROWS]
+    targets = np.sort(targets).tolist()
+    found = births.collect(memo, targets, len(tree), 0, 0, moves.birth_rows)
+    lists = births.shared_out([rows for rows, _ in found], X.shape[0])
+    collected = [
+        births.Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows))
+        for target, rows in zip(targets, lists, strict=True)
+    ]
+    naturals = Naturals.of(state, model.priors).by_position(tree)
 
-    def propose(given: tuple[Collected, np.random.Generator]) -> Proposed | None:
+    def propose(given: tuple[births.Collected, np.random.Generator]):
         one, own = given
-        return propose_birth(state, stats, priors, naturals, one, moves, own)
+        return births.propose_birth(
+            state, stats, model.priors, naturals, one, moves, own
+        )
 
     streams = rng.spawn(len(collected))
     result = run(propose, list(zip(collected, streams, strict=True)))
@@ -233,31 +203,29 @@ def _propose_births(
     return sorted(gaining, key=lambda one: -one.gain)
 
 
-def _with_births(scored: _Scored, births: list[Proposed]) -> _Start:
+def _with_births(start: Assigned, proposals: list[births.Proposed]) -> Assigned:
     """Return the start with the rows of births at the new nodes."""
-    model, state, nodes = scored.model, scored.state, scored.nodes
-    tree, births = state.tree, renumbered(births, state.tree)
-    for one in births:
+    tree, nodes = start.state.tree, start.nodes.copy()
+    proposals = births.renumbered(proposals, tree)
+    for one in proposals:
         nodes[one.rows] = one.memo.nodes[:, 0]
-    records = [one.birth for one in births]
-    state, _ = replay(state, scored.stats, model.priors, records)
-    return model, state, reindexed(scored.others, tree, state.tree, {}), nodes
+    made = [one.birth for one in proposals]
+    state, stats = records.replay(start.state, start.stats, start.model.priors, made)
+    others = start.others.reindexed(tree, state.tree)
+    return Assigned(start.model, state, stats, others, nodes)
 
 
 def _updated(
     model: EpochModel, state: EpochState, stats: EpochStats, others: EpochStats
 ) -> tuple[EpochModel, EpochState, EpochStats, EpochStats]:
-    """Remove empty leaves, and update globals and priors by the statistics.
-
-    The statistics of others, a part of all, are re-indexed too.
-    """
+    """Remove empty leaves, update globals and priors, and re-index the others."""
     tree = state.tree
-    while records := propose_removals(state, stats):
-        state, stats = replay(state, stats, model.priors, records)
+    while idle := records.propose_removals(state, stats):
+        state, stats = records.replay(state, stats, model.priors, idle)
     state, stats = coordinate_ascent(model, state, stats)
     model, state = model.learn_priors(state, stats, PRIOR_TURNS)
     gone = dict.fromkeys(np.setdiff1d(tree.ids, state.tree.ids).tolist(), -1)
-    return model, state, stats, reindexed(others, tree, state.tree, gone)
+    return model, state, stats, others.reindexed(tree, state.tree, gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,12 +263,8 @@ def _choose(
     sequence: Ints,
     n_new: int,
 ) -> tuple[EpochState, Ints]:
-    """Move rows to their best nodes in a sequence; open at most `n_new` nodes.
-
-    Returns the state with the new nodes, and the node of each row.
-    """
+    """Move rows to their best nodes in a sequence; open at most `n_new` nodes."""
     tree, priors = state.tree, model.priors
-    stop, child = priors.stop_concentration, priors.child_concentration
     n_nodes = len(tree)
     shape = n_nodes + n_new
     naturals = Naturals.of(state, priors).by_position(tree)
@@ -330,7 +294,7 @@ def _choose(
         filled(naturals.shares, 1.0),
         filled(naturals.spreads, 0.0),
         filled(np.log(sticks.mean_weights(tree)), -np.inf),
-        filled(np.log(sticks.mean_weights_below(tree, stop, child)), -np.inf),
+        filled(np.log(sticks.mean_weights_below(tree, priors)), -np.inf),
         filled(stats.masses + state.history, 0.0),
         filled(lasting.astype(np.uint8), 0),
         parent,
@@ -345,4 +309,4 @@ def _choose(
     for above in tree.ids[parent[n_nodes:n_found]].tolist():
         new = new.add(above)
     ids = np.append(tree.ids, np.arange(tree.next_id, new.next_id))
-    return resized(state, new), ids[places]
+    return state.resized(new), ids[places]

@@ -35,22 +35,15 @@ exact maximum; kappa0 is learned, and not 100.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln
 
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.kernels import _directions as kernels
 from skbnp.models.dependent_trees.directions import conjugate, log_normaliser_gain
-from skbnp.models.dependent_trees.state import (
-    Array,
-    EpochState,
-    EpochStats,
-    TreePriors,
-    all_rows,
-    sparse_arrays,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.sticks import Sticks
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "direction_bound",
@@ -65,7 +58,7 @@ __all__ = [
 ]
 
 
-def inner_products(state: EpochState, rows: NDArray[np.intp]) -> Array:
+def inner_products(state: EpochState, rows: Ints) -> Array:
     """E'E, E_up'E_up, E_up'E, mu'E, E_up'mu of nodes, and whether they have a past."""
     result = np.empty((len(rows), 6))
     kernels.inner_products(
@@ -85,29 +78,27 @@ def lengths_and_spreads(state: EpochState, priors: TreePriors) -> tuple[Array, A
     squares = np.einsum("ij,ij->i", state.means, state.means)
     of_parents = squares[state.tree.parent]
     of_parents[0] = state.above @ state.above
-    spreads = prior_spreads(state, priors, all_rows(state), of_parents)
+    spreads = prior_spreads(state, priors, state.places, of_parents)
     return np.sqrt(squares), spreads
 
 
 def prior_spreads(
-    state: EpochState, priors: TreePriors, rows: NDArray[np.intp], squares: Array
+    state: EpochState, priors: TreePriors, rows: Ints, squares: Array
 ) -> Array:
     """Return v of some nodes, given |E_up|^2."""
     weights = state.prior_concentration * state.parent_weights(rows, priors)
     return np.asarray(weights**2 * np.maximum(1.0 - squares, 0.0))
 
 
-def prior_concentrations(
-    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
-) -> Array:
-    """Prior concentration rho of some nodes."""
-    inner = inner_products(state, rows)
-    lengths, _ = lengths_and_products(state, priors, rows, inner)
+def prior_concentrations(state: EpochState, priors: TreePriors) -> Array:
+    """Prior concentration rho of all nodes."""
+    inner = inner_products(state, state.places)
+    lengths, _ = lengths_and_products(state, priors, state.places, inner)
     return state.prior_concentration * lengths
 
 
 def lengths_and_products(
-    state: EpochState, priors: TreePriors, rows: NDArray[np.intp], inner: Array
+    state: EpochState, priors: TreePriors, rows: Ints, inner: Array
 ) -> tuple[Array, Array]:
     """Rho / kappa0, and (k1 E_up + k2 mu^(t-1))'E, of some nodes."""
     k1, k2 = state.parent_weights(rows, priors), priors.past_weight
@@ -125,14 +116,12 @@ def objective(
     sticks = state.sticks(priors)
     rows = stats.masses @ sticks.log_weights(state.tree)
     rows += stats.masses.sum() * float(log_normaliser(beta, dimension))
-    rows += beta * row_fits(state, stats, all_rows(state)).sum()
-    directions = _direction_terms(state, priors, all_rows(state)).sum()
+    rows += beta * row_fits(state, stats).sum()
+    directions = _direction_terms(state, priors).sum()
     if state.centroid.any():
         directions += beta * float(state.centroid @ state.means[0])
         directions += log_normaliser_gain(beta**2, dimension)
-    before = Sticks.given(
-        state.tree, state.history, priors.stop_concentration, priors.child_concentration
-    )
+    before = Sticks.given(state.tree, state.history, priors)
     return {
         "rows": float(rows),
         "entropy": float(stats.entropies.sum()),
@@ -141,11 +130,9 @@ def objective(
     }
 
 
-def _direction_terms(
-    state: EpochState, priors: TreePriors, rows: NDArray[np.intp]
-) -> Array:
-    """E log p(theta) - E log q(theta) of some nodes, given their parents."""
-    dimension = state.dimension
+def _direction_terms(state: EpochState, priors: TreePriors) -> Array:
+    """E log p(theta) - E log q(theta) of nodes, given their parents."""
+    dimension, rows = state.dimension, state.places
     inner = inner_products(state, rows)
     lengths, products = lengths_and_products(state, priors, rows, inner)
     normalisers = log_normaliser_gain(
@@ -156,34 +143,25 @@ def _direction_terms(
     return normalisers + prior - conjugate(np.sqrt(inner[0]), spreads, dimension)
 
 
-def row_fits(state: EpochState, stats: EpochStats, rows: NDArray[np.intp]) -> Array:
-    """s_e'E_e of some nodes."""
-    result = np.empty(len(rows))
-    kernels.fits(rows, state.means, *sparse_arrays(stats), result)
+def row_fits(state: EpochState, stats: EpochStats) -> Array:
+    """s_e'E_e of all nodes."""
+    result = np.empty(len(state.tree))
+    kernels.fits(state.places, state.means, *stats.arrays, result)
     return result
 
 
-def direction_bound(
-    state: EpochState, stats: EpochStats, priors: TreePriors, rows: NDArray[np.intp]
-) -> float:
-    """Terms of the bound that depend on the directions of some nodes, in nats.
-
-    The term of a node changes if its own direction does, or its parent's.
-    """
-    fit = row_fits(state, stats, rows).sum()
-    if 0 in rows:
-        fit += state.centroid @ state.means[0]
-    terms = _direction_terms(state, priors, rows).sum()
-    return float(state.concentration * fit + terms)
+def direction_bound(state: EpochState, stats: EpochStats, priors: TreePriors) -> float:
+    """Terms of the bound that depend on directions, in nats."""
+    fit = row_fits(state, stats).sum() + state.centroid @ state.means[0]
+    return float(state.concentration * fit + _direction_terms(state, priors).sum())
 
 
 def stick_evidence(
     tree: Tree, masses: Array, history: Array, priors: TreePriors
 ) -> float:
     """Log evidence of the sticks: their terms of the bound at its maximum."""
-    alpha, gamma = priors.stop_concentration, priors.child_concentration
-    after = Sticks.given(tree, masses + history, alpha, gamma)
-    before = Sticks.given(tree, history, alpha, gamma)
+    after = Sticks.given(tree, masses + history, priors)
+    before = Sticks.given(tree, history, priors)
     stop = betaln(*after.stop) - betaln(*before.stop)
     child = betaln(*after.child) - betaln(*before.child)
     return float(stop.sum() + child[1:].sum())

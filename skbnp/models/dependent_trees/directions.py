@@ -32,21 +32,18 @@ K and |a_e| are ten times V, and not a bound.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.kernels import _directions as kernels
+from skbnp.utils.typing import Array
 
 __all__ = [
     "bessel_slope",
     "conjugate",
     "log_normaliser_gain",
     "natural_lengths",
-    "optimal_length",
     "row_gains",
 ]
-
-Array = NDArray[np.float64]
 
 
 def log_normaliser_gain(squares: Array | float, dimension: int) -> Array:
@@ -81,19 +78,6 @@ def conjugate(lengths: Array | float, spreads: Array | float, dimension: int) ->
     result = np.empty_like(e)
     kernels.conjugates(e, v, result, expansion(dimension))
     return result.reshape(shape)
-
-
-def optimal_length(
-    natural: float, spread: float, lengths_below: Array, pull: float, dimension: int
-) -> float:
-    """Return |E| of a node that maximises the bound, with those of its children fixed.
-
-    Of n e - h*(e; v) - sum_c h*(e_c; K^2 (1 - e^2)), n being `natural`, v `spread`, and
-    K `pull`.
-    """
-    below, _ = _flat(lengths_below)
-    given = below, pull, expansion(dimension)
-    return float(kernels.optimal_length(natural, spread, *given))
 
 
 def _flat(values: Array | float) -> tuple[Array, tuple[int, ...]]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Posterior
+from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.bound import inner_products, objective
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
 from skbnp.models.dependent_trees.state import (
@@ -27,15 +28,8 @@ from skbnp.models.dependent_trees.state import (
     sort_siblings,
     windowed,
 )
-from skbnp.models.dependent_trees.updates import (
-    learn_concentration,
-    learn_past_weight,
-    learn_prior_concentration,
-    update_own_means,
-    update_sticks,
-    with_own_means,
-)
 from skbnp.utils.epochs import Label, check_epochs, fitted_places, warn_of_newest
+from skbnp.utils.typing import Ints
 
 __all__ = [
     "ClosedEpoch",
@@ -46,7 +40,6 @@ __all__ = [
     "rows_by_epoch",
 ]
 
-Array = NDArray[np.float64]
 #: Order in which levels are updated in each turn of `EpochModel.learn_priors`, of which
 #: there are as many at most.
 TURNS: tuple[Literal["down", "up"], ...] = ("down", "up", "down", "up", "down")
@@ -85,11 +78,8 @@ class EpochModel:
         scale: float,
     ) -> tuple[EpochState, EpochStats]:
         """Step from totals towards scaled statistics; globals at their optimum."""
-        if step < 1.0:
-            kept = global_stats.plus(global_stats, -step)
-            return coordinate_ascent(self, state, kept.plus(stats, step * scale))
-        new = stats if scale == 1.0 else stats.plus(stats, scale - 1.0)
-        return coordinate_ascent(self, state, new)
+        blended = global_stats.blended(stats, 1.0 - step, step * scale)
+        return coordinate_ascent(self, state, blended)
 
     def incremental_update(
         self,
@@ -99,7 +89,10 @@ class EpochModel:
         new: EpochStats,
     ) -> tuple[EpochState, EpochStats]:
         """Subtract old statistics, add new ones, and update the globals."""
-        return coordinate_ascent(self, state, without(global_stats, old).plus(new))
+        rest = global_stats.plus(old, -1.0)  # what rounding leaves of nothing is zero
+        masses, entropies = np.maximum([rest.masses, rest.entropies], 0.0)
+        rest = replace(rest, masses=masses, entropies=entropies)
+        return coordinate_ascent(self, state, rest.plus(new))
 
     def learn_priors(
         self, state: EpochState, global_stats: EpochStats, n_turns: int = len(TURNS)
@@ -113,12 +106,13 @@ class EpochModel:
         learns_past_weight = self.learns_past_weight and len(state.places_with_past) > 0
         if not (self.learns_prior_concentration or learns_past_weight):
             return self, state
-        model, state = self._with_learned(with_own_means(state))
+        model, state = self._with_learned(updates.with_own_means(state))
         for order in TURNS[:n_turns]:
             last = state.prior_concentration, model.priors.past_weight
-            state = update_own_means(state, global_stats, model.priors, order=order)
+            given = state, global_stats, model.priors
+            state = updates.update_own_means(*given, order=order)
             if self.learns_concentration:
-                state = learn_concentration(state, global_stats)
+                state = updates.learn_concentration(state, global_stats)
             model, state = model._with_learned(state)
             now = state.prior_concentration, model.priors.past_weight
             if np.allclose(now, last, rtol=TURN_TOL, atol=0.0):
@@ -129,10 +123,11 @@ class EpochModel:
         """Update each prior that is learned, given directions."""
         inner = inner_products(state, np.arange(len(state.tree)))
         if self.learns_prior_concentration:
-            state = learn_prior_concentration(state, self.priors, inner)
+            state = updates.learn_prior_concentration(state, self.priors, inner)
         if not self.learns_past_weight:
             return self, state
-        return replace(self, priors=learn_past_weight(state, self.priors, inner)), state
+        priors = updates.learn_past_weight(state, self.priors, inner)
+        return replace(self, priors=priors), state
 
     def bound(self, state: EpochState, global_stats: EpochStats) -> float:
         """Bound of all rows of the epoch, in nats."""
@@ -152,26 +147,16 @@ def coordinate_ascent(
     model: EpochModel, state: EpochState, stats: EpochStats
 ) -> tuple[EpochState, EpochStats]:
     """Update all globals but the prior concentration, each to its maximum."""
-    state = update_sticks(state, stats)
+    state = updates.update_sticks(state, stats)
     # Both copy the directions, which are then updated in place.
     if model.is_first:
         state, stats = sort_siblings(state, stats)
     else:
-        state = with_own_means(state)
-    state = update_own_means(state, stats, model.priors)
+        state = updates.with_own_means(state)
+    state = updates.update_own_means(state, stats, model.priors)
     if model.learns_concentration:
-        state = learn_concentration(state, stats)
+        state = updates.learn_concentration(state, stats)
     return state, stats
-
-
-def without(global_stats: EpochStats, old: EpochStats) -> EpochStats:
-    """Subtract statistics from totals; what rounding leaves of nothing is zero."""
-    rest = global_stats.plus(old, -1.0)
-    return replace(
-        rest,
-        masses=np.maximum(rest.masses, 0.0),
-        entropies=np.maximum(rest.entropies, 0.0),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +207,7 @@ class EpochPosterior(Posterior[EpochModel, EpochState, EpochStats]):
 
 def rows_by_epoch(
     known: Sequence[ClosedEpoch], labels: ArrayLike | None, n_rows: int
-) -> Iterator[tuple[ClosedEpoch, NDArray[np.intp]]]:
+) -> Iterator[tuple[ClosedEpoch, Ints]]:
     """Yield epochs whose trees explain the rows of some labels, and these rows.
 
     Rows with a label, or with one label for all, are explained by the tree of that

@@ -5,21 +5,14 @@ from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from skbnp.kernels import _sticks as stick_kernels
 from skbnp.models.dependent_trees.bound import direction_bound
-from skbnp.models.dependent_trees.state import (
-    Array,
-    EpochState,
-    EpochStats,
-    TreePriors,
-    all_rows,
-    reordered,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import update_rows
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["MergeGain", "merge_gain", "merged", "stick_gains"]
 
@@ -45,7 +38,7 @@ def merged(
     place = state.tree.positions(source)
     places = state.tree.positions(tree.ids)
     at = tree.positions(target)
-    new, kept = reordered(state, tree, places), stats.taken(places)
+    new, kept = state.reordered(tree, places), stats.taken(places)
     for mine, all_of in (
         (new.history, state.history),
         (kept.masses, stats.masses),
@@ -88,7 +81,7 @@ def merge_gain(
     near = np.unique(np.concatenate([[top, place, into], *below]))  # depth first
     (around,) = state.parents(np.array([top]))
     shape = Tree(tree.ids[near], tree.depth[near] - tree.depth[top])
-    small = reordered(state, shape, near)
+    small = state.reordered(shape, near)
     centroid = state.centroid if top == 0 else np.zeros(state.width)
     small = replace(small, above=around, centroid=centroid)
     few, kept = stats.taken(near), small
@@ -97,7 +90,7 @@ def merge_gain(
         past[both] = past[both[::-1]]
         kept = replace(small, past=past)
     after = merged(kept, few, priors, source, target)
-    gain = _all_directions(*after, priors) - _all_directions(small, few, priors)
+    gain = direction_bound(*after, priors) - direction_bound(small, few, priors)
     gain += float(stick_gains(state, priors, *tree.positions([[source], [target]]))[0])
 
     both = stats.masses[place] + stats.masses[into]
@@ -107,15 +100,8 @@ def merge_gain(
     return MergeGain(float(gain), float(min(both * coin, entropy)))
 
 
-def _all_directions(state: EpochState, stats: EpochStats, priors: TreePriors) -> float:
-    return direction_bound(state, stats, priors, all_rows(state))
-
-
 def stick_gains(
-    state: EpochState,
-    priors: TreePriors,
-    sources: NDArray[np.intp],
-    targets: NDArray[np.intp],
+    state: EpochState, priors: TreePriors, sources: Ints, targets: Ints
 ) -> Array:
     """Rise of the terms with sticks when nodes are merged into others, by pair.
 

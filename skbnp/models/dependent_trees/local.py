@@ -18,7 +18,7 @@ memo returns has the bits of the step that made it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,25 +28,17 @@ from scipy.special import logsumexp, xlogy
 from skbnp.distributions.von_mises_fisher import log_normaliser
 from skbnp.inference.executor import Run
 from skbnp.kernels._sphere import NEGLIGIBLE, TILE, score_rows
-from skbnp.models.dependent_trees.node_table import ANYTHING, Array, Naturals, NodeTable
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    padded,
-)
+from skbnp.models.dependent_trees.node_table import ANYTHING, Naturals, NodeTable
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
+from skbnp.utils.arrays import padded
+from skbnp.utils.typing import Array, Ints
 
-__all__ = [
-    "Memo",
-    "log_gain",
-    "log_predictive",
-    "plug_in_gain",
-    "sum_rows",
-    "update_local",
-]
+__all__ = ["Memo", "log_gain", "plug_in_gain", "sum_rows", "update_local"]
 
 
+#: Fields of a memo that are arrays by row.
+PER_ROW = ("nodes", "weights", "scores", "rest")
 #: Nodes of a row that are kept.
 N_BEST = 8
 #: Rows of a block: a tile of nodes is read from memory once for all of them.
@@ -74,17 +66,11 @@ class Memo:
         total = shares.sum(axis=1, keepdims=True)
         return shares / np.where(total > 0.0, total, 1.0)
 
-    def taken(self, rows: NDArray[np.intp] | slice) -> "Memo":
+    def taken(self, rows: Ints | slice) -> "Memo":
         """Return the local parameters of some rows."""
-        return Memo(
-            self.nodes[rows],
-            self.weights[rows],
-            self.scores[rows],
-            self.rest[rows],
-            self.step,
-        )
+        return replace(self, **{name: getattr(self, name)[rows] for name in PER_ROW})
 
-    def replaced(self, rows: NDArray[np.intp], new: "Memo") -> "Memo":
+    def replaced(self, rows: Ints, new: "Memo") -> "Memo":
         """Replace assignments of some rows; the bound of nodes left out is dropped."""
         nodes, weights = self.nodes.copy(), self.weights.copy()
         scores, rest = self.scores.copy(), self.rest.copy()
@@ -94,19 +80,14 @@ class Memo:
 
     @classmethod
     def joined(cls, parts: Sequence["Memo"]) -> "Memo":
-        """Concatenate the local parameters of several sets of rows.
-
-        The step is that of the oldest.
-        """
+        """Concatenate the local parameters of sets of rows; the oldest step."""
         step = min((part.step for part in parts), default=-1)
-        parts = [_none(), *parts]
-        return cls(
-            np.concatenate([part.nodes for part in parts]),
-            np.concatenate([part.weights for part in parts]),
-            np.concatenate([part.scores for part in parts]),
-            np.concatenate([part.rest for part in parts]),
-            step,
+        values = np.empty((0, N_BEST), np.float32)
+        parts = [cls(values.astype(np.int32), values, values, np.empty(0)), *parts]
+        nodes, weights, scores, rest = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in PER_ROW
         )
+        return cls(nodes, weights, scores, rest, step)
 
 
 def update_local(
@@ -133,7 +114,6 @@ def update_local(
     begins = range(0, n_rows, ROWS_PER_BLOCK)
 
     def score(begin: int) -> Memo:
-        """Local step of the block of rows that starts at `begin`."""
         rows = slice(begin, min(begin + ROWS_PER_BLOCK, n_rows))
         known = None if memo is None or drift is None else memo.taken(rows)
         return _score(table, X[rows], known, drift)
@@ -162,12 +142,6 @@ def _folded(X: sp.csr_array, n_columns: int) -> sp.csr_array:
     return sp.csr_array((X.data, columns, X.indptr), (X.shape[0], n_columns))
 
 
-def _none() -> Memo:
-    """Return the local parameters of no rows."""
-    nodes, values = np.empty((0, N_BEST), np.int32), np.empty((0, N_BEST), np.float32)
-    return Memo(nodes, values, values, np.empty(0))
-
-
 def _score(
     table: NodeTable, X: sp.csr_array, known: Memo | None, drift: Array | None
 ) -> Memo:
@@ -177,8 +151,9 @@ def _score(
     scores, rest = np.empty((n_rows, N_BEST)), np.full(n_rows, np.inf)
     log_weights, naturals = table.log_weights, table.naturals
     if naturals is not None:
-        bonus = np.zeros(len(log_weights))
-        bonus[: len(table.ids)] = naturals.variance_scores(table.concentration)
+        # What the variance of theta adds to the score of any row, about.
+        bonus, scale = np.zeros(len(log_weights)), 0.5 * table.concentration**2
+        bonus[: len(table.ids)] = scale * naturals.shares * naturals.slopes
         log_weights, known = log_weights + bonus, None
     if known is None or drift is None or not _can_skip_tiles(known, drift, table):
         known = drift = None
@@ -260,25 +235,16 @@ def _sums(tree: Tree, memo: Memo, X: sp.csr_array) -> EpochStats:
     return EpochStats(masses, sp.csr_array(spread @ X.astype(np.float64)), entropies)
 
 
-def log_predictive(
-    state: EpochState, priors: TreePriors, X: sp.csr_array, *, run: Run = map
-) -> Array:
-    """Log density of new rows, with directions and sticks integrated out, (n_rows,).
-
-    Of node e, C_V(beta) C_V(eta_e) / C_V(|beta x + eta_e mu_e|); the mass of nodes that
-    are not there yet has the uniform density. `run` maps over blocks of rows.
-    """
-    uniform = float(log_normaliser(0.0, state.dimension))
-    return log_gain(state, priors, X, run=run) + uniform
-
-
 def log_gain(
     state: EpochState, priors: TreePriors, X: sp.csr_array, *, run: Run = map
 ) -> Array:
-    """Log density of new rows less that of the uniform density, see `log_predictive`.
+    """Log density of new rows less that of the uniform density, (n_rows,).
 
-    The densities have logarithms as large as V: their difference is formed once for all
-    rows, and that of nodes by row.
+    Directions and sticks are integrated out. Of node e, the density is
+    C_V(beta) C_V(eta_e) / C_V(|beta x + eta_e mu_e|); the mass of nodes that are not
+    there yet has the uniform density. The densities have logarithms as large as V:
+    their difference is formed once for all rows, and that of nodes by row. `run` maps
+    over blocks of rows.
     """
     dimension, beta = state.dimension, state.concentration
     eta = state.concentrations
@@ -326,7 +292,6 @@ def _mixed(
     size = max(SCORES // len(weights), 1)
 
     def task(begin: int) -> Array:
-        """Log densities of the block of rows that starts at `begin`."""
         rows = X[begin : begin + size]
         products = np.asarray(rows @ directions, dtype=np.float64)
         new = np.full((rows.shape[0], 1), rest)

@@ -8,7 +8,6 @@ from weakref import ref
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.word_topics import Weighting
@@ -20,24 +19,16 @@ from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import BlockHook, Corpus, StatisticsCache
 from skbnp.inference.schedules import Part, Round
 from skbnp.inference.shards import Broadcast, Shards, SumT, Task, first_rows
+from skbnp.models.dependent_trees import shard_tasks
 from skbnp.models.dependent_trees.epoch import EpochPosterior, coordinate_ascent
 from skbnp.models.dependent_trees.local import Memo
-from skbnp.models.dependent_trees.moves.births import Collected, shared_out
+from skbnp.models.dependent_trees.moves.births import Collected, Joined, shared_out
 from skbnp.models.dependent_trees.moves.merges import EntropyLosses
-from skbnp.models.dependent_trees.moves.records import Record, merged_into_of, reindexed
+from skbnp.models.dependent_trees.moves.records import Record, merged_into_of
 from skbnp.models.dependent_trees.node_table import Drift, NodeTable
-from skbnp.models.dependent_trees.shard_tasks import (
-    Edit,
-    EpochGlobals,
-    RowSample,
-    collect_rows,
-    sum_losses,
-    sum_shard_rows,
-    take_rows,
-    update_rows,
-)
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.trees import Tree
+from skbnp.utils.typing import Ints
 
 __all__ = [
     "EpochCache",
@@ -47,8 +38,6 @@ __all__ = [
     "RowResult",
     "ShardCorpus",
 ]
-
-Ints = NDArray[np.intp]
 
 
 class ShardCorpus(Corpus):
@@ -91,7 +80,7 @@ class RowLocalStep:
     ) -> RowResult:
         """Run the local step of shards under the present globals."""
         broadcast = self.broadcast(posterior)
-        stats = self.shards.total(update_rows, numbers, broadcast)
+        stats = self.shards.total(shard_tasks.update_rows, numbers, broadcast)
         return RowResult(stats, broadcast, before)
 
     def resume(self, cache: "EpochCache") -> None:
@@ -104,12 +93,12 @@ class RowLocalStep:
         """Return what the local step reads; the same state is broadcast once."""
         state, last = posterior.state, self._last
         if last is None or last[0] is None or last[0]() is not state:
-            before: EpochGlobals | None = None if last is None else last[1].content
             table = NodeTable.of(state, posterior.model.priors)
-            drift = Drift() if before is None else before.drift
-            drift = drift.followed_by(table, None if before is None else before.table)
-            content = EpochGlobals(table, drift.latest(self.n_rounds + 1), self.seen)
-            broadcast = Broadcast(content)
+            drift, before = Drift(), None
+            if last is not None:
+                drift, before = last[1].content.drift, last[1].content.table
+            drift = drift.followed_by(table, before).latest(self.n_rounds + 1)
+            broadcast = Broadcast(shard_tasks.EpochGlobals(table, drift, self.seen))
             self._last = last = ref(state), broadcast
         return last[1]
 
@@ -119,7 +108,7 @@ class LastBroadcast:
     """Broadcast of the last local step of shards, and the moves since."""
 
     broadcast: Broadcast
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[shard_tasks.Edit, ...] = ()
 
 
 class EpochCache(StatisticsCache):
@@ -135,16 +124,6 @@ class EpochCache(StatisticsCache):
         self.shards, self.others, self.run = shards, others, run
         self.last_broadcasts: list[LastBroadcast] = []  # of each shard
         self._is_fresh = False  # totals are the sum over all rows at their last step
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every shard has had a local step."""
-        return bool(self.last_broadcasts)
-
-    @property
-    def has_others(self) -> bool:
-        """Whether there are rows of earlier calls."""
-        return bool(self.others.masses.any())
 
     def initial_local(self, part: Part) -> None:
         """Return nothing: shards keep their own assignments."""
@@ -170,7 +149,7 @@ class EpochCache(StatisticsCache):
             for number in numbers:
                 self.last_broadcasts[number] = sent
         self._is_fresh = result.before is None
-        self._reindex_others(state.tree, new[0].tree)
+        self.others = self.others.reindexed(state.tree, new[0].tree)
         posterior.replace_globals(*new)
 
     def end_pass(self, posterior: Posterior) -> None:
@@ -182,19 +161,14 @@ class EpochCache(StatisticsCache):
         learn_priors(posterior)
 
     def keep(
-        self,
-        posterior: Posterior,
-        records: Sequence[Record],
-        rows: Ints,
-        assignments: Memo,
+        self, posterior: Posterior, records: Sequence[Record], joined: Joined
     ) -> None:
-        """Record moves, in place; `assignments` of `rows` are those after births."""
-        tree = posterior.state.tree
-        new = tree
+        """Record moves, and the assignments of `joined` rows by births, in place."""
+        new = tree = posterior.state.tree
         for record in records:
             new = record.edit(new)
-        self._reindex_others(tree, new, merged_into_of(records))
-        edit = Edit.of(records, rows, assignments)
+        self.others = self.others.reindexed(tree, new, merged_into_of(records))
+        edit = shard_tasks.Edit.of(records, *joined)
         if edit is not None:
             followed_by = {
                 sent: replace(sent, edits=(*sent.edits, edit))
@@ -223,12 +197,12 @@ class EpochCache(StatisticsCache):
 
     def sum_cached(self, numbers: Iterable[int], tree: Tree) -> EpochStats:
         """Sum the statistics of the rows of some shards, as they are cached."""
-        return self._total(sum_shard_rows, numbers, tree)
+        return self._total(shard_tasks.sum_shard_rows, numbers, tree)
 
     def losses(self) -> EntropyLosses:
         """Entropy that rows lose by merges of any two of their nodes."""
-        losses = self._total(sum_losses, range(len(self.last_broadcasts)))
-        return replace(losses, has_others=self.has_others)
+        losses = self._total(shard_tasks.sum_losses, range(len(self.last_broadcasts)))
+        return replace(losses, has_others=bool(self.others.masses.any()))
 
     def gather(
         self, targets: Sequence[int], n_nodes: int, step: int, most: int
@@ -237,7 +211,9 @@ class EpochCache(StatisticsCache):
         if not targets:
             return []
         numbers = range(len(self.last_broadcasts))
-        result = self._total(collect_rows, numbers, targets, n_nodes, step, most)
+        result = self._total(
+            shard_tasks.collect_rows, numbers, targets, n_nodes, step, most
+        )
         n_rows = int(self.shards.n_rows.sum())
         lists = shared_out([rows for rows, _ in result.result], n_rows)
         taken = np.sort(np.concatenate(lists))
@@ -249,18 +225,20 @@ class EpochCache(StatisticsCache):
             gathered.append(Collected(target, rows, sample.X[at], memo))
         return gathered
 
-    def _taken(self, rows: Ints) -> RowSample:
+    def _taken(self, rows: Ints) -> shard_tasks.RowSample:
         """Return rows by their numbers in the epoch, increasing."""
         limits = [*first_rows(self.shards.n_rows), int(self.shards.n_rows.sum())]
         counts = np.diff(np.searchsorted(rows, limits))
-        result: dict[int, RowSample] = {}
+        result: dict[int, shard_tasks.RowSample] = {}
         for sent, numbers in self._groups(np.flatnonzero(counts)).items():
             argument = sent.edits, rows
-            parts = self.shards.map(take_rows, numbers, sent.broadcast, argument)
+            parts = self.shards.map(
+                shard_tasks.take_rows, numbers, sent.broadcast, argument
+            )
             result.update(zip(numbers, parts, strict=True))
         parts = [result[number] for number in sorted(result)]
         none = sp.csr_array((0, self.others.sums.shape[1]), dtype=np.float32)
-        return RowSample(
+        return shard_tasks.RowSample(
             sp.csr_array(sp.vstack([none, *(part.X for part in parts)], format="csr")),
             Memo.joined([part.memo for part in parts]),
         )
@@ -278,11 +256,6 @@ class EpochCache(StatisticsCache):
         for number in numbers:
             groups.setdefault(self.last_broadcasts[number], []).append(int(number))
         return groups
-
-    def _reindex_others(
-        self, old: Tree, new: Tree, merged_into: dict[int, int] | None = None
-    ):
-        self.others = reindexed(self.others, old, new, merged_into or {})
 
 
 class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochCache]):

@@ -14,11 +14,11 @@ from skbnp.models.dependent_trees.directions import (
 )
 from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
-__all__ = ["Array", "Drift", "Naturals", "NodeTable"]
+__all__ = ["Drift", "Naturals", "NodeTable"]
 
 
-Array = NDArray[np.float64]
 #: Relative rounding error of single precision.
 UNIT = 2.0**-24
 #: A score of which nothing is known.
@@ -57,28 +57,16 @@ class Naturals:
         places = cls(y / shares, lengths, shares, spreads, slopes, dimension)
         return places.taken(np.argsort(state.tree.ids))
 
-    def taken(self, order: NDArray[np.intp]) -> "Naturals":
+    def taken(self, order: Ints) -> "Naturals":
         """Return the nodes in another order."""
-        return Naturals(
-            self.lengths[order],
-            self.mean_lengths[order],
-            self.shares[order],
-            self.spreads[order],
-            self.slopes[order],
-            self.dimension,
-        )
+        names = ("lengths", "mean_lengths", "shares", "spreads", "slopes")
+        return replace(self, **{name: getattr(self, name)[order] for name in names})
 
     def by_position(self, tree: Tree) -> "Naturals":
         """Return the nodes in the order of the tree."""
         return self.taken(np.searchsorted(np.sort(tree.ids), tree.ids))
 
-    def variance_scores(self, concentration: float) -> Array:
-        """Approximate addition to the score of any row by the variance of theta."""
-        return 0.5 * concentration**2 * self.shares * self.slopes
-
-    def gains(
-        self, columns: NDArray[np.intp], products: Array, own: Array, beta: float
-    ) -> Array:
+    def gains(self, columns: Ints, products: Array, own: Array, beta: float) -> Array:
         """H of the natural parameter with a row less h without it.
 
         Of rows with these products with means, and shares `own` at the nodes.
@@ -101,7 +89,7 @@ class NodeTable:
     """What the local step reads of an epoch; columns go by id, new nodes last."""
 
     tree: Tree
-    ids: NDArray[np.intp]  # (n_nodes,) of columns, increasing
+    ids: Ints  # (n_nodes,) of columns, increasing
     directions: NDArray[np.float32]  # (n_tiles, n_columns, TILE) E
     log_weights: Array  # (n_tiles * TILE,) E log pi, -inf behind the last
     concentration: float  # beta
@@ -115,10 +103,7 @@ class NodeTable:
 
     @classmethod
     def of(cls, state: EpochState, priors: TreePriors) -> "NodeTable":
-        """Copy the means, rounded to single precision.
-
-        Columns that are unseen share one more, of zeros.
-        """
+        """Copy the means in single precision; unseen columns share one, of zeros."""
         n_nodes, n_columns = len(state.tree), state.n_columns
         places = np.argsort(state.tree.ids)
         n_tiles = -(-n_nodes // TILE)
@@ -131,7 +116,7 @@ class NodeTable:
         ids = state.tree.ids[places]
         return cls(state.tree, ids, table, log_weights, state.concentration)
 
-    def columns(self, ids: NDArray[np.integer]) -> NDArray[np.intp]:
+    def columns(self, ids: NDArray[np.integer]) -> Ints:
         """Columns of nodes, -1 for those that are not there."""
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         return np.where(self.ids[at] == ids, at, -1)
@@ -181,7 +166,7 @@ class Drift:
     """
 
     step: int = -1
-    sums: tuple[tuple[NDArray[np.intp], Array], ...] = ()  # ids, rises; newest last
+    sums: tuple[tuple[Ints, Array], ...] = ()  # ids, rises; newest last
 
     def followed_by(self, table: NodeTable, last: NodeTable | None) -> "Drift":
         """Return the drift with one more table."""
@@ -201,10 +186,7 @@ class Drift:
         return Drift(self.step, self.sums[-n_tables:])
 
     def since(self, step: int, table: NodeTable) -> Array | None:
-        """Upper bound of the rise of scores of tiles since a step; None if unknown.
-
-        `table` is the newest.
-        """
+        """Most that scores of tiles rose since a step; None where unknown."""
         back = self.step - step
         if not 0 <= back < len(self.sums):
             return None

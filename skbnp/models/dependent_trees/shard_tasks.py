@@ -21,6 +21,7 @@ from skbnp.models.dependent_trees.moves.records import Record, replay_memo
 from skbnp.models.dependent_trees.node_table import Drift, NodeTable
 from skbnp.models.dependent_trees.state import EpochStats
 from skbnp.trees import Tree
+from skbnp.utils.typing import Flags, Ints
 
 __all__ = [
     "Edit",
@@ -36,8 +37,6 @@ __all__ = [
     "take_rows",
     "update_rows",
 ]
-
-Ints = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +194,7 @@ def take_rows(
 class SeenColumns:
     """Reply: columns in which some row has a value."""
 
-    mask: NDArray[np.bool_]
+    mask: Flags
 
     def plus(self, other: "SeenColumns") -> "SeenColumns":
         """Return the columns of both."""

@@ -11,11 +11,11 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import inverse_bessel_ratio
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels._sphere import TILE, score_rows
+from skbnp.models.dependent_trees import updates
 from skbnp.models.dependent_trees.state import (
     EpochState,
     EpochStats,
@@ -23,24 +23,18 @@ from skbnp.models.dependent_trees.state import (
     no_past,
     sort_siblings,
 )
-from skbnp.models.dependent_trees.updates import (
-    HIGHEST,
-    LOWEST,
-    learn_concentration,
-    update_own_means,
-)
 from skbnp.trees import Tree
+from skbnp.utils.arrays import members
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "n_clusters_for",
     "nearest_centres",
     "node_sums",
     "spherical_kmeans",
-    "start_from",
     "start_tree",
 ]
 
-Array = NDArray[np.float64]
 
 #: Updates of means and concentration in turn before the first soft step.
 N_ROUNDS = 3
@@ -70,7 +64,7 @@ def spherical_kmeans(
     rng: np.random.Generator,
     max_iter: int = 20,
     run: RunTasks = run_in_turn,
-) -> NDArray[np.intp]:
+) -> Ints:
     """Label rows of length one by clusters of directions.
 
     The sum of cosines to the cluster's mean direction rises until no row moves, Dhillon
@@ -89,11 +83,7 @@ def spherical_kmeans(
     centres = _draw_centres(X, n_clusters, rng)
     result = nearest_centres(X, centres, run)
     for _ in range(max_iter):
-        spread = sp.csr_array(
-            (np.ones(len(result)), (result, np.arange(len(result)))),
-            shape=(centres.shape[0], len(result)),
-        )
-        sums = sp.csr_array(spread @ rows_of_doubles)
+        sums = sp.csr_array(members(result, centres.shape[0]) @ rows_of_doubles)
         lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1)).ravel())
         kept = lengths > 0.0
         sums.data /= np.repeat(np.where(kept, lengths, 1.0), np.diff(sums.indptr))
@@ -127,7 +117,7 @@ def _draw_centres(
 
 def nearest_centres(
     X: sp.csr_array, centres: sp.csr_array | Array, run: RunTasks = run_in_turn
-) -> NDArray[np.intp]:
+) -> Ints:
     """Centre of largest cosine for each row; of equal ones the first, (n_rows,)."""
     centres = sp.csr_array(centres)
     n_centres, n_features = centres.shape
@@ -144,7 +134,6 @@ def nearest_centres(
     indptr, words = X.indptr.astype(np.int32), X.indices.astype(np.int32)
 
     def score(begin: int, stop: int) -> None:
-        """Nearest centres of the rows from `begin` to `stop`."""
         result, limits = nodes[begin:stop], indptr[begin : stop + 1]
         some = slice(limits[0], limits[-1])
         scores, rest = np.empty(result.shape), np.empty(len(result))
@@ -167,9 +156,16 @@ def nearest_centres(
     return nodes[:, 0].astype(np.intp)
 
 
+def node_sums(X: sp.csr_array, places: Ints, n_nodes: int) -> EpochStats:
+    """Sum rows that are at one node each, by position; -1 for rows at no node."""
+    sums = sp.csr_array(members(places, n_nodes) @ X.astype(np.float64))
+    masses = np.bincount(places[places >= 0], minlength=n_nodes).astype(np.float64)
+    return EpochStats(masses, sums, np.zeros(n_nodes))
+
+
 def start_tree(
     X: sp.csr_array,
-    labels: NDArray[np.intp],
+    labels: Ints,
     priors: TreePriors,
     run: RunTasks = run_in_turn,
     n_unseen: int = 0,
@@ -179,30 +175,8 @@ def start_tree(
     `labels` are 0 to the number of clusters less one, -1 for rows without a cluster;
     `n_unseen` columns of the rows are left out of `X`, all zero.
     """
-    places = np.where(labels >= 0, labels + 1, -1)
-    stats = node_sums(X, places, int(labels.max(initial=-1)) + 2)
-    return start_from(stats, priors, run, n_unseen)
-
-
-def node_sums(X: sp.csr_array, places: NDArray[np.intp], n_nodes: int) -> EpochStats:
-    """Sum rows that are at one node each, by position; -1 for rows at no node."""
-    rows = np.flatnonzero(places >= 0)
-    spread = sp.csr_array(
-        (np.ones(len(rows)), (places[rows], rows)), shape=(n_nodes, X.shape[0])
-    )
-    sums = sp.csr_array(spread @ X.astype(np.float64))
-    masses = np.bincount(places[rows], minlength=n_nodes).astype(np.float64)
-    return EpochStats(masses, sums, np.zeros(n_nodes))
-
-
-def start_from(
-    stats: EpochStats,
-    priors: TreePriors,
-    run: RunTasks = run_in_turn,
-    n_unseen: int = 0,
-) -> tuple[EpochState, EpochStats]:
-    """Return a tree of clusters, given their statistics, below an empty root."""
-    n_nodes, width = stats.sums.shape
+    n_nodes, width = int(labels.max(initial=-1)) + 2, X.shape[1]
+    stats = node_sums(X, np.where(labels >= 0, labels + 1, -1), n_nodes)
     dimension = width + n_unseen
     tree = Tree.from_parents([-1, *([0] * (n_nodes - 1))])
     masses, sums = stats.masses, stats.sums
@@ -219,11 +193,11 @@ def start_from(
         *no_past(n_nodes, width),
         np.zeros(width),
         total / max(float(np.linalg.norm(total)), 1e-300),
-        float(np.clip(beta, LOWEST, HIGHEST)),
+        float(np.clip(beta, updates.LOWEST, updates.HIGHEST)),
         float(dimension),
         n_unseen=n_unseen,
     )
     for _ in range(N_ROUNDS):
-        state = update_own_means(state, stats, priors, run)
-        state = learn_concentration(state, stats)
+        state = updates.update_own_means(state, stats, priors, run)
+        state = updates.learn_concentration(state, stats)
     return sort_siblings(state, stats)

@@ -1,46 +1,31 @@
 """State and statistics of an epoch of dependent trees, and the step to the next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.components.node_statistics import NodeState
-from skbnp.models.dependent_trees.sticks import Sticks
+from skbnp.components.node_statistics import NodeState, NodeStatistics
+from skbnp.models.dependent_trees.sticks import Sticks, TreePriors
 from skbnp.trees import Tree
+from skbnp.utils.arrays import members, padded, with_columns
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
-    "Array",
     "EpochState",
     "EpochStats",
     "TreePriors",
-    "all_rows",
     "next_epoch",
     "no_past",
-    "padded",
-    "reordered",
     "sort_siblings",
     "sorted_tree",
-    "sparse_arrays",
     "windowed",
 ]
 
 
-Array = NDArray[np.float64]
-
-NO_IDS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
-
-
-@dataclass(frozen=True, slots=True)
-class TreePriors:
-    """Concentrations of sticks, and weights of the priors of directions."""
-
-    child_concentration: float = 0.5  # gamma
-    stop_concentration: float = 0.5  # alpha
-    parent_weight: float = 1.0  # k1
-    past_weight: float = 1.0  # k2
+NO_IDS: Ints = np.empty(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -53,12 +38,12 @@ class EpochState(NodeState):
     means: Array  # (n_nodes, n_seen) E, zero in all columns that no row has shown
     concentrations: Array  # (n_nodes,) eta with A_V(eta) = |E|
     previous: Array  # (n_before, n_seen) mu of the newest epoch that had the node
-    past: NDArray[np.intp]  # (n_nodes,) rows there, -1 of new nodes; see `no_past`
+    past: Ints  # (n_nodes,) rows there, -1 of new nodes; see `no_past`
     above: Array  # (n_seen,) mean of the parent of the root, zero where there is none
     centroid: Array  # (n_seen,) counts as a row at the root, zero where there is none
     concentration: float  # beta
     prior_concentration: float  # kappa0
-    past_ids: NDArray[np.intp] = field(  # (n_before,) whose previous directions are
+    past_ids: Ints = field(  # (n_before,) whose previous directions are
         default_factory=NO_IDS.copy
     )
     n_unseen: int = 0  # columns of the rows that arrays leave out, all zero
@@ -90,34 +75,46 @@ class EpochState(NodeState):
         )
 
     @property
-    def places_with_past(self) -> NDArray[np.intp]:
+    def places(self) -> Ints:
+        """Positions of all nodes."""
+        return np.arange(len(self.tree))
+
+    @property
+    def places_with_past(self) -> Ints:
         """Positions of nodes that were in the epoch before."""
         return np.flatnonzero(self.past >= 0)
 
     @property
-    def ended(self) -> NDArray[np.intp]:
+    def ended(self) -> Ints:
         """Rows of previous directions whose nodes have ended, but may be revived."""
         return np.flatnonzero(~np.isin(self.past_ids, self.tree.ids))
-
-    @property
-    def pasts(self) -> Array:
-        """Directions in the epoch before, as `means`, zero of new nodes."""
-        result = np.zeros_like(self.means)
-        result[self.places_with_past] = self.previous[self.past[self.places_with_past]]
-        return result
 
     def without_past(self) -> "EpochState":
         """Return the state without the epoch before."""
         previous, past = no_past(len(self.tree), self.width)
         return replace(self, previous=previous, past=past, past_ids=NO_IDS)
 
-    def parents(self, rows: NDArray[np.intp]) -> Array:
+    def reordered(self, tree: Tree, places: Ints) -> "EpochState":
+        """Return the state by the nodes of `tree`, which are at `places` of this."""
+        names = ("masses", "history", "means", "concentrations", "past")
+        return replace(self, tree=tree, **{n: getattr(self, n)[places] for n in names})
+
+    def resized(self, tree: Tree) -> "EpochState":
+        """Re-index the state to another tree; new nodes have zeros."""
+        is_there, places = self.tree.find(tree.ids)
+        new = self.reordered(tree, np.where(is_there, places, 0))
+        for values in (new.masses, new.history, new.means, new.concentrations):
+            values[~is_there] = 0.0
+        new.past[~is_there] = -1
+        return new
+
+    def parents(self, rows: Ints) -> Array:
         """Means of the parents of some nodes, (n_rows, n_seen)."""
         parents = self.means[self.tree.parent[rows]]
         parents[rows == 0] = self.above
         return parents
 
-    def parent_weights(self, rows: NDArray[np.intp], priors: TreePriors) -> Array:
+    def parent_weights(self, rows: Ints, priors: TreePriors) -> Array:
         """Return k1 of some nodes, zero of a root without a parent."""
         weights = np.full(len(rows), priors.parent_weight)
         if not self.above.any():
@@ -126,10 +123,7 @@ class EpochState(NodeState):
 
     def sticks(self, priors: TreePriors) -> Sticks:
         """Posterior of the sticks."""
-        both = self.masses + self.history
-        return Sticks.given(
-            self.tree, both, priors.stop_concentration, priors.child_concentration
-        )
+        return Sticks.given(self.tree, self.masses + self.history, priors)
 
     def log_weights(self, priors: TreePriors) -> Array:
         """E log pi of each node, (n_nodes,)."""
@@ -137,7 +131,7 @@ class EpochState(NodeState):
 
 
 @dataclass(frozen=True, slots=True)
-class EpochStats:
+class EpochStats(NodeStatistics):
     """Sums over rows, additive; nodes go by position in a tree."""
 
     masses: Array  # (n_nodes,) M
@@ -160,6 +154,11 @@ class EpochStats:
             object.__setattr__(self, "sums", sums)
 
     @property
+    def arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
+        """Arrays of the sums s as a CSR matrix."""
+        return self.sums.indptr, self.sums.indices, self.sums.data
+
+    @property
     def n_tokens(self) -> float:
         """Number of rows with words, the unit of bounds."""
         return float(self.masses.sum())
@@ -170,50 +169,35 @@ class EpochStats:
         empty = sp.csr_array((n_nodes, width), dtype=np.float64)
         return cls(np.zeros(n_nodes), empty, np.zeros(n_nodes))
 
-    def plus(self, other: "EpochStats", gain: float = 1.0) -> "EpochStats":
-        """Add `gain` times `other`."""
-        return EpochStats(
-            self.masses + gain * other.masses,
-            sp.csr_array(self.sums + gain * other.sums),
-            self.entropies + gain * other.entropies,
-        )
-
     def with_columns(self, width: int) -> "EpochStats":
         """Append columns without sums, `width` in all."""
-        sums = self.sums
-        parts = sums.data, sums.indices, sums.indptr
-        return replace(self, sums=sp.csr_array(parts, (sums.shape[0], width)))
+        return replace(self, sums=with_columns(self.sums, width))
 
-    def taken(self, places: NDArray[np.intp]) -> "EpochStats":
+    def spread(self, places: Ints, n_nodes: int) -> "EpochStats":
+        """Add up nodes at `places` of another tree; -1 for those that are left out."""
+        onto = members(places, n_nodes)
+        sums = sp.csr_array(onto @ self.sums)
+        return EpochStats(onto @ self.masses, sums, onto @ self.entropies)
+
+    def reindexed(
+        self, old: Tree, new: Tree, merged_into: Mapping[int, int] | None = None
+    ) -> "EpochStats":
+        """Re-index to another tree; rows of ended nodes go to targets, or none: -1."""
+        moved = merged_into or {}
+        names = np.array([moved.get(node, node) for node in old.ids.tolist()])
+        names[names >= 0] = new.positions(names[names >= 0])
+        return self.spread(names, len(new))
+
+    def taken(self, places: Ints) -> "EpochStats":
         """Take some nodes, or all in another order."""
         return EpochStats(
             self.masses[places], self.sums[places], self.entropies[places]
         )
 
 
-def padded(values: Array, width: int) -> Array:
-    """Append zeros along the last axis, `width` entries in all."""
-    n_more = width - values.shape[-1]
-    if n_more == 0:
-        return values
-    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, n_more)])
-
-
-def no_past(n_nodes: int, width: int) -> tuple[Array, NDArray[np.intp]]:
+def no_past(n_nodes: int, width: int) -> tuple[Array, Ints]:
     """Return previous directions, and their rows, of nodes without a past."""
     return np.zeros((0, width)), np.full(n_nodes, -1, dtype=np.intp)
-
-
-def sparse_arrays(
-    stats: EpochStats,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
-    """Return the arrays of the sums s as a CSR matrix."""
-    return stats.sums.indptr, stats.sums.indices, stats.sums.data
-
-
-def all_rows(state: EpochState) -> NDArray[np.intp]:
-    """Return the positions of all nodes."""
-    return np.arange(len(state.tree))
 
 
 def sort_siblings(
@@ -222,7 +206,7 @@ def sort_siblings(
     """Sort siblings as in `sorted_tree`; arrays by node are copies in any case."""
     tree = sorted_tree(state, stats)
     places = state.tree.positions(tree.ids)
-    return reordered(state, tree, places), stats.taken(places)
+    return state.reordered(tree, places), stats.taken(places)
 
 
 def sorted_tree(state: EpochState, stats: EpochStats) -> Tree:
@@ -235,20 +219,7 @@ def sorted_tree(state: EpochState, stats: EpochStats) -> Tree:
     return state.tree.sort_siblings(-through)
 
 
-def reordered(state: EpochState, tree: Tree, places: NDArray[np.intp]) -> EpochState:
-    """The state by the nodes of `tree`, which are at `places` of the present one."""
-    return replace(
-        state,
-        tree=tree,
-        masses=state.masses[places],
-        history=state.history[places],
-        means=state.means[places],
-        concentrations=state.concentrations[places],
-        past=state.past[places],
-    )
-
-
-def windowed(tree: Tree, past: Sequence[tuple[NDArray[np.intp], Array]]) -> Array:
+def windowed(tree: Tree, past: Sequence[tuple[Ints, Array]]) -> Array:
     """Sum the masses of past epochs, each with the ids of its nodes, by position.
 
     Nodes that are not in the tree are left out.
@@ -261,7 +232,7 @@ def windowed(tree: Tree, past: Sequence[tuple[NDArray[np.intp], Array]]) -> Arra
 
 
 def next_epoch(
-    state: EpochState, history: Array, returning: NDArray[np.intp] = NO_IDS
+    state: EpochState, history: Array, returning: Ints = NO_IDS
 ) -> EpochState:
     """Return the state of the next epoch, whose past are the present mean directions.
 
@@ -280,9 +251,9 @@ def next_epoch(
         masses=np.zeros(len(state.tree)),
         history=history,
         previous=previous,
-        past=np.where(lengths.ravel() > 0.0, all_rows(state), -1),
+        past=np.where(lengths.ravel() > 0.0, state.places, -1),
         centroid=np.zeros(state.width),
         past_ids=np.concatenate([state.tree.ids, state.past_ids[ended]]),
     )
     tree = state.tree.sort_siblings(-state.tree.accumulate(history))
-    return reordered(state, tree, state.tree.positions(tree.ids))
+    return state.reordered(tree, state.tree.positions(tree.ids))

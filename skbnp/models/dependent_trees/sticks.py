@@ -15,15 +15,24 @@ below later siblings out of its Eq. (4); its supplement has them.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import betaln, psi
+from scipy.special import betaln
 
+from skbnp.components.tree_sticks import expected_log_sticks
 from skbnp.kernels import _sticks as kernels
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array
 
-__all__ = ["Sticks", "before", "behind"]
+__all__ = ["Sticks", "TreePriors", "before", "behind"]
 
-Array = NDArray[np.float64]
+
+@dataclass(frozen=True, slots=True)
+class TreePriors:
+    """Concentrations of sticks, and weights of the priors of directions."""
+
+    child_concentration: float = 0.5  # gamma
+    stop_concentration: float = 0.5  # alpha
+    parent_weight: float = 1.0  # k1
+    past_weight: float = 1.0  # k2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +43,10 @@ class Sticks:
     child: tuple[Array, Array]  # sigma of [1]: of psi
 
     @classmethod
-    def given(cls, tree: Tree, masses: Array, stop: float, child: float) -> "Sticks":
-        """Posterior parameters given the number of rows at each node.
-
-        `stop` and `child` are alpha and gamma.
-        """
+    def given(cls, tree: Tree, masses: Array, priors: TreePriors) -> "Sticks":
+        """Posterior parameters given the number of rows at each node."""
         result = np.empty((4, len(tree)))
+        stop, child = priors.stop_concentration, priors.child_concentration
         kernels.beta_parameters(tree.parent, masses, stop, child, result)
         return cls((result[0], result[1]), (result[2], result[3]))
 
@@ -59,16 +66,14 @@ class Sticks:
         into[0] = 0.0
         return np.exp(tree.distribute(into)) * (a / (a + b))
 
-    def mean_weights_below(self, tree: Tree, stop: float, child: float) -> Array:
-        """E pi of a new child of each node, after all present ones.
-
-        `stop` and `child` are alpha and gamma.
-        """
+    def mean_weights_below(self, tree: Tree, priors: TreePriors) -> Array:
+        """E pi of a new child of each node, after all present ones."""
         (a, b), (c, d) = self.stop, self.child
         rest = np.log(d / (c + d))[1:]
         left = np.bincount(tree.parent[1:], rest, minlength=len(tree))
         into = self.mean_weights(tree) * (b / a) * np.exp(left)
-        return into / ((1.0 + child) * (1.0 + stop))
+        child = 1.0 + priors.child_concentration
+        return into / (child * (1.0 + priors.stop_concentration))
 
     def divergence(self, prior: "Sticks") -> float:
         """KL(q || p) of all sticks, in nats."""
@@ -79,7 +84,7 @@ class Sticks:
 
 def beta_divergence(q: tuple[Array, Array], p: tuple[Array, Array]) -> Array:
     """KL(q || p) of Beta distributions, element by element."""
-    log_share, log_rest = _expected_logs(q)
+    log_share, log_rest = expected_log_sticks(*q)
     moved = (q[0] - p[0]) * log_share + (q[1] - p[1]) * log_rest
     return betaln(*p) - betaln(*q) + moved
 
@@ -102,10 +107,3 @@ def before(tree: Tree, values: Array) -> Array:
     first = np.repeat(before[groups], np.diff(groups, append=len(order)))
     earlier[order] = before - first
     return earlier
-
-
-def _expected_logs(parameters: tuple[Array, Array]) -> tuple[Array, Array]:
-    """E log v and E log(1 - v)."""
-    a, b = parameters
-    both = psi(a + b)
-    return psi(a) - both, psi(b) - both

@@ -6,27 +6,15 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.kernels import _directions as kernels
-from skbnp.models.dependent_trees.bound import (
-    inner_products,
-    lengths_and_products,
-    prior_spreads,
-    row_fits,
-)
+from skbnp.models.dependent_trees import bound
 from skbnp.models.dependent_trees.directions import bessel_slope, natural_lengths
-from skbnp.models.dependent_trees.state import (
-    Array,
-    EpochState,
-    EpochStats,
-    TreePriors,
-    all_rows,
-    sparse_arrays,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "best_past_pull",
@@ -59,9 +47,7 @@ ENTRIES = 1 << 22
 ENTRIES_OF_TASK = 1 << 19
 
 
-def blocks(
-    rows: NDArray[np.intp], width: int, n_entries: int = ENTRIES
-) -> Iterator[NDArray[np.intp]]:
+def blocks(rows: Ints, width: int, n_entries: int = ENTRIES) -> Iterator[Ints]:
     """Cut nodes into blocks of at most `n_entries` entries of their arrays."""
     size = max(n_entries // max(width, 1), 1)
     for begin in range(0, len(rows), size):
@@ -99,14 +85,14 @@ def update_own_means(
 
 
 def update_nodes(
-    state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
+    state: EpochState, stats: EpochStats, priors: TreePriors, ids: Ints
 ) -> EpochState:
     """Update q(theta) of some nodes once, from the root down."""
     return update_own_nodes(with_own_means(state), stats, priors, ids)
 
 
 def update_own_nodes(
-    state: EpochState, stats: EpochStats, priors: TreePriors, ids: NDArray[np.intp]
+    state: EpochState, stats: EpochStats, priors: TreePriors, ids: Ints
 ) -> EpochState:
     """Update q(theta) of some nodes once in place: no state shares the arrays."""
     rows = np.flatnonzero(np.isin(state.tree.ids, ids))
@@ -125,7 +111,7 @@ def update_rows(
     state: EpochState,
     stats: EpochStats,
     priors: TreePriors,
-    rows: NDArray[np.intp],
+    rows: Ints,
     run: RunTasks = run_in_turn,
 ) -> EpochState:
     """Update q(theta) of the nodes at positions `rows` in place, in that order.
@@ -135,7 +121,7 @@ def update_rows(
     known = known_to_kernels(state, stats, priors)
     squares = np.full(len(state.tree), -1.0)
 
-    def update(nodes: NDArray[np.intp]) -> None:
+    def update(nodes: Ints) -> None:
         natural, lengths = np.empty(state.width), np.empty(len(state.tree))
         kernels.update_directions(
             nodes, state.concentrations, natural, lengths, squares, known
@@ -165,7 +151,7 @@ def known_to_kernels(state: EpochState, stats: EpochStats, priors: TreePriors) -
         tree.parent,
         children,
         limits,
-        *sparse_arrays(stats),
+        *stats.arrays,
         state.concentration,
         k0 * priors.parent_weight,
         k0 * priors.past_weight,
@@ -187,7 +173,7 @@ def learn_concentration(state: EpochState, stats: EpochStats) -> EpochState:
     n_rows = stats.masses.sum()
     if n_rows <= 0.0:
         return state
-    total = float(row_fits(state, stats, all_rows(state)).sum())
+    total = float(bound.row_fits(state, stats).sum())
     total += float(state.centroid @ state.means[0])
     length = total / (n_rows + state.centroid.any())
     beta = natural_lengths(np.clip(length, 0.0, 1.0), 0.0, state.dimension)
@@ -207,13 +193,13 @@ def learn_prior_concentration(
     """
     if len(state.tree) == 1:
         return state
-    rows, known = all_rows(state), state.prior_concentration
-    inner = inner_products(state, rows) if inner is None else inner
+    rows, known = state.places, state.prior_concentration
+    inner = bound.inner_products(state, rows) if inner is None else inner
     kappa = best_prior_concentration(
-        *lengths_and_products(state, priors, rows, inner),
+        *bound.lengths_and_products(state, priors, rows, inner),
         state.dimension,
         np.sqrt(inner[0]),
-        prior_spreads(state, priors, rows, inner[1]) / known**2,
+        bound.prior_spreads(state, priors, rows, inner[1]) / known**2,
         near=known,
     )
     return replace(state, prior_concentration=kappa)
@@ -230,7 +216,7 @@ def learn_past_weight(
     rows = state.places_with_past
     if len(rows) == 0:
         return priors
-    inner = inner_products(state, rows) if inner is None else inner[:, rows]
+    inner = bound.inner_products(state, rows) if inner is None else inner[:, rows]
     _, _, _, along_past, both, _ = inner
     pulls = state.prior_concentration * state.parent_weights(rows, priors)
     known = state.prior_concentration * priors.past_weight

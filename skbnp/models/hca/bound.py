@@ -1,16 +1,13 @@
 """Evidence lower bound of hierarchical component analysis, by term."""
 
 import numpy as np
-from scipy.special import betaln, gammaln, psi
+from scipy.special import gammaln, psi
 
-from skbnp.components.tree_sticks import (
-    expected_log_sticks,
-    log_stub_priors,
-    stick_parameters,
-)
-from skbnp.models.hca.state import Array, Equations, Priors, State, Stats, equations
+from skbnp.components.tree_sticks import log_stub_priors, stick_bound, stick_parameters
+from skbnp.models.hca.state import Equations, Priors, State, Stats, equations
+from skbnp.utils.typing import Array
 
-__all__ = ["elbo_terms", "residual_of", "terms_of", "white_noise"]
+__all__ = ["elbo_terms", "residual_of", "white_noise"]
 
 
 def white_noise(n_rows: float, n_features: int) -> float:
@@ -28,25 +25,19 @@ def residual_of(model: Priors, state: State, sums: Equations) -> float:
     return sums.residual(means, variances, model.loading_variance)
 
 
-def elbo_terms(model: Priors, state: State, stats: Stats) -> dict[str, float]:
+def elbo_terms(
+    model: Priors, state: State, stats: Stats, sums: Equations | None = None
+) -> dict[str, float]:
     """Evidence lower bound of the globals and the rows behind `stats`, by terms.
 
     Both go by the same tree. The terms are E log p - E log q of loadings, centres, mu,
-    tau and sticks, and the remainder, that of the rows.
+    tau and sticks, and the remainder, that of the rows. `sums` are the equations of the
+    statistics, if they are known.
     """
-    return terms_of(model, state, stats, equations(state.tree, stats))
-
-
-def terms_of(
-    model: Priors, state: State, stats: Stats, sums: Equations
-) -> dict[str, float]:
-    """Return the terms of the bound, given the equations of the statistics."""
+    sums = equations(state.tree, stats) if sums is None else sums
     tree, n_features = state.tree, len(state.mean)
     masses, gamma = state.stub_masses, model.concentration
     a, b = stick_parameters(tree, masses, gamma)
-    log_stay, log_pass = expected_log_sticks(a, b)
-    sticks = betaln(a, b) - betaln(1.0, gamma)
-    sticks += (1.0 - a) * log_stay + (gamma - b) * log_pass
     log_prior = log_stub_priors(tree, a, b, gamma, model.n_levels)
 
     residual = residual_of(model, state, sums)
@@ -55,18 +46,14 @@ def terms_of(
     rows -= 0.5 * _from_centres(model, state, sums)
     rows += 0.5 * stats.n_rows * n_features * (log_precision - np.log(2.0 * np.pi))
     rows -= 0.5 * state.precision * residual
+    s0, r0 = model.loading_variance, model.centre_variance
+    of_centres = state.centre_variances[1:]
     return {
-        "loadings": _log_gaussians(
-            state.loadings, state.loading_variances, model.loading_variance
-        ),
-        "centres": _log_gaussians(
-            state.centres[1:, None], state.centre_variances[1:], model.centre_variance
-        ),
-        "mean": _log_gaussians(
-            state.mean[None], np.array([state.mean_variance]), model.loading_variance
-        ),
+        "loadings": _log_gaussians(state.loadings, state.loading_variances, s0),
+        "centres": _log_gaussians(state.centres[1:, None], of_centres, r0),
+        "mean": _log_gaussians(state.mean[None], np.array([state.mean_variance]), s0),
         "noise": _log_noise(model, state),
-        "sticks": float(sticks[1:].sum()),
+        "sticks": stick_bound(a, b, gamma),
         "rows": float(rows),
     }
 
@@ -88,10 +75,8 @@ def _log_gaussians(means: Array, variances: Array, prior: float) -> float:
 
 def _log_noise(model: Priors, state: State) -> float:
     """E log p - E log q of the noise precision tau."""
-    a = state.noise_shape
-    b = state.noise_rate
-    a0 = model.noise_shape
-    b0 = model.noise_rate
+    a, b = state.noise_shape, state.noise_rate
+    a0, b0 = model.noise_shape, model.noise_rate
     divergence = (a - a0) * psi(a) - gammaln(a) + gammaln(a0)
     divergence += a0 * (np.log(b) - np.log(b0)) + a * (b0 - b) / b
     return float(-divergence)

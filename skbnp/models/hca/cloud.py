@@ -8,12 +8,11 @@ from scipy.special import gammaln, multigammaln
 
 from skbnp.inference.posterior import Posterior
 from skbnp.models.hca.memory import RowLocalStep
-from skbnp.models.hca.start import some_rows
-from skbnp.utils.random import Purpose, stream
+from skbnp.utils.random import Purpose, some_rows, stream
+from skbnp.utils.typing import Array
 
 __all__ = ["directions_of_one_cloud"]
 
-Array = NDArray[np.float64]
 
 #: Rows that the prior of a mean is worth: its variance is 50 times that of rows.
 PRIOR_ROWS = 0.02

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.utils.typing import Array
+
 __all__ = ["FARTHEST", "Frame", "blocks"]
 
-Array = NDArray[np.float64]
 
 #: Rows of a block at most, and entries: half of what fits into memory near a core.
 BLOCK, ENTRIES = 4096, 1 << 20
@@ -52,10 +53,7 @@ class Frame:
         return cls(frame.shift, frame.spread(X))
 
     def grown(self, fresh: float, n_rows: float, n_seen: float) -> "Frame":
-        """Return the frame of `n_seen` rows and `n_rows` more of spread `fresh`.
-
-        The shift stays.
-        """
+        """Return the frame of `n_rows` more rows of spread `fresh`, with its shift."""
         largest = max(self.scale, fresh)
         if largest == 0.0:
             return self

@@ -6,28 +6,29 @@ order, so that results do not depend on threads. There is no loop over rows.
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from skbnp.components.node_statistics import Supports
 from skbnp.inference.executor import Executor
 from skbnp.models.hca.frame import Frame, blocks
 from skbnp.models.hca.paths import Paths
 from skbnp.models.hca.state import Stats, change_on_paths
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Memo", "coordinates", "log_density", "sums", "update_local"]
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 #: Nats below the best of a row at which a stub is left out.
 PRUNE = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Memo:
+class Memo(Supports):
     """Local parameters of rows: q(c) and the moments of q(x | c)."""
 
     limits: Ints  # (n_rows + 1,) of their supports
@@ -38,61 +39,13 @@ class Memo:
     entropies: Array  # (n_rows,) sum q (-log q + 1/2 log |C|) + L / 2
     bounds: Array  # (n_rows,) of the rows, at their local step
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.bounds)
-
-    @property
-    def row(self) -> Ints:
-        """Row of each entry of the support."""
-        return np.repeat(np.arange(self.n_rows), np.diff(self.limits))
+    ragged: ClassVar = {"limits": ("stubs", "shares", "means", "moments")}
 
     @property
     def best(self) -> Ints:
         """Entry of the most probable stub of each row; of equal ones the first."""
         order = np.lexsort((-self.shares, self.row))
         return order[self.limits[:-1]]
-
-    @classmethod
-    def joined(cls, parts: list["Memo"]) -> "Memo":
-        """Concatenate the local parameters of several sets of rows."""
-        sizes = [np.diff(part.limits) for part in parts]
-        limits = np.cumsum(np.concatenate([[0], *sizes]), dtype=np.intp)
-        names = ("stubs", "shares", "means", "moments", "entropies", "bounds")
-        return cls(
-            limits,
-            *(
-                np.concatenate([getattr(part, name) for part in parts])
-                for name in names
-            ),
-        )
-
-    def take(self, rows: Ints) -> "Memo":
-        """Return the local parameters of some rows."""
-        sizes = self.limits[rows + 1] - self.limits[rows]
-        limits = np.concatenate([[0], np.cumsum(sizes)])
-        entries = np.arange(limits[-1])
-        entries += np.repeat(self.limits[rows] - limits[:-1], sizes)
-        return Memo(
-            limits,
-            self.stubs[entries],
-            self.shares[entries],
-            self.means[entries],
-            self.moments[entries],
-            self.entropies[rows],
-            self.bounds[rows],
-        )
-
-    def replaced(self, rows: Ints, new: "Memo") -> "Memo":
-        """Replace the local parameters of some rows, in increasing order."""
-        order = np.arange(self.n_rows)
-        order[rows] = self.n_rows + np.arange(len(rows))
-        return Memo.joined([self, new]).take(order)
-
-    def touching(self, ids: Ints) -> Ints:
-        """Rows with one of the stubs `ids` in their support."""
-        return np.unique(self.row[np.isin(self.stubs, ids)])
 
     def changed(self, tree: Tree, change: Array) -> "Memo":
         """Apply a linear change to the coordinates of rows, see `change_on_paths`."""
@@ -112,18 +65,11 @@ class Memo:
             entropies=self.entropies + lost,
         )
 
-    def renamed(self, stubs: Ints) -> "Memo":
-        """Return the local parameters with other ids for the stubs, (n_support,)."""
-        return replace(self, stubs=stubs)
-
 
 def update_local(
     paths: Paths, tree: Tree, X: NDArray, frame: Frame, executor: Executor
 ) -> Memo:
-    """Run the local step: infer paths and coordinates of rows.
-
-    Stubs by ids of `tree`.
-    """
+    """Infer paths and coordinates of rows, stubs by ids of `tree`."""
     task = partial(_visit, X=X, paths=paths, frame=frame)
     parts = executor.map_all(task, blocks(X.shape)) or [task(slice(0, 0))]
     memo = Memo.joined(parts)
@@ -165,10 +111,7 @@ def _products(X: NDArray, paths: Paths, frame: Frame) -> tuple[Array, Array]:
 
 
 def _scores(rest: Array, products: Array, paths: Paths) -> Array:
-    """Log weight of each stub for each row, (n_rows, n_stubs).
-
-    h' C h is |R h|^2, level by level.
-    """
+    """Log weight of stubs for rows, (n_rows, n_stubs), h' C h = |R h|^2 by level."""
     nodes, precision = paths.stub_nodes, paths.precision
     n_stubs, n_levels = nodes.shape
     squares = np.zeros((len(rest), n_stubs))
@@ -259,7 +202,6 @@ def coordinates(
     best = tree.positions(memo.stubs[memo.best])
 
     def task(rows: slice) -> Array:
-        """Coordinates of one block of rows."""
         _, products = _products(X[rows], paths, frame)
         stubs = best[rows]
         own = products[np.arange(len(stubs))[:, None], nodes[stubs]]

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.word_topics import Weighting
@@ -19,7 +18,7 @@ from skbnp.models.hca.model import Model
 from skbnp.models.hca.paths import paths
 from skbnp.models.hca.state import State, Stats
 from skbnp.models.hca.updates import convert, coordinate_ascent, expand
-from skbnp.trees import Tree
+from skbnp.utils.typing import Ints
 
 __all__ = ["FramedAverage", "RowCache", "RowLocalStep", "RowResult"]
 
@@ -65,11 +64,7 @@ class RowLocalStep:
         memo = update_local(
             paths(model, state), state.tree, X, model.frame, self.executor
         )
-        return memo, self.sums(memo, X, state.tree, model)
-
-    def sums(self, memo: Memo, X: NDArray, tree: Tree, model: Model) -> Stats:
-        """Sum the statistics of rows by their memo."""
-        return sums(memo, X, tree, model.frame, self.executor)
+        return memo, sums(memo, X, state.tree, model.frame, self.executor)
 
 
 class FramedAverage(RunningAverage):
@@ -129,7 +124,7 @@ class RowCache(StatisticsCache):
         self.memo = memo
         posterior.replace_globals(state, stats)
 
-    def put(self, rows: NDArray[np.intp], memo: Memo) -> None:
+    def put(self, rows: Ints, memo: Memo) -> None:
         """Replace the memo of some rows, in place."""
         assert self.memo is not None
         self.memo = self.memo.replaced(rows, memo)

@@ -66,10 +66,7 @@ class Model(Priors):
     def in_frame(
         self, frame: Frame, state: State, stats: Stats
     ) -> tuple["Model", State, Stats]:
-        """Return model, state and statistics in the unit of another frame.
-
-        Priors are relative to the new unit.
-        """
+        """Return model, state and statistics, relative to the unit of another frame."""
         gain = self.frame.unit / frame.unit
         square, model = gain**2, replace(self, frame=frame)
         rate = self.noise_rate + square * (state.noise_rate - self.noise_rate)
@@ -89,25 +86,18 @@ class Model(Priors):
         )
         return model, state, stats
 
-    def learn_priors(self, state: State, global_stats: Stats) -> tuple["Model", State]:
-        """Return the model with learned hyperparameters, and the state."""
-        return self.learned(state, global_stats), state
-
-    def learned(self, state: State, stats: Stats) -> "Model":
-        """Return the model whose loading variance has the highest bound."""
+    def learn_priors(self, state: State, stats: Stats) -> tuple["Model", State]:
+        """Return the model whose loading variance has the highest bound, and state."""
         if not self.learn_loading_variance:
-            return self
+            return self, state
         # n D / s0 - S / s0^2 + T = 0, where T is what unknown loadings cost.
         n_features = len(self.frame.shift)
         variances = np.append(state.loading_variances, state.mean_variance)
         squares = float(np.sum(state.loadings**2) + state.mean @ state.mean)
         squares += n_features * float(variances.sum())
         n = len(variances) * n_features
-        lost = (
-            state.precision
-            * n_features
-            * unseen_second_moments(state.tree, stats.moments)
-        )
+        unseen = unseen_second_moments(state.tree, stats.moments)
+        lost = state.precision * n_features * unseen
         # The root of T s0^2 + n s0 - S without cancellation.
         best = 2.0 * squares / (n + np.sqrt(n * n + 4.0 * lost * squares))
-        return replace(self, loading_variance=float(best))
+        return replace(self, loading_variance=float(best)), state

@@ -7,13 +7,9 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import psi
 
-from skbnp.components.tree_sticks import (
-    log_mean_stubs,
-    log_stub_priors,
-    stick_parameters,
-    stub_nodes,
-)
-from skbnp.models.hca.state import Array, Priors, State
+from skbnp.components import tree_sticks
+from skbnp.models.hca.state import Priors, State
+from skbnp.utils.typing import Array
 
 __all__ = ["Paths", "mean_paths", "paths"]
 
@@ -43,9 +39,9 @@ class Paths:
 def paths(model: Priors, state: State) -> Paths:
     """Return paths under the posterior: q(x | c) and q(c) as in section 4.2 of [1]."""
     tree, gamma, n_levels = state.tree, model.concentration, model.n_levels
-    a, b = stick_parameters(tree, state.stub_masses, gamma)
-    log_prior = log_stub_priors(tree, a, b, gamma, n_levels)
-    nodes = stub_nodes(tree, n_levels)
+    a, b = tree_sticks.stick_parameters(tree, state.stub_masses, gamma)
+    log_prior = tree_sticks.log_stub_priors(tree, a, b, gamma, n_levels)
+    nodes = tree_sticks.stub_nodes(tree, n_levels)
     variances = np.where(
         nodes >= 0, state.loading_variances[nodes], model.loading_variance
     )
@@ -67,9 +63,9 @@ def mean_paths(model: Priors, state: State) -> Paths:
     Levels that are not in the tree have no loadings then.
     """
     tree, gamma = state.tree, model.concentration
-    a, b = stick_parameters(tree, state.stub_masses, gamma)
-    _, log_prior = log_mean_stubs(tree, a, b, model.n_levels)
-    nodes = stub_nodes(tree, model.n_levels)
+    a, b = tree_sticks.stick_parameters(tree, state.stub_masses, gamma)
+    _, log_prior = tree_sticks.log_mean_stubs(tree, a, b, model.n_levels)
+    nodes = tree_sticks.stub_nodes(tree, model.n_levels)
     spreads = np.zeros(nodes.shape)
     nothing = np.zeros(len(nodes))
     return _paths(state, nodes, spreads, log_prior, np.log(state.precision), nothing)

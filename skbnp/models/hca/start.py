@@ -6,20 +6,10 @@ from numpy.typing import NDArray
 from skbnp.models.hca.model import Model
 from skbnp.models.hca.state import State
 from skbnp.trees import Tree
+from skbnp.utils.random import some_rows
+from skbnp.utils.typing import Array
 
-__all__ = ["path_of_directions", "principal_directions", "some_rows"]
-
-Array = NDArray[np.float64]
-
-#: Rows whose principal directions stand for those of more.
-MOST_ROWS = 4096
-
-
-def some_rows(
-    rows: NDArray[np.intp], rng: np.random.Generator, most: int = MOST_ROWS
-) -> NDArray[np.intp]:
-    """Draw rows in increasing order, or take all if there are no more."""
-    return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
+__all__ = ["path_of_directions", "principal_directions"]
 
 
 def principal_directions(rest: Array, n_directions: int) -> Array:
@@ -42,10 +32,7 @@ def principal_directions(rest: Array, n_directions: int) -> Array:
 
 
 def path_of_directions(model: Model, X: NDArray, rng: np.random.Generator) -> State:
-    """Return the state of one path with the principal directions of rows.
-
-    Of many rows a random sample is used.
-    """
+    """Return the state of one path with principal directions of (some of) the rows."""
     rest = model.frame.enter(X[some_rows(np.arange(len(X)), rng)])
     return _path(model, len(X), rest, principal_directions(rest, model.n_levels))
 

@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_nodes
 from skbnp.components.tree_sticks import stub_nodes
 from skbnp.models.hca.frame import Frame
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array
 
 __all__ = [
-    "Array",
     "Equations",
     "Priors",
     "State",
@@ -24,15 +23,12 @@ __all__ = [
 ]
 
 
-Array = NDArray[np.float64]
-#: Rows below which a node keeps its coordinates.
-LEAST_MASS = 1e-6
 #: Part of sum |t|^2 below which the residual is rounding error.
 ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
-class State(NodeState):
+class State(NodeState, NodeStatistics):
     """Globals of component analysis; arrays go by position in the tree."""
 
     tree: Tree
@@ -61,15 +57,7 @@ class State(NodeState):
 
     def reindex_to(self, new: Tree) -> "State":
         """Re-index the state to another tree; new nodes have zero loadings."""
-        old = self.tree
-        stays = np.isin(old.ids, new.ids)
-        at, n = new.positions(old.ids[stays]), len(new)
-        moved: dict[str, Any] = {}
-        for name in self.per_node:
-            value = getattr(self, name)
-            moved[name] = np.zeros((n, *value.shape[1:]))
-            moved[name][at] = value[stays]
-        return replace(self, tree=new, **moved)
+        return replace(self.take_nodes(self.tree, new), tree=new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +88,10 @@ class Stats(NodeStatistics):
     @classmethod
     def zero(cls, n_nodes: int, n_levels: int, n_features: int) -> "Stats":
         """Return the statistics of no rows."""
-        return cls(
-            np.zeros(n_nodes),
-            np.zeros((n_nodes, n_levels, n_levels)),
-            np.zeros((n_nodes, n_levels)),
-            np.zeros((n_nodes, n_levels, n_features)),
-            np.zeros(n_features),
-            0.0,
-            0.0,
-            0.0,
-        )
+        shapes = (), (n_levels, n_levels), (n_levels,), (n_levels, n_features)
+        masses, moments, means, products = (np.zeros((n_nodes, *s)) for s in shapes)
+        total = np.zeros(n_features)
+        return cls(masses, moments, means, products, total, 0.0, 0.0, 0.0)
 
     @property
     def n_tokens(self) -> float:

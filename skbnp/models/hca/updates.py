@@ -5,17 +5,10 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from skbnp.models.hca.bound import elbo_terms, residual_of, terms_of
-from skbnp.models.hca.state import (
-    LEAST_MASS,
-    Array,
-    Equations,
-    Priors,
-    State,
-    Stats,
-    equations,
-)
+from skbnp.models.hca.bound import elbo_terms, residual_of
+from skbnp.models.hca.state import Equations, Priors, State, Stats, equations
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array
 
 __all__ = [
     "convert",
@@ -29,6 +22,8 @@ __all__ = [
 ]
 
 
+#: Rows below which a node keeps its coordinates.
+LEAST_MASS = 1e-6
 #: Rounds over means, variances and noise in which the globals follow the statistics.
 N_ROUNDS = 3
 
@@ -95,20 +90,17 @@ def update_masses(state: State, stats: Stats) -> tuple[State, Stats]:
     return replace(state.reindex_to(new), stub_masses=stats.stub_masses), stats
 
 
-def coordinate_ascent(
-    model: Priors, state: State, stats: Stats, n_rounds: int = N_ROUNDS
-) -> tuple[State, Stats]:
+def coordinate_ascent(model: Priors, state: State, stats: Stats) -> tuple[State, Stats]:
     """Update the globals in turn, given the statistics."""
     state, stats = update_masses(state, stats)
-    sums = equations(state.tree, stats)
-    return _update_in_turn(model, state, stats, sums, n_rounds), stats
+    return _update_in_turn(model, state, stats, equations(state.tree, stats)), stats
 
 
 def _update_in_turn(
-    model: Priors, state: State, stats: Stats, sums: Equations, n_rounds: int = N_ROUNDS
+    model: Priors, state: State, stats: Stats, sums: Equations
 ) -> State:
     """Update the globals in turn, given the equations of the statistics."""
-    for _ in range(n_rounds):
+    for _ in range(N_ROUNDS):
         state = update_means(model, state, sums)
         state = update_variances(model, state, sums)
         state = update_centres(model, state, sums)
@@ -136,8 +128,8 @@ def expand(
     new = replace(sums, left=left, right=change @ sums.right)
     gain = float(sums.through @ np.log(np.diag(change)[:-1]))
     result = _update_in_turn(model, state, stats, new)
-    before = sum(terms_of(model, state, stats, sums).values())
-    after = sum(terms_of(model, result, stats, new).values()) + gain
+    before = sum(elbo_terms(model, state, stats, sums).values())
+    after = sum(elbo_terms(model, result, stats, new).values()) + gain
     return result if after > before else state
 
 

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, psi, xlogy
 
 from skbnp.models.nested_crp.model import PathGlobals
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["BranchScores", "score_branches"]
 
-Array = NDArray[np.float64]
 
 #: Iterations that fit new topics to a document.
 N_ITERATIONS = 10
@@ -20,7 +19,7 @@ N_ITERATIONS = 10
 class BranchScores:
     """Scores and topics of branches below inner stubs, fitted to one document."""
 
-    stubs: NDArray[np.intp]  # (n_inner,)
+    stubs: Ints  # (n_inner,)
     scores: Array  # (n_inner,) bound of the document, less what the topics cost
     tokens: Array  # (n_inner, n_words, n_levels) x phi
 

@@ -1,112 +1,68 @@
 """The local step of the nested CRP: documents choose paths of a tree of topics."""
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.components.node_statistics import Supports
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
 from skbnp.kernels._ncrp_local import infer_paths, share_words, sum_words
 from skbnp.models.nested_crp.model import PathGlobals, PathStats
 from skbnp.rows.batch import Batch, Block
-from skbnp.utils.arrays import rows_of
+from skbnp.utils.arrays import entries_of, limits_of
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["DocPaths", "LocalFamily", "log_predictive", "update_paths"]
 
-Array = NDArray[np.float64]
+#: Nats below the best of a document at which a path is left out.
+PRUNE = 20.0
 #: Whether levels of words depend on the path of their document.
 LocalFamily = Literal["conditional", "factorised"]
-Ints = NDArray[np.int64]
+Limits = NDArray[np.int64]
 Numbers = NDArray[np.int32]
 #: Limits of the supports, stubs, shares and levels.
 Starts = tuple[Numbers, Numbers, Array, Array]
 
 
 @dataclass(frozen=True, slots=True)
-class DocPaths:
+class DocPaths(Supports):
     """Local posterior of documents over paths: q(c), q(theta | c), q(z | c)."""
 
-    limits: Ints  # (n_docs + 1,) of their supports
+    limits: Limits  # (n_docs + 1,) of their supports
     stubs: Numbers  # (n_support,) increasing in each document
     shares: Array  # (n_support,) q(c)
     levels: Array  # (n_support, n_levels) Dirichlet parameters of theta
-    pairs: Ints  # (n_docs + 1,) of pairs of a stub and a word
+    pairs: Limits  # (n_docs + 1,) of pairs of a stub and a word
     tokens: Array  # (n_pairs, n_levels) x phi
     entropies: Array  # (n_docs,) U, see `share_words`
     bounds: Array  # (n_docs,) of the documents, as they were visited
 
-    @property
-    def n_docs(self) -> int:
-        """Number of documents."""
-        return len(self.bounds)
+    ragged: ClassVar = {"limits": ("stubs", "shares", "levels"), "pairs": ("tokens",)}
 
-    @property
-    def doc(self) -> NDArray[np.intp]:
-        """Document of each entry of the support."""
-        return rows_of(self.limits)
+    @classmethod
+    def none(cls, n_levels: int) -> "DocPaths":
+        """Return the paths of no documents."""
+        limits, stubs = np.zeros(1, np.int64), np.zeros(0, np.int32)
+        values, by_level = np.zeros(0), np.zeros((0, n_levels))
+        return cls(limits, stubs, values, by_level, limits, by_level, values, values)
 
     @property
     def best(self) -> Numbers:
         """Most probable stub of each document; of equal ones the first."""
-        order = np.lexsort((self.stubs, -self.shares, self.doc))
+        order = np.lexsort((self.stubs, -self.shares, self.row))
         return self.stubs[order[self.limits[:-1]]]
 
-    @classmethod
-    def joined(cls, parts: list["DocPaths"], n_levels: int) -> "DocPaths":
-        """Concatenate the paths of several sets of documents."""
-        levels = [part.levels for part in parts]
-        return cls(
-            _limits([np.diff(part.limits) for part in parts]),
-            np.concatenate([np.zeros(0, np.int32), *(part.stubs for part in parts)]),
-            np.concatenate([np.zeros(0), *(part.shares for part in parts)]),
-            np.concatenate([np.zeros((0, n_levels)), *levels]),
-            _limits([np.diff(part.pairs) for part in parts]),
-            np.concatenate([np.zeros((0, n_levels)), *(part.tokens for part in parts)]),
-            np.concatenate([np.zeros(0), *(part.entropies for part in parts)]),
-            np.concatenate([np.zeros(0), *(part.bounds for part in parts)]),
-        )
-
-    def take(self, docs: NDArray[np.intp]) -> "DocPaths":
-        """Return the paths of some documents."""
-        entries, limits = _ragged(self.limits, docs)
-        rows, pairs = _ragged(self.pairs, docs)
-        return DocPaths(
-            limits,
-            self.stubs[entries],
-            self.shares[entries],
-            self.levels[entries],
-            pairs,
-            self.tokens[rows],
-            self.entropies[docs],
-            self.bounds[docs],
-        )
-
-    def replaced(self, docs: NDArray[np.intp], new: "DocPaths") -> "DocPaths":
-        """Return the paths with new ones for some documents, in increasing order."""
-        order = np.arange(self.n_docs)
-        order[docs] = self.n_docs + np.arange(len(docs))
-        both = DocPaths.joined([self, new], self.levels.shape[1])
-        return both.take(order)
-
-    def touching(self, wanted: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Documents of the marked entries of the support."""
-        return np.unique(self.doc[wanted])
-
-    def renamed(self, stubs: NDArray) -> "DocPaths":
-        """Return the paths with other numbers for the stubs, (n_support,)."""
-        return replace(self, stubs=stubs.astype(np.int32))
-
-    def starts(self, place: NDArray[np.intp]) -> Starts:
+    def starts(self, place: Ints) -> Starts:
         """Starts of the next local step, given the position of each entry's stub.
 
         Entries of position -1, whose stub has ended, are left out.
         """
         stays = place >= 0
-        n_stays = np.bincount(self.doc[stays], minlength=self.n_docs)
+        n_stays = np.bincount(self.row[stays], minlength=self.n_rows)
         limits = np.concatenate([[0], np.cumsum(n_stays)]).astype(np.int32)
         shares, levels = self.shares[stays], self.levels[stays]
         return limits, place[stays].astype(np.int32), shares, levels
@@ -142,21 +98,21 @@ class DocPaths:
         theta = self.levels / self.levels.sum(axis=1, keepdims=True)
         nodes = stub_nodes[self.stubs]
         known = nodes >= 0
-        at = np.repeat(self.doc, stub_nodes.shape[1]).reshape(nodes.shape) * n_nodes
-        distr = np.zeros(self.n_docs * n_nodes)
+        at = np.repeat(self.row, stub_nodes.shape[1]).reshape(nodes.shape) * n_nodes
+        distr = np.zeros(self.n_rows * n_nodes)
         np.add.at(distr, (at + nodes)[known], (self.shares[:, None] * theta)[known])
-        return distr.reshape(self.n_docs, n_nodes)
+        return distr.reshape(self.n_rows, n_nodes)
 
     def word_tokens(
         self, X: sp.csr_array, stub_nodes: Numbers
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array]:
+    ) -> tuple[Ints, Ints, Array, Array]:
         """Expected tokens of nodes in each stored count, as aligned arrays.
 
         Returns stored counts, nodes, expected tokens and shares of the proportions, one
         entry for each stub, so that pairs recur. Levels that leave the tree are left
         out.
         """
-        words, ends = _ragged(X.indptr.astype(np.int64), self.doc)
+        words, ends = entries_of(X.indptr.astype(np.int64), self.row)
         entry = np.repeat(np.arange(len(self.stubs)), np.diff(ends))
         tokens = self.shares[entry, None] * self.tokens
         parts = tokens / self.levels.sum(axis=1)[entry, None]
@@ -174,69 +130,38 @@ def update_paths(
     *,
     family: LocalFamily = "conditional",
     starts: Starts | None = None,
-    prune: float = 20.0,
     enter: float = np.inf,
     is_open: NDArray[np.uint8] | None = None,
 ) -> DocPaths:
     """Run the local step of documents: infer their paths and levels."""
     batch = Batch.from_counts(X, len(paths.log_prior))
-    task = partial(
-        _visit,
-        paths=paths,
-        log_topics=paths.log_topics(batch.words),
-        stop=stop,
-        family=family,
-        starts=starts,
-        prune=prune,
-        enter=enter,
-        is_open=is_open,
-    )
-    parts = executor.map_all(task, batch.blocks)
-    return DocPaths.joined(parts, len(paths.level_prior))
+    topics = paths.log_topics(batch.words), paths.off_tree, paths.stub_nodes
+    factorised, prior = family == "factorised", paths.level_prior
 
+    def visit(block: Block) -> DocPaths:
+        corpus = block.indptr, block.indices, block.counts
+        limits, stubs, shares, levels, weights, bounds = infer_paths(
+            *corpus,
+            *topics,
+            paths.log_prior,
+            prior,
+            stop.max_iter,
+            stop.tol,
+            PRUNE,
+            factorised,
+            None if starts is None else _starts_of(block.rows, starts),
+            enter,
+            is_open,
+        )
+        tokens, by_doc = share_words(
+            *corpus, *topics, prior, limits, stubs, shares, weights, factorised
+        )
+        pairs = limits_of([np.diff(limits) * np.diff(block.indptr)])
+        known = limits.astype(np.int64), stubs, shares, levels
+        return DocPaths(*known, pairs, tokens, by_doc, bounds)
 
-def _visit(
-    block: Block,
-    paths: PathGlobals,
-    log_topics: Array,
-    stop: LocalStop,
-    family: LocalFamily,
-    starts: Starts | None,
-    prune: float,
-    enter: float,
-    is_open: NDArray[np.uint8] | None,
-) -> DocPaths:
-    """Run the local step of the documents of one block."""
-    corpus = block.indptr, block.indices, block.counts
-    factorised = family == "factorised"
-    topics = log_topics, paths.off_tree, paths.stub_nodes
-    limits, stubs, shares, levels, weights, bounds = infer_paths(
-        *corpus,
-        *topics,
-        paths.log_prior,
-        paths.level_prior,
-        stop.max_iter,
-        stop.tol,
-        prune,
-        factorised,
-        None if starts is None else _starts_of(block.rows, starts),
-        enter,
-        is_open,
-    )
-    tokens, entropies = share_words(
-        *corpus, *topics, paths.level_prior, limits, stubs, shares, weights, factorised
-    )
-    sizes = np.diff(limits) * np.diff(block.indptr)
-    return DocPaths(
-        limits.astype(np.int64),
-        stubs,
-        shares,
-        levels,
-        _limits([sizes]),
-        tokens,
-        entropies,
-        bounds,
-    )
+    parts = executor.map_all(visit, batch.blocks)
+    return DocPaths.joined([DocPaths.none(len(paths.level_prior)), *parts])
 
 
 def log_predictive(paths: PathGlobals, docs: DocPaths, X: sp.csr_array) -> Array:
@@ -251,36 +176,25 @@ def log_predictive(paths: PathGlobals, docs: DocPaths, X: sp.csr_array) -> Array
     theta = docs.levels / docs.levels.sum(axis=1, keepdims=True)
     nodes = paths.stub_nodes[docs.stubs]  # -1 is the last column
     entry, limits = np.arange(len(docs.stubs)), X.indptr.astype(np.int64)
-    rows, ends = _ragged(limits, docs.doc)
+    rows, ends = entries_of(limits, docs.row)
     entry = np.repeat(entry, np.diff(ends))
     mixed = np.zeros(len(rows))
     for level in range(nodes.shape[1]):
         mixed += theta[entry, level] * topics[at.ravel()[rows], nodes[entry, level]]
     logs = np.bincount(entry, X.data[rows] * np.log(mixed), len(docs.stubs))
-    best = np.full(docs.n_docs, -np.inf)
-    np.maximum.at(best, docs.doc, logs)
+    best = np.full(docs.n_rows, -np.inf)
+    np.maximum.at(best, docs.row, logs)
     # Near 1 the difference from it: tokens that weigh little cost little.
-    lost = np.expm1(logs - best[docs.doc])
-    small = np.bincount(docs.doc, docs.shares * lost, docs.n_docs)
+    lost = np.expm1(logs - best[docs.row])
+    small = np.bincount(docs.row, docs.shares * lost, docs.n_rows)
     with np.errstate(divide="ignore"):
         logs += np.log(docs.shares)
-    used = np.full(docs.n_docs, -np.inf)
-    np.maximum.at(used, docs.doc, logs)
-    total = np.bincount(docs.doc, np.exp(logs - used[docs.doc]), docs.n_docs)
+    used = np.full(docs.n_rows, -np.inf)
+    np.maximum.at(used, docs.row, logs)
+    total = np.bincount(docs.row, np.exp(logs - used[docs.row]), docs.n_rows)
     return np.where(
         small > -0.5, best + np.log1p(np.maximum(small, -0.5)), used + np.log(total)
     )
-
-
-def _limits(sizes: list[NDArray]) -> Ints:
-    return np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]), dtype=np.int64)
-
-
-def _ragged(limits: Ints, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], Ints]:
-    """Entries of some rows of a ragged array, row after row, and their limits."""
-    sizes = limits[rows + 1] - limits[rows]
-    ends = _limits([sizes])
-    return np.arange(ends[-1]) + np.repeat(limits[rows] - ends[:-1], sizes), ends
 
 
 def _starts_of(rows: slice, starts: Starts) -> Starts:

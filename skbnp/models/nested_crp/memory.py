@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.components.word_topics import Weighting
@@ -25,6 +24,7 @@ from skbnp.models.nested_crp.model import (
     update_globals,
 )
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "PathCache",
@@ -32,7 +32,6 @@ __all__ = [
     "PathResult",
     "Rows",
     "TreeCorpus",
-    "some_rows",
     "sum_documents",
 ]
 
@@ -42,7 +41,7 @@ ENTER = 6.0
 #: Stored counts of a part, about.
 PART = 1 << 16
 #: Documents of each part, in increasing order.
-Rows = Sequence[NDArray[np.intp]]
+Rows = Sequence[Ints]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class PathLocalStep:
         priors: LevelPriors,
         X: sp.csr_array,
         memo: DocPaths | None = None,
-        open_to: NDArray[np.intp] | None = None,
+        open_to: Ints | None = None,
     ) -> DocPaths:
         """Infer paths under given topics; stubs are numbered by their ids.
 
@@ -176,7 +175,7 @@ class TreeCorpus(Corpus):
         shares = np.concatenate([memo.shares for memo in self.memos])
         return sp.csr_array((shares, stubs, np.cumsum(limits)), shape).tocsc()
 
-    def words(self, rows: Rows) -> NDArray[np.float64]:
+    def words(self, rows: Rows) -> Array:
         """Sum the word counts of some documents."""
         total = np.zeros(self.n_words)
         for X, docs in zip(self.parts, rows, strict=True):
@@ -184,9 +183,9 @@ class TreeCorpus(Corpus):
                 total += X[docs].sum(axis=0)
         return total
 
-    def touching(self, ids: NDArray[np.intp]) -> Rows:
+    def touching(self, ids: Ints) -> Rows:
         """Documents with a share in any of some stubs, by part."""
-        return [memo.touching(np.isin(memo.stubs, ids)) for memo in self.memos]
+        return [memo.touching(ids) for memo in self.memos]
 
     def take(self, rows: Rows) -> tuple[sp.csr_array, DocPaths]:
         """Concatenate counts and paths of some documents."""
@@ -194,7 +193,8 @@ class TreeCorpus(Corpus):
         words = [self.parts[place][rows[place]] for place in used]
         memos = [self.memos[place].take(rows[place]) for place in used]
         X = sp.vstack(words, format="csr") if words else self.parts[0][:0]
-        return sp.csr_array(X), DocPaths.joined(memos, self.memos[0].levels.shape[1])
+        none = self.memos[0].take(np.arange(0))
+        return sp.csr_array(X), DocPaths.joined([none, *memos])
 
 
 class PathChange(NamedTuple):
@@ -287,14 +287,6 @@ class PathCache(StatisticsCache):
                 memos[place] = memos[place].replaced(docs, new)
                 first += len(docs)
         self.corpus.memos = memos
-
-
-def some_rows(X: sp.csr_array, most: int, rng: np.random.Generator) -> sp.csr_array:
-    """Return at most `most` random rows, in their order."""
-    n_rows = X.shape[0]
-    if n_rows <= most:
-        return X
-    return X[np.sort(rng.choice(n_rows, most, replace=False))]
 
 
 def sum_documents(

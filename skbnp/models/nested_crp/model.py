@@ -25,22 +25,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import betaln, gammaln, psi
+from scipy.special import gammaln, psi
 
+from skbnp.components import tree_sticks
 from skbnp.components.hyperparameters import GammaPrior, log_gamma_density
 from skbnp.components.node_statistics import NodeState, NodeStatistics, ended_nodes
-from skbnp.components.tree_sticks import (
-    LevelPriors,
-    expected_log_sticks,
-    log_mean_stubs,
-    log_path_evidence,
-    log_stick_evidence,
-    log_stub_priors,
-    stick_parameters,
-    stub_nodes,
-)
+from skbnp.components.tree_sticks import LevelPriors
 from skbnp.kernels._word_topics import expected_growth
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = [
     "NestedModel",
@@ -53,8 +46,6 @@ __all__ = [
     "path_globals",
     "update_globals",
 ]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +139,7 @@ class PathGlobals:
     """What the local step reads of a tree: of a posterior, or of a sample of one."""
 
     word_counts: Array | sp.csr_array  # (n_nodes, n_words) without the prior
-    depth: NDArray[np.intp]  # (n_nodes,)
+    depth: Ints  # (n_nodes,)
     stub_nodes: NDArray[np.int32]  # (n_stubs, n_levels) -1: off the tree
     log_prior: Array  # (n_stubs,) log p(c), or E log p(c) - log q(c | stub)
     level_prior: Array  # (n_levels,) alpha
@@ -161,7 +152,7 @@ class PathGlobals:
         """Size of the vocabulary."""
         return self.word_counts.shape[1] + self.n_unseen
 
-    def _parameters(self, words: NDArray[np.intp]) -> tuple[Array, Array]:
+    def _parameters(self, words: Ints) -> tuple[Array, Array]:
         """Dirichlet parameters of some words, (n_words, n_nodes), and sums over all.
 
         Words without a column have the prior alone.
@@ -176,12 +167,12 @@ class PathGlobals:
         sums = self.word_counts.sum(axis=1) + self.n_words * eta
         return np.ascontiguousarray(counts.T + eta), np.asarray(sums, dtype=float)
 
-    def topics(self, words: NDArray[np.intp]) -> Array:
+    def topics(self, words: Ints) -> Array:
         """Mean probabilities of some words, (n_words, n_nodes)."""
         counts, sums = self._parameters(words)
         return counts / sums
 
-    def log_topics(self, words: NDArray[np.intp]) -> Array:
+    def log_topics(self, words: Ints) -> Array:
         """Log topics that the local step reads, (n_words, n_nodes)."""
         counts, sums = self._parameters(words)
         if self.is_mean:
@@ -206,14 +197,14 @@ def path_globals(
     rises; means of topics and sticks, if `is_mean`, are for new documents.
     """
     tree, gamma, n_levels = topics.tree, priors.concentration, priors.n_levels
-    a, b = stick_parameters(tree, topics.stub_masses, gamma)
+    a, b = tree_sticks.stick_parameters(tree, topics.stub_masses, gamma)
     return PathGlobals(
         topics.word_counts,
         tree.depth,
-        stub_nodes(tree, n_levels),
-        log_mean_stubs(tree, a, b, n_levels)[1]
+        tree_sticks.stub_nodes(tree, n_levels),
+        tree_sticks.log_mean_stubs(tree, a, b, n_levels)[1]
         if is_mean
-        else log_stub_priors(tree, a, b, gamma, n_levels),
+        else tree_sticks.log_stub_priors(tree, a, b, gamma, n_levels),
         priors.level_prior,
         priors.topic_prior,
         is_mean=is_mean,
@@ -246,10 +237,7 @@ def elbo_terms(
     log_topics = globals.log_topics(np.arange(counts.shape[1])).T
     eta = priors.topic_prior[tree.depth]
     evidence = log_topic_evidence(counts, eta, priors.n_unseen)
-    a, b = stick_parameters(tree, topics.stub_masses, gamma)
-    log_stay, log_pass = expected_log_sticks(a, b)
-    sticks = betaln(a, b) - betaln(1.0, gamma)
-    sticks += (1.0 - a) * log_stay + (gamma - b) * log_pass
+    sticks = tree_sticks.stick_parameters(tree, topics.stub_masses, gamma)
     documents = (
         stats.entropy
         + stats.stub_masses @ globals.log_prior
@@ -258,7 +246,7 @@ def elbo_terms(
     )
     return {
         "topics": float(evidence.sum() - np.vdot(counts, log_topics)),
-        "sticks": float(sticks[1:].sum()),
+        "sticks": tree_sticks.stick_bound(*sticks, gamma),
         "documents": float(documents),
     }
 
@@ -294,7 +282,9 @@ def collapsed_bound(tree: Tree, priors: LevelPriors, stats: PathStats) -> float:
     expected_growth(means, variances, eta[tree.depth], words)
     means, variances = (a.sum(axis=1, keepdims=True) for a in (means, variances))
     expected_growth(means, variances, n_words * eta[tree.depth], global_stats)
-    paths = log_path_evidence(tree, stats.stub_masses, stats.stub_variances, priors)
+    paths = tree_sticks.log_path_evidence(
+        tree, stats.stub_masses, stats.stub_variances, priors
+    )
     off_tree = stats.off_tree_tokens @ (psi(eta) - psi(n_words * eta))
     return float((words - global_stats).sum() + paths + (off_tree + stats.entropy))
 
@@ -349,7 +339,7 @@ class NestedModel:
 
             def sticks(gamma: float) -> float:
                 new = replace(priors, concentration=gamma)
-                return log_stick_evidence(
+                return tree_sticks.log_stick_evidence(
                     tree, global_stats.stub_masses, new
                 ) + log_gamma_density(gamma, self.concentration)
 

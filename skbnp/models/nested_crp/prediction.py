@@ -5,19 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from skbnp.components.seen_words import SeenWords
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
-from skbnp.models.nested_crp.local import (
-    DocPaths,
-    LocalFamily,
-    log_predictive,
-    update_paths,
-)
+from skbnp.models.nested_crp import local
 from skbnp.models.nested_crp.model import PathGlobals
+from skbnp.utils.typing import Ints
 
 __all__ = ["PathPredictor"]
 
@@ -28,20 +23,20 @@ class PathPredictor:
 
     samples: Sequence[PathGlobals]
     stop: LocalStop
-    family: LocalFamily = "conditional"
+    family: local.LocalFamily = "conditional"
     seen: SeenWords | None = None  # words of the columns; None: all
     repeats: bool = False  # not read, and the next: a path has no burstiness
     learns: bool = False
 
     def infer(
         self, sample: PathGlobals, X: sp.csr_array, executor: Executor
-    ) -> DocPaths:
+    ) -> local.DocPaths:
         """Infer the paths and levels of documents."""
-        return update_paths(
+        return local.update_paths(
             sample, self._columns(X), self.stop, executor, family=self.family
         )
 
-    def order(self, X: sp.csr_array) -> NDArray[np.intp]:
+    def order(self, X: sp.csr_array) -> Ints:
         """Order of the stored counts in inference."""
         places = sp.csr_array(
             (np.arange(X.nnz, dtype=float), X.indices, X.indptr), X.shape
@@ -59,8 +54,8 @@ class PathPredictor:
             return 0.0
         counts = self._columns(X_held)
         logs = [
-            log_predictive(sample, self.infer(sample, X_observed, executor), counts)
-            for sample in self.samples
+            local.log_predictive(one, self.infer(one, X_observed, executor), counts)
+            for one in self.samples
         ]
         mean = logsumexp(logs, axis=0) - np.log(len(logs))
         # Documents without tokens add roundings alone.

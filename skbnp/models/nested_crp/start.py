@@ -24,11 +24,12 @@ from skbnp.models.nested_crp_walks.model import NestedPriors
 from skbnp.models.nested_crp_walks.start import level_sizes, start_walks
 from skbnp.rows.tokens import Tokens
 from skbnp.trees import Tree
+from skbnp.utils.arrays import members
 from skbnp.utils.clusters import ward_cuts
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["by_clusters", "by_gibbs", "excess", "one_by_one", "topics_of_paths"]
 
-Array = NDArray[np.float64]
 
 #: Rounds in which documents stay in their clusters.
 CLAMPED_ROUNDS = 15
@@ -63,9 +64,39 @@ def by_clusters(
     tree.
     """
     n_levels, n_leaves = model.priors.n_levels, int(label.max()) + 1
-    ones = np.ones(len(label))
-    member = sp.csr_array((ones, (label, np.arange(len(label)))))
-    pooled = (member @ X).toarray()
+    pooled = (members(label, n_leaves) @ X).toarray()
+    masses_of, groups = np.bincount(label), [X[label == k] for k in range(n_leaves)]
+
+    def clamped(tree: Tree, leaf: Ints) -> TopicTree:
+        """Fit topics of a tree to documents whose leaves are fixed."""
+        counts = np.zeros((len(tree), X.shape[1]))
+        masses = np.zeros(len(tree))
+        np.add.at(counts, leaf, pooled)
+        np.add.at(masses, leaf, masses_of)
+        counts = tree.accumulate(counts)
+        above = [None, *counts[tree.parent[1:]]]
+        words = np.array([excess(*both) for both in zip(counts, above, strict=True)])
+        topics = TopicTree(tree, words, masses)
+        nodes, depth = stub_nodes(tree, n_levels), np.arange(n_levels)
+        for _ in range(CLAMPED_ROUNDS):
+            total = PathStats.zero(len(tree), X.shape[1], n_levels)
+            for at, rows in zip(leaf, groups, strict=True):
+                path = PathGlobals(
+                    topics.word_counts[nodes[at]],
+                    depth,
+                    depth[None].astype(np.int32),
+                    np.zeros(1),
+                    model.priors.level_prior,
+                    model.priors.topic_prior,
+                    is_mean=False,
+                    n_unseen=model.priors.n_unseen,
+                )
+                result = update_paths(path, rows, local_step.stop, local_step.executor)
+                result = result.renamed(np.full(len(result.stubs), at))
+                total = result.add_to(total, rows, nodes)
+            topics = total.globals_on(tree)
+        return update_globals(tree, total)[0]
+
     if n_levels < 3:
         n_groups = n_groups[:1]
     done = set()
@@ -74,12 +105,10 @@ def by_clusters(
         if tuple(sizes) in done:
             continue
         done.add(tuple(sizes))
-        cuts = ward_cuts(pooled, sizes)
-        tree, leaf = _tree_of(cuts)
-        yield _clamped(X, label, leaf, tree, pooled, model, local_step)
+        yield clamped(*_tree_of(ward_cuts(pooled, sizes)))
 
 
-def _tree_of(cuts: NDArray) -> tuple[Tree, NDArray[np.intp]]:
+def _tree_of(cuts: NDArray) -> tuple[Tree, Ints]:
     """Return the tree of nested partitions (n_leaves, n_levels), and its leaves."""
     parent, first, above = [-1], 0, np.zeros(len(cuts), dtype=np.intp)
     for level in range(1, cuts.shape[1]):
@@ -89,51 +118,6 @@ def _tree_of(cuts: NDArray) -> tuple[Tree, NDArray[np.intp]]:
         above = first + at
     tree = Tree.from_parents(parent)
     return tree, tree.positions(above)
-
-
-def _clamped(
-    X: sp.csr_array,
-    label: NDArray,
-    leaf: NDArray[np.intp],
-    tree: Tree,
-    pooled: Array,
-    model: NestedModel,
-    local_step: PathLocalStep,
-) -> TopicTree:
-    """Fit topics of a nested CRP's tree to documents whose leaves are fixed."""
-    n_levels = model.priors.n_levels
-    counts = np.zeros((len(tree), X.shape[1]))
-    masses = np.zeros(len(tree))
-    np.add.at(counts, leaf, pooled)
-    np.add.at(masses, leaf, np.bincount(label))
-    counts = tree.accumulate(counts)
-    words = np.array(
-        [
-            excess(counts[i], counts[tree.parent[i]] if i else None)
-            for i in range(len(tree))
-        ]
-    )
-    topics = TopicTree(tree, words, masses)
-    nodes, depth = stub_nodes(tree, n_levels), np.arange(n_levels)
-    groups = [X[label == k] for k in range(len(leaf))]
-    for _ in range(CLAMPED_ROUNDS):
-        total = PathStats.zero(len(tree), X.shape[1], n_levels)
-        for at, rows in zip(leaf, groups, strict=True):
-            path = PathGlobals(
-                topics.word_counts[nodes[at]],
-                depth,
-                depth[None].astype(np.int32),
-                np.zeros(1),
-                model.priors.level_prior,
-                model.priors.topic_prior,
-                is_mean=False,
-                n_unseen=model.priors.n_unseen,
-            )
-            result = update_paths(path, rows, local_step.stop, local_step.executor)
-            result = result.renamed(np.full(len(result.stubs), at))
-            total = result.add_to(total, rows, nodes)
-        topics = total.globals_on(tree)
-    return update_globals(tree, total)[0]
 
 
 def by_gibbs(
@@ -165,9 +149,7 @@ def by_gibbs(
     return topics_of_paths(tree.depth, counts, docs), walks.priors
 
 
-def topics_of_paths(
-    depth: NDArray[np.intp], counts: NDArray, docs: NDArray
-) -> TopicTree:
+def topics_of_paths(depth: Ints, counts: NDArray, docs: NDArray) -> TopicTree:
     """Return topics from counts of words at nodes and of documents through them."""
     tree, masses = Tree(np.arange(len(depth)), depth), np.zeros(len(depth))
     masses[tree.leaves] = docs[tree.leaves]

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
@@ -13,12 +14,7 @@ from skbnp.inference.monitor import SILENT, Reporter, discarding
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import NO_MOVES
 from skbnp.inference.trials import LEAST_GAIN, bound_of
-from skbnp.models.nested_crp.memory import (
-    PathCache,
-    PathLocalStep,
-    TreeCorpus,
-    some_rows,
-)
+from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
 from skbnp.models.nested_crp.model import NestedModel, PathStats, TopicTree
 from skbnp.models.nested_crp.moves.structure import TreeEdits
 from skbnp.models.nested_crp.start import by_clusters, by_gibbs, one_by_one
@@ -26,7 +22,8 @@ from skbnp.models.nested_crp_walks.model import NestedPriors
 from skbnp.models.nested_crp_walks.start import usual_leaves
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans
-from skbnp.utils.random import Purpose, stream
+from skbnp.utils.random import Purpose, some_rows, stream
+from skbnp.utils.typing import Ints
 
 __all__ = ["Race", "Run", "choose_start", "start_posterior"]
 
@@ -44,7 +41,7 @@ class Run:
 
     bound: float  # collapsed
     posterior: Posterior
-    ends: NDArray[np.intp]  # id of the node where each document ends
+    ends: Ints  # id of the node where each document ends
 
 
 def start_posterior(
@@ -98,11 +95,11 @@ def choose_start(
         _begin_with(posterior, init, 1.0)
         return
     rng = stream(posterior.seed_entropy, Purpose.START)
-    X = some_rows(X, MOST_DOCS, rng)
+    X = X[some_rows(np.arange(X.shape[0]), rng, MOST_DOCS)]
     race, scale = Race(posterior, X, local_step, reporter), n_docs / X.shape[0]
     reporter.report(f"start: compares trees of {X.shape[0]} of {n_docs} documents")
     try:
-        topics = _start_topics(race, init, n_leaves, moves, rng)
+        topics = race.start_topics(init, n_leaves, moves, rng)
     except BaseException:
         if keep_best and race.best is not None:  # an unfinished start
             best = race.best.posterior
@@ -177,53 +174,43 @@ class Race:
                 best = last
         return best, last
 
+    def start_topics(
+        self, init: str, n_leaves: int | None, moves: TreeMoves | None, rng: Generator
+    ) -> TopicTree:
+        """Return the best topics among the starts that `init` names."""
+        X, model = self.X, self.posterior.model
+        if init == "sequential":
+            return one_by_one(X, model, self.local_step, rng, reporter=self.reporter)
+        if init in ("auto", "gibbs"):
+            learned = NestedPriors(
+                model.learn_concentration,
+                model.learn_topic_prior,
+                model.concentration,
+                model.topic,
+                learn_level_prior=model.learn_concentration,
+            )
+            topics, priors = by_gibbs(X, model.priors, learned, rng, self.reporter)
+            if model.learn_concentration:
+                priors = replace(priors, seen=model.priors.seen)
+                self.posterior.model = replace(model, priors=priors)
+            return topics
+        n_leaves = min(n_leaves or usual_leaves(X.shape[0]), X.shape[0])
+        best, last = self.groupings(kmeans(X, n_leaves, rng))
+        if moves is None:
+            return best.posterior.state
+        starts = [best] if last is best else [best, last]  # which leaves most to merge
+        runs = (self.enter(one.posterior.state, moves) for one in starts)
+        best = max(runs, key=lambda run: run.bound)
+        return self._regrouped(best, moves).posterior.state
 
-def _start_topics(
-    race: Race,
-    init: str,
-    n_leaves: int | None,
-    moves: TreeMoves | None,
-    rng: np.random.Generator,
-) -> TopicTree:
-    """Return the best topics among the starts that `init` names."""
-    X, model = race.X, race.posterior.model
-    if init == "sequential":
-        return one_by_one(X, model, race.local_step, rng, reporter=race.reporter)
-    if init in ("auto", "gibbs"):
-        topics, priors = by_gibbs(X, model.priors, _learned(model), rng, race.reporter)
-        if model.learn_concentration:
-            priors = replace(priors, seen=model.priors.seen)
-            race.posterior.model = replace(model, priors=priors)
-        return topics
-    n_leaves = min(n_leaves or usual_leaves(X.shape[0]), X.shape[0])
-    best, last = race.groupings(kmeans(X, n_leaves, rng))
-    if moves is None:
-        return best.posterior.state
-    starts = [best] if last is best else [best, last]  # this leaves the most to merge
-    runs = (race.enter(one.posterior.state, moves) for one in starts)
-    best = max(runs, key=lambda run: run.bound)
-    return _regrouped(best, race, moves).posterior.state
+    def _regrouped(self, best: Run, moves: TreeMoves) -> Run:
+        """Group the leaves of a tree anew as long as the bound rises.
 
-
-def _learned(model: NestedModel) -> NestedPriors:
-    """Priors that the sampler learns; level proportions among them."""
-    return NestedPriors(
-        model.learn_concentration,
-        model.learn_topic_prior,
-        model.concentration,
-        model.topic,
-        learn_level_prior=model.learn_concentration,
-    )
-
-
-def _regrouped(best: Run, race: Race, moves: TreeMoves) -> Run:
-    """Group the leaves of a nested CRP's tree anew as long as the bound rises.
-
-    Moves change one group at a time, whose topics keep words of the old one for long.
-    """
-    while True:
-        result, _ = race.groupings(np.unique(best.ends, return_inverse=True)[1])
-        candidate = race.enter(result.posterior.state, moves)
-        if candidate.bound < best.bound + LEAST_GAIN:
-            return best
-        best = candidate
+        Moves change one group at a time, whose topics keep words of the old one.
+        """
+        while True:
+            result, _ = self.groupings(np.unique(best.ends, return_inverse=True)[1])
+            candidate = self.enter(result.posterior.state, moves)
+            if candidate.bound < best.bound + LEAST_GAIN:
+                return best
+            best = candidate

@@ -9,11 +9,13 @@ from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.chains import ChainStart, ChainState, GibbsChain, pieces_of, rename
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.inference.posterior import Lineage
+from skbnp.kernels._nested_crp import LEVELS, PATHS, TOGETHER
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.models.nested_crp_walks.start import start_walks
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Ints
 
 __all__ = ["COLUMNS", "NestedChain", "NestedStart", "NestedState"]
 
@@ -48,8 +50,8 @@ class NestedStart(ChainStart):
     priors: LevelPriors
     is_sought: bool = False  # whether a tree is looked for; not after a chunk
     node: NDArray[np.int32] | None = None  # (n_docs, n_levels) as in `Paths`
-    ids: NDArray[np.intp] | None = None  # names of these nodes, level by level
-    ended: NDArray[np.intp] | None = None  # names that end if no node has them
+    ids: Ints | None = None  # names of these nodes, level by level
+    ended: Ints | None = None  # names that end if no node has them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,7 @@ class NestedChain(GibbsChain[NestedState]):
             self.walks = Walks(tokens, start.priors, paths, nodes)
         for _ in range(1 if start.node is None else LEVEL_SWEEPS):
             for begin, stop in self.pieces:
-                self.walks.sweep_levels(begin, stop, rng)
+                self.walks.sweep(begin, stop, rng, LEVELS)
         ids = start.ids if before is None else before.component_ids[before.level_order]
         names = _named(self.walks.tidy(), ids)
         ended = np.zeros(0, np.intp) if start.ended is None else start.ended
@@ -119,10 +121,8 @@ class NestedChain(GibbsChain[NestedState]):
 
     def _sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
         """Resample paths and levels of one piece of the documents."""
-        if (self.state.step + 1) % TOGETHER_EVERY == 0:
-            self.walks.sweep_together(begin, stop, rng)
-        else:
-            self.walks.sweep(begin, stop, rng)
+        is_together = (self.state.step + 1) % TOGETHER_EVERY == 0
+        self.walks.sweep(begin, stop, rng, TOGETHER if is_together else PATHS)
 
     def _end(self, rng: np.random.Generator) -> tuple[NestedState, list[Lineage]]:
         """End a sweep: name the nodes, and draw hyperparameters."""
@@ -164,16 +164,11 @@ class NestedChain(GibbsChain[NestedState]):
     def sample(self, run: RunTasks = run_in_turn) -> NestedSample:
         """Copy what prediction reads of the present state."""
         state = self.state
-        return NestedSample.of(
-            self.walks,
-            state.ids,
-            log_joint=state.log_joint,
-            chain=state.number,
-            step=state.step,
-        )
+        record = state.log_joint, state.number, state.step
+        return NestedSample.of(self.walks, state.ids, *record)
 
 
-def _named(former: NDArray[np.intp], ids: NDArray[np.intp] | None) -> NDArray[np.intp]:
+def _named(former: Ints, ids: Ints | None) -> Ints:
     """Ids of nodes by their former numbers; -1 for new ones."""
     if ids is None:
         return np.full_like(former, -1)

@@ -7,6 +7,7 @@ out, so that paths, levels and hyperparameters are the whole state.
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,13 +22,14 @@ from skbnp.components.hyperparameters import (
     log_rising,
 )
 from skbnp.components.tree_sticks import LevelPriors
-from skbnp.kernels._nested_crp import LEVELS, PATHS, SCORES, TOGETHER, sweep
+from skbnp.kernels import _nested_crp as kernels
+from skbnp.kernels._nested_crp import PATHS, SCORES
 from skbnp.rows.tokens import Tokens
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["NestedPriors", "Nodes", "Paths", "Walks"]
 
-Array = NDArray[np.float64]
 
 #: Columns of a level in reserve, beyond a quarter of those in use.
 SPARE_NODES = 8
@@ -67,13 +69,13 @@ class Paths:
 class Nodes:
     """Counts of nodes by documents before, level by level."""
 
-    depth: NDArray[np.intp]  # (n_nodes,) rising
-    parent: NDArray[np.intp]  # (n_nodes,) place of each node's parent, -1 at the root
+    depth: Ints  # (n_nodes,) rising
+    parent: Ints  # (n_nodes,) place of each node's parent, -1 at the root
     docs: NDArray[np.int32]  # (n_nodes,) documents through them
     counts: sp.csr_array  # (n_nodes, n_words)
 
     @property
-    def number(self) -> NDArray[np.intp]:
+    def number(self) -> Ints:
         """Number of each node within its level."""
         first = np.searchsorted(self.depth, self.depth)
         return np.arange(len(self.depth)) - first
@@ -83,8 +85,8 @@ class Nodes:
 class Numbers:
     """Multiset of positive integers: values that occur, and their frequencies."""
 
-    value: NDArray[np.intp]
-    times: NDArray[np.intp]
+    value: Ints
+    times: Ints
 
     @classmethod
     def of(cls, counts: NDArray) -> "Numbers":
@@ -175,7 +177,7 @@ class Walks:
         logs = np.log(counts + self.priors.topic_prior[:, None])
         self.log_counts = logs.astype(np.float32)
 
-    def tidy(self) -> NDArray[np.intp]:
+    def tidy(self) -> Ints:
         """Renumber nodes in place, so that numbers of a level have no gaps.
 
         Returns the number of each node at the last `tidy`, level by level, and -1 for
@@ -203,7 +205,7 @@ class Walks:
         placed[start + into] = former
         return placed
 
-    def _move(self, columns: NDArray[np.intp], targets: NDArray[np.intp]) -> None:
+    def _move(self, columns: Ints, targets: Ints) -> None:
         """Move the counts of nodes to other columns, which are free."""
         onto = np.arange(len(self.docs) + 1)
         onto[-1] = -1
@@ -218,26 +220,11 @@ class Walks:
         self.counts[:, columns] = 0
 
     @property
-    def columns(self) -> NDArray[np.intp]:
+    def columns(self) -> Ints:
         """Columns of the nodes, level by level; the root is always there."""
         used = self.docs > 0
         used[0] = True
         return np.flatnonzero(used)
-
-    def sweep(self, begin: int, stop: int, rng: np.random.Generator) -> None:
-        """Draw paths of documents given levels, in place, then levels."""
-        self._sweep(begin, stop, PATHS, rng)
-
-    def sweep_together(self, begin: int, stop: int, rng: np.random.Generator) -> None:
-        """Draw paths and levels of documents together, in place, then levels.
-
-        Draws of paths given levels rarely leave the path that the levels fit.
-        """
-        self._sweep(begin, stop, TOGETHER, rng)
-
-    def sweep_levels(self, begin: int, stop: int, rng: np.random.Generator) -> None:
-        """Draw levels of documents in place; paths stay."""
-        self._sweep(begin, stop, LEVELS, rng)
 
     def leave_one_out(self, rng: np.random.Generator, n_tries: int) -> Array:
         """Log p(words and path of each document | all others), (n_docs,).
@@ -245,13 +232,25 @@ class Walks:
         Levels are integrated out by the mean of `n_tries` draws.
         """
         scores = np.zeros(self.n_docs)
-        self._sweep(0, self.n_docs, SCORES, rng, scores, n_tries)
+        self.sweep(0, self.n_docs, rng, SCORES, scores, n_tries)
         return scores
 
-    def _sweep(self, begin: int, stop: int, kind: int, rng: np.random.Generator, *more):
-        """Run a kernel on documents, and enlarge the arrays when they are full."""
+    def sweep(
+        self,
+        begin: int,
+        stop: int,
+        rng: np.random.Generator,
+        kind: int = PATHS,
+        *more: Any,
+    ) -> None:
+        """Draw paths of documents given levels, in place, then levels.
+
+        Kinds of the kernel: `PATHS` given levels, which rarely leave the path that the
+        levels fit; `TOGETHER` with levels; `LEVELS` alone, where paths stay. The arrays
+        are enlarged when they are full.
+        """
         while begin < stop:
-            begin = sweep(
+            begin = kernels.sweep(
                 self.tokens.begin,
                 self.tokens.words,
                 self.level,
@@ -300,7 +299,7 @@ class Walks:
         """Size of the vocabulary."""
         return self.tokens.n_words + self.priors.n_unseen
 
-    def tree(self) -> tuple[Tree, NDArray[np.intp]]:
+    def tree(self) -> tuple[Tree, Ints]:
         """Return the tree, siblings with most documents first, and its columns."""
         used = self.columns
         position = np.full(len(self.docs), -1)
@@ -313,10 +312,7 @@ class Walks:
         return tree, used[tree.ids]
 
     def log_joint(self) -> float:
-        """Log p(paths) + log p(levels) + log p(words | both), in nats.
-
-        Of the present documents; those before are given.
-        """
+        """Log p(paths, levels, words) of present documents, others given, nats."""
         joint = self._log_prior_of_levels() + self._log_joint_of_nodes()
         return joint if self.before is None else joint - self._log_joint_before()
 

@@ -10,21 +10,17 @@ from skbnp.components.tree_sticks import LevelPriors, stub_nodes
 from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.models.nested_crp_walks.model import Nodes, Walks
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["NestedSample"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class NestedSample:
-    """Tree and counts of a state; arrays go by position in the tree.
+    """Tree and counts of a state, by position; siblings by decreasing documents."""
 
-    Siblings are sorted by decreasing documents.
-    """
-
-    component_ids: NDArray[np.intp]  # (n_nodes,) names, depth first
-    depth: NDArray[np.intp]  # (n_nodes,)
+    component_ids: Ints  # (n_nodes,) names, depth first
+    depth: Ints  # (n_nodes,)
     topic_word_counts: sp.csr_array  # (n_nodes, n_words) int32
     doc_counts: NDArray[np.int32]  # (n_nodes,) documents through each node
     child_concentration: float  # gamma
@@ -36,13 +32,7 @@ class NestedSample:
 
     @classmethod
     def of(
-        cls,
-        walks: Walks,
-        ids: NDArray[np.intp],
-        *,
-        log_joint: float,
-        chain: int,
-        step: int,
+        cls, walks: Walks, ids: Ints, log_joint: float, chain: int, step: int
     ) -> "NestedSample":
         """Copy from tidy walks, whose nodes have ids, level by level."""
         tree, columns = walks.tree()
@@ -133,6 +123,6 @@ class NestedSample:
         )
 
     @property
-    def level_order(self) -> NDArray[np.intp]:
+    def level_order(self) -> Ints:
         """Positions of nodes level by level."""
         return np.argsort(self.depth, kind="stable")

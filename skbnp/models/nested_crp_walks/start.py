@@ -12,17 +12,18 @@ from operator import itemgetter
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.monitor import SILENT, Reporter
+from skbnp.kernels._nested_crp import LEVELS, TOGETHER
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.rows.tokens import Tokens
+from skbnp.utils.arrays import members
 from skbnp.utils.clusters import kmeans, ward_cuts
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Forest", "find_start", "level_sizes", "start_walks", "usual_leaves"]
 
-Array = NDArray[np.float64]
 
 #: Times that documents find leaves from nothing.
 N_STARTS = 4
@@ -66,7 +67,7 @@ def start_walks(
     paths.level[is_known] = result.level
     walks = Walks(tokens, walks.priors, paths)
     for doc in np.flatnonzero(paths.node[:, 0] < 0).tolist():
-        walks.sweep_together(doc, doc + 1, rng)
+        walks.sweep(doc, doc + 1, rng, TOGETHER)
     return walks
 
 
@@ -95,7 +96,7 @@ def find_start(
         reporter.remind(f"start: {n_nodes} nodes, {best[1] / len(tokens):.4f} at best")
         return score
 
-    def explore(labels: NDArray[np.intp]) -> None:
+    def explore(labels: Ints) -> None:
         """Compare trees of walks over given leaves, level by level."""
         sizes = [1] * priors.n_levels
         sizes[1:] = [int(labels.max()) + 1] * (priors.n_levels - 1)
@@ -109,7 +110,7 @@ def find_start(
                     continue
                 walks = Walks(tokens, best[0].priors, forest.paths(tried, rng))
                 for sweep in range(LEVEL_SWEEPS):
-                    walks.sweep_levels(0, walks.n_docs, rng)
+                    walks.sweep(0, walks.n_docs, rng, LEVELS)
                     if sweep % LEARN_EVERY == 0:
                         learned.resample(walks, rng)
                 scores[tuple(tried)] = compare(walks)
@@ -140,12 +141,12 @@ def _sweep(
 ) -> None:
     """Make `n_sweeps` sweeps of walks and hyperparameters, in place."""
     for _ in range(n_sweeps):
-        walks.sweep_together(0, walks.n_docs, rng)
+        walks.sweep(0, walks.n_docs, rng, TOGETHER)
         walks.tidy()
         learned.resample(walks, rng)
 
 
-def _leaves(walks: Walks) -> NDArray[np.intp]:
+def _leaves(walks: Walks) -> Ints:
     return np.unique(walks.path[:, -1], return_inverse=True)[1].ravel()
 
 
@@ -187,7 +188,7 @@ class Forest:
     `labels` are the leaves of documents, (n_docs,), numbered without gaps.
     """
 
-    def __init__(self, tokens: Tokens, labels: NDArray[np.intp]):
+    def __init__(self, tokens: Tokens, labels: Ints):
         """Count the words of the leaves, and cluster the leaves."""
         self.labels, self.leaf = labels, labels[tokens.doc]
         words, word = np.unique(tokens.words, return_inverse=True)
@@ -212,7 +213,7 @@ class Forest:
         return Paths(cuts[self.labels].astype(np.int32), level.astype(np.uint8))
 
 
-def _shares(logs: Array, cuts: NDArray[np.intp]) -> Array:
+def _shares(logs: Array, cuts: Ints) -> Array:
     """Shares of levels in the words of each leaf, (n_levels, n_leaves, n_words).
 
     The frequency of a word at a node is the geometric mean over its leaves, minus that
@@ -221,7 +222,7 @@ def _shares(logs: Array, cuts: NDArray[np.intp]) -> Array:
     common = []
     for cut in cuts.T:
         size = np.bincount(cut)
-        member = sp.csr_array((np.ones(len(cut)), (cut, np.arange(len(cut)))))
+        member = members(cut, len(size))
         common.append(np.exp((member @ logs) / size[:, None])[cut])
     lowest = np.minimum.accumulate(np.array(common)[::-1], axis=0)[::-1]
     parts = np.diff(lowest, axis=0, prepend=0.0) + LEAST_SHARE * lowest[-1]

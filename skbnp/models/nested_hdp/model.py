@@ -39,20 +39,20 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import psi
 
 from skbnp.components.hyperparameters import GammaPrior
+from skbnp.components.node_statistics import NodeState
 from skbnp.components.statistics import WordsT, WordStats
 from skbnp.components.topics import HIGHEST, LOWEST, WordTopicModel
 from skbnp.components.word_topics import WordTopics
 from skbnp.kernels._special import log_gamma
 from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array
 
 __all__ = ["MixedTree", "NestedHDPModel", "NestedStats"]
 
-Array = NDArray[np.float64]
 
 #: No weight of a child falls below this.
 SMALLEST_WEIGHT = 1e-8
@@ -61,11 +61,8 @@ N_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class MixedTree:
-    """Tree, weights of children and concentrations.
-
-    Arrays go by position in the tree.
-    """
+class MixedTree(NodeState):
+    """Tree, weights of children and concentrations; arrays go by position."""
 
     tree: Tree
     weights: Array  # (n_nodes,) beta of a node among the children of its parent
@@ -74,16 +71,6 @@ class MixedTree:
     topic_word_prior: float  # eta
     burstiness: Burstiness | None = None  # None: documents repeat no word
     by_tables: bool = False  # whether topics explain the tables of words, not tokens
-
-    @property
-    def n_components(self) -> int:
-        """Number of nodes."""
-        return len(self.tree)
-
-    @property
-    def ids(self) -> NDArray[np.intp]:
-        """Id of each node."""
-        return self.tree.ids
 
     @property
     def totals(self) -> Array:

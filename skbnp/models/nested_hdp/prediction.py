@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
 from skbnp.inference.posterior import Posterior
@@ -14,10 +13,9 @@ from skbnp.models.hdp.fold_in import MeanTopics, mix
 from skbnp.models.nested_hdp.local import NestedStep, node_shares
 from skbnp.rows.batch import Batch
 from skbnp.utils.arrays import rows_of
+from skbnp.utils.typing import Array
 
 __all__ = ["NestedPredictor"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

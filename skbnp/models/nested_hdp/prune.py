@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.statistics import WordTopics
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["prune"]
 
@@ -51,7 +51,7 @@ def prune(
     return model.update(state, stats), stats, pairs
 
 
-def joined(state: MixedTree, tables: NDArray[np.float64]) -> NDArray[np.intp]:
+def joined(state: MixedTree, tables: Array) -> Ints:
     """Position of the node that takes the tokens of each node, (n_nodes,)."""
     parent, n = state.tree.parent, len(state.tree)
     into, n_children = np.arange(n), np.bincount(parent[1:], minlength=n)

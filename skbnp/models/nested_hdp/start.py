@@ -14,15 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from skbnp.components.seen_words import SeenWords
+from skbnp.components import topic_groups
 from skbnp.components.topic_evidence import TopicCounts
-from skbnp.components.topic_groups import (
-    group_topics,
-    normalised,
-    presence_correlations,
-)
 from skbnp.components.word_topics import WordTopics
 from skbnp.models.nested_hdp.model import (
     MixedTree,
@@ -31,10 +25,10 @@ from skbnp.models.nested_hdp.model import (
     ancestors,
 )
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Start", "grouped_start", "outline"]
 
-Array = NDArray[np.float64]
 
 #: Updates of weights and concentrations from the counts of the start.
 N_UPDATES = 5
@@ -51,7 +45,7 @@ class Start(NamedTuple):
 
 def outline(
     doc_topic: sp.csr_array, topics: Array, max_depth: int, n_groups: int | None
-) -> tuple[list[int], NDArray[np.intp]]:
+) -> tuple[list[int], Ints]:
     """Group topics into a tree: return parents of nodes, and the node of each topic.
 
     The root comes first, parents before their children. Its children are groups by the
@@ -65,7 +59,7 @@ def outline(
     tokens = np.bincount(doc_topic.indices, doc_topic.data, n)
     likes = likeness(doc_topic, topics) if max_depth > 2 else np.zeros((n, n))
 
-    def put(above: int, members: NDArray[np.intp], n_levels: int) -> None:
+    def put(above: int, members: Ints, n_levels: int) -> None:
         """Put topics below the node `above` of the outline in place, on `n_levels`."""
         share = tokens[members].sum() / max(tokens.sum(), 1e-300)
         number = max(round(N_READABLE * share), 1)
@@ -108,10 +102,11 @@ def likeness(doc_topic: sp.csr_array, topics: Array) -> Array:
     whole = np.sqrt(topics.sum(axis=0) / max(topics.sum(), 1e-300))
     roots = np.sqrt(topics / np.maximum(topics.sum(axis=1, keepdims=True), 1e-300))
     roots -= np.outer(roots @ whole, whole)
-    return presence_correlations(doc_topic) + normalised(roots @ roots.T)
+    cosines = topic_groups.normalised(roots @ roots.T)
+    return topic_groups.presence_correlations(doc_topic) + cosines
 
 
-def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> NDArray[np.intp]:
+def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> Ints:
     """Group of each topic of a flat fit by their evidence; one without evidence, (K,).
 
     Topics without tokens are groups by themselves.
@@ -126,7 +121,7 @@ def _grouped(doc_topic: sp.csr_array, n_groups: int | None) -> NDArray[np.intp]:
         counts = counts[np.diff(counts.indptr) > 0]
         short = counts.indices.astype(np.int32), counts.indptr.astype(np.int32)
         counts = sp.csr_array((counts.data, *short), counts.shape)
-        result = group_topics(TopicCounts.of(counts), number)
+        result = topic_groups.group_topics(TopicCounts.of(counts), number)
         is_grouped = number is not None or result.is_worth_it
         labels[used] = result.labels if is_grouped else 0
     alone = np.flatnonzero(labels < 0)
@@ -162,12 +157,23 @@ def grouped_start(
     words, shares = _split(tree, leaf, topics)
     doc_nodes = sp.csr_array(doc_topic @ shares)
     tree = Tree(np.arange(len(tree)), tree.depth)
-    return begin(model, tree, words, flat.seen, doc_nodes, eta, concentration)
+    tokens = np.asarray(doc_nodes.sum(axis=0)).ravel()
+    through = np.maximum(tree.accumulate(tokens), 1e-8)
+    weights = np.ones(len(tree))
+    weights[1:] = through[1:] / through[tree.parent[1:]]
+    gamma, a = concentration
+    n_levels = max(int(tree.depth.max()), 1)
+    state = MixedTree(tree, 0.9 * weights, np.full(n_levels, a), gamma, eta)
+    of_words = WordTopics(words.T.copy(), flat.seen)
+    for _ in range(N_UPDATES):
+        stats = model.statistics(state, of_words, doc_nodes, float(tokens.sum()), 0.0)
+        state = model.update(state, stats)
+    return Start(state, stats)
 
 
 def fold_leaves(
-    parent: list[int], place: NDArray[np.intp], tokens: Array, most: float
-) -> tuple[list[int], NDArray[np.intp]]:
+    parent: list[int], place: Ints, tokens: Array, most: float
+) -> tuple[list[int], Ints]:
     """Merge the lightest leaves of a start into parents until `most` nodes are left."""
     above, place = np.array(parent), place.copy()
     held = np.bincount(place, np.maximum(tokens, 0.0), len(parent))
@@ -185,33 +191,7 @@ def fold_leaves(
     return [-1, *new[above[kept[1:]]].tolist()], new[place]
 
 
-def begin(
-    model: NestedHDPModel,
-    tree: Tree,
-    words: Array,
-    seen: SeenWords,
-    doc_nodes: sp.csr_array,
-    eta: float,
-    concentration: tuple[float, float],
-) -> Start:
-    """The start of a nested HDP's tree with words (n_nodes, n_seen) and documents."""
-    tokens = np.asarray(doc_nodes.sum(axis=0)).ravel()
-    through = np.maximum(tree.accumulate(tokens), 1e-8)
-    weights = np.ones(len(tree))
-    weights[1:] = through[1:] / through[tree.parent[1:]]
-    gamma, a = concentration
-    n_levels = max(int(tree.depth.max()), 1)
-    state = MixedTree(tree, 0.9 * weights, np.full(n_levels, a), gamma, eta)
-    topics = WordTopics(words.T.copy(), seen)
-    for _ in range(N_UPDATES):
-        stats = model.statistics(state, topics, doc_nodes, float(tokens.sum()), 0.0)
-        state = model.update(state, stats)
-    return Start(state, stats)
-
-
-def _split(
-    tree: Tree, leaf: NDArray[np.intp], topics: Array
-) -> tuple[Array, sp.csr_array]:
+def _split(tree: Tree, leaf: Ints, topics: Array) -> tuple[Array, sp.csr_array]:
     """Divide the tokens of topics over their paths: words of nodes, and shares.
 
     `topics` are counts (K, n_words). Shares are those of each topic's tokens in nodes,

@@ -284,12 +284,12 @@ def test_what_rows_say_is_of_the_nodes_that_are_left(monkeypatch):
     memo, _ = update_local(NodeTable.collapsed(state, PRIORS), X)
     assert (memo.weights[memo.nodes == ends] > 0.0).any()
     monkeypatch.setattr(
-        assignments,
+        assignments.records,
         "propose_removals",
         lambda state, stats: [Remove(ends)] if ends in state.tree else [],
     )
     none = EpochStats.zero(len(state.tree), X.shape[1])
-    visited = assignments._score_all(EpochModel(PRIORS), state, none, X, map)
+    visited, memo = assignments._score_all(EpochModel(PRIORS), state, none, X, map)
     assert ends not in visited.state.tree
-    new_assignments = sum_rows(visited.state.tree, visited.memo, X)
+    new_assignments = sum_rows(visited.state.tree, memo, X)
     assert_allclose(new_assignments.masses.sum(), X.shape[0])

@@ -38,7 +38,8 @@ def edits_with_rejected(monkeypatch, is_first=True, is_made=False, exchanges=())
     posterior = EpochPosterior(model, state, stats, state.tree.ids, [])
     learner, judged = SimpleNamespace(posterior=posterior, n_passes=0), []
 
-    def make(edits, learner, records, least, rows, assignments):
+    def make(edits, learner, records, least, joined):
+        rows, assignments = joined
         rest = assignments.rest.tolist()
         judged.append((len(records), least, rows.tolist(), rest))
         return is_made

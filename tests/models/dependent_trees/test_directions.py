@@ -7,6 +7,7 @@ from numpy.polynomial.legendre import leggauss
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
+from checks.epochs import optimal_length, pasts_of
 from reference import dependent_trees as reference
 from skbnp.distributions.von_mises_fisher import (
     bessel_ratio,
@@ -19,7 +20,6 @@ from skbnp.models.dependent_trees.directions import (
     conjugate,
     log_normaliser_gain,
     natural_lengths,
-    optimal_length,
     row_gains,
 )
 from skbnp.models.dependent_trees.local import update_local
@@ -296,7 +296,7 @@ def test_naturals_are_those_of_the_last_update(past, seed):
     result = Naturals.of(state, PRIORS).by_position(tree)
     naturals = result.lengths[:, None] * unit(state.means)
     for leaf in (1, 2, 3):
-        wanted = 12.0 * 1.1 * state.means[0] + 12.0 * 0.8 * state.pasts[leaf]
+        wanted = 12.0 * 1.1 * state.means[0] + 12.0 * 0.8 * pasts_of(state)[leaf]
         wanted += 30.0 * stats.sums.toarray()[leaf]
         assert_allclose(naturals[leaf], wanted, rtol=1e-6, atol=1e-6)
     assert_allclose(result.shares[1:], 1.0)

@@ -61,9 +61,9 @@ def test_a_rejected_move_leaves_every_bit(kind, learner):
     gain = gain_of(learner, move)
     assert abs(gain) > 1e-3
     kept = bits(learner, judge)
-    assert not judge._keep(learner, [(move,)], [gain + 1e-3])
+    assert not judge._keep(learner, [((move,), gain + 1e-3)])
     assert bits(learner, judge) == kept
-    assert judge._keep(learner, [(move,)], [gain - 1e-3])
+    assert judge._keep(learner, [((move,), gain - 1e-3)])
     assert bits(learner, judge) != kept
     assert judge.records == [move]
     assert bound(learner) - before == pytest.approx(gain, abs=1e-6)
@@ -77,8 +77,8 @@ def test_a_move_that_gains_is_made_without_one_that_loses(seed):
     good, bad = moves["attach"], moves["exchange"]
     both, alone = Judge(), Judge()
     gain = gain_of(other, good)
-    assert both._keep(one, [(bad,), (good,)], [1e9, gain - 1e-3])
-    assert alone._keep(other, [(good,)], [gain - 1e-3])
+    assert both._keep(one, [((bad,), 1e9), ((good,), gain - 1e-3)])
+    assert alone._keep(other, [((good,), gain - 1e-3)])
     assert both.records == alone.records == [good]
     assert (one.posterior.state.means == other.posterior.state.means).all()
     assert one.posterior.state.tree == other.posterior.state.tree

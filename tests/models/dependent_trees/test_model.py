@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln
 
+from checks.epochs import optimal_length, pasts_of
 from reference import dependent_trees as reference
 from skbnp import DependentTrees
 from skbnp.distributions.von_mises_fisher import draw, log_normaliser
@@ -23,12 +24,11 @@ from skbnp.models.dependent_trees.bound import (
     objective,
     prior_concentrations,
 )
-from skbnp.models.dependent_trees.directions import optimal_length
 from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.gains import merge_gain, merged
 from skbnp.models.dependent_trees.local import (
     Memo,
-    log_predictive,
+    log_gain,
     sum_rows,
     update_local,
 )
@@ -39,7 +39,6 @@ from skbnp.models.dependent_trees.state import (
     TreePriors,
     next_epoch,
     no_past,
-    reordered,
     sort_siblings,
     windowed,
 )
@@ -138,7 +137,7 @@ def test_terms_are_those_of_the_reference(past, seed):
     directions = reference.direction_terms(
         TREE.parent,
         state.means,
-        state.pasts,
+        pasts_of(state),
         state.above,
         state.prior_concentration,
         1.1,
@@ -249,7 +248,7 @@ def test_no_update_lowers_the_bound_of_later_epochs(seed):
 
 def printed_pull(state, priors, places):
     """The constant of the supplement, a = 3 (V/2 - 1) kappa0 k1 k2 / rho."""
-    rho = prior_concentrations(state, priors, places)
+    rho = prior_concentrations(state, priors)[places]
     k0 = state.prior_concentration
     a = 3.0 * (state.dimension / 2 - 1) * k0 * priors.parent_weight
     a *= priors.past_weight / rho
@@ -304,12 +303,12 @@ def update_by_printed_pull(state, stats, priors, rows, run=None):
     k0 = state.prior_concentration
     for row in rows.tolist():
         children = np.flatnonzero(state.tree.parent == row)
-        rho = prior_concentrations(state, priors, children)
+        rho = prior_concentrations(state, priors)[children]
         slope = reference.bessel_ratio(rho, state.dimension) / rho
         slope *= k0**2 * priors.parent_weight * priors.past_weight
         wrong = printed_pull(state, priors, children) + slope
         natural = natural_of(state, stats, priors, row)
-        natural += (wrong * (state.past[children] >= 0)) @ state.pasts[children]
+        natural += (wrong * (state.past[children] >= 0)) @ pasts_of(state)[children]
         length = np.linalg.norm(natural)
         result = optimal_length(
             float(length),
@@ -335,16 +334,17 @@ def test_printed_sticks_lower_the_bound():
     stats = random_stats(rng, state)
     state = update_sticks(state, stats)
     given = (TREE, stats.masses, PRIORS.stop_concentration, PRIORS.child_concentration)
-    none = Sticks.given(TREE, np.zeros(len(TREE)), *given[2:])
+    none = Sticks.given(TREE, np.zeros(len(TREE)), PRIORS)
+    sticks = Sticks.given(TREE, stats.masses, PRIORS)
 
-    def bound(sticks):
-        return stats.masses @ sticks.log_weights(TREE) - sticks.divergence(none)
+    def bound(some):
+        return stats.masses @ some.log_weights(TREE) - some.divergence(none)
 
-    best = bound(Sticks.given(*given))
+    best = bound(sticks)
     assert best > bound(without_descendants(*given)) + 0.1
     for _ in range(20):
         noise = np.exp(0.1 * rng.standard_normal((4, len(TREE))))
-        (a, b), (c, d) = Sticks.given(*given).stop, Sticks.given(*given).child
+        (a, b), (c, d) = sticks.stop, sticks.child
         other = Sticks((a * noise[0], b * noise[1]), (c * noise[2], d * noise[3]))
         assert bound(other) < best
 
@@ -382,7 +382,7 @@ def test_pull_of_the_past_is_the_slope_of_the_normaliser(seed):
         moved = state.means.copy()
         moved[0] += step
         other = replace(state, means=moved)
-        rho = prior_concentrations(other, PRIORS, children)
+        rho = prior_concentrations(other, PRIORS)[children]
         return log_normaliser(rho, DIMENSION)
 
     past = state.past.copy()
@@ -392,7 +392,7 @@ def test_pull_of_the_past_is_the_slope_of_the_normaliser(seed):
     steps = 1e-5 * np.eye(DIMENSION)
     slopes = [(normalisers(h).sum() - normalisers(-h).sum()) / 2e-5 for h in steps]
     assert_allclose(bent, slopes, rtol=1e-5, atol=1e-6)
-    printed = printed_pull(state, PRIORS, children) @ state.pasts[children]
+    printed = printed_pull(state, PRIORS, children) @ pasts_of(state)[children]
     assert not np.allclose(printed, slopes, rtol=0.5)
 
 
@@ -540,7 +540,7 @@ def test_no_order_of_siblings_is_better(seed):
         key[[1, 4, 6]] = keys
         tree = TREE.sort_siblings(key)
         places = TREE.positions(tree.ids)
-        other = reordered(state, tree, places)
+        other = state.reordered(tree, places)
         assert value(other, stats.taken(places)) <= best + 1e-9
 
 
@@ -692,15 +692,21 @@ def sphere(n):
     return points.reshape(-1, 3), np.repeat(weight * np.pi / n, 2 * n)
 
 
+def density_of(state, X):
+    """Density of new rows, directions and sticks integrated out."""
+    uniform = log_normaliser(0.0, state.dimension)
+    return np.exp(log_gain(state, PRIORS, X) + uniform)
+
+
 @pytest.mark.parametrize(("dimension", "grid"), [(2, circle(2000)), (3, sphere(150))])
 def test_predictive_density_integrates_to_one(dimension, grid, seed):
     rng = np.random.default_rng(seed)
     state = random_state(rng, dimension=dimension)
     points, weights = grid
-    density = np.exp(log_predictive(state, PRIORS, sp.csr_array(points)))
+    density = density_of(state, sp.csr_array(points))
     assert_allclose(weights @ density, 1.0, rtol=1e-9)
     wrong = replace(state, concentrations=1.1 * state.concentrations)
-    other = np.exp(log_predictive(wrong, PRIORS, sp.csr_array(points)))
+    other = density_of(wrong, sp.csr_array(points))
     assert np.abs(np.log(other / density)).max() > 1e-3
 
 
@@ -718,7 +724,7 @@ def test_predictive_density_is_that_of_draws(seed):
         values = np.exp(log_normaliser(beta, DIMENSION) + beta * theta @ X.toarray().T)
         total += pi[node] * values.mean(axis=0)
         error += (pi[node] * values.std(axis=0)) ** 2 / len(theta)
-    result = np.exp(log_predictive(state, PRIORS, X))
+    result = density_of(state, X)
     assert (np.abs(result - total) < 5.0 * np.sqrt(error)).all()
 
 
@@ -752,7 +758,7 @@ def test_next_epoch_remembers_directions_and_masses(seed):
     history = rng.gamma(1.0, size=7)
     new = next_epoch(state, history)
     places = new.tree.positions(TREE.ids)
-    assert_allclose(new.pasts[places], unit(state.means))
+    assert_allclose(pasts_of(new)[places], unit(state.means))
     assert_array_equal(new.history[places], history)
     through = new.tree.accumulate(new.history)
     for parent in range(7):

@@ -1023,7 +1023,7 @@ def test_birth_finds_the_rows_of_another_node(seed):
     rise = sum(objective(new, kept).values()) - before
     assert rise >= result.gain - 1e-6
     # Rows count once.
-    cache.keep(posterior, [result.birth], result.rows, result.memo)
+    cache.keep(posterior, [result.birth], (result.rows, result.memo))
     recomputed = cache.sum_cached([0], new.tree)
     assert_allclose(kept.masses, recomputed.masses, atol=1e-9)
     assert_allclose(kept.entropies, recomputed.entropies, atol=1e-9)

@@ -33,7 +33,7 @@ def end_pass(learner, moves):
 
 def spoil(monkeypatch, nats):
     """Let the bound fall by each birth; return what is proposed."""
-    proposed, propose = [], birth_targets.propose_birth
+    proposed, propose = [], birth_targets.births.propose_birth
 
     def worse(*given):
         result = propose(*given)
@@ -42,7 +42,7 @@ def spoil(monkeypatch, nats):
             result = replace(result, gain=result.gain - nats)
         return result
 
-    monkeypatch.setattr(birth_targets, "propose_birth", worse)
+    monkeypatch.setattr(birth_targets.births, "propose_birth", worse)
     return proposed
 
 
@@ -84,7 +84,7 @@ def check_merges(seed, test, monkeypatch):
     The entropy of rows is left out: the bound of statistics takes it for what it was.
     """
     learner, gains = converged_learner(seed, 60), []
-    propose = structure.propose_merges
+    propose = structure.merges.propose_merges
 
     def watched(state, stats, priors, *given):
         result, model = propose(state, stats, priors, *given), learner.posterior.model
@@ -96,7 +96,7 @@ def check_merges(seed, test, monkeypatch):
             gains.append((after - before, one.lost))
         return result
 
-    monkeypatch.setattr(structure, "propose_merges", watched)
+    monkeypatch.setattr(structure.merges, "propose_merges", watched)
     end_pass(learner, replace(PAPER, merge=test, birth=False))
     assert len(gains) > 3
     assert all(gain > -1e-6 and lost == 0.0 for gain, lost in gains)

@@ -25,9 +25,9 @@ from skbnp.models.hca.moves.groups import propose_groups
 from skbnp.models.hca.moves.proposals import Context, kinds_of
 from skbnp.models.hca.moves.structure import ComponentEdits, stats_of_others
 from skbnp.models.hca.paths import paths
-from skbnp.models.hca.start import path_of_directions, principal_directions, some_rows
+from skbnp.models.hca.start import path_of_directions, principal_directions
 from skbnp.models.hca.state import State, Stats
-from skbnp.utils.random import Purpose, stream
+from skbnp.utils.random import Purpose, some_rows, stream
 
 SERIAL = Executor(1)
 MOVES = TreeMoves(max_tries=5)

@@ -15,20 +15,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import draw_natural
 from skbnp.kernels._tree_directions import products, sparse_products
 from skbnp.models.dependent_slices.directions import SPARSE
-from skbnp.models.dependent_slices.model import (
-    SlicedTree,
-    blocks_of,
-    log_normaliser_gain,
-)
+from skbnp.models.dependent_slices.model import SlicedTree, blocks_of
+from skbnp.models.dependent_trees.directions import log_normaliser_gain
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Attachments"]
-
-Array = NDArray[np.float64]
 
 
 class Attachments:
@@ -72,7 +67,7 @@ class Attachments:
             for rows in blocks_of(directions.row, directions.width)
         ]
 
-    def _multiply(self, rows: NDArray[np.intp]) -> None:
+    def _multiply(self, rows: Ints) -> None:
         """Multiply the directions in some rows with all natural parameters."""
         drawn, n = self._state.directions.drawn, self._n_dense
         products(rows, drawn, self._naturals[:n], self._products[:n])

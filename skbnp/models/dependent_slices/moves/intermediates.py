@@ -11,18 +11,15 @@ is drawn when the node is added.
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skbnp.distributions.von_mises_fisher import draw_natural
 from skbnp.models.dependent_slices.model import SlicedTree, log_normaliser_gain
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = ["propose_intermediate"]
 
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Ints = NDArray[np.intp]
 Head: TypeAlias = Literal["parent", "child"]  # of the intermediate node
 
 

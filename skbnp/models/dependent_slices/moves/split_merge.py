@@ -16,11 +16,9 @@ from skbnp.distributions.von_mises_fisher import draw_natural, expansion
 from skbnp.kernels._tree_rows import allocate
 from skbnp.models.dependent_slices.model import SlicedTree, log_normaliser_gain
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Flags
 
 __all__ = ["propose_split_or_merge"]
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 def propose_split_or_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
@@ -48,9 +46,8 @@ def propose_split(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     new_place = int(tree.positions(tree.next_id - 1))
     place[goes] = new_place
     onto = tree.positions(state.tree.ids)
-    masses, is_old = np.zeros(len(tree)), np.zeros(len(tree), dtype=bool)
-    masses[onto], is_old[onto] = state.gone, state.is_old
-    gone = masses.copy()
+    gone, is_old = np.zeros(len(tree)), np.zeros(len(tree), dtype=bool)
+    gone[onto], is_old[onto] = state.gone, state.is_old
     counts = np.bincount(place, minlength=len(tree)).astype(np.float64)
     log_ratio = state.log_prior_in(tree, counts + gone) - state.log_prior()
     log_ratio += _log_split_ratio(state, new, *naturals)
@@ -116,10 +113,7 @@ def _can_share(tree: Tree, is_old: Flags) -> Flags:
 def _merge_pairs(
     tree: Tree, counts: Array, gone: Array, is_old: Flags
 ) -> tuple[Array, Flags]:
-    """Pairs of a row of each node that may end and one of its siblings, (n_nodes,).
-
-    And whether nodes may take part in merges, see `_can_share`.
-    """
+    """Pairs of a row of a node that may end and one of a sibling; which may merge."""
     can = _can_share(tree, is_old)
     n = np.where(can, counts, 0.0)
     around = np.bincount(tree.parent[1:], n[1:], len(tree))

@@ -10,22 +10,17 @@ needs a reversal, as nodes that are moved one by one would have to lose first.
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skbnp.inference.trials import Rejections
+from skbnp.inference.trials import Rejections, without_overlap
 from skbnp.kernels import _attachments as kernels
 from skbnp.models.dependent_trees.bound import direction_bound, stick_evidence
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Attach, Reverse
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    reordered,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import known_to_kernels, update_nodes
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = [
     "attachment_gains",
@@ -34,8 +29,6 @@ __all__ = [
     "reverse_gain",
 ]
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 #: Nats below zero down to which directions may lose: sticks gain some.
 SLACK = 1.0
@@ -143,7 +136,7 @@ def _best_parents(tree: Tree, products: Products) -> tuple[Ints, Ints]:
     return nodes[np.nonzero(is_near)[0]], best[is_near]
 
 
-def _goes_deeper(tree: Tree, products: Products, nodes: Ints) -> NDArray[np.bool_]:
+def _goes_deeper(tree: Tree, products: Products, nodes: Ints) -> Flags:
     """Whether a node with a past would be deeper below each candidate parent.
 
     Given its past, only the change since then says what the parent of a direction is,
@@ -195,12 +188,12 @@ def reverse_gain(
     def worth(shape: Tree) -> float:
         """Bound of an edge's two nodes in a tree of this shape, directions updated."""
         at = tree.positions(shape.ids)
-        small = reordered(state, shape, at)
+        small = state.reordered(shape, at)
         small = replace(small, above=above, centroid=centroid)
         few = stats.taken(at)
         for _ in range(N_UPDATES):
             small = update_nodes(small, few, priors, both)
-        return direction_bound(small, few, priors, np.arange(len(at)))
+        return direction_bound(small, few, priors)
 
     gain = worth(shape.reverse(node)) - worth(shape)
     gain += _evidence_of_sticks(state, tree.reverse(node), priors)
@@ -247,13 +240,12 @@ def propose_reversals(
         else:
             rejections.add((node, parent), n_passes)
     judged.sort(key=lambda one: (-one[1], one[0].node))
-    used: set[int] = set()
-    chosen = []
-    for move, gain in judged:
-        near = {move.node, move.parent, *tree.path_to(move.parent).tolist()[-2:]}
-        near |= set(tree.children_of(move.parent).tolist())
-        near |= set(tree.children_of(move.node).tolist())
-        if not used & near:
-            used |= near
-            chosen.append((move, gain))
-    return chosen
+
+    def near(judged: tuple[Reverse, float]) -> set[int]:
+        """Both nodes, the one above them, and all children of both."""
+        move, _ = judged
+        above = tree.path_to(move.parent).tolist()[-2:]
+        children = map(tree.children_of, (move.parent, move.node))
+        return {move.node, move.parent, *above, *np.concatenate([*children]).tolist()}
+
+    return without_overlap(judged, near)

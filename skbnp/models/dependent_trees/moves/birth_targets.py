@@ -1,19 +1,15 @@
 """Births of dependent trees after a pass: nodes to try, proposals from their rows."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.memory import EpochLearner
-from skbnp.models.dependent_trees.moves.births import (
-    LEAST_ROWS,
-    Proposed,
-    propose_birth,
-)
+from skbnp.models.dependent_trees.moves import births
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS, EpochMoves
 from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Ints
 
 __all__ = ["LEAST_BIRTHS", "draw_targets", "propose_births"]
 
@@ -25,14 +21,14 @@ N_UNITS = 64
 
 def draw_targets(
     posterior: Posterior, n_tries: int, rejections: Rejections, n_passes: int
-) -> NDArray[np.intp]:
+) -> Ints:
     """Draw at most `n_tries` different nodes for births, in proportion to their rows.
 
     Nodes whose last birth was rejected come last, and only up to `LEAST_BIRTHS`.
     """
     rng = stream(posterior.seed_entropy, Purpose.MOVE, posterior.n_steps)
     masses, ids = posterior.global_stats.masses, posterior.state.tree.ids
-    able = np.flatnonzero(masses > LEAST_ROWS + NO_ROWS)
+    able = np.flatnonzero(masses > births.LEAST_ROWS + NO_ROWS)
     if len(able) == 0:
         return np.empty(0, dtype=np.intp)
     shares = masses[able] / masses[able].sum()
@@ -45,12 +41,9 @@ def draw_targets(
 
 
 def propose_births(
-    learner: EpochLearner, targets: NDArray[np.intp], moves: EpochMoves
-) -> list[Proposed]:
-    """Propose a birth from the rows of each target, the largest gain first.
-
-    Targets of one unit share a task.
-    """
+    learner: EpochLearner, targets: Ints, moves: EpochMoves
+) -> list[births.Proposed]:
+    """Propose a birth of each target, in tasks by unit; the largest gain first."""
     posterior, cache = learner.posterior, learner.cache
     state, stats = posterior.state, posterior.global_stats
     tree, priors = state.tree, posterior.model.priors
@@ -58,13 +51,13 @@ def propose_births(
     gathered = cache.gather(targets.tolist(), len(tree), n_steps, moves.birth_rows)
     naturals = Naturals.of(state, priors).by_position(tree)
 
-    def propose_of(unit: int) -> list[Proposed]:  # is sent to processes: no learner
-        """Proposals of the targets of one unit."""
+    def propose_of(unit: int) -> list[births.Proposed]:
+        """Proposals of the targets of one unit; sent to processes: without learner."""
         proposals = []
         for one in gathered:
             if one.target % N_UNITS == unit:
                 rng = stream(seed_entropy, Purpose.MOVE, n_steps, one.target)
-                proposal = propose_birth(
+                proposal = births.propose_birth(
                     state, stats, priors, naturals, one, moves, rng
                 )
                 if proposal is not None:

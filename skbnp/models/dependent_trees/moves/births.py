@@ -27,12 +27,13 @@ from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import natural_of
 from skbnp.trees import Tree
+from skbnp.utils.typing import Ints
 
 __all__ = [
     "Collected",
+    "Joined",
     "Proposed",
     "collect",
-    "collect_at_hand",
     "join_rows",
     "propose_birth",
     "renumbered",
@@ -40,7 +41,6 @@ __all__ = [
     "shared_out",
 ]
 
-Ints = NDArray[np.intp]
 
 #: Seeds: rows that a new node is tried near, one by one. More of them in an epoch
 #: without a past: a topic that is missed there would emerge in a later one.
@@ -49,6 +49,10 @@ N_SEEDS, FIRST_SEEDS = 2, 4
 SHARE, LEAST_ROWS = 0.3, 2
 #: Nats that a birth may lose, if exchanges, new parents and priors make up for them.
 SLACK = 10.0
+
+
+#: Rows of births, increasing, and their assignments after these.
+Joined = tuple[Ints, Memo]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +76,17 @@ class Proposed:
 
 
 def row_keys(step: int, target: int, rows: Ints) -> NDArray[np.uint64]:
-    """Keys of rows: a hash of step, target and row, by the mixer of splitmix64."""
+    """Keys of rows: a hash of step, target and row.
+
+    Bits are mixed as by splitmix64, Steele, Lea and Flood (2014).
+    """
     key = np.zeros(1, dtype=np.uint64)
     for part in (np.array([step]), np.array([target]), rows):
-        key = _mixed(key + part.astype(np.uint64))
+        key = key + part.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        key ^= key >> np.uint64(31)
     return key
-
-
-def _mixed(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix the bits of integers, Steele, Lea and Flood (2014)."""
-    key = key + np.uint64(0x9E3779B97F4A7C15)
-    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return key ^ (key >> np.uint64(31))
 
 
 def collect(
@@ -127,20 +129,6 @@ def shared_out(lists: Sequence[Ints], n_rows: int) -> list[Ints]:
         given.append(np.sort(rows[is_free[rows]]))
         is_free[rows] = False
     return given
-
-
-def collect_at_hand(
-    X: sp.csr_array, memo: Memo, targets: Sequence[int], n_nodes: int, most: int
-) -> list[Collected]:
-    """Collect rows of targets in this process.
-
-    A row goes to the first that wants it.
-    """
-    lists = [rows for rows, _ in collect(memo, targets, n_nodes, 0, 0, most)]
-    return [
-        Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows))
-        for target, rows in zip(targets, shared_out(lists, X.shape[0]), strict=True)
-    ]
 
 
 def propose_birth(
@@ -205,7 +193,7 @@ def propose_birth(
     return Proposed(birth, collected.rows, assignments, gain)
 
 
-def join_rows(proposed: Sequence[Proposed]) -> tuple[Ints, Memo]:
+def join_rows(proposed: Sequence[Proposed]) -> Joined:
     """Return the rows of births, increasing, and their assignments."""
     rows = np.concatenate([one.rows for one in proposed])
     order = np.argsort(rows)
@@ -214,13 +202,11 @@ def join_rows(proposed: Sequence[Proposed]) -> tuple[Ints, Memo]:
 
 def renumbered(proposed: Sequence[Proposed], tree: Tree) -> list[Proposed]:
     """Give new nodes the next ids of a tree, in records and assignments."""
-    return [_renamed(one, tree.next_id + place) for place, one in enumerate(proposed)]
-
-
-def _renamed(proposed: Proposed, new: int) -> Proposed:
-    """Replace the id of the new node in record and assignments."""
-    birth = proposed.birth
-    ids = np.where(birth.ids == birth.new, new, birth.ids)
-    nodes = np.where(proposed.memo.nodes == birth.new, new, proposed.memo.nodes)
-    memo = replace(proposed.memo, nodes=nodes.astype(np.int32))
-    return replace(proposed, birth=replace(birth, new=new, ids=ids), memo=memo)
+    result = []
+    for new, one in enumerate(proposed, tree.next_id):
+        old, birth, memo = one.birth.new, one.birth, one.memo
+        ids = np.where(birth.ids == old, new, birth.ids)
+        nodes = np.where(memo.nodes == old, new, memo.nodes).astype(np.int32)
+        birth, memo = replace(birth, new=new, ids=ids), replace(memo, nodes=nodes)
+        result.append(replace(one, birth=birth, memo=memo))
+    return result

@@ -2,16 +2,13 @@
 
 from weakref import ref
 
-import numpy as np
-from numpy.typing import NDArray
-
+from skbnp.models.dependent_trees.epoch import EpochPosterior
 from skbnp.models.dependent_trees.moves.exchanges import past_gains
 from skbnp.models.dependent_trees.moves.products import Products
-from skbnp.models.dependent_trees.state import EpochState, TreePriors
+from skbnp.models.dependent_trees.state import EpochState
+from skbnp.utils.typing import Array
 
 __all__ = ["CachedProducts"]
-
-Array = NDArray[np.float64]
 
 
 class CachedProducts:
@@ -23,27 +20,23 @@ class CachedProducts:
         self._pasts: tuple[Array, Array] | None = None  # those, and their products
         self._gains: tuple[Products, Array] | None = None  # by other pasts
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no products are kept."""
-        return self._products is None
-
     def clear(self) -> None:
         """Remove what depends on the state; products of pasts stay in an epoch."""
         self._products = self._gains = None
 
-    def of(self, state: EpochState, priors: TreePriors) -> Products:
+    def of(self, posterior: EpochPosterior) -> Products:
         """Return products of all pairs, cached for the state of the last call."""
-        last = self._products
+        state, last = posterior.state, self._products
         if last is not None and last[0]() is state:
             return last[1]
-        products = Products.of(state, priors, None if last is None else last[1])
+        known = None if last is None else last[1]
+        products = Products.of(state, posterior.model.priors, known)
         self._products = ref(state), products
         return products
 
-    def past_gains(self, state: EpochState, priors: TreePriors) -> Array:
+    def past_gains(self, posterior: EpochPosterior) -> Array:
         """Return the gains of directions by other pasts, cached likewise."""
-        products, last = self.of(state, priors), self._gains
+        state, products, last = posterior.state, self.of(posterior), self._gains
         if last is None or last[0] is not products:
             gains = past_gains(state, products, self.of_pasts(state))
             self._gains = last = products, gains

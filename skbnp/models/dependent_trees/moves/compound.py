@@ -7,31 +7,16 @@ birth with exchanges of pasts as well.
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from skbnp.inference.interrupts import commit
 from skbnp.inference.trials import Rejections
 from skbnp.models.dependent_trees.epoch import EpochModel
-from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.memory import EpochLearner
+from skbnp.models.dependent_trees.moves import judging, merges
 from skbnp.models.dependent_trees.moves.attachments import propose_attachments
-from skbnp.models.dependent_trees.moves.births import Proposed, join_rows
+from skbnp.models.dependent_trees.moves.births import Joined, Proposed, join_rows
 from skbnp.models.dependent_trees.moves.cached_products import CachedProducts
 from skbnp.models.dependent_trees.moves.exchanges import past_gains, propose_exchanges
-from skbnp.models.dependent_trees.moves.judging import (
-    NO_ASSIGNMENTS,
-    NO_ROW_NUMBERS,
-    ROUNDING,
-    Judge,
-    nodes_of,
-    replayed_with_priors,
-)
-from skbnp.models.dependent_trees.moves.merges import (
-    find_new,
-    n_compound,
-    propose_compound_merges,
-)
+from skbnp.models.dependent_trees.moves.judging import nodes_of, replayed_with_priors
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange, Record, replay
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
@@ -39,7 +24,6 @@ from skbnp.models.dependent_trees.state import EpochState
 
 __all__ = ["KINDS", "CompoundMoves"]
 
-Array = NDArray[np.float64]
 
 #: Times that moves of one kind are made after a pass.
 N_TURNS = 5
@@ -48,7 +32,7 @@ N_TURNS = 5
 KINDS = ("attachment", "birth", "exchange", "merge", "reversal")
 
 
-class CompoundMoves(Judge):
+class CompoundMoves(judging.Judge):
     """Merges and births with attachments, exchanges and priors that follow."""
 
     def __init__(self, moves: EpochMoves):
@@ -62,50 +46,35 @@ class CompoundMoves(Judge):
         # Passes since the last birth.
         self._n_without_birth = 0
 
-    def _products_of(self, learner: EpochLearner) -> Products:
-        """Return products of all pairs of nodes of the present state."""
-        posterior = learner.posterior
-        return self._products.of(posterior.state, posterior.model.priors)
-
-    def _past_gains(self, learner: EpochLearner) -> Array:
-        """Return the gains of directions by other pasts in the present state."""
-        posterior = learner.posterior
-        return self._products.past_gains(posterior.state, posterior.model.priors)
-
     def _merge_rejected(self, learner: EpochLearner) -> None:
-        """Judge merges of small loss together with the moves that follow.
-
-        Nodes next to them go below other parents, and priors are learned.
-        """
+        """Judge merges of small loss together with the moves that follow."""
         posterior, waits = learner.posterior, self._rejections["merge"]
         state, stats = posterior.state, posterior.global_stats
-        n_at_most = n_compound(len(state.tree))
-        if self.moves.merge == "none" or not n_at_most or not find_new(state)[1:].any():
+        n_at_most = merges.n_compound(len(state.tree))
+        if self.moves.merge == "none" or not n_at_most:
             return
-        given = state, stats, posterior.model.priors, self._products_of(learner)
+        if not merges.find_new(state)[1:].any():
+            return
+        given = state, stats, posterior.model.priors, self._products.of(posterior)
         losses, n_passes = learner.cache.losses(), learner.n_passes
-        for one in propose_compound_merges(*given, losses, waits, n_passes):
+        for one in merges.propose_compound_merges(*given, losses, waits, n_passes):
             if self._make_compound(learner, [one.merge], one.lost):
                 return
             waits.add((one.merge.source, one.merge.target), n_passes)
 
     def _retry_best_birth(self, learner: EpochLearner) -> None:
-        """Judge the best rejected birth together with the moves that follow.
-
-        With exchanges of pasts by nodes near it, or without.
-        """
+        """Judge the best rejected birth with what follows, exchanges or not."""
         model, state = learner.posterior.model, learner.posterior.state
         if self._rejected is None or self._rejected[0] is not state:
             return
         _, proposal = self._rejected
         birth, least_gain = proposal.birth, model.least_gain
-        assigned = join_rows([proposal])  # rows of the new node, and assignments
+        joined = join_rows([proposal])
         exchanges = self._exchanges_near(learner, birth)
-        accepted = self._make_compound(
-            learner, [birth, *exchanges], least_gain, *assigned
-        )
+        records = [birth, *exchanges]
+        accepted = self._make_compound(learner, records, least_gain, joined)
         if exchanges and not accepted:  # the bound may fall by them
-            accepted = self._make_compound(learner, [birth], least_gain, *assigned)
+            accepted = self._make_compound(learner, [birth], least_gain, joined)
         if accepted:
             self._rejections["birth"].forget((birth.target,))
             self._n_without_birth = 0
@@ -115,8 +84,7 @@ class CompoundMoves(Judge):
         learner: EpochLearner,
         records: Sequence[Record],
         least: float,
-        rows: NDArray[np.intp] = NO_ROW_NUMBERS,
-        assignments: Memo = NO_ASSIGNMENTS,
+        joined: Joined = judging.NOTHING,
     ) -> bool:
         """Make moves and those that follow if the bound rises by `least`.
 
@@ -126,7 +94,7 @@ class CompoundMoves(Judge):
         before, near = self.bound(learner.posterior), nodes_of(records)
         records = [*records, *self._attachments_near(learner, near, records)]
         after = EpochModel.bound(*replayed_with_priors(learner, records)) - least
-        if after <= before + ROUNDING * abs(before):
+        if after <= before + judging.ROUNDING * abs(before):
             return False
         others = self._attachments_near(learner, near)
         if after <= EpochModel.bound(*replayed_with_priors(learner, others)):
@@ -134,25 +102,19 @@ class CompoundMoves(Judge):
         # Once more, as another copy of the state would have been in memory till here.
         model, state, stats = replayed_with_priors(learner, records)
         with commit():
-            self._write(learner, records, state, stats, rows, assignments)
+            self._write(learner, records, state, stats, joined)
             learner.posterior.model = model
         self._refresh(learner)
         return True
 
     def _exchanges_near(self, learner: EpochLearner, record: Record) -> list[Exchange]:
         """Propose exchanges of the pasts of nodes that a move touches."""
-        posterior = learner.posterior
-        state = posterior.state
-        stats = posterior.global_stats
-        priors = posterior.model.priors
-        if len(state.places_with_past) == 0:
+        posterior, priors = learner.posterior, learner.posterior.model.priors
+        if len(posterior.state.places_with_past) == 0:
             return []
-        state, _ = replay(state, stats, priors, [record])
-        gains = past_gains(
-            state,
-            Products.of(state, priors, self._products_of(learner)),
-            self._products.of_pasts(state),
-        )
+        state, _ = judging.replayed(posterior, [record])
+        products = Products.of(state, priors, self._products.of(posterior))
+        gains = past_gains(state, products, self._products.of_pasts(state))
         near, proposals = nodes_of([record]), propose_exchanges(state, gains)
         return [one for one in proposals if not near.isdisjoint(nodes_of([one]))]
 
@@ -164,10 +126,10 @@ class CompoundMoves(Judge):
         proposals: list[Record] = []
         if not self.moves.reattach:
             return proposals
-        state, stats = replay(posterior.state, posterior.global_stats, priors, records)
+        state, stats = judging.replayed(posterior, records)
         bound = posterior.model.bound(state, stats)
         for _ in range(N_TURNS):
-            products = self._products_of(learner)
+            products = self._products.of(posterior)
             if state is not posterior.state:
                 products = Products.of(state, priors, products)
             given = state, stats, priors, products, Rejections(), 0

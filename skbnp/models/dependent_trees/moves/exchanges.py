@@ -11,18 +11,16 @@ best if all directions but one are fixed is found at once, and made cycle by cyc
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.moves.records import Exchange
 from skbnp.models.dependent_trees.state import EpochState
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["past_gains", "propose_exchanges"]
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 #: Nats that each node of an exchange gains at least: their directions are updated
 #: with it, and two would change pasts for ever.
@@ -106,10 +104,7 @@ def _assigned(gains: Array, state: EpochState, worth_of_return: float) -> Ints:
 
 
 def _cycles_and_chains(names: Ints) -> list[Ints]:
-    """Cut an assignment into cycles, and chains to names of nodes that have ended.
-
-    Nodes that keep their past are left out.
-    """
+    """Cut an assignment into cycles, and chains to names of nodes that have ended."""
     places = np.arange(len(names))
     seen, cycles = np.zeros(len(names), dtype=bool), []
     firsts = np.setdiff1d(places, names)  # of chains: no node has their names

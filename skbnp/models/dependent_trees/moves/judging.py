@@ -9,25 +9,26 @@ bound would fall.
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference import trials
 from skbnp.inference.interrupts import commit
 from skbnp.inference.trials import adopt, make_in_halves
-from skbnp.models.dependent_trees.epoch import EpochModel
+from skbnp.models.dependent_trees.epoch import EpochModel, EpochPosterior
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.memory import EpochLearner
+from skbnp.models.dependent_trees.moves.births import Joined
 from skbnp.models.dependent_trees.moves.records import Exchange, Record, replay
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import update_sticks
 
-__all__ = ["Judge", "nodes_of", "replayed_with_priors"]
+__all__ = ["Judge", "nodes_of", "replayed", "replayed_with_priors"]
 
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
+#: Records of a move, and the nats by which the bound must rise.
+Judged = tuple[tuple[Record, ...], float]
 #: Of moves by which no row changes its nodes.
-NO_ROW_NUMBERS: NDArray[np.intp] = np.empty(0, dtype=np.intp)
-NO_ASSIGNMENTS = Memo.joined([])
+NOTHING: Joined = np.empty(0, dtype=np.intp), Memo.joined([])
 
 
 class Judge(trials.Judge):
@@ -36,59 +37,45 @@ class Judge(trials.Judge):
     def __init__(self) -> None:
         self.records: list[Record] = []  # all so far
 
-    def _keep(
-        self,
-        learner: EpochLearner,
-        moves: Sequence[tuple[Record, ...]],
-        lost: Sequence[float],
-    ) -> bool:
+    def _keep(self, learner: EpochLearner, moves: Sequence[Judged]) -> bool:
         """Make moves together, in halves if the bound would fall; return whether any.
 
-        `lost` is the entropy that rows may lose by each move, or its least gain.
+        Each comes with the entropy that rows may lose by it, or its least gain.
         """
 
-        def make(some: Sequence[tuple[tuple[Record, ...], float]]) -> bool:
+        def make(some: Sequence[Judged]) -> bool:
             records, least = zip(*some, strict=True)
             return self._make_if_better(learner, _exchanges_first(records), sum(least))
 
-        def is_possible(one: tuple[tuple[Record, ...], float]) -> bool:
+        def is_possible(one: Judged) -> bool:
             tree = learner.posterior.state.tree
             return all(record.is_possible(tree) for record in one[0])
 
-        both = list(zip(moves, lost, strict=True))
-        return make_in_halves(make, both, is_possible) > 0
+        return make_in_halves(make, moves, is_possible) > 0
 
     def _make_if_better(
         self,
         learner: EpochLearner,
         records: Sequence[Record],
         lost: float,
-        rows: NDArray[np.intp] = NO_ROW_NUMBERS,
-        assignments: Memo = NO_ASSIGNMENTS,
+        joined: Joined = NOTHING,
     ) -> bool:
-        """Make moves if the bound rises; `assignments` of `rows` are after births.
+        """Make moves if the bound rises, and assign the `joined` rows of births.
 
         `lost` is the least rise: entropy that the rows may lose, or evidence.
         """
-        posterior = learner.posterior
-        model, before = posterior.model, self.bound(posterior)
-        new, kept = replay(
-            posterior.state, posterior.global_stats, model.priors, records
-        )
-        after = model.bound(new, kept)
+        posterior, before = learner.posterior, self.bound(learner.posterior)
+        new, kept = replayed(posterior, records)
+        after = posterior.model.bound(new, kept)
         if after - lost <= before + ROUNDING * abs(before):
             return False
-        self._write(learner, records, new, kept, rows, assignments)
+        self._write(learner, records, new, kept, joined)
         self._present = posterior.model, posterior.state, posterior.global_stats, after
         return True
 
     def _make(self, learner: EpochLearner, records: Sequence[Record]) -> None:
         """Make moves, whatever the bound."""
-        posterior = learner.posterior
-        changed = replay(
-            posterior.state, posterior.global_stats, posterior.model.priors, records
-        )
-        self._write(learner, records, *changed)
+        self._write(learner, records, *replayed(learner.posterior, records))
 
     def _write(
         self,
@@ -96,14 +83,13 @@ class Judge(trials.Judge):
         records: Sequence[Record],
         state: EpochState,
         stats: EpochStats,
-        rows: NDArray[np.intp] = NO_ROW_NUMBERS,
-        assignments: Memo = NO_ASSIGNMENTS,
+        joined: Joined = NOTHING,
     ) -> None:
         """Change globals, cache and lineage by moves, in place in one commit."""
         posterior = learner.posterior
         log = [record.entry(posterior.n_steps) for record in records]
         with commit():
-            learner.cache.keep(posterior, records, rows, assignments)
+            learner.cache.keep(posterior, records, joined)
             adopt(posterior, state, stats, [one for one in log if one])
             self.records.extend(records)
 
@@ -116,14 +102,20 @@ class Judge(trials.Judge):
         )
 
 
+def replayed(
+    posterior: EpochPosterior, records: Sequence[Record]
+) -> tuple[EpochState, EpochStats]:
+    """Return state and statistics of a posterior after moves."""
+    priors = posterior.model.priors
+    return replay(posterior.state, posterior.global_stats, priors, records)
+
+
 def replayed_with_priors(
     learner: EpochLearner, records: Sequence[Record]
 ) -> tuple[EpochModel, EpochState, EpochStats]:
     """Return model, state and statistics after moves, with learned priors."""
-    posterior = learner.posterior
-    model, state, stats = posterior.model, posterior.state, posterior.global_stats
-    state, stats = replay(state, stats, model.priors, records)
-    model, state = model.learn_priors(state, stats)
+    state, stats = replayed(learner.posterior, records)
+    model, state = learner.posterior.model.learn_priors(state, stats)
     return model, state, stats
 
 

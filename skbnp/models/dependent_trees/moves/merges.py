@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from skbnp.inference.executor import Run
-from skbnp.inference.trials import Rejections
+from skbnp.inference.trials import Rejections, without_overlap
 from skbnp.models.dependent_trees.gains import MergeGain, merge_gain, stick_gains
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves.products import Products
@@ -18,6 +18,7 @@ from skbnp.models.dependent_trees.moves.records import Exchange, Merge
 from skbnp.models.dependent_trees.moves.settings import LEAST_EVIDENCE, PAUSE_ROWS
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = [
     "EntropyLosses",
@@ -29,7 +30,6 @@ __all__ = [
     "propose_merges",
 ]
 
-Ints = NDArray[np.intp]
 
 #: Nats below zero down to which merges are judged by exact differences.
 SLACK = 20.0
@@ -108,7 +108,6 @@ def propose_merges(
     likely = np.flatnonzero(gains > -SLACK)
 
     def judge(unit: int) -> list[MergeProposal]:
-        """Proposals of one unit."""
         judged = []
         for at in likely[units[sources[likely]] == unit].tolist():
             record = Merge(int(tree.ids[sources[at]]), int(tree.ids[targets[at]]))
@@ -119,7 +118,10 @@ def propose_merges(
                 proposal = MergeProposal(record, past_of, lost, evidence)
                 judged.append((rise.gain - lost, proposal))
         judged.sort(key=lambda one: (-one[0], one[1].merge.source, one[1].merge.target))
-        return _disjoint([one for _, one in judged])
+        proposals = [one for _, one in judged]
+        return without_overlap(
+            proposals, lambda one: {one.merge.source, one.merge.target}
+        )
 
     some = np.unique(units[sources[likely]])
     return [one for proposals in run(judge, some) for one in proposals]
@@ -183,7 +185,7 @@ def propose_compound_merges(
     return proposals
 
 
-def find_new(state: EpochState) -> NDArray[np.bool_]:
+def find_new(state: EpochState) -> Flags:
     """Whether nodes have no past, by position."""
     return (state.past < 0) & (state.history <= 0.0)
 
@@ -222,7 +224,7 @@ class EntropyLosses:
     """
 
     pairs: NDArray[np.int64]  # (n_pairs, 2) ids, the smaller first, in order
-    values: NDArray[np.float64]  # (n_pairs,)
+    values: Array  # (n_pairs,)
     has_others: bool = False
 
     @classmethod
@@ -246,9 +248,7 @@ class EntropyLosses:
         return self._summed(pairs, np.concatenate([self.values, other.values]))
 
     @classmethod
-    def _summed(
-        cls, pairs: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> "EntropyLosses":
+    def _summed(cls, pairs: NDArray[np.int64], values: Array) -> "EntropyLosses":
         """Sum values of equal pairs."""
         distinct, at = np.unique(pairs, axis=0, return_inverse=True)
         sums = np.bincount(at.ravel(), values, len(distinct))
@@ -266,14 +266,14 @@ class EntropyLosses:
 
 
 def _ranked(
-    tree: Tree, nodes: Ints, units: Ints, heavy: NDArray[np.float64], products: Products
+    tree: Tree, nodes: Ints, units: Ints, heavy: Array, products: Products
 ) -> tuple[Ints, Ints]:
     """Candidate pairs, the lighter into the heavier sibling, or into the parent.
 
     The best of each node by rank, of equal ones the first. Nodes with a past count as
     heavier than any without.
     """
-    best_pairs: list[tuple[Ints, Ints, NDArray[np.float64]]] = []
+    best_pairs: list[tuple[Ints, Ints, Array]] = []
     for sources, targets, n_targets in _iterate_pairs(tree, nodes):
         gains = np.full(len(sources), -np.inf)
         can = _can_merge(tree, sources, targets, units, heavy)
@@ -292,13 +292,9 @@ def _ranked(
 
 
 def _can_merge(
-    tree: Tree, sources: Ints, targets: Ints, units: Ints, heavy: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Whether the source of each pair may merge into its target.
-
-    The lighter sibling into the heavier one, or a node into its parent, but none that
-    has a past into a parent without.
-    """
+    tree: Tree, sources: Ints, targets: Ints, units: Ints, heavy: Array
+) -> Flags:
+    """Whether pairs may merge: into the heavier sibling, or into a parent as heavy."""
     into_parent = tree.parent[sources] == targets
     # The earlier of equally heavy siblings stays.
     lighter = (heavy[sources] < heavy[targets]) | (
@@ -332,15 +328,3 @@ def _iterate_pairs(tree: Tree, nodes: Ints) -> Iterator[tuple[Ints, Ints, Ints]]
         sources = np.repeat(nodes[block], sizes)
         siblings = nodes[np.repeat(begins[block], sizes) + within - 1]
         yield sources, np.where(within == 0, tree.parent[sources], siblings), sizes
-
-
-def _disjoint(judged: list[MergeProposal]) -> list[MergeProposal]:
-    """Proposed merges of which no two share a node, in their order."""
-    used: set[int] = set()
-    chosen = []
-    for one in judged:
-        both = {one.merge.source, one.merge.target}
-        if not used & both:
-            used |= both
-            chosen.append(one)
-    return chosen

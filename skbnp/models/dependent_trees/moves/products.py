@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.kernels import _directions as kernels
@@ -20,11 +19,10 @@ from skbnp.models.dependent_trees.directions import conjugate, log_normaliser_ga
 from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
+from skbnp.utils.typing import Array, Flags, Ints
 
 __all__ = ["Products"]
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 #: Pairs whose logarithms are taken at a time, and rows of them.
 PAIRS, ROWS = 1 << 17, 128
@@ -43,7 +41,7 @@ class Products:
     concentrations: Array  # (n_nodes,)
     prior_concentration: float
     parent_weights: Array  # (n_nodes,) k1
-    has_past: NDArray[np.bool_]  # (n_nodes,)
+    has_past: Flags  # (n_nodes,)
     dimension: int
     priors: TreePriors
     means: Array  # (n_nodes, n_nodes + 1) E_a'E_b; last: with what is above the root
@@ -68,8 +66,7 @@ class Products:
         if of_previous is not None:
             past, old = np.zeros_like(means), state.places_with_past
             past[old] = of_previous[state.past[old]]
-        everywhere = np.arange(len(state.tree))
-        rho = prior_concentrations(state, priors, everywhere)
+        rho = prior_concentrations(state, priors)
         naturals = Naturals.of(state, priors).by_position(state.tree)
         lengths, shares = naturals.lengths, naturals.shares
         np.fill_diagonal(means, naturals.mean_lengths**2)
@@ -77,7 +74,7 @@ class Products:
             state.tree,
             state.concentrations,
             state.prior_concentration,
-            state.parent_weights(everywhere, priors),
+            state.parent_weights(state.places, priors),
             state.past >= 0,
             state.dimension,
             priors,
@@ -89,21 +86,6 @@ class Products:
             _worth(lengths**2, shares, naturals.spreads, state.dimension),
             log_normaliser_gain(rho**2, state.dimension),
         )
-
-    @property
-    def shares(self) -> Array:
-        """Shares s of natural parameters that count, see `node_table.Naturals`."""
-        return self.naturals.shares
-
-    @property
-    def spreads(self) -> Array:
-        """Spreads v of natural parameters."""
-        return self.naturals.spreads
-
-    @property
-    def parent(self) -> Ints:
-        """Columns of the parents; that of the root is the last."""
-        return self.tree.parent
 
     def merges(self, sources: Ints, targets: Ints) -> Array:
         """Approximate gains of directions if sources merge into targets, by pair.
@@ -131,7 +113,8 @@ class Products:
     def _merges(self, a: Ints, b: Ints, ended: Ints) -> Array:
         """Approximate gains by pair if the past of `ended` ends."""
         squares = self._merged_squares(a, b, ended)
-        worth = _worth(squares, self.shares[b], self.spreads[b], self.dimension)
+        shares, spreads = self.naturals.shares[b], self.naturals.spreads[b]
+        worth = _worth(squares, shares, spreads, self.dimension)
         worth -= self.worth[a] + self.worth[b]
         return worth + self._ended_priors(a, b, ended)
 
@@ -141,7 +124,8 @@ class Products:
 
     def _exact_merges(self, sources: Ints, targets: Ints, ended: Ints) -> Array:
         """Gains by pair with updated spreads, if the past of `ended` ends."""
-        parent, dimension = self.parent, self.dimension
+        parent, dimension = self.tree.parent, self.dimension
+        spreads = self.naturals.spreads
         lengths = np.sqrt(np.diagonal(self.means))
         squares = self._merged_squares(sources, targets, ended)
         naturals = np.sqrt(np.maximum(squares, 0.0))
@@ -150,7 +134,7 @@ class Products:
             sources,
             targets,
             naturals,
-            self.spreads,
+            spreads,
             lengths,
             children,
             limits,
@@ -159,7 +143,7 @@ class Products:
             gains,
             expansion(dimension),
         )
-        losses = conjugate(lengths, self.spreads, dimension)
+        losses = conjugate(lengths, spreads, dimension)
         below = np.bincount(parent[1:], losses[1:], len(lengths))
         along = self.scale * lengths**2
         gains -= along[sources] - below[sources]
@@ -170,13 +154,13 @@ class Products:
 
     def _ended_priors(self, a: Ints, b: Ints, ended: Ints) -> Array:
         """Terms of the priors of sources, which end; also for merges into parents."""
-        pulls = self._pull * (self.parent[a] == b) * self.means[a, b]
+        pulls = self._pull * (self.tree.parent[a] == b) * self.means[a, b]
         gain = pulls - self.prior_worth[a]
         other = np.flatnonzero(ended != a)
         if self.past is not None and len(other):  # of the target, with another past
             a, b, w2 = a[other], b[other], self.priors.past_weight
             w1 = self.parent_weights[b]
-            rho = w1**2 + w2**2 + 2.0 * w1 * w2 * self.past[a, self.parent[b]]
+            rho = w1**2 + w2**2 + 2.0 * w1 * w2 * self.past[a, self.tree.parent[b]]
             rho = self.prior_concentration**2 * np.maximum(rho, 0.0)
             gain[other] += log_normaliser_gain(rho, self.dimension)
             gain[other] -= self.prior_worth[b]
@@ -190,7 +174,7 @@ class Products:
         """Squares of |n_a + n_b - p|, p the prior of a with the past of `ended`."""
         k0 = self.prior_concentration
         k1, k2 = k0 * self.priors.parent_weight, k0 * self.priors.past_weight
-        up, E = self.parent[a], self.means
+        up, E = self.tree.parent[a], self.means
         own = np.diagonal(E)
         # Terms between a target and a child that merges into it end.
         n_a, n_b = self.scale[a] - k1 * (up == b), self.scale[b]
@@ -215,7 +199,7 @@ class Products:
         """Approximate gains if nodes c go below b, by pair."""
         k0, dimension = self.prior_concentration, self.dimension
         w1, w2 = self.priors.parent_weight, self.priors.past_weight
-        k1, up, E = k0 * w1, self.parent[c], self.means
+        k1, up, E = k0 * w1, self.tree.parent[c], self.means
         own = np.diagonal(E)
         at = np.ix_(c, b)
         n = self.scale[c][:, None]
@@ -224,7 +208,7 @@ class Products:
         separate = own[b][None] + own[up][:, None] - 2.0 * E[np.ix_(up, b)]
         square += k1**2 * np.maximum(separate, 0.0)
         spread = k1**2 * np.maximum(1.0 - own[b], 0.0)[None]
-        gain = _worth(square, self.shares[c][:, None], spread, dimension)
+        gain = _worth(square, self.naturals.shares[c][:, None], spread, dimension)
         gain -= self.worth[c][:, None]
         if self.past is not None:
             there = np.asarray(self.past[c].any(axis=1))[:, None]

@@ -4,27 +4,21 @@ A record names nodes by id and contains all that replaying needs. Replaying draw
 nothing and judges nothing: the same records lead to the same tree, see `Tree.digest`.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.inference.posterior import Lineage
 from skbnp.models.dependent_trees.local import Memo
 from skbnp.models.dependent_trees.moves.settings import NO_ROWS
-from skbnp.models.dependent_trees.state import (
-    EpochState,
-    EpochStats,
-    TreePriors,
-    reordered,
-)
+from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.models.dependent_trees.updates import update_nodes, update_own_nodes
 from skbnp.trees import Tree
+from skbnp.utils.typing import Ints
 
 __all__ = [
     "Attach",
@@ -37,17 +31,12 @@ __all__ = [
     "Sort",
     "merged_into_of",
     "propose_removals",
-    "reindexed",
     "replay",
     "replay_memo",
-    "resized",
 ]
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
-
-class Record(ABC):
+class Record:
     """A change of the tree of an epoch; fields of subclasses are ids of nodes."""
 
     __slots__ = ()
@@ -59,6 +48,8 @@ class Record(ABC):
     updated_first: ClassVar[tuple[str, ...]] = ()
     #: Parents and children of the entry in the lineage; by default those of `updated`.
     logged: ClassVar[tuple[tuple[str, ...], tuple[str, ...]] | None] = None
+    #: Method of trees that makes the change, and the fields that it reads.
+    made_by: ClassVar[tuple[Callable[..., Tree], tuple[str, ...]]]
 
     def _ids(self, names: tuple[str, ...]) -> tuple[int, ...]:
         """Ids of nodes in some fields."""
@@ -95,9 +86,10 @@ class Record(ABC):
         """Whether the change can still be made after others have changed the tree."""
         return True
 
-    @abstractmethod
     def edit(self, tree: Tree) -> Tree:
         """Return the changed tree."""
+        make, names = self.made_by
+        return make(tree, *self._ids(names))
 
     def entry(self, step: int) -> Lineage | None:
         """Return the entry of the change in the lineage."""
@@ -133,6 +125,7 @@ class Merge(Record):
     kind: ClassVar[str] = "merge"
     updated = ("target",)
     logged = (("target", "source"), ("target",))
+    made_by = Tree.merge, ("source", "target")
     source: int
     target: int
 
@@ -145,10 +138,6 @@ class Merge(Record):
         """Whether the change can still be made after others have changed the tree."""
         return self.source in tree and self.target in tree
 
-    def edit(self, tree: Tree) -> Tree:
-        """Return the changed tree."""
-        return tree.merge(self.source, self.target)
-
 
 @dataclass(frozen=True, slots=True)
 class Attach(Record):
@@ -158,6 +147,7 @@ class Attach(Record):
     updated = ("node", "old", "parent")
     updated_first = ("node",)
     logged = (("node", "parent"), ("node", "parent"))
+    made_by = Tree.move, ("node", "parent")
     node: int
     old: int
     parent: int
@@ -166,10 +156,6 @@ class Attach(Record):
         """Whether the change can still be made after others have changed the tree."""
         return not tree.is_ancestor(self.node, self.parent)
 
-    def edit(self, tree: Tree) -> Tree:
-        """Return the changed tree."""
-        return tree.move(self.node, self.parent)
-
 
 @dataclass(frozen=True, slots=True)
 class Reverse(Record):
@@ -177,16 +163,13 @@ class Reverse(Record):
 
     kind: ClassVar[str] = "reattach"
     updated = updated_first = ("node", "parent")
+    made_by = Tree.reverse, ("node",)
     node: int
     parent: int
 
     def is_possible(self, tree: Tree) -> bool:
         """Whether the change can still be made after others have changed the tree."""
         return tree.parent_of(self.node) == self.parent
-
-    def edit(self, tree: Tree) -> Tree:
-        """Return the changed tree."""
-        return tree.reverse(self.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,16 +221,13 @@ class Remove(Record):
 
     kind: ClassVar[str] = "prune"
     logged = (("node",), ())
+    made_by = Tree.remove, ("node",)
     node: int
 
     @property
     def merged_into(self) -> dict[int, int]:
         """Node that takes the rows of each node that ends or is renamed; -1 is none."""
         return {self.node: -1}
-
-    def edit(self, tree: Tree) -> Tree:
-        """Return the changed tree."""
-        return tree.remove(self.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,10 +271,10 @@ def replay(
         tree = record.edit(tree)
     merged_into = merged_into_of(records)
     births = [record for record in records if isinstance(record, Birth)]
-    kept = reindexed(stats, state.tree, tree, merged_into)
+    kept = stats.reindexed(state.tree, tree, merged_into)
     if births:
         kept = _with_births(kept, tree, births, merged_into)
-    new = resized(state, tree)
+    new = state.resized(tree)
     for gone, target in merged_into.items():
         if target >= 0 and gone in state.tree:
             at = state.tree.positions(gone)
@@ -341,42 +321,18 @@ def _exchanged(state: EpochState, records: Sequence[Record]) -> EpochState:
     return replace(state, tree=tree, history=history, past=past)
 
 
-def reindexed(
-    stats: EpochStats, old: Tree, new: Tree, merged_into: dict[int, int]
-) -> EpochStats:
-    """Re-index statistics to another tree; rows of ended nodes go to their targets."""
-    names = np.array([merged_into.get(node, node) for node in old.ids.tolist()])
-    rows = np.flatnonzero(names >= 0)
-    places = new.positions(names[rows])
-    spread = sp.csr_array(
-        (np.ones(len(rows)), (places, rows)), shape=(len(new), len(old))
-    )
-    return EpochStats(
-        spread @ stats.masses,
-        sp.csr_array(spread @ stats.sums),
-        spread @ stats.entropies,
-    )
-
-
 def _with_births(
     stats: EpochStats, tree: Tree, births: Sequence[Birth], merged_into: dict[int, int]
 ) -> EpochStats:
     """Return statistics with the rows of births at new nodes."""
     ids = [node for birth in births for node in birth.ids.tolist()]
     places = tree.positions([merged_into.get(node, node) for node in ids])
-    spread = sp.csr_array(
-        (np.ones(len(places)), (places, np.arange(len(places)))),
-        shape=(len(tree), len(places)),
-    )
     changes = [birth.change for birth in births]
     masses = np.concatenate([change.masses for change in changes])
     entropies = np.concatenate([change.entropies for change in changes])
     sums = sp.csr_array(sp.vstack([change.sums for change in changes], format="csr"))
-    return EpochStats(
-        np.maximum(stats.masses + spread @ masses, 0.0),
-        sp.csr_array(stats.sums + spread @ sums),
-        stats.entropies + spread @ entropies,
-    )
+    stats = stats.plus(EpochStats(masses, sums, entropies).spread(places, len(tree)))
+    return replace(stats, masses=np.maximum(stats.masses, 0.0))
 
 
 def propose_removals(state: EpochState, stats: EpochStats) -> list[Remove]:
@@ -386,16 +342,6 @@ def propose_removals(state: EpochState, stats: EpochStats) -> list[Remove]:
     idle = is_leaf & (stats.masses < NO_ROWS) & (state.history <= 0.0)
     idle[0] = False
     return [Remove(node) for node in tree.ids[idle].tolist()]
-
-
-def resized(state: EpochState, tree: Tree) -> EpochState:
-    """Re-index the state to another tree; new nodes have zeros."""
-    is_there, places = state.tree.find(tree.ids)
-    new = reordered(state, tree, np.where(is_there, places, 0))
-    for values in (new.masses, new.history, new.means, new.concentrations):
-        values[~is_there] = 0.0
-    new.past[~is_there] = -1
-    return new
 
 
 def replay_memo(memo: Memo, records: Sequence[Record]) -> Memo:

@@ -16,45 +16,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skbnp.inference.monitor import Account, Monitor
 from skbnp.inference.trials import Rejections, make_in_halves
 from skbnp.models.dependent_trees.bound import direction_bound
 from skbnp.models.dependent_trees.memory import EpochLearner
-from skbnp.models.dependent_trees.moves.attachments import (
-    propose_attachments,
-    propose_reversals,
-)
-from skbnp.models.dependent_trees.moves.birth_targets import (
-    LEAST_BIRTHS,
-    draw_targets,
-    propose_births,
-)
+from skbnp.models.dependent_trees.moves import attachments, birth_targets, merges
 from skbnp.models.dependent_trees.moves.births import Proposed, join_rows, renumbered
 from skbnp.models.dependent_trees.moves.compound import KINDS, N_TURNS, CompoundMoves
 from skbnp.models.dependent_trees.moves.exchanges import LEAST_GAIN, propose_exchanges
-from skbnp.models.dependent_trees.moves.merges import (
-    propose_merges,
-)
-from skbnp.models.dependent_trees.moves.records import (
-    Birth,
-    Merge,
-    Remove,
-    Sort,
-    propose_removals,
-    replay,
-)
-from skbnp.models.dependent_trees.moves.settings import (
-    LEAST_EVIDENCE,
-    PAUSE_ROWS,
-    EpochMoves,
-)
+from skbnp.models.dependent_trees.moves.judging import replayed
+from skbnp.models.dependent_trees.moves.records import Birth, Sort, propose_removals
+from skbnp.models.dependent_trees.moves.settings import PAUSE_ROWS, EpochMoves
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, sorted_tree
+from skbnp.utils.typing import Ints
 
 __all__ = ["TreeEdits"]
 
-Array = NDArray[np.float64]
 
 #: Relative change of the concentration below which moves begin.
 SETTLED = 0.05
@@ -107,7 +85,7 @@ class TreeEdits(CompoundMoves):
             self._is_reviewed = True
         made = self.records[n_before:]
         self._is_reviewed &= not made
-        if any(isinstance(record, (Birth, Merge, Remove)) for record in made):
+        if {"birth", "merge", "prune"} & {record.kind for record in made}:
             self._revive_nodes(learner, before)
         self._products.clear()
         self._rejected = None
@@ -161,9 +139,9 @@ class TreeEdits(CompoundMoves):
 
     def _prune(self, learner: EpochLearner) -> None:
         """Remove leaves without rows, again as long as this makes new ones."""
-        posterior = learner.posterior
-        while records := propose_removals(posterior.state, posterior.global_stats):
-            self._make(learner, records)
+        given = learner.posterior
+        while idle := propose_removals(given.state, given.global_stats):
+            self._make(learner, idle)
             self._refresh(learner)
 
     def _in_turns(
@@ -187,20 +165,22 @@ class TreeEdits(CompoundMoves):
             state, stats = posterior.state, posterior.global_stats
             if len(state.tree) == 1:
                 return
-            proposals = propose_merges(
+            proposals = merges.propose_merges(
                 state,
                 stats,
                 posterior.model.priors,
-                self._products_of(learner),
+                self._products.of(posterior),
                 parity,
                 test,
                 losses,
                 self._places_to_keep(state, stats),
                 cache.run,
             )
-            moves = [one.records for one in proposals]
-            least = [one.lost if self._is_printed else one.least for one in proposals]
-            if self._keep(learner, moves, least):
+            moves = [
+                (one.records, one.lost if self._is_printed else one.least)
+                for one in proposals
+            ]
+            if self._keep(learner, moves):
                 self._refresh(learner)
                 losses = cache.losses()
 
@@ -210,13 +190,14 @@ class TreeEdits(CompoundMoves):
         if len(state.places_with_past) == 0:
             return
         waits, n_before = self._rejections["exchange"], len(self.records)
+        gains = self._products.past_gains(learner.posterior)
         proposals = [
             record
-            for record in propose_exchanges(state, self._past_gains(learner))
+            for record in propose_exchanges(state, gains)
             if waits.is_over(record.touched, learner.n_passes)
         ]
-        least = [LEAST_GAIN * len(record.nodes) for record in proposals]
-        self._keep(learner, [(record,) for record in proposals], least)
+        moves = [((one,), LEAST_GAIN * len(one.nodes)) for one in proposals]
+        self._keep(learner, moves)
         made = self.records[n_before:]
         for record in proposals:
             if record not in made:
@@ -232,21 +213,21 @@ class TreeEdits(CompoundMoves):
         state = learner.posterior.state
         if len(state.ended) == 0 or len(state.places_with_past) == len(state.tree):
             return
-        most, gains = 2.0 * LEAST_EVIDENCE, self._past_gains(learner)
+        most = 2.0 * learner.posterior.model.least_gain
+        gains = self._products.past_gains(learner.posterior)
         for record in propose_exchanges(state, gains, most):
             posterior = learner.posterior
             model, now = posterior.model, (posterior.state, posterior.global_stats)
             if not record.brings_back:
                 continue
-            new = replay(*now, model.priors, [record])
-            rows = np.arange(len(state.tree))
-            gain = direction_bound(*new, model.priors, rows)
-            gain -= direction_bound(*now, model.priors, rows)
+            new = replayed(posterior, [record])
+            gain = direction_bound(*new, model.priors)
+            gain -= direction_bound(*now, model.priors)
             least = LEAST_GAIN * len(record.nodes) - most
             if gain > least and model.bound(*new) > least_bound:
                 self._write(learner, [record], *new)
 
-    def _places_to_keep(self, state: EpochState, stats: EpochStats) -> NDArray[np.intp]:
+    def _places_to_keep(self, state: EpochState, stats: EpochStats) -> Ints:
         """Positions of nodes with a past that do not merge while births may return."""
         places = state.places_with_past
         if self._is_printed:
@@ -260,27 +241,26 @@ class TreeEdits(CompoundMoves):
     def _attach(
         self, learner: EpochLearner, waits: Mapping[str, Rejections] | None = None
     ) -> None:
-        """Move nodes below other parents, or reverse edges, if the bound rises.
-
-        `waits` are the rejections by kind, by default its own.
-        """
+        """Move nodes below other parents, or reverse edges; `waits` are rejections."""
         if not self.moves.reattach:
             return
         if len(learner.posterior.state.tree) == 1:
             return
-        kinds = ("reversal", propose_reversals), ("attachment", propose_attachments)
+        kinds = (
+            ("reversal", attachments.propose_reversals),
+            ("attachment", attachments.propose_attachments),
+        )
         for kind, propose in kinds:
             posterior = learner.posterior
             proposals = propose(
                 posterior.state,
                 posterior.global_stats,
                 posterior.model.priors,
-                self._products_of(learner),
+                self._products.of(posterior),
                 (waits or self._rejections)[kind],
                 learner.n_passes,
             )
-            moves = [(record,) for record, _ in proposals]
-            if self._keep(learner, moves, [0.0] * len(moves)):
+            if self._keep(learner, [((record,), 0.0) for record, _ in proposals]):
                 return
 
     def _review_parents(self, learner: EpochLearner) -> None:
@@ -294,14 +274,14 @@ class TreeEdits(CompoundMoves):
         tree = posterior.state.tree
         n_tries = self.moves.max_births
         if n_tries is None:
-            n_tries = max(LEAST_BIRTHS, int(BIRTH_SHARE * len(tree)))
+            n_tries = max(birth_targets.LEAST_BIRTHS, int(BIRTH_SHARE * len(tree)))
         n_tries = int(min(n_tries, posterior.max_components - len(tree)))
-        if not self.moves.birth or n_tries <= 0 or not cache.is_complete:
+        if not self.moves.birth or n_tries <= 0 or not cache.last_broadcasts:
             return 0
-        targets = draw_targets(
+        targets = birth_targets.draw_targets(
             posterior, n_tries, self._rejections["birth"], learner.n_passes
         )
-        proposed = propose_births(learner, targets, self.moves)
+        proposed = birth_targets.propose_births(learner, targets, self.moves)
         least = -np.inf if self._is_printed else posterior.model.least_gain
         n_better = sum(one.gain > least for one in proposed)
         n_before = len(self.records)
@@ -322,8 +302,8 @@ class TreeEdits(CompoundMoves):
 
         def make(some: Sequence[Proposed]) -> bool:
             named = renumbered(some, learner.posterior.state.tree)
-            records = [one.birth for one in named]
-            return self._make_if_better(learner, records, least, *join_rows(named))
+            made = [one.birth for one in named]
+            return self._make_if_better(learner, made, least, join_rows(named))
 
         return make_in_halves(make, proposed)
 

@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 
 from skbnp.models.hca.model import Model
 from skbnp.models.hca.moves.proposals import Context, Proposal
-from skbnp.models.hca.start import principal_directions, some_rows
+from skbnp.models.hca.start import principal_directions
 from skbnp.models.hca.state import State
 from skbnp.utils.clusters import cluster_rows
+from skbnp.utils.random import some_rows
+from skbnp.utils.typing import Array
 
 __all__ = ["SIZES", "propose_groups"]
 
-Array = NDArray[np.float64]
 
 #: Numbers of groups that are tried.
 SIZES = (2, 3, 4, 5, 6, 8, 11, 16, 23, 32)
@@ -32,8 +33,8 @@ def propose_groups(context: Context, n_groups: int) -> Proposal | None:
     if model.n_levels == 1 or len(tree) < model.n_levels:
         return None
     leaf, parent = tree.ids[-1:-3:-1].tolist()
-    converged_coordinates = np.arange(context.memo.n_rows)
-    rows = some_rows(converged_coordinates, context.rng)
+    everyone = np.arange(context.memo.n_rows)
+    rows = some_rows(everyone, context.rng)
     if len(rows) < 2 * n_groups:
         return None
     rest = context.rest(rows)
@@ -59,7 +60,7 @@ def propose_groups(context: Context, n_groups: int) -> Proposal | None:
     spreads = np.bincount(labels, along) / sizes
     spreads = np.sqrt(np.maximum(spreads - noise, 0.25 * noise))
     spreads = np.maximum(spreads, lengths / FARTHEST)
-    masses = sizes * (len(converged_coordinates) / len(rows))
+    masses = sizes * (len(everyone) / len(rows))
     edited.centres[at] = lengths / spreads
     edited.loadings[at] = means * (spreads / lengths)[:, None]
     edited.stub_masses[at] = masses
@@ -70,13 +71,7 @@ def propose_groups(context: Context, n_groups: int) -> Proposal | None:
     edited.centre_variances[at] = 1.0 / (1.0 / model.centre_variance + masses)
     names = tuple(fresh.tolist())
     return Proposal(
-        "split",
-        (leaf,),
-        (leaf, *names),
-        edited,
-        converged_coordinates,
-        top=0,
-        fresh=names[0],
+        "split", (leaf,), (leaf, *names), edited, everyone, top=0, fresh=names[0]
     )
 
 

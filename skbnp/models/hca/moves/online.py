@@ -17,11 +17,12 @@ from skbnp.inference.schedules import BatchSchedule
 from skbnp.inference.trials import ROUNDING, adopt, bound_of, learn_by_moves
 from skbnp.models.hca.memory import RowCache, RowLocalStep
 from skbnp.models.hca.moves.structure import ComponentEdits
-from skbnp.models.hca.start import path_of_directions, some_rows
+from skbnp.models.hca.start import path_of_directions
 from skbnp.models.hca.state import Stats
 from skbnp.models.hca.updates import coordinate_ascent
 from skbnp.trees import Tree
-from skbnp.utils.random import Purpose, stream
+from skbnp.utils.random import Purpose, some_rows, stream
+from skbnp.utils.typing import Array
 
 __all__ = ["RecentRows", "StreamEdits"]
 
@@ -37,7 +38,7 @@ MOST_ROWS, MOST_ENTRIES = 1024, 1 << 22
 class RecentRows:
     """Latest rows of a stream, which judge branches: one chunk may be too few."""
 
-    rows: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    rows: Array = field(default_factory=lambda: np.zeros((0, 0)))
     mass: float = 0.0  # rows of the totals for which they stand
     n_new: int = 0  # of them, since the tree has changed by them
     n_last: int = 0  # rows by which it changed then

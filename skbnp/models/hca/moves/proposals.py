@@ -15,27 +15,18 @@ from numpy.typing import NDArray
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import stub_nodes
 from skbnp.inference import trials
-from skbnp.inference.trials import (
-    Ids,
-    Kind,
-    list_attachments,
-    list_inner_nodes,
-    list_leaves,
-    propose_attachment,
-    propose_merge,
-    propose_prune,
-)
+from skbnp.inference.trials import Ids, Kind
 from skbnp.models.hca.local import Memo
 from skbnp.models.hca.memory import RowCache
 from skbnp.models.hca.model import Model
-from skbnp.models.hca.start import principal_directions, some_rows
+from skbnp.models.hca.start import principal_directions
 from skbnp.models.hca.state import State, Stats
 from skbnp.trees import Tree
+from skbnp.utils.random import some_rows
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Context", "Proposal", "kinds_of"]
 
-Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 #: Part of the rows below a node that a new branch starts from.
 NEIGHBOURS = 1.0 / 6.0
@@ -83,7 +74,7 @@ class Context(trials.Context):
         assert self.cache.memo is not None
         return self.cache.memo
 
-    def touching(self, ids: NDArray[np.intp]) -> Rows:
+    def touching(self, ids: Ints) -> Ints:
         """Rows with a share in any of some stubs."""
         return self.memo.touching(ids)
 
@@ -91,7 +82,7 @@ class Context(trials.Context):
         """Return the globals re-indexed to an edited tree; new nodes have zeros."""
         return self.state.reindex_to(tree)
 
-    def rest(self, rows: Rows) -> Array:
+    def rest(self, rows: Ints) -> Array:
         """Rows less the mean of the model."""
         return self.model.frame.enter(self.X[rows]) - self.state.mean
 
@@ -142,7 +133,7 @@ def _propose_split(context: Context, node: int) -> Proposal | None:
     )
 
 
-def _fitted(context: Context, rows: Rows) -> Array:
+def _fitted(context: Context, rows: Ints) -> Array:
     """Fitted values of rows on their most probable paths."""
     memo = context.memo.take(rows)
     best = memo.best
@@ -165,7 +156,7 @@ def _projected(rest: Array, loadings: Array) -> Array:
 
 def _propose_prune(context: Context, leaf: int) -> Proposal | None:
     """Propose to remove a leaf, but not the last path."""
-    proposal = propose_prune(context, leaf)
+    proposal = trials.propose_prune(context, leaf)
     is_last = proposal is not None and len(proposal.tree) == 1
     return None if is_last else proposal
 
@@ -186,7 +177,7 @@ def _list_siblings(context: Context) -> list[Ids]:
 
 def _propose_merge(context: Context, target: int, source: int) -> Proposal | None:
     """Propose to merge two siblings into one with the children of both."""
-    proposal = propose_merge(context, target, source)
+    proposal = trials.propose_merge(context, target, source)
     if proposal is None:
         return None
     tree, state, edited = context.tree, context.state, proposal.state
@@ -219,7 +210,7 @@ def _list_attachments(context: Context) -> list[Ids]:
     moments, masses = _moments(context)
     nodes = stub_nodes(tree, n_levels)
 
-    def fits(place: int, parents: NDArray[np.intp]) -> Array | None:
+    def fits(place: int, parents: Ints) -> Array | None:
         """Log evidence of the rows below a node, below each parent."""
         depth, stubs = tree.depth[place], np.arange(place, place + tree.size[place])
         stubs = stubs[masses[stubs] > 0.0]
@@ -230,7 +221,7 @@ def _list_attachments(context: Context) -> list[Ids]:
         routes[:, :, :depth] = nodes[parents][:, None, :depth]
         return _evidence(state, routes, moments[stubs], masses[stubs]).sum(axis=1)
 
-    return list_attachments(context, fits)
+    return trials.list_attachments(context, fits)
 
 
 def _moments(context: Context) -> tuple[Array, Array]:
@@ -271,32 +262,28 @@ def _propose_attachment(context: Context, node: int, parent: int) -> Proposal | 
     A chain of nodes starts with the principal directions of the residuals of its rows
     on the new path: with only one child, a node and its parent share what they explain.
     """
-    proposal = propose_attachment(context, node, parent)
+    proposal = trials.propose_attachment(context, node, parent)
     if proposal is None:
         return None
     new, edited, chain = proposal.tree, proposal.state, context.tree.subtree_of(node)
     if new.depth_of(int(chain[-1])) - new.depth_of(node) == len(chain) - 1:
-        rest = context.rest(some_rows(_ending_at(context, chain), context.rng))
+        memo = context.memo  # rows whose most probable path ends in the chain
+        ending = np.flatnonzero(np.isin(memo.stubs[memo.best], chain))
+        rest = context.rest(some_rows(ending, context.rng))
         path = edited.loadings[new.positions(new.path_to(parent))]
         directions = principal_directions(rest - _projected(rest, path), len(chain))
         edited.loadings[new.positions(chain)] = directions
     return replace(proposal, top=node)
 
 
-def _ending_at(context: Context, ids: NDArray) -> Rows:
-    """Rows whose most probable path ends at one of some nodes."""
-    memo = context.memo
-    return np.flatnonzero(np.isin(memo.stubs[memo.best], ids))
-
-
 def kinds_of(moves: TreeMoves) -> list[Kind]:
     """Return the kinds of moves of HCA that the settings ask for, in their order."""
     kinds = [
-        Kind("prune", list_leaves, _propose_prune),
+        Kind("prune", trials.list_leaves, _propose_prune),
         Kind("merge", _list_siblings, _propose_merge),
     ]
     if moves.reattach:
         kinds.append(Kind("reattach", _list_attachments, _propose_attachment))
     if moves.split:
-        kinds.append(Kind("split", list_inner_nodes, _propose_split, grows=True))
+        kinds.append(Kind("split", trials.list_inner_nodes, _propose_split, grows=True))
     return kinds

@@ -8,31 +8,20 @@ rises. The tree grows past the size that it needs, then shrinks, in turns.
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
+from skbnp.inference import trials
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
 from skbnp.inference.protocols import Corpus
-from skbnp.inference.trials import (
-    LEAST_GAIN,
-    ROUNDING,
-    EditMoves,
-    Kind,
-    LocalUpdate,
-    Result,
-    adopt,
-    bound_of,
-    idle_leaves,
-    learn_by_moves,
-)
 from skbnp.models.hca.bound import white_noise
-from skbnp.models.hca.local import Memo
+from skbnp.models.hca.local import Memo, sums
 from skbnp.models.hca.memory import RowCache, RowLocalStep
 from skbnp.models.hca.moves.groups import SIZES, propose_groups
 from skbnp.models.hca.moves.proposals import Context, Proposal, kinds_of
@@ -40,11 +29,11 @@ from skbnp.models.hca.state import State, Stats
 from skbnp.models.hca.updates import coordinate_ascent, expand
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
+from skbnp.utils.typing import Ints
 
 __all__ = ["ComponentEdits", "stats_of_others"]
 
 ComponentLearner = Learner[Posterior, Corpus, RowLocalStep, RowCache]
-Rows = NDArray[np.intp]
 
 #: Splits refused one after the other that end the growth.
 PATIENCE = 5
@@ -64,10 +53,10 @@ class Rival:
     memo: Memo | None
     others: Stats | None
     proposal: Proposal
-    result: Result
+    result: trials.Result
 
 
-class ComponentEdits(EditMoves):
+class ComponentEdits(trials.EditMoves):
     """Moves of a component analysis after each pass, judged by the bound.
 
     Growing and shrinking take turns until nothing is gained.
@@ -115,7 +104,7 @@ class ComponentEdits(EditMoves):
             self._grow(learner, context, monitor)
             self.has_grown |= len(posterior.lineage) > before
         else:
-            for leaf in idle_leaves(posterior, EMPTY):  # not those that were refused
+            for leaf in trials.idle_leaves(posterior, EMPTY):  # whether refused or not
                 self.rejections.forget(("prune", leaf))
             for kind in kinds_of(self.moves):
                 if not kind.grows:
@@ -133,7 +122,7 @@ class ComponentEdits(EditMoves):
     def _end_turn(self, bound: float, nats: float) -> None:
         """Decide whether to grow again: if the bound has gained since last time."""
         gain = bound - self.best
-        least = max(LEAST_GAIN, TURN * nats)
+        least = max(trials.LEAST_GAIN, TURN * nats)
         self.has_ended = not self.has_grown or gain < least
         self.grows, self.has_grown = True, False
         self.best, self.n_refused = bound, 0
@@ -177,14 +166,14 @@ class ComponentEdits(EditMoves):
         edits.has_begun = True
         edits.make(inner, rival.proposal, rival.result)
         text = f"pass {learner.n_passes}: tries groups that differ by mean"
-        learn_by_moves(inner, learner.n_passes, partial(monitor.remind, text))
+        trials.learn_by_moves(inner, learner.n_passes, partial(monitor.remind, text))
         learned, n_before = inner.posterior, len(rival.posterior.lineage)
-        if not bound_of(learned) > self.bound(posterior):
+        if not trials.bound_of(learned) > self.bound(posterior):
             return
         with commit():
             posterior.model, posterior.lineage = learned.model, rival.posterior.lineage
             log = learned.lineage[n_before:]
-            adopt(posterior, learned.state, learned.global_stats, log)
+            trials.adopt(posterior, learned.state, learned.global_stats, log)
             learner.cache.memo, learner.cache.others = cache.memo, cache.others
             monitor.record(posterior)
         self.has_ended, self.has_grown, self.best = False, False, -np.inf
@@ -193,10 +182,19 @@ class ComponentEdits(EditMoves):
         self, learner: ComponentLearner, context: Context, monitor: Monitor
     ) -> None:
         """Try moves that add nodes; end growing after several refusals."""
+
+        def fits(proposal: trials.Proposal | None) -> bool:
+            """Whether a tree has room, and at most as many leaves as rows."""
+            if proposal is None or not context.has_room(proposal.tree):
+                return False
+            return len(proposal.tree.leaves) <= context.memo.n_rows
+
         kinds = [kind for kind in kinds_of(self.moves) if kind.grows]
         for kind in kinds:
             for _ in range(self.moves.max_tries):
-                proposal = _first(kind, context)
+                candidates = kind.candidates(context)
+                made = (kind.make(context, *ids) for ids in candidates)
+                proposal = next(filter(fits, made), None)
                 if proposal is None:
                     self.n_refused = PATIENCE
                     break
@@ -212,13 +210,13 @@ class ComponentEdits(EditMoves):
         posterior, size = learner.posterior, len(learner.posterior.state.tree)
         bound, nats = self.bound(posterior), nats_of(posterior)
         if len(new) > size:
-            return max(LEAST_GAIN, self.tol * nats)
-        least = -ROUNDING * (abs(bound) + nats)
+            return max(trials.LEAST_GAIN, self.tol * nats)
+        least = -trials.ROUNDING * (abs(bound) + nats)
         return min(least, -AS_GOOD) if len(new) < size else least
 
     def prepare(
         self, learner: ComponentLearner, proposal: Proposal
-    ) -> tuple[Stats, LocalUpdate]:
+    ) -> tuple[Stats, trials.LocalUpdate]:
         """Statistics of the rows that a move does not touch; the step of the others.
 
         The globals are updated after each step. The statistics that are kept in the end
@@ -231,7 +229,7 @@ class ComponentEdits(EditMoves):
 
         def update(
             state: State, last: Stats | None, memo: Memo | None, rest: Stats
-        ) -> Result:
+        ) -> trials.Result:
             if last is not None and top is not None:
                 state = expand(model, state, last, top)
             memo, stats = learner.local_step.update_rows(model, state, X)
@@ -247,23 +245,13 @@ def nats_of(posterior: Posterior) -> float:
     return white_noise(global_stats.n_rows, len(global_stats.total))
 
 
-def stats_of_others(learner: ComponentLearner, rows: Rows, X: NDArray) -> Stats:
+def stats_of_others(learner: ComponentLearner, rows: Ints, X: NDArray) -> Stats:
     """Statistics of all rows of HCA but those that a move touches."""
     posterior, cache = learner.posterior, learner.cache
     model, tree, memo = posterior.model, posterior.state.tree, cache.memo
     assert memo is not None
     if len(rows) == memo.n_rows and cache.others is None:
         return Stats.zero(len(tree), model.n_levels, X.shape[1])
-    old_stats = learner.local_step.sums(memo.take(rows), X, tree, model)
+    executor = learner.local_step.executor
+    old_stats = sums(memo.take(rows), X, tree, model.frame, executor)
     return posterior.global_stats.plus(old_stats, -cache.scale).clipped()
-
-
-def _first(kind: Kind, context: Context) -> Any:
-    """Return the first proposal of HCA that leaves at most as many leaves as rows."""
-    for ids in kind.candidates(context):
-        proposal = kind.make(context, *ids)
-        if proposal is None or not context.has_room(proposal.tree):
-            continue
-        if len(proposal.tree.leaves) <= context.memo.n_rows:
-            return proposal
-    return None

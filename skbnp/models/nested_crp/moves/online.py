@@ -13,15 +13,10 @@ from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.inference.protocols import Corpus, CountingMoves
 from skbnp.inference.trials import adopt, idle_leaves, learn_by_moves
-from skbnp.models.nested_crp.memory import (
-    PathCache,
-    PathLocalStep,
-    TreeCorpus,
-    some_rows,
-)
+from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
 from skbnp.models.nested_crp.model import update_globals
 from skbnp.models.nested_crp.moves.structure import LEAST_MASS, TreeEdits
-from skbnp.utils.random import Purpose, stream
+from skbnp.utils.random import Purpose, some_rows, stream
 
 __all__ = ["OnlineTreeEdits"]
 
@@ -58,7 +53,8 @@ class OnlineTreeEdits(CountingMoves):
             return True
         n_logged = len(posterior.lineage)
         rng = stream(posterior.seed_entropy, Purpose.SOME_DOCS, posterior.n_steps)
-        self._learn(posterior, some_rows(X, MOST_DOCS, rng), learner.local_step)
+        X = X[some_rows(np.arange(X.shape[0]), rng, MOST_DOCS)]
+        self._learn(posterior, X, learner.local_step)
         _end_idle(posterior)
         if len(posterior.lineage) == n_logged:
             return True

@@ -1,7 +1,7 @@
 """Proposals to change the topic tree of a nested CRP, the most promising first.
 
 Each kind lists candidates as tuples of ids, by which rejected ones are recorded, and
-makes a proposal of a candidate, or None if an earlier move has removed its nodes.
+makes a proposal of a candidate, whose first node is still there, or None.
 """
 
 from collections.abc import Mapping
@@ -9,31 +9,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from skbnp.components.tree_moves import TreeMoves
 from skbnp.inference import trials
-from skbnp.inference.trials import (
-    Ids,
-    Kind,
-    Proposal,
-    list_attachments,
-    list_inner_nodes,
-    list_leaves,
-    propose_attachment,
-    propose_merge,
-    propose_prune,
-)
+from skbnp.inference.trials import Ids, Kind, Proposal, propose_prune
 from skbnp.models.nested_crp.branch_scores import score_branches
 from skbnp.models.nested_crp.memory import Rows, TreeCorpus
 from skbnp.models.nested_crp.model import TopicTree, log_topic_evidence, path_globals
 from skbnp.models.nested_crp.start import excess
 from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans, ward_cuts
+from skbnp.utils.typing import Array, Ints
 
 __all__ = ["Context", "kinds_of"]
 
-Array = NDArray[np.float64]
 
 #: Cosine of the shares of two paths above which the paper merges them, and sum of the
 #: shares of a path below which it ends it.
@@ -65,7 +54,7 @@ class Context(trials.Context):
             self.tree, tree, merged_into
         ).globals_on(tree)
 
-    def touching(self, ids: NDArray[np.intp]) -> Rows:
+    def touching(self, ids: Ints) -> Rows:
         """Documents with a share in any of some stubs, by part."""
         return self.corpus.touching(ids)
 
@@ -77,24 +66,26 @@ class Context(trials.Context):
 def kinds_of(moves: TreeMoves) -> list[Kind]:
     """The kinds of moves of the nested CRP that settings ask for, in their order."""
     if moves.prune == "elbo":
-        kinds = [Kind("prune", list_leaves, propose_prune)]
+        kinds = [Kind("prune", trials.list_leaves, propose_prune)]
     else:
         kinds = [Kind("prune", _list_empty_leaves, propose_prune, ignores_bound=True)]
     if moves.merge == "elbo":
-        kinds.append(Kind("merge", _list_siblings, propose_merge))
+        kinds.append(Kind("merge", _list_siblings, trials.propose_merge))
     else:
         kinds.append(
             Kind("merge", _list_similar_leaves, _propose_path_merge, ignores_bound=True)
         )
     if moves.reattach:
-        kinds.append(Kind("reattach", _list_attachments, propose_attachment))
+        kinds.append(Kind("reattach", _list_attachments, trials.propose_attachment))
     if moves.split:
         kinds.append(Kind("split", _list_divisible_nodes, _propose_split, grows=True))
         kinds.append(
             Kind("split_leaf", _list_divisible_leaves, _propose_leaf_split, grows=True)
         )
     if moves.split and moves.grow == "document":
-        kinds.append(Kind("branch", list_inner_nodes, _propose_branch, grows=True))
+        kinds.append(
+            Kind("branch", trials.list_inner_nodes, _propose_branch, grows=True)
+        )
     if moves.grow == "document":
         kinds.append(Kind("grow", _list_poor_fits, _propose_own_branch, grows=True))
     else:
@@ -110,9 +101,8 @@ def kinds_of(moves: TreeMoves) -> list[Kind]:
 
 def _list_empty_leaves(context: Context) -> list[Ids]:
     """Candidates to prune: leaves in which no document has a notable share."""
-    empty = context.masses < LEAST_SHARES * context.corpus.scale
-    leaves = [leaf for leaf in context.tree.leaves.tolist() if leaf > 0 and empty[leaf]]
-    return [(node,) for node in context.tree.ids[leaves].tolist()]
+    least = LEAST_SHARES * context.corpus.scale
+    return [(leaf,) for leaf in trials.idle_leaves(context.posterior, least)]
 
 
 def _list_siblings(context: Context) -> list[Ids]:
@@ -132,7 +122,7 @@ def _list_siblings(context: Context) -> list[Ids]:
     return [(one, other) for _, one, other in sorted(proposals)]
 
 
-def _pair_similar_rows(words: Array) -> NDArray[np.intp]:
+def _pair_similar_rows(words: Array) -> Ints:
     """Pairs of rows (n_pairs, 2): all, or those of the largest cosines if many."""
     pairs = np.column_stack(np.triu_indices(len(words), 1))
     if len(pairs) <= MOST_PAIRS:
@@ -178,14 +168,14 @@ def _list_attachments(context: Context) -> list[Ids]:
     tree, posterior = context.tree, context.posterior
     given = path_globals(posterior.state, posterior.model.priors)
 
-    def fits(place: int, parents: NDArray[np.intp]) -> Array:
+    def fits(place: int, parents: Ints) -> Array:
         """Mean log probability of the words below a node in topics of a level above."""
         counts = context.words_below(int(tree.ids[place]))
         words = np.flatnonzero(counts)
         logs = counts[words] @ given.log_topics(words)[:, parents]
         return logs / max(counts.sum(), 1.0)
 
-    return list_attachments(context, fits)
+    return trials.list_attachments(context, fits)
 
 
 # More nodes ---------------------------------------------------------------------------
@@ -202,8 +192,6 @@ def _list_divisible_nodes(context: Context) -> list[Ids]:
 def _propose_split(context: Context, node: int) -> Proposal | None:
     """Propose to split an inner node: cluster its children by their words."""
     tree = context.tree
-    if node not in tree:
-        return None
     children = tree.children_of(node)
     words = np.array([context.words_below(int(child)) for child in children])
     used = words.sum(axis=1) > 0 if len(words) else np.zeros(0, bool)
@@ -218,10 +206,7 @@ def _propose_split(context: Context, node: int) -> Proposal | None:
 def _propose_parts(
     context: Context, node: int, moved: list[int], stays: Array, goes: Array
 ) -> Proposal:
-    """Return a proposal in which a node and a new sibling share its documents.
-
-    The children in `moved` are those of the sibling.
-    """
+    """Propose that a node and a new sibling, with children `moved`, share documents."""
     tree, fresh = context.tree, context.tree.next_id
     parent = tree.parent_of(node)
     assert parent is not None
@@ -254,7 +239,7 @@ def _list_divisible_leaves(context: Context) -> list[Ids]:
 def _propose_leaf_split(context: Context, node: int) -> Proposal | None:
     """Propose to split a leaf: cluster its documents by their words."""
     tree = context.tree
-    if node not in tree or len(tree.children_of(node)):
+    if len(tree.children_of(node)):
         return None
     X, _ = context.corpus.take(context.below(node))
     if X.shape[0] < 3:
@@ -273,8 +258,6 @@ def _propose_leaf_split(context: Context, node: int) -> Proposal | None:
 
 def _propose_branch(context: Context, node: int) -> Proposal | None:
     """Propose a branch below a node, for the smaller cluster of its documents."""
-    if node not in context.tree:
-        return None
     rows = context.below(node)
     X, _ = context.corpus.take(rows)
     if X.shape[0] < 3:
@@ -306,8 +289,6 @@ def _list_poor_fits(context: Context) -> list[Ids]:
 
 def _propose_own_branch(context: Context, node: int, doc: int) -> Proposal | None:
     """Propose a branch for a document and those similar to it."""
-    if node not in context.tree:
-        return None
     corpus = context.corpus
     x, _ = corpus.document(doc)
     rows = _select_similar_documents(context, node, x)
@@ -327,7 +308,7 @@ def _open_branch(context: Context, node: int, X: sp.csr_array, rows: Rows) -> Pr
     return Proposal("birth", (node,), (node, *fresh.tolist()), topics, rows)
 
 
-def _add_branch(context: Context, node: int) -> tuple[TopicTree, NDArray[np.intp]]:
+def _add_branch(context: Context, node: int) -> tuple[TopicTree, Ints]:
     """Return the topics with an empty branch below a node, and its ids."""
     tree, n_levels = context.tree, context.n_levels
     new = tree.add(node, depth=n_levels - 1)
@@ -377,14 +358,12 @@ def _draw_growth_nodes_of_paper(context: Context) -> list[Ids]:
     return proposals
 
 
-def _propose_growth_by_prior(context: Context, node: int) -> Proposal | None:
+def _propose_growth_by_prior(context: Context, node: int) -> Proposal:
     """Propose a branch of topics as the prior of the nested CRP draws it.
 
     It takes its expected share of the documents that leave the tree there, so that the
     bound does not fall: 1 - exp E log(1 - v) of those that remain, at each level.
     """
-    if node not in context.tree:
-        return None
     topics, fresh = _add_branch(context, node)
     goes = -np.expm1(-1.0 / context.posterior.model.priors.concentration)
     shares = goes ** np.arange(len(fresh) + 1)

@@ -10,21 +10,11 @@ from typing import Any
 import numpy as np
 
 from skbnp.components.tree_moves import TreeMoves
+from skbnp.inference import trials
 from skbnp.inference.engine import Learner
 from skbnp.inference.interrupts import commit
 from skbnp.inference.monitor import Monitor
 from skbnp.inference.posterior import Posterior
-from skbnp.inference.trials import (
-    LEAST_GAIN,
-    ROUNDING,
-    EditMoves,
-    Kind,
-    LocalUpdate,
-    Proposal,
-    Result,
-    idle_leaves,
-    propose_prune,
-)
 from skbnp.models.nested_crp.local import DocPaths
 from skbnp.models.nested_crp.memory import PathCache, PathLocalStep, TreeCorpus
 from skbnp.models.nested_crp.model import PathStats, TopicTree, update_globals
@@ -44,7 +34,7 @@ LEAST_MASS = 0.1
 TIDY_MASS, TIDY_COST = 0.5, 1.0
 
 
-class TreeEdits(EditMoves):
+class TreeEdits(trials.EditMoves):
     """Moves of a nested CRP after each pass, judged by the collapsed bound.
 
     With `ends_idle`, leaves with hardly a document are removed after passes without
@@ -75,7 +65,7 @@ class TreeEdits(EditMoves):
         self, learner: TreeLearner, context: Context, monitor: Monitor
     ) -> int:
         """Try moves of each kind; return the number of accepted ones."""
-        for leaf in idle_leaves(learner.posterior, LEAST_MASS):
+        for leaf in trials.idle_leaves(learner.posterior, LEAST_MASS):
             for key in (("prune",), ("prune", leaf)):
                 self.rejections.forget(key)
         n_accepted = 0
@@ -87,7 +77,7 @@ class TreeEdits(EditMoves):
         return n_accepted
 
     def try_kind(
-        self, learner: TreeLearner, kind: Kind, context: Context, monitor: Monitor
+        self, learner: Learner, kind: trials.Kind, context: Context, monitor: Monitor
     ) -> int:
         """Try the candidates of a kind; it waits if all of them are rejected.
 
@@ -106,14 +96,14 @@ class TreeEdits(EditMoves):
     def _end_idle(self, learner: TreeLearner, context: Context) -> int:
         """Remove leaves of less than half a document; return their number."""
         n_ended = 0
-        for leaf in idle_leaves(learner.posterior, TIDY_MASS):
-            proposal = propose_prune(context, leaf)
+        for leaf in trials.idle_leaves(learner.posterior, TIDY_MASS):
+            proposal = trials.propose_prune(context, leaf)
             if proposal is not None:
                 n_ended += self.attempt(learner, proposal, least=-TIDY_COST)
         return n_ended
 
     def attempt(
-        self, learner: TreeLearner, proposal: Proposal, **settings: Any
+        self, learner: TreeLearner, proposal: trials.Proposal, **settings: Any
     ) -> bool:
         """Try a proposal, unless it touches no document that could judge it."""
         is_judged = learner.cache.others is None or any(map(len, proposal.rows))
@@ -123,16 +113,13 @@ class TreeEdits(EditMoves):
         """Nats by which the bound must rise for a tree in the place of the present."""
         n_more = len(new) - len(learner.posterior.state.tree)
         if n_more < 0 or (n_more == 0 and learner.cache.others is None):
-            return -ROUNDING * abs(self.bound(learner.posterior))
-        return LEAST_GAIN
+            return -trials.ROUNDING * abs(self.bound(learner.posterior))
+        return trials.LEAST_GAIN
 
     def prepare(
-        self, learner: TreeLearner, proposal: Proposal
-    ) -> tuple[PathStats, LocalUpdate]:
-        """Statistics of the documents that a move does not touch; the step of others.
-
-        Topics are updated after each step.
-        """
+        self, learner: TreeLearner, proposal: trials.Proposal
+    ) -> tuple[PathStats, trials.LocalUpdate]:
+        """Statistics of documents that a move does not touch; the step of others."""
         posterior, corpus = learner.posterior, learner.corpus
         priors, local_step = posterior.model.priors, learner.local_step
         X, paths = corpus.take(proposal.rows)
@@ -140,7 +127,7 @@ class TreeEdits(EditMoves):
 
         def update(
             topics: TopicTree, last: PathStats | None, memo: DocPaths, rest: PathStats
-        ) -> Result:
+        ) -> trials.Result:
             # Documents that a node has lost may go anywhere, others to what changes.
             is_first, tree, open_to = last is None, topics.tree, None
             if proposal.children or not is_first:
