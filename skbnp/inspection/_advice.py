@@ -5,7 +5,7 @@ from typing import Any
 
 from skbnp.inspection._chains import is_sampler
 from skbnp.inspection._outline import WIDTH
-from skbnp.inspection._terms import fitted_model, noun_of, unit_of
+from skbnp.utils.fitted import fitted_model, noun_of, unit_of
 from skbnp.utils.mixing import has_mixed, mixing
 
 #: R-hat above which chains are too far apart to be read.

@@ -11,23 +11,21 @@ from sklearn.base import BaseEstimator
 from skbnp.inspection._alignment import SIMILARITY, vocabulary
 from skbnp.inspection._draws import DocumentDraws, Draw, blocks, draws_of
 from skbnp.inspection._over_time import _pandas
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted_model,
-    model_rows,
-    terms_of,
-)
-from skbnp.utils.fitted import GivenTopics, are_named
+from skbnp.inspection._terms import terms_of
+from skbnp.utils import fitted as read
 from skbnp.utils.matching import cosines, matched
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
-from skbnp.utils.validation import Interval, check_counts, validate_params
+from skbnp.utils.validation import (
+    POSITIVE,
+    UNIT,
+    Interval,
+    check_counts,
+    validate_params,
+)
 from skbnp.utils.warnings import warn_caller
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-__all__ = ["Consensus", "consensus_components", "consensus_of"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -38,7 +36,7 @@ MOST_OTHERS = 0.1
 ROUNDS = 10
 
 
-class Consensus(GivenTopics):
+class Consensus(read.GivenTopics):
     """Topics on which fits agree, which functions of `inspection` read as a model's.
 
     Parameters
@@ -108,7 +106,7 @@ class Consensus(GivenTopics):
             If pandas is not installed.
         """
         pd = _pandas()
-        names = column_names(self, self.components_.shape[1])
+        names = read.column_names(self, self.components_.shape[1])
         return pd.DataFrame(
             {
                 "recurrence": self.recurrence_,
@@ -120,7 +118,7 @@ class Consensus(GivenTopics):
 
 
 MATCHING: dict = {
-    "min_recurrence": [Interval(Real, 0, 1, closed="both")],
+    "min_recurrence": [UNIT],
     "min_similarity": [SIMILARITY],
     "merge_similarity": [SIMILARITY],
     "confidence": [Interval(Real, 0, 1, closed="neither")],
@@ -129,7 +127,7 @@ MATCHING: dict = {
 }
 
 
-@validate_params(MATCHING, prefer_skip_nested_validation=False)
+@validate_params(MATCHING)
 def consensus_components(
     estimators: BaseEstimator | Sequence[BaseEstimator],
     X: Any = None,
@@ -268,7 +266,7 @@ def consensus_of(
             draws.append(draw.merged(duplicates(draw, merge_similarity)))
             owners.append(owner)
     if len(draws) < 2:
-        name = type(fitted_model(models[0])).__name__
+        name = type(read.fitted_model(models[0])).__name__
         raise ValueError(
             f"estimators must have two draws or more, {name} has {len(draws)}: pass a "
             "list of fits, or a sampler with several kept samples (thin, n_chains)."
@@ -294,10 +292,10 @@ def consensus_of(
     result = _summarised(draws, places, confidence, n_draws, rng)
     result.topic_weights_ = -np.sort(-weights)
     result.n_draws_ = len(draws)
-    if all(map(are_named, models)):
+    if all(map(read.are_named, models)):
         names = np.empty(n_features, dtype=object)
         for model, terms in zip(models, columns, strict=True):
-            names[terms] = column_names(model, len(terms))
+            names[terms] = read.column_names(model, len(terms))
         result.feature_names_in_ = names
     if X is not None:
         _add_documents(
@@ -458,12 +456,12 @@ def _add_documents(
     """Add shares of documents to a consensus in place, drawn block by block."""
     for draw, owner in zip(draws, owners, strict=True):
         if draw.prior is None:
-            name = type(fitted_model(models[owner])).__name__
+            name = type(read.fitted_model(models[owner])).__name__
             raise TypeError(
                 f"X must be None for {name}, which has no Dirichlet prior of the "
                 "topics of a document: intervals of terms alone can be estimated."
             )
-    counts = [check_counts(model_rows(model, X), whom="X") for model in models]
+    counts = [check_counts(read.model_rows(model, X), whom="X") for model in models]
     n_docs, n_topics = counts[0].shape[0], places.shape[1]
     each = -(-n_draws // len(draws))
     result.doc_topic_distr_ = np.zeros((n_docs, n_topics))

@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from scipy.special import polygamma, xlogy
 
 from skbnp.distributions.dirichlet import log_growth
-from skbnp.inspection._terms import doc_prior, fitted_model, in_memory
+from skbnp.inspection._terms import doc_prior
 from skbnp.inspection._uses import SIMILAR, Uses, unit
 from skbnp.models.hdp.fold_in import mix
 from skbnp.utils.arrays import rows_of
-from skbnp.utils.fitted import distributions
+from skbnp.utils.fitted import distributions, fitted_model, in_memory
 from skbnp.utils.validation import SMALLEST_PRIOR
-
-__all__ = ["copies", "evidence_of_one", "expected_growth", "members_of"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]

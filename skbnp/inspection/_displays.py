@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from skbnp.inspection._terms import fitted, fitted_model, noun_of, unit_of
+from skbnp.utils.fitted import fitted, fitted_model, noun_of, unit_of
 from skbnp.utils.validation import StrOptions, validate_params
 
 if TYPE_CHECKING:
@@ -127,9 +127,7 @@ class HistoryDisplay:
         self.noun = noun
 
     @classmethod
-    @validate_params(
-        {"x": [StrOptions({"step", "seconds"})]}, prefer_skip_nested_validation=False
-    )
+    @validate_params({"x": [StrOptions({"step", "seconds"})]})
     def from_estimator(
         cls, estimator, feature_names=None, *, monitor=None, x="step", ax=None, **kwargs
     ) -> Self:
@@ -178,9 +176,7 @@ class HistoryDisplay:
             **more,
         ).plot(ax, x=x, **kwargs)
 
-    @validate_params(
-        {"x": [StrOptions({"step", "seconds"})]}, prefer_skip_nested_validation=False
-    )
+    @validate_params({"x": [StrOptions({"step", "seconds"})]})
     def plot(self, ax=None, *, x="step", **kwargs) -> Self:
         """Draw the history.
 

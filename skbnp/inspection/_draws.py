@@ -8,11 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.inspection._terms import are_directions, fitted, fitted_model, weights_of
+from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
-from skbnp.utils.fitted import concentration_of, in_use, normalised_rows
-
-__all__ = ["DocumentDraws", "Draw", "blocks", "draw_of_sample", "draws_of"]
 
 Array = NDArray[np.float64]
 
@@ -66,20 +63,20 @@ def draws_of(
     estimator: Any, columns: NDArray[np.intp], n_features: int, *, by_sample: bool
 ) -> Iterator[Draw]:
     """Yield the topics of a fit, or, `by_sample`, of all kept samples of its chains."""
-    model = fitted_model(estimator)
+    model = read.fitted_model(estimator)
     samples = getattr(model, "samples_", None)
     if by_sample and samples and hasattr(samples[0], "topic_word_counts"):
         for sample in samples:
             yield draw_of_sample(sample, columns, n_features)
         return
-    components, used = fitted(estimator, "components_"), in_use(estimator)
-    weights = weights_of(estimator, components)
-    is_random = not are_directions(model)
+    components, used = read.fitted(estimator, "components_"), read.in_use(estimator)
+    weights = read.weights_of(estimator, components)
+    is_random = not read.are_directions(model)
     if is_random and np.allclose(components.sum(axis=1), 1.0):
         is_random = False  # probabilities, of an unknown number of tokens
     prior = None
     if hasattr(model, "doc_concentration_"):
-        prior = concentration_of(model) * weights[used]
+        prior = read.concentration_of(model) * weights[used]
     elif hasattr(model, "doc_topic_prior_"):
         prior = np.full(used.sum(), float(model.doc_topic_prior_))
     values = _spread(components[used], columns, n_features)
@@ -139,7 +136,7 @@ class DocumentDraws:
         theta = np.tile(prior / prior.sum(), (self.sums.shape[0], 1))
         for _ in range(UPDATES):
             masses = self._masses(theta, topics)
-            theta = normalised_rows(
+            theta = read.normalised_rows(
                 prior + self.sums @ (self.n_tokens[:, None] * masses)
             )
         return theta
@@ -155,7 +152,7 @@ class DocumentDraws:
         """Yield draws of shares, (n_docs, n_topics), after a burn-in of `LEFT_OUT`."""
         for step in range(LEFT_OUT + n_draws):
             drawn = rng.multinomial(self.n_tokens, self._masses(theta, topics))
-            theta = normalised_rows(
+            theta = read.normalised_rows(
                 rng.standard_gamma(prior + self.sums @ drawn), prior
             )
             if step >= LEFT_OUT:
@@ -165,7 +162,7 @@ class DocumentDraws:
         """Unnormalised probabilities of topics for each word of each document."""
         masses = theta[self.rows]
         masses *= topics.T[self.words]
-        return normalised_rows(masses, np.ones(len(topics)))
+        return read.normalised_rows(masses, np.ones(len(topics)))
 
 
 def blocks(n_docs: int) -> Sequence[slice]:

@@ -8,8 +8,6 @@ from skbnp.inspection._over_time import parent_ids, terms_of
 from skbnp.trees import Tree
 from skbnp.utils.ordering import largest
 
-__all__ = ["EpochLines", "contrasted_terms"]
-
 
 class EpochLines:
     """Lines of a figure of epochs, with their shares of rows and their terms."""

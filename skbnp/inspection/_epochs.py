@@ -1,6 +1,6 @@
 """Figure of topics of dependent trees over epochs."""
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
@@ -16,14 +16,12 @@ from skbnp.inspection._displays import (
 )
 from skbnp.inspection._epoch_lines import EpochLines, contrasted_terms
 from skbnp.inspection._lanes import extent, widths
-from skbnp.inspection._terms import POSITIVE, column_names, fitted, fitted_model
-from skbnp.utils.validation import Interval, StrOptions, validate_params
+from skbnp.utils.fitted import column_names, fitted, fitted_model
+from skbnp.utils.validation import POSITIVE, UNIT, StrOptions, at_least, validate_params
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["EpochTreeDisplay"]
 
 #: Inches of a line, of an epoch, and of the widest disc; least area of a disc.
 LINE, COLUMN, WIDEST, LEAST = 0.24, 0.55, 0.22, 2.0
@@ -34,9 +32,9 @@ MOST = 0.66
 #: Width of given axes in sizes of the type, at least.
 LETTERS = 26.0
 DRAWN = {
-    "n_lines": [Interval(Integral, 2, None, closed="left")],
-    "min_share": [Interval(Real, 0, 1, closed="both")],
-    "n_leading_terms": [Interval(Integral, 0, None, closed="left")],
+    "n_lines": [at_least(2)],
+    "min_share": [UNIT],
+    "n_leading_terms": [at_least(0)],
 }
 
 
@@ -104,8 +102,7 @@ class EpochTreeDisplay(EpochLines):
 
     @classmethod
     @validate_params(
-        {"n_terms": [POSITIVE], "kind": [StrOptions({"tree", "shares"})]} | DRAWN,
-        prefer_skip_nested_validation=False,
+        {"n_terms": [POSITIVE], "kind": [StrOptions({"tree", "shares"})]} | DRAWN
     )
     def from_estimator(
         cls,
@@ -165,10 +162,7 @@ class EpochTreeDisplay(EpochLines):
         )
 
     @classmethod
-    @validate_params(
-        {"n_terms": [POSITIVE], "topic": [Integral]},
-        prefer_skip_nested_validation=False,
-    )
+    @validate_params({"n_terms": [POSITIVE], "topic": [Integral]})
     def from_topic(
         cls, estimator, topic, feature_names=None, *, n_terms=4, ax=None
     ) -> Self:
@@ -223,7 +217,7 @@ class EpochTreeDisplay(EpochLines):
     def _called(self, node):
         return shortened(self.names.get(node, str(node)))
 
-    @validate_params(DRAWN, prefer_skip_nested_validation=False)
+    @validate_params(DRAWN)
     def plot(self, ax=None, *, n_leading_terms=0, n_lines=20, min_share=0.0) -> Self:
         """Draw the epochs.
 
@@ -348,7 +342,7 @@ class EpochTreeDisplay(EpochLines):
             borderpad=0.0,
         )
 
-    @validate_params({"n_topics": [POSITIVE]}, prefer_skip_nested_validation=False)
+    @validate_params({"n_topics": [POSITIVE]})
     def plot_shares(self, ax=None, *, n_topics=8) -> "Axes":
         """Draw the shares of the largest topics over epochs, one above the other.
 
@@ -417,7 +411,7 @@ class EpochTreeDisplay(EpochLines):
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 
-    @validate_params({"topic": [Integral]}, prefer_skip_nested_validation=False)
+    @validate_params({"topic": [Integral]})
     def plot_topic(self, topic, ax=None) -> "Axes":
         """Draw the share of a topic over epochs, with its terms in each.
 

@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,28 +16,28 @@ from skbnp.inspection._outline import WIDTH, fold, heading, left_out, rest_of, s
 from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._terms import (
     LEAST_TOKENS,
-    POSITIVE,
     UNIT_TOL,
-    column_names,
     doc_counts,
     doc_shares,
-    fitted,
-    fitted_model,
-    in_memory,
-    model_rows,
     relevant_terms,
-    topic_numbers,
 )
 from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.ordering import largest
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, check_array, check_counts, validate_params
+from skbnp.utils.validation import (
+    POSITIVE,
+    at_least,
+    check_array,
+    check_counts,
+    validate_params,
+)
 
 Array = NDArray[np.float64]
 
 #: Of an outline: a group, a topic, the others, the other groups.
-LINES = Interval(Integral, 4, None, closed="left")
+LINES = at_least(4)
 #: What the probability of a term in a group counts where these are ranked, beside its
 #: ratio to that in all: lambda of Sievert and Shirley, who take 0.6 for single topics.
 RELEVANCE = 0.3
@@ -118,7 +117,7 @@ class TopicGroups:
         rows = np.flatnonzero(self.labels == group)
         return rows[largest(self.topic_weights[rows], len(rows))]
 
-    @validate_params({"n_lines": [LINES]}, prefer_skip_nested_validation=False)
+    @validate_params({"n_lines": [LINES]})
     def to_text(self, n_lines: int = 20) -> str:
         """Print groups with their topics below.
 
@@ -156,13 +155,7 @@ class TopicGroups:
         return self.n_groups == 1 and bool(self.message)
 
 
-@validate_params(
-    {
-        "n_groups": [Interval(Integral, 1, None, closed="left"), None],
-        "n_terms": [POSITIVE],
-    },
-    prefer_skip_nested_validation=False,
-)
+@validate_params({"n_groups": [POSITIVE, None], "n_terms": [POSITIVE]})
 def topic_groups(
     estimator: Any,
     X: Any = None,
@@ -259,7 +252,7 @@ def topic_groups(
     >>> groups.n_groups, groups.labels
     (2, array([1, 1, 1, 0, 0, 0]))
     """
-    model = None if is_array(estimator) else fitted_model(estimator)
+    model = None if is_array(estimator) else read.fitted_model(estimator)
     components = _components(estimator, model)
     counts, unit = _counts(estimator, model, components, X, doc_topic)
     tokens = np.asarray(counts.sum(axis=0)).ravel()
@@ -303,7 +296,7 @@ def topic_groups(
         concentrations=(result.outer, result.inner),
         message=message,
         topic_weights=weights,
-        topic_ids=np.arange(n) if model is None else topic_numbers(model, n),
+        topic_ids=np.arange(n) if model is None else read.topic_numbers(model, n),
         topic_terms=relevant_terms(estimator, names, n_terms),
     )
 
@@ -324,8 +317,8 @@ def _components(estimator: Any, model: Any) -> Array:
             "TopicTreeDisplay draws it, `tree_.to_text` prints it."
         )
     else:
-        components = fitted(model, "components_")
-    components = np.asarray(in_memory(components), dtype=np.float64)
+        components = read.fitted(model, "components_")
+    components = np.asarray(read.in_memory(components), dtype=np.float64)
     if components.min() < 0.0:
         raise TypeError(
             f"estimator must have non-negative topics, got {components.min():g}."
@@ -336,7 +329,7 @@ def _components(estimator: Any, model: Any) -> Array:
 def _names(estimator, model, n_features, feature_names):
     """Return the names of columns, from the model or as given."""
     if model is not None:
-        return column_names(estimator, n_features, feature_names)
+        return read.column_names(estimator, n_features, feature_names)
     names = [f"column {j}" for j in range(n_features)]
     names = names if feature_names is None else list(feature_names)
     if len(names) != n_features:
@@ -366,7 +359,7 @@ def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, s
                 "document."
             )
         if X is not None:
-            totals = _totals(model_rows(estimator, X) if model is not None else X)
+            totals = _totals(read.model_rows(estimator, X) if model is not None else X)
             if len(totals) != len(sums):
                 raise ValueError(
                     f"X and doc_topic must have equally many rows, got {len(totals)} "
@@ -379,7 +372,7 @@ def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, s
         if model is None:
             given = _folded_in(components, X)
         else:
-            given = counts_of(model, model_rows(estimator, X))
+            given = counts_of(model, read.model_rows(estimator, X))
         return _without_traces(given), "document"
     prior = getattr(model, "topic_word_prior_", 0.0)
     if components.sum(axis=1).max() < 1.0 + UNIT_TOL:

@@ -127,7 +127,7 @@ class TopicGroupsDisplay:
         groups = topic_groups(estimator, X, n_groups, feature_names=feature_names)
         return cls(groups=groups).plot(ax, n_lines=n_lines)
 
-    @validate_params({"n_lines": [LINES]}, prefer_skip_nested_validation=False)
+    @validate_params({"n_lines": [LINES]})
     def plot(self, ax=None, *, n_lines=20) -> Self:
         """Draw the outline.
 

@@ -6,20 +6,7 @@ from typing import Any
 import numpy as np
 
 from skbnp.inspection._chains import best_sample
-from skbnp.inspection._terms import fitted, fitted_model
-
-__all__ = [
-    "ancestors",
-    "arranged",
-    "check_ids",
-    "connectors",
-    "descendants",
-    "extent",
-    "history_of",
-    "lanes_of",
-    "recorded",
-    "widths",
-]
+from skbnp.utils.fitted import fitted, fitted_model
 
 
 @dataclass

@@ -25,20 +25,10 @@ from skbnp.inspection._lanes import (
     recorded,
     widths,
 )
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted,
-    fitted_model,
-    terms_of,
-    token_shares,
-)
-from skbnp.utils.fitted import topic_names
+from skbnp.inspection._terms import terms_of
+from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import validate_params
-
-__all__ = []
-
+from skbnp.utils.validation import POSITIVE, validate_params
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -175,10 +165,7 @@ class LineageDisplay:
         self.n_brief = n_brief
 
     @classmethod
-    @validate_params(
-        {"n_components": [POSITIVE], "n_terms": [POSITIVE]},
-        prefer_skip_nested_validation=False,
-    )
+    @validate_params({"n_components": [POSITIVE], "n_terms": [POSITIVE]})
     def from_estimator(
         cls,
         estimator,
@@ -226,9 +213,9 @@ class LineageDisplay:
             If an id was never given, or `ids` names none.
         """
         lineage, last_step, chain = history_of(estimator)
-        components = fitted(estimator, "components_")
-        living = fitted(estimator, "component_ids_").tolist()
-        names = column_names(estimator, components.shape[1], feature_names)
+        components = read.fitted(estimator, "components_")
+        living = read.fitted(estimator, "component_ids_").tolist()
+        names = read.column_names(estimator, components.shape[1], feature_names)
         display = cls(
             lineage=lineage,
             ids=(),
@@ -240,11 +227,11 @@ class LineageDisplay:
             terms=None if terms is None else recorded(terms, names, n_terms, chain),
         )
         display.names = dict(
-            zip(living, topic_names(estimator, len(living)), strict=True)
+            zip(living, read.topic_names(estimator, len(living)), strict=True)
         )
-        if hasattr(fitted_model(estimator), "tree_"):
+        if hasattr(read.fitted_model(estimator), "tree_"):
             display.rows = {name: row for row, name in enumerate(living)}
-        shares = token_shares(estimator)
+        shares = read.token_shares(estimator)
         display.weights = dict(zip(living, shares.tolist(), strict=True))
         if ids is None:
             heaviest = largest(shares, len(living))

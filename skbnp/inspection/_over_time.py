@@ -8,27 +8,17 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted,
-    fitted_model,
-    in_memory,
-    model_rows,
-    top_terms,
-    topic_numbers,
-)
+from skbnp.inspection._terms import top_terms
+from skbnp.utils import fitted as read
 from skbnp.utils.epochs import check_after, check_epochs, warn_if_few_rows
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import Interval, validate_params
+from skbnp.utils.validation import POSITIVE, at_least, validate_params
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 #: Probability that chance alone makes any topic of a frame begin in any epoch.
 CHANCE = 0.05
-
-__all__ = ["emerging_topics", "parent_ids", "terms_of", "topics_over_time"]
 
 
 def _pandas():
@@ -61,10 +51,10 @@ def terms_of(directions, names, n_terms):
 
 def _is_native(estimator):
     """Whether a model itself has learned epochs."""
-    return hasattr(fitted_model(estimator), "epochs_")
+    return hasattr(read.fitted_model(estimator), "epochs_")
 
 
-@validate_params({"n_terms": [POSITIVE]}, prefer_skip_nested_validation=False)
+@validate_params({"n_terms": [POSITIVE]})
 def topics_over_time(
     estimator: BaseEstimator,
     X: Any = None,
@@ -147,15 +137,15 @@ def topics_over_time(
 def _epochs_of_trees(estimator, feature_names, n_terms):
     """Return a frame of the shares of nodes of dependent trees by epoch."""
     if not _is_native(estimator):
-        name = type(fitted_model(estimator)).__name__
+        name = type(read.fitted_model(estimator)).__name__
         raise TypeError(
             f"estimator must have `epochs_` where X is None, {name} has not: pass rows "
             "X, and epochs with the label of time of each."
         )
-    epochs = fitted(estimator, "epochs_")
+    epochs = read.fitted(estimator, "epochs_")
     pd = _pandas()
     first = next(iter(epochs.values()))
-    names = column_names(estimator, first.components.shape[1], feature_names)
+    names = read.column_names(estimator, first.components.shape[1], feature_names)
     parts, before = [], None
     known: set[int] = set()
     for label, record in epochs.items():
@@ -196,7 +186,7 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
             "columns are passed as feature_names=."
         )
     terms = top_terms(estimator, feature_names, n_terms)
-    model, rows = fitted_model(estimator), model_rows(estimator, X)
+    model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
     if _is_native(estimator):
         shares = model.transform(rows, epochs=epochs)
         lengths, least = np.ones(shares.shape[0]), 0.5
@@ -209,7 +199,7 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
     if not _is_native(estimator):  # a fit has warned before
         check_after(labels.distinct, labels.order)
         warn_if_few_rows([len(of) for of in labels.rows()], labels.distinct)
-    ids = topic_numbers(estimator, len(terms))
+    ids = read.topic_numbers(estimator, len(terms))
     rows_of = labels.rows()
     n_tokens = np.array([tokens[of].sum(axis=0) for of in rows_of])
     n_samples = np.array([(tokens[of] >= least).sum(axis=0) for of in rows_of])
@@ -259,7 +249,7 @@ def _tokens(model, shares, lengths):
     """Expected tokens of each topic in each row, (n_rows, n_topics)."""
     # A sparse matrix may leave out topics of which a document has no tokens.
     least = 0.0 if sp.issparse(shares) else 1.0
-    shares = np.asarray(in_memory(shares), dtype=np.float64)
+    shares = np.asarray(read.in_memory(shares), dtype=np.float64)
     totals = shares.sum(axis=1)
     is_off = (totals > 1.0 + 1e-3) | (totals < least - 1e-3)
     if (shares < 0.0).any() or is_off.any():
@@ -274,9 +264,8 @@ def _tokens(model, shares, lengths):
     {
         "n_terms": [POSITIVE],
         "n_documents": [POSITIVE],
-        "min_samples": [Interval(Real, 0, None, closed="left")],
-    },
-    prefer_skip_nested_validation=False,
+        "min_samples": [at_least(0, Real)],
+    }
 )
 def emerging_topics(
     estimator: BaseEstimator,
@@ -335,14 +324,14 @@ def emerging_topics(
             estimator, X, epochs, feature_names, n_terms, n_documents, min_samples
         )
     frame = _epochs_of_trees(estimator, feature_names, n_terms)
-    records = fitted(estimator, "epochs_")
+    records = read.fitted(estimator, "epochs_")
     first = next(iter(records))
     is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
     result = _ranked(frame[is_new & (frame["epoch"] != first)], list(records))
     result = result[["epoch", "topic", "parent", "share", "terms"]]
     documents: list[list[int]] = [[] for _ in range(len(result))]
     if X is not None:
-        rows = sp.csr_array(model_rows(estimator, X))
+        rows = sp.csr_array(read.model_rows(estimator, X))
         labels = check_epochs(epochs, rows.shape[0])
         rows_of = dict(zip(labels.distinct, labels.rows(), strict=True))
         for label in result["epoch"].unique():

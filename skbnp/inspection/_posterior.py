@@ -8,16 +8,10 @@ import numpy as np
 from skbnp.inspection._chains import best_sample, is_sampler
 from skbnp.inspection._displays import BLUE, FONT, GREY, _pyplot, round_ticks, shades
 from skbnp.inspection._lanes import extent
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted,
-    fitted_model,
-    terms_of,
-    unit_of,
-)
+from skbnp.inspection._terms import terms_of
+from skbnp.utils.fitted import column_names, fitted, fitted_model, unit_of
 from skbnp.utils.mixing import has_mixed, mixing
-from skbnp.utils.validation import validate_params
+from skbnp.utils.validation import POSITIVE, validate_params
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -267,8 +261,7 @@ class TopicTraceDisplay:
 
     @classmethod
     @validate_params(
-        {"chain": [Integral, None], "n_components": [POSITIVE], "n_terms": [POSITIVE]},
-        prefer_skip_nested_validation=False,
+        {"chain": [Integral, None], "n_components": [POSITIVE], "n_terms": [POSITIVE]}
     )
     def from_estimator(
         cls,
@@ -327,7 +320,7 @@ class TopicTraceDisplay:
             labels=_labels(estimator, samples[-1], feature_names, n_terms),
         ).plot(ax, n_components=n_components, **kwargs)
 
-    @validate_params({"n_components": [POSITIVE]}, prefer_skip_nested_validation=False)
+    @validate_params({"n_components": [POSITIVE]})
     def plot(self, ax=None, *, n_components=20, **kwargs) -> Self:
         """Draw the trace.
 

@@ -20,26 +20,11 @@ from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._report_page import bar, cell, page, section, table
 from skbnp.inspection._shares import topic_shares
 from skbnp.inspection._summary import MAX_TOPICS, facts_of, sections_of
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted_model,
-    leading,
-    noun_of,
-    signed,
-    terms_of,
-    top_documents,
-    top_terms,
-    topic_numbers,
-    topics,
-    unit_of,
-)
+from skbnp.inspection._terms import leading, signed, terms_of, top_documents, top_terms
 from skbnp.inspection._text import TopicText
-from skbnp.utils.fitted import topic_names, unwrap
+from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import validate_params
-
-__all__ = ["report"]
+from skbnp.utils.validation import POSITIVE, validate_params
 
 #: Letters of a document, and of a value, that are written.
 EXCERPT = 240
@@ -57,8 +42,7 @@ CONFIDENCE = 0.9
         "n_components": [POSITIVE, None],
         "n_terms": [POSITIVE],
         "n_documents": [POSITIVE],
-    },
-    prefer_skip_nested_validation=False,
+    }
 )
 def report(
     estimator: BaseEstimator,
@@ -181,16 +165,16 @@ class _Account:
         """Compute what all sections read."""
         self.estimator, self.X, self.epochs = estimator, X, epochs
         self.feature_names = feature_names
-        self.model = fitted_model(estimator)
-        self.noun = noun_of(fitted_model(estimator))
-        self.row = "document" if unit_of(self.model) == "token" else "row"
-        _, self.distr = topics(estimator)
+        self.model = read.fitted_model(estimator)
+        self.noun = read.noun_of(read.fitted_model(estimator))
+        self.row = "document" if read.unit_of(self.model) == "token" else "row"
+        _, self.distr = read.topics(estimator)
         self.has_shares = not hasattr(self.model, "inverse_transform")
         self.ranking = rank_topics(estimator, X, epochs)
         self.weights = self.ranking.shares
-        self.names = column_names(estimator, self.distr.shape[1], feature_names)
-        self.numbers = topic_numbers(estimator, len(self.weights))
-        self.called = topic_names(estimator, len(self.weights))
+        self.names = read.column_names(estimator, self.distr.shape[1], feature_names)
+        self.numbers = read.topic_numbers(estimator, len(self.weights))
+        self.called = read.topic_names(estimator, len(self.weights))
         n_active = int(getattr(self.model, "n_active_components_", len(self.weights)))
         n_shown = n_components or min(n_active, MAX_TOPICS)
         shown, order = largest(self.weights, n_shown), self.ranking.order
@@ -290,7 +274,7 @@ class _Account:
 
     def _relevant(self, n_terms):
         """Terms of each topic by relevance."""
-        if unit_of(self.model) == "row":
+        if read.unit_of(self.model) == "row":
             return None
         names = self.feature_names
         return top_terms(self.estimator, names, min(n_terms, 6), relevance=RELEVANCE)
@@ -423,7 +407,7 @@ class _Account:
                 + (value_of if is_default else f"<b>{value_of}</b>")
                 + "</td>"
             )
-        steps = getattr(unwrap(self.estimator), "steps", [])
+        steps = getattr(read.unwrap(self.estimator), "steps", [])
         before = [
             f"<p>Before it in the Pipeline: <code>{escape(repr(step))}</code></p>"
             for _, step in steps[:-1]

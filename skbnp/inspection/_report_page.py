@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["bar", "cell", "page", "section", "table"]
-
 STYLE = """
 :root { --ink: #1b1f24; --soft: #57606a; --line: #d8dee4; --blue: #0072b2;
   --pale: #cfe3f0; }

@@ -1,7 +1,7 @@
 """Shares of topics in groups of documents, with intervals."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,23 +12,14 @@ from sklearn.utils import check_random_state
 
 from skbnp.inspection._copies import copies, members_of
 from skbnp.inspection._over_time import _pandas
-from skbnp.inspection._terms import (
-    fitted,
-    fitted_model,
-    model_rows,
-    relevant_terms,
-    topic_numbers,
-    weights_of,
-)
+from skbnp.inspection._terms import relevant_terms
 from skbnp.inspection._uses import shares_of_tokens, uses_of
-from skbnp.utils.fitted import topic_names
-from skbnp.utils.validation import Interval, StrOptions, validate_params
+from skbnp.utils import fitted as read
+from skbnp.utils.validation import Interval, StrOptions, at_least, validate_params
 from skbnp.utils.warnings import warn_caller
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-__all__ = ["SHARES", "TopicShares", "topic_shares"]
 
 Array = NDArray[np.float64]
 
@@ -41,7 +32,7 @@ WEIGHTS = 1 << 22
 SHARES: dict[str, list] = {
     "per": [StrOptions({"document", "token"})],
     "confidence": [Interval(Real, 0, 1, closed="neither")],
-    "n_draws": [Interval(Integral, 20, None, closed="left")],
+    "n_draws": [at_least(20)],
     "merge_similarity": [Interval(Real, 0, 1, closed="right")],
 }
 
@@ -163,7 +154,7 @@ class TopicShares:
         )
 
 
-@validate_params(SHARES, prefer_skip_nested_validation=False)
+@validate_params(SHARES)
 def topic_shares(
     estimator: BaseEstimator,
     X: Any,
@@ -258,9 +249,9 @@ def topic_shares(
     >>> shares.groups.tolist(), shares.mean.round(1).max(axis=1).tolist()
     (['new', 'old'], [1.0, 1.0])
     """
-    fitted(estimator, "transform")
+    read.fitted(estimator, "transform")
     rng = check_random_state(random_state)
-    model, rows = fitted_model(estimator), model_rows(estimator, X)
+    model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
     terms = relevant_terms(estimator, feature_names, 5)
     groups, codes = _groups(by, rows.shape[0] if hasattr(rows, "shape") else len(rows))
     parts = _coarse(groups, codes)
@@ -312,10 +303,12 @@ def topic_shares(
             "intervals are nan. Use coarser groups"
             + (", or slopes, which need none." if has_slopes else ".")
         )
-    topics = topic_numbers(estimator, onto.shape[0])
-    members = members_of(onto, np.asarray(weights_of(estimator, model.components_)))
+    topics = read.topic_numbers(estimator, onto.shape[0])
+    members = members_of(
+        onto, np.asarray(read.weights_of(estimator, model.components_))
+    )
     first = [of[0] for of in members]
-    given = topic_names(estimator, onto.shape[0])
+    given = read.topic_names(estimator, onto.shape[0])
     return TopicShares(
         groups=groups,
         topics=topics[first],

@@ -6,15 +6,13 @@ import numpy as np
 
 from skbnp.inspection._displays import GREY, _pyplot, shortened
 from skbnp.inspection._shares import TopicShares, topic_shares
-from skbnp.inspection._terms import POSITIVE, fitted_model, noun_of
+from skbnp.utils.fitted import fitted_model, noun_of
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import validate_params
+from skbnp.utils.validation import POSITIVE, validate_params
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["TopicSharesDisplay"]
 
 #: Of Okabe and Ito: told apart by every kind of eye; and marks, in black and white.
 COLOURS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
@@ -126,7 +124,7 @@ class TopicSharesDisplay:
             display.ax_.set_xlabel(f"date, by {unit}")
         return display
 
-    @validate_params({"n_components": [POSITIVE]}, prefer_skip_nested_validation=False)
+    @validate_params({"n_components": [POSITIVE]})
     def plot(self, ax=None, *, topics=None, n_components=6) -> Self:
         """Draw the shares.
 

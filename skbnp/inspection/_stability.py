@@ -1,7 +1,6 @@
 """Stability of a fit: agreement of fits of other seeds and samples of documents."""
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,8 @@ from sklearn.utils import check_random_state, resample
 
 from skbnp.inspection._alignment import align_components
 from skbnp.inspection._consensus import MATCHING, Consensus, consensus_of
-from skbnp.inspection._terms import fitted, weights_of
-from skbnp.utils.fitted import in_use
-from skbnp.utils.validation import Interval, StrOptions, validate_params
-
-__all__ = ["Stability", "stability"]
+from skbnp.utils.fitted import fitted, in_use, weights_of
+from skbnp.utils.validation import StrOptions, at_least, validate_params
 
 Array = NDArray[np.float64]
 
@@ -56,10 +52,9 @@ class Stability:
 @validate_params(
     {name: MATCHING[name] for name in MATCHING if name not in ("n_draws", "confidence")}
     | {
-        "n_fits": [Interval(Integral, 2, None, closed="left")],
+        "n_fits": [at_least(2)],
         "resampling": [StrOptions({"subsample", "bootstrap"}), None],
-    },
-    prefer_skip_nested_validation=False,
+    }
 )
 def stability(
     estimator: BaseEstimator,

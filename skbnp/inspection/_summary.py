@@ -25,23 +25,10 @@ from skbnp.inspection._summary_facts import (
     seen_of,
     settings_of,
 )
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted_model,
-    model_rows,
-    noun_of,
-    relevant_terms,
-    topic_numbers,
-    topics,
-    unit_of,
-)
-from skbnp.utils.fitted import topic_names
+from skbnp.inspection._terms import relevant_terms
+from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import check_counts, validate_params
-
-__all__ = ["summary"]
-
+from skbnp.utils.validation import POSITIVE, check_counts, validate_params
 
 #: Topics printed by default: about one screen.
 MAX_TOPICS = 20
@@ -51,10 +38,7 @@ MAX_GROUPED = 3000
 FOUND, SURE, SET, NEXT = "Found", "How sure", "Settings in force", "What to do next"
 
 
-@validate_params(
-    {"n_components": [POSITIVE, None], "n_terms": [POSITIVE]},
-    prefer_skip_nested_validation=False,
-)
+@validate_params({"n_components": [POSITIVE, None], "n_terms": [POSITIVE]})
 def summary(
     estimator: BaseEstimator,
     feature_names: ArrayLike | None = None,
@@ -165,9 +149,12 @@ def summary(
       topic and a score.
     - Fit other seeds, and see with stability which topics come again.
     """
-    model, noun = fitted_model(estimator), noun_of(fitted_model(estimator))
-    _, distr = topics(estimator)
-    names = column_names(estimator, distr.shape[1], feature_names)
+    model, noun = (
+        read.fitted_model(estimator),
+        read.noun_of(read.fitted_model(estimator)),
+    )
+    _, distr = read.topics(estimator)
+    names = read.column_names(estimator, distr.shape[1], feature_names)
     X, texts = _texts_of(X, documents)
     n_active = int(getattr(model, "n_active_components_", len(distr)))
     facts = facts_of(estimator, len(distr), len(names), X)
@@ -187,8 +174,8 @@ def summary(
         lines += ["", heading] if part else []
         lines += [f"{name:{width}}  {facts[name]}" for name in part]
     lines += ["", f"{noun:>5}   weight  terms"]
-    numbers = topic_numbers(estimator, len(distr))
-    called = topic_names(estimator, len(distr))
+    numbers = read.topic_numbers(estimator, len(distr))
+    called = read.topic_names(estimator, len(distr))
     terms = relevant_terms(estimator, names, n_terms)
     for name, rows in sections_of(estimator, X, names, ranking, shown):
         lines += [shortened(name)] if name else []
@@ -239,9 +226,9 @@ def _cut(text, n_letters):
 
 def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
     """Return the facts of a fit by title, in the order of a summary."""
-    model = fitted_model(estimator)
+    model = read.fitted_model(estimator)
     n_active = int(getattr(model, "n_active_components_", n_components))
-    unit = unit_of(model)
+    unit = read.unit_of(model)
     columns = ("features", "column") if unit == "row" else ("vocabulary", "term")
     facts = {
         columns[0]: counted(n_features, columns[1]),
@@ -286,11 +273,11 @@ def _groups_of(estimator, X, names, is_common):
 
     Topics of most documents are in no group.
     """
-    model = fitted_model(estimator)
+    model = read.fitted_model(estimator)
     is_flat = not hasattr(model, "tree_") and _has_shares(model)
     if X is None or not is_flat or hasattr(model, "_row_totals"):
         return None
-    rows = model_rows(estimator, X)
+    rows = read.model_rows(estimator, X)
     step = max(-(-check_counts(rows, whom="summary").shape[0] // MAX_GROUPED), 1)
     if step > 1:  # rows of a frame keep the names of columns
         rows = getattr(rows, "iloc", check_counts(rows, whom="summary"))[::step]

@@ -1,6 +1,5 @@
 """Terms, documents and weights of topics."""
 
-from numbers import Integral, Real
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -16,45 +15,12 @@ from skbnp.utils.fitted import (
     fitted_model,
     in_memory,
     model_rows,
-    noun_of,
     token_shares,
-    topic_numbers,
     topics,
-    unit_of,
-    weights_of,
 )
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import Interval, StrOptions, validate_params
+from skbnp.utils.validation import POSITIVE, UNIT, StrOptions, validate_params
 
-__all__ = [
-    "POSITIVE",
-    "are_directions",
-    "column_names",
-    "doc_counts",
-    "doc_prior",
-    "doc_shares",
-    "fitted",
-    "fitted_model",
-    "in_memory",
-    "leading",
-    "model_rows",
-    "noun_of",
-    "relevant_columns",
-    "relevant_terms",
-    "scaled_counts",
-    "signed",
-    "terms_of",
-    "token_shares",
-    "top_documents",
-    "top_terms",
-    "topic_numbers",
-    "topics",
-    "unit_of",
-    "weights_of",
-    "without_negligible",
-]
-
-POSITIVE = Interval(Integral, 1, None, closed="left")
 #: Expected tokens, and share of its tokens, from which a document counts for a topic:
 #: the smaller of both.
 LEAST_TOKENS, LEAST_SHARE = 0.5, 0.05
@@ -67,10 +33,7 @@ UNIT_TOL = 1e-3
 RELEVANCE = 0.6
 
 
-@validate_params(
-    {"n": [POSITIVE], "relevance": [Interval(Real, 0, 1, closed="both")]},
-    prefer_skip_nested_validation=False,
-)
+@validate_params({"n": [POSITIVE], "relevance": [UNIT]})
 def top_terms(
     estimator: BaseEstimator | ArrayLike,
     feature_names: ArrayLike | None = None,
@@ -211,8 +174,7 @@ def top_documents(
         "n": [POSITIVE],
         "by": [StrOptions({"share", "tokens"})],
         "return_shares": ["boolean"],
-    },
-    prefer_skip_nested_validation=False,
+    }
 )
 def top_documents(
     estimator, X, n=10, *, by="share", epochs=None, return_shares=False

@@ -14,21 +14,10 @@ from skbnp.inspection._displays import (
     shortened,
 )
 from skbnp.inspection._ranking import Ranking, rank_topics
-from skbnp.inspection._terms import (
-    POSITIVE,
-    are_directions,
-    column_names,
-    fitted_model,
-    leading,
-    noun_of,
-    relevant_columns,
-    signed,
-    topic_numbers,
-    topics,
-)
-from skbnp.utils.fitted import topic_names
+from skbnp.inspection._terms import leading, relevant_columns, signed
+from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import validate_params
+from skbnp.utils.validation import POSITIVE, validate_params
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,10 +118,7 @@ class TopicTermsDisplay:
         self.relations = relations
 
     @classmethod
-    @validate_params(
-        {"n_components": [POSITIVE], "n_terms": [POSITIVE]},
-        prefer_skip_nested_validation=False,
-    )
+    @validate_params({"n_components": [POSITIVE], "n_terms": [POSITIVE]})
     def from_estimator(
         cls,
         estimator,
@@ -167,22 +153,22 @@ class TopicTermsDisplay:
         display : TopicTermsDisplay
             The drawn display.
         """
-        (_, distr), model = topics(estimator), fitted_model(estimator)
-        names = column_names(estimator, distr.shape[1], feature_names)
+        (_, distr), model = read.topics(estimator), read.fitted_model(estimator)
+        names = read.column_names(estimator, distr.shape[1], feature_names)
         ranking = rank_topics(estimator)
         rows = ranking.order[
             np.isin(ranking.order, largest(ranking.shares, n_components))
         ]
         totals = relations = None
-        if are_directions(model):
+        if read.are_directions(model):
             columns = [leading(distr[k], n_terms) for k in rows]
         else:
             columns = [relevant_columns(estimator, n_terms)[k] for k in rows]
             whole = ranking.shares @ distr
             totals = [whole[best] for best in columns]
-        numbers = topic_numbers(estimator, len(distr))
+        numbers = read.topic_numbers(estimator, len(distr))
         if totals is not None and not hasattr(model, "tree_"):
-            relations = _relations(distr, ranking, rows, numbers, noun_of(model))
+            relations = _relations(distr, ranking, rows, numbers, read.noun_of(model))
         return cls(
             terms=[
                 signed(distr[k], best, names)
@@ -192,8 +178,8 @@ class TopicTermsDisplay:
             weights=ranking.shares[rows],
             labels=numbers[rows],
             label=entry_of(model),
-            noun=noun_of(model),
-            names=[topic_names(estimator, len(distr))[k] for k in rows],
+            noun=read.noun_of(model),
+            names=[read.topic_names(estimator, len(distr))[k] for k in rows],
             totals=totals,
             relations=relations,
         ).plot(ax, **kwargs)
@@ -350,7 +336,7 @@ class TopicTermsDisplay:
 
 def entry_of(model):
     """Return the name of the entries of components."""
-    if not are_directions(model):
+    if not read.are_directions(model):
         return SHARE
     is_unit = hasattr(model, "vmf_concentration_")
     return "entry of its direction" if is_unit else "loading"

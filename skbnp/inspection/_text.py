@@ -10,13 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import CountVectorizer
 
-from skbnp.inspection._terms import POSITIVE, column_names, fitted
 from skbnp.inspection._tokens import row_of, token_topics
-from skbnp.utils.fitted import topic_names, unwrap
+from skbnp.utils.fitted import column_names, fitted, topic_names, unwrap
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import validate_params
-
-__all__ = ["COLOURS", "TopicText"]
+from skbnp.utils.validation import POSITIVE, validate_params
 
 #: Of Okabe and Ito, red, green and blue; further topics are grey.
 COLOURS = (
@@ -88,9 +85,7 @@ class TopicText:
     n_topics: int = 6
 
     @classmethod
-    @validate_params(
-        {"text": [str], "n_topics": [POSITIVE]}, prefer_skip_nested_validation=False
-    )
+    @validate_params({"text": [str], "n_topics": [POSITIVE]})
     def from_estimator(
         cls,
         estimator: BaseEstimator,
@@ -158,7 +153,7 @@ class TopicText:
             n_topics=n_topics,
         )
 
-    @validate_params({"n": [POSITIVE]}, prefer_skip_nested_validation=False)
+    @validate_params({"n": [POSITIVE]})
     def sentences(self, topic: int, n: int = 3) -> list[str]:
         """Choose the sentences with most tokens of a topic.
 

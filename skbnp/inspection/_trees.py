@@ -1,7 +1,7 @@
 """Figure of a tree of topics."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
@@ -9,17 +9,11 @@ from numpy.typing import NDArray
 
 from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, _pyplot, shortened
 from skbnp.inspection._lanes import extent, widths
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted,
-    fitted_model,
-    terms_of,
-)
+from skbnp.inspection._terms import terms_of
 from skbnp.trees.view import chains_of, named
-from skbnp.utils.fitted import topic_names
+from skbnp.utils.fitted import column_names, fitted, fitted_model, topic_names
 from skbnp.utils.layout import DEEPEST, tidy
-from skbnp.utils.validation import Interval, validate_params
+from skbnp.utils.validation import POSITIVE, at_least, validate_params
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,9 +28,9 @@ DISC, DOT, KEY, KEY_WIDTH = 1.7, 0.3, 2.5, 22.0
 #: How often type is made smaller until it fits given axes.
 SHRINKS = 4
 DRAWN = {
-    "min_weight": [Interval(Real, 0, None, closed="left")],
-    "max_depth": [Interval(Integral, 0, None, closed="left"), None],
-    "max_leaves": [Interval(Integral, 1, None, closed="left"), None],
+    "min_weight": [at_least(0, Real)],
+    "max_depth": [at_least(0), None],
+    "max_leaves": [POSITIVE, None],
     "fold_chains": ["boolean"],
 }
 
@@ -102,9 +96,7 @@ class TopicTreeDisplay:
         self.names = names
 
     @classmethod
-    @validate_params(
-        {"n_terms": [POSITIVE]} | DRAWN, prefer_skip_nested_validation=False
-    )
+    @validate_params({"n_terms": [POSITIVE]} | DRAWN)
     def from_estimator(
         cls,
         estimator,
@@ -167,7 +159,7 @@ class TopicTreeDisplay:
             fold_chains=fold_chains,
         )
 
-    @validate_params(DRAWN, prefer_skip_nested_validation=False)
+    @validate_params(DRAWN)
     def plot(
         self,
         ax=None,

@@ -9,19 +9,11 @@ from numpy.typing import NDArray
 
 from skbnp.inference.executor import Executor
 from skbnp.inspection._draws import draw_of_sample
-from skbnp.inspection._terms import (
-    NOT_BURSTY,
-    doc_counts,
-    doc_prior,
-    fitted_model,
-    in_memory,
-)
+from skbnp.inspection._terms import NOT_BURSTY, doc_counts, doc_prior
 from skbnp.models.hdp.prediction import MixturePredictor
-from skbnp.utils.fitted import distributions
+from skbnp.utils.fitted import distributions, fitted_model, in_memory
 from skbnp.utils.ordering import evenly_spaced
 from skbnp.utils.validation import SMALLEST_PRIOR, check_counts
-
-__all__ = ["SIMILAR", "Uses", "shares_of_tokens", "transformed", "unit", "uses_of"]
 
 Array = NDArray[np.float64]
 

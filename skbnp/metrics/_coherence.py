@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,8 @@ from skbnp.utils.fitted import (
     leading_columns,
     model_rows,
 )
-from skbnp.utils.validation import Interval, StrOptions, check_counts, validate_params
+from skbnp.utils.validation import StrOptions, at_least, check_counts, validate_params
 from skbnp.utils.warnings import warn_caller
-
-__all__ = ["topic_coherence"]
 
 Array = NDArray[np.float64]
 
@@ -33,10 +30,9 @@ MARKS_AT_ONCE = 1 << 22
 @validate_params(
     {
         "measure": [StrOptions({"npmi", "umass", "c_v"})],
-        "n_terms": [Interval(Integral, 2, None, closed="left")],
-        "window": [Interval(Integral, 2, None, closed="left"), None],
-    },
-    prefer_skip_nested_validation=False,
+        "n_terms": [at_least(2)],
+        "window": [at_least(2), None],
+    }
 )
 def topic_coherence(
     topics: Any,

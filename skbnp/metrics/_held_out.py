@@ -27,14 +27,6 @@ from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike, RandomStateLike
 from skbnp.utils.validation import check_counts, check_documents
 
-__all__ = [
-    "document_completion_score",
-    "fold_in_score",
-    "held_out_log_likelihood",
-    "perplexity",
-    "split_tokens",
-]
-
 Array = NDArray[np.float64]
 
 
