@@ -174,19 +174,3 @@ def check_ids(ids, lineage):
     if unknown := sorted(set(asked.tolist()) - known):
         raise ValueError(f"ids must be among those of lineage_, unknown: {unknown}.")
     return asked.tolist()
-
-
-def extent(ax):
-    """Width and height of axes in points."""
-    return ax.get_window_extent().size * 72 / ax.figure.dpi
-
-
-def widths(ax, texts, size):
-    """Widths of texts in points."""
-    probe = ax.figure.text(0, 0, "", size=size, parse_math=False)
-    result = [0.0]
-    for text in texts:
-        probe.set_text(text)
-        result.append(probe.get_window_extent().width * 72 / ax.figure.dpi)
-    probe.remove()
-    return result

@@ -1,8 +1,10 @@
 """Figure of the heaviest topics: a panel of bars of terms for each."""
 
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skbnp.inspection._displays import (
     BLUE,
@@ -10,7 +12,7 @@ from skbnp.inspection._displays import (
     GREY,
     MARGIN,
     MAX_WIDTH,
-    _pyplot,
+    Display,
     shortened,
 )
 from skbnp.inspection._ranking import Ranking, rank_topics
@@ -18,10 +20,6 @@ from skbnp.inspection._terms import leading, relevant_columns, signed
 from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import POSITIVE, validate_params
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: Inches: bars of a panel, between terms and bars, panels, for tick labels, for titles
 #: of axes.
@@ -34,7 +32,8 @@ SHARE = "share of its tokens"
 LEAST_OVERLAP = 0.1
 
 
-class TopicTermsDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class TopicTermsDisplay(Display):
     """The heaviest topics, a panel of bars each.
 
     Best made with :meth:`from_estimator`. Bars are probabilities of terms in the topic,
@@ -90,32 +89,15 @@ class TopicTermsDisplay:
     >>> plt.show()
     """
 
-    ax_: "Axes"
-    figure_: "Figure"
-    axes_: np.ndarray
-
-    def __init__(
-        self,
-        *,
-        terms,
-        probabilities,
-        weights,
-        labels,
-        label=SHARE,
-        noun="topic",
-        names=None,
-        totals=None,
-        relations=None,
-    ):
-        self.terms = terms
-        self.probabilities = probabilities
-        self.weights = weights
-        self.labels = labels
-        self.label = label
-        self.noun = noun
-        self.names = names
-        self.totals = totals
-        self.relations = relations
+    terms: list[list[str]]
+    probabilities: list[Any]
+    weights: ArrayLike
+    labels: ArrayLike
+    label: str = SHARE
+    noun: str = "topic"
+    names: list[str | None] | None = None
+    totals: list[Any] | None = None
+    relations: list[str] | None = None
 
     @classmethod
     @validate_params({"n_components": [POSITIVE], "n_terms": [POSITIVE]})
@@ -200,12 +182,9 @@ class TopicTermsDisplay:
         display : TopicTermsDisplay
             This object.
         """
-        plt = _pyplot()
         made = ax is None
-        if made:
-            _, ax = plt.subplots(figsize=(MAX_WIDTH, 1.0))
+        ax = self._begin(ax, figsize=(MAX_WIDTH, 1.0))
         ax.set_axis_off()
-        self.ax_, self.figure_ = ax, ax.figure
         self.axes_ = np.array([ax.inset_axes([0, 0, 1, 1]) for _ in self.terms])
         self._draw_bars(**kwargs)
         if made:
