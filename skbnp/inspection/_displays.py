@@ -50,16 +50,16 @@ class Display:
     ax_: "Axes"
     figure_: "Figure"
 
-    def _begin(self, ax, **style):
+    def _begin(self, ax, **style) -> Any:
         """Take axes, or make a figure; return the axes."""
-        self.ax_ = axes_of(ax, **style)
-        self.figure_ = self.ax_.figure
-        return self.ax_
+        self.ax_ = ax = axes_of(ax, **style)
+        self.figure_ = ax.figure
+        return ax
 
     @property
-    def _extent(self):
+    def _extent(self) -> Any:
         """Width and height of the axes."""
-        return self.ax_.get_window_extent().size * 72 / self.figure_.dpi
+        return np.array(self.ax_.get_window_extent().size) * 72 / self.figure_.dpi
 
     def _room(self):
         """Width and height of given axes, which a layout may move."""
@@ -78,8 +78,8 @@ class Display:
 
     def _write(self, x, y, text, **style):
         """Write a text at a share of the width; a dollar sign is a dollar sign."""
-        style = {"va": "center", "transform": self.ax_.get_yaxis_transform()} | style
-        return self.ax_.text(x, y, text, parse_math=False, **style)
+        style |= {"transform": self.ax_.get_yaxis_transform(), "parse_math": False}
+        return self.ax_.text(x, y, text, va="center", **style)
 
     def _label(self, text, place, offset, size, pad, **style):
         """Write a text on white, some points beside a place."""
@@ -165,7 +165,7 @@ class HistoryDisplay(Display):
     bound: ArrayLike
     n_components: ArrayLike
     label: str = "bound (nats per token)"
-    chain: ArrayLike | None = None
+    chain: Any = None
     noun: str = "topics"
 
     @classmethod

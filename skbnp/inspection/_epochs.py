@@ -95,7 +95,7 @@ class EpochTreeDisplay(EpochLines, Display):
 
     epochs: dict[Any, Any]
     terms: dict[int, list[list[str]]]
-    names: dict[int, str] | None = None
+    names: Any = None
     columns: Any = None
 
     def __post_init__(self):
@@ -318,8 +318,8 @@ class EpochTreeDisplay(EpochLines, Display):
         handles += [disc("without rows", small, "white", GREY)] * bool(is_empty)
         if len(self.epochs) > 1:
             handles.append(Line2D([], [], ls="", label="(...): epoch of the terms"))
-        style = {"handletextpad": 0.1, "columnspacing": 0.8, "borderpad": 0.0}
-        style |= {"ncols": 2, "labelcolor": GREY}
+        style: dict[str, Any] = {"ncols": 2, "labelcolor": GREY, "borderpad": 0.0}
+        style |= {"handletextpad": 0.1, "columnspacing": 0.8}
         legend(self.ax_, handles, "lower right", (1.0, 1.0), font, **style)
 
     @validate_params({"n_topics": [POSITIVE]})
@@ -341,6 +341,7 @@ class EpochTreeDisplay(EpochLines, Display):
         """
         ax = axes_of(ax, figsize=(7.0, 4.2), layout="constrained")
         from matplotlib import colormaps
+        from matplotlib.colors import to_rgba
         from matplotlib.patches import Patch
 
         tree, shares, owner = self._folded(n_topics + 1, 0.0)
@@ -353,8 +354,8 @@ class EpochTreeDisplay(EpochLines, Display):
             key=lambda k: rows[k] @ times / max(rows[k].sum(), 1e-300),
         )
         colormap = colormaps["tab10" if len(order) <= 10 else "tab20"]
-        colors = list(map(colormap, range(len(order))))
-        order, colors = [*order, 0], [*colors, "0.85"]
+        colors = [*map(colormap, range(len(order))), to_rgba("0.85")]
+        order = [*order, 0]
         rows, texts = [rows[k] for k in order], [texts[k] for k in order]
         if len(self.epochs) == 1:  # a band needs two sides
             values = [row[0] for row in rows]
@@ -447,10 +448,11 @@ class EpochTreeDisplay(EpochLines, Display):
         self.ax_.plot(span, heights, color=GREY, linewidth=0.6, zorder=1)
         full, empty = there[row[there] > 0.0], there[row[there] <= 0.0]
         is_birth = (full == there[0]) & (there[0] > 0)
-        discs = {"c": np.where(is_birth, VERMILION, BLUE), "linewidths": 0.0}
-        rings = {"facecolors": "white", "edgecolors": GREY, "linewidths": 0.6}
-        for at, area, style in (
-            (full, np.maximum(row[full] * unit, LEAST), discs),
-            (empty, 4.0 * LEAST, rings),
-        ):
-            self.ax_.scatter(at, np.full(len(at), line), s=area, zorder=2, **style)
+        style: dict[str, Any] = {
+            "s": np.maximum(row[full] * unit, LEAST),
+            "linewidths": 0.0,
+        }
+        colors = np.where(is_birth, VERMILION, BLUE)
+        self.ax_.scatter(full, 0 * full + line, c=colors, zorder=2, **style)
+        style = {"s": 4.0 * LEAST, "facecolors": "white", "linewidths": 0.6}
+        self.ax_.scatter(empty, 0 * empty + line, edgecolors=GREY, zorder=2, **style)

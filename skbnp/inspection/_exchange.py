@@ -152,17 +152,18 @@ def to_arviz(estimator: BaseEstimator) -> Any:
     :func:`consensus_components` says which topics recur.
     """
     posterior, statistics = chain_arrays(estimator)
+    groups = {"posterior": posterior, "sample_stats": statistics}
     try:
-        from arviz_base import from_dict
+        import arviz_base
     except ImportError:
         try:
-            from arviz import from_dict
+            import arviz
         except ImportError as error:
             raise ImportError(
                 "Data of ArviZ need it; install it with `pip install arviz-base`."
             ) from error
-        return from_dict(posterior=posterior, sample_stats=statistics)
-    return from_dict({"posterior": posterior, "sample_stats": statistics})
+        return arviz.from_dict(**groups)
+    return arviz_base.from_dict(groups)
 
 
 def chain_arrays(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:

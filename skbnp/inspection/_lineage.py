@@ -1,6 +1,5 @@
 """Figure of the lineage of topics: births, splits, merges and ends."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -127,14 +126,14 @@ class LineageDisplay(Display):
     """
 
     lineage: list[Any]
-    ids: Iterable[int]
+    ids: Any
     last_step: int
     final_terms: dict[int, list[str]]
-    terms: dict[int, list] | None = None
+    terms: Any = None
     rows: dict[int, int] | None = None
     n_hidden: int = 0
-    names: dict[int, str | None] | None = None
-    weights: dict[int, float] | None = None
+    names: Any = None
+    weights: Any = None
     n_brief: int = 0
 
     def __post_init__(self):
@@ -316,7 +315,7 @@ class LineageDisplay(Display):
         height = FOOT + lanes + HEAD
         self.figure_.set_size_inches(width, height)
         inside = 1.0 - (SIDE + MARGIN) / width
-        self.ax_.set_position([SIDE / width, FOOT / height, inside, lanes / height])
+        self.ax_.set_position((SIDE / width, FOOT / height, inside, lanes / height))
 
     def _fitting_size(self, n_lanes, texts):
         """Return the font size that fits given axes."""

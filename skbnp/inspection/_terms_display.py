@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skbnp.inspection._displays import (
     BLUE,
@@ -91,8 +90,8 @@ class TopicTermsDisplay(Display):
 
     terms: list[list[str]]
     probabilities: list[Any]
-    weights: ArrayLike
-    labels: ArrayLike
+    weights: Any
+    labels: Any
     label: str = SHARE
     noun: str = "topic"
     names: list[str | None] | None = None

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -255,16 +255,17 @@ class TopicTreeDisplay(Display):
                 half = (end + to_x) / 2
                 points = [(end, y), (half, y), (half, to_y), (to_x, to_y)]
                 paths.append(Path(points, bend))
-        style = {"facecolor": "none", "edgecolor": "0.75", "snap": False, "zorder": 1}
-        ax.add_collection(PathCollection(paths, lw=size / FONT, **style))
+        lines: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.75", "zorder": 1}
+        lines |= {"lw": size / FONT, "snap": False}
+        ax.add_collection(PathCollection(paths, **lines))
         weight = self.tree.weight[self.nodes_]
         top = weight.max() if weight.max() > 0.0 else 1.0
 
         def area(weight):  # of a disc's box
             return np.maximum(DISC**2 * weight / top, DOT**2) * size**2
 
-        style = {"color": BLUE, "linewidth": 0, "zorder": 2, "clip_on": False}
-        ax.scatter(*at.T, s=area(weight), **style)
+        discs: dict[str, Any] = {"color": BLUE, "lw": 0, "zorder": 2, "clip_on": False}
+        ax.scatter(at[:, 0], at[:, 1], s=area(weight), **discs)
         shift = (DISC / 2 + PAD) * size
         self.texts_ = [
             self._label(text, place, (shift, 0.0), size, 0.1, linespacing=LEADING)
@@ -277,14 +278,15 @@ class TopicTreeDisplay(Display):
         from matplotlib.lines import Line2D
 
         steps = 10.0 ** np.floor(np.log10(top)) * np.array([1.0, 0.1, 0.01])
-        style = {"ls": "", "marker": "o", "markeredgewidth": 0, "color": BLUE}
+        disc: dict[str, Any] = {"ls": "", "marker": "o", "mew": 0, "color": BLUE}
         handles = [
-            Line2D([], [], markersize=np.sqrt(area(weight)), label=label, **style)
+            Line2D([], [], markersize=np.sqrt(area(weight)), label=label, **disc)
             for weight, what in zip(steps, ("weight ", "", ""), strict=True)
             for label in [f"{what}{100 * weight:.3g} %"]
         ]
-        style = {"borderaxespad": 0.0, "borderpad": 0.0, "handletextpad": 0.3}
-        style |= {"columnspacing": 1.0, "ncols": len(handles), "labelcolor": GREY}
+        style: dict[str, Any] = {"borderaxespad": 0.0, "borderpad": 0.0}
+        style |= {"handletextpad": 0.3, "columnspacing": 1.0}
+        style |= {"ncols": len(handles), "labelcolor": GREY}
         legend(self.ax_, handles, "upper left", (0.0, 1.0), size, **style)
 
 
