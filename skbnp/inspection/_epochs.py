@@ -69,10 +69,8 @@ class EpochTreeDisplay(EpochLines, Display):
     ----------
     topics_ : list of int
         Ids drawn, line by line.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
 
     See Also
     --------
@@ -170,16 +168,10 @@ class EpochTreeDisplay(EpochLines, Display):
 
         Parameters
         ----------
-        estimator : fitted DependentTrees or Pipeline that ends in one
-            Anything with `epochs_`.
-        topic : int
-            Its id.
-        feature_names : array-like of str of shape (n_features,), default=None
-            As in :func:`top_terms`.
-        n_terms : int, default=4
-            Terms in each epoch.
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None makes a figure of fitting size.
+        estimator, topic : fitted DependentTrees or Pipeline that ends in one, int
+            As in :meth:`from_estimator`; the id of the topic.
+        feature_names, n_terms, ax : array-like of str, int, matplotlib Axes
+            As in :meth:`from_estimator`; terms in each epoch.
 
         Returns
         -------
@@ -222,9 +214,7 @@ class EpochTreeDisplay(EpochLines, Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None makes a figure of fitting size.
-        n_leading_terms, n_lines, min_share : int, int, float
+        ax, n_leading_terms, n_lines, min_share : matplotlib Axes, int, int, float
             As in :meth:`from_estimator`.
 
         Returns

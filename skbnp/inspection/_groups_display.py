@@ -48,10 +48,8 @@ class TopicGroupsDisplay(Display):
     ----------
     texts_ : list of matplotlib Text
         The lines, from the top.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
 
     See Also
     --------
@@ -126,11 +124,9 @@ class TopicGroupsDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in; type shrinks where they are too small for it. `None` makes
-            a figure of fitting size.
-        n_lines : int, default=20
-            Lines at most, 4 or more; lighter topics, then lighter groups are left out.
+        ax, n_lines : matplotlib Axes, int
+            As in :meth:`from_estimator`; lighter topics, then lighter groups are left
+            out.
 
         Returns
         -------

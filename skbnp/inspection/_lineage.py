@@ -89,10 +89,8 @@ class LineageDisplay(Display):
     ----------
     ids_ : list of int
         The lanes' ids, from top to bottom.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
 
     See Also
     --------
@@ -255,8 +253,7 @@ class LineageDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw in; type shrinks where they are too small for it. `None` makes
-            a figure of fitting size.
+            As in :meth:`from_estimator`.
 
         Returns
         -------

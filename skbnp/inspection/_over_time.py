@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from skbnp.inspection._terms import top_terms
+from skbnp.inspection._terms import check_shares, top_terms
 from skbnp.utils import fitted as read
 from skbnp.utils.epochs import check_after, check_epochs, warn_if_few_rows
 from skbnp.utils.ordering import largest
@@ -194,7 +194,11 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
         shares = model.transform(rows)
         counts = rows if sp.issparse(rows) else np.asarray(rows, dtype=np.float64)
         lengths, least = np.asarray(counts.sum(axis=1)).ravel(), 1.0
-    tokens = _tokens(model, shares, lengths)
+    # A sparse matrix may leave out topics of which a document has no tokens.
+    least_sum = 0.0 if sp.issparse(shares) else 1.0
+    shares = np.asarray(read.in_memory(shares), dtype=np.float64)
+    check_shares(model, shares, least_sum)
+    tokens = shares * lengths[:, None]
     labels = check_epochs(epochs, len(tokens))
     if not _is_native(estimator):  # a fit has warned before
         check_after(labels.distinct, labels.order)
@@ -243,21 +247,6 @@ def _begin(n_tokens, squares, n_documents):
     has_evidence = evidence >= np.log(n_tokens.size / CHANCE)
     has_evidence[0] = True  # what is there from the beginning
     return is_first & (before <= 0.1 * peaks) & has_evidence
-
-
-def _tokens(model, shares, lengths):
-    """Expected tokens of each topic in each row, (n_rows, n_topics)."""
-    # A sparse matrix may leave out topics of which a document has no tokens.
-    least = 0.0 if sp.issparse(shares) else 1.0
-    shares = np.asarray(read.in_memory(shares), dtype=np.float64)
-    totals = shares.sum(axis=1)
-    is_off = (totals > 1.0 + 1e-3) | (totals < least - 1e-3)
-    if (shares < 0.0).any() or is_off.any():
-        raise TypeError(
-            f"estimator must be a topic model: `transform` of {type(model).__name__} "
-            "does not return shares of topics."
-        )
-    return shares * lengths[:, None]
 
 
 @validate_params(

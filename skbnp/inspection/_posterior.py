@@ -48,10 +48,8 @@ class ComponentsPosteriorDisplay(Display):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
     bars_ : list of matplotlib BarContainer
         The bars of each chain.
 
@@ -115,10 +113,8 @@ class ComponentsPosteriorDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. `None` makes a figure.
-        **kwargs : dict
-            Handed to matplotlib's `bar`.
+        ax, **kwargs : matplotlib Axes, dict
+            As in :meth:`from_estimator`.
 
         Returns
         -------
@@ -204,10 +200,8 @@ class TopicTraceDisplay(Display):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
     lines_ : list of matplotlib Line2D
         The lines, that of the largest topic first.
 
@@ -314,12 +308,8 @@ class TopicTraceDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. `None` makes a figure.
-        n_components : int, default=20
-            Lines to draw, largest topics first; all of them if there are fewer.
-        **kwargs : dict
-            Handed to matplotlib's `plot`.
+        ax, n_components, **kwargs : matplotlib Axes, int, dict
+            As in :meth:`from_estimator`.
 
         Returns
         -------

@@ -123,12 +123,8 @@ class TopicSharesDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. `None` makes a figure.
-        topics : array-like of int, default=None
-            Numbers of the topics to draw. None draws those whose shares differ most.
-        n_components : int, default=6
-            Topics to draw where `topics` is None.
+        ax, topics, n_components : matplotlib Axes, array-like of int, int
+            As in :meth:`from_estimator`.
 
         Returns
         -------

@@ -107,11 +107,8 @@ def top_terms(
     names = column_names(estimator, components.shape[1], feature_names)
     if relevance == 1.0:
         return [terms_of(row, names, n) for row in components]
-    return [
-        names[row[np.isfinite(values[row])]].tolist()
-        for values in _relevance(estimator, relevance)
-        for row in [largest(values, n)]
-    ]
+    columns = relevant_columns(estimator, n, relevance)
+    return [names[best].tolist() for best in columns]
 
 
 def relevant_terms(estimator, names, n) -> list[list[str]]:
@@ -119,22 +116,12 @@ def relevant_terms(estimator, names, n) -> list[list[str]]:
 
     For directions those of the largest entries.
     """
-    if are_directions(fitted_model(estimator)):
-        return top_terms(estimator, names, n)
-    return top_terms(estimator, names, n, relevance=RELEVANCE)
+    is_word = not are_directions(fitted_model(estimator))
+    return top_terms(estimator, names, n, relevance=RELEVANCE if is_word else 1.0)
 
 
-def relevant_columns(estimator, n):
+def relevant_columns(estimator, n, weight=RELEVANCE):
     """Return the columns of the most relevant terms, a list of arrays."""
-    return [
-        row[np.isfinite(values[row])]
-        for values in _relevance(estimator, RELEVANCE)
-        for row in [largest(values, n)]
-    ]
-
-
-def _relevance(estimator, weight):
-    """Compute the relevance of terms to topics; -inf of terms without probability."""
     if are_directions(fitted_model(estimator)):
         name = type(fitted_model(estimator)).__name__
         raise TypeError(
@@ -146,7 +133,9 @@ def _relevance(estimator, weight):
     with np.errstate(divide="ignore"):
         log_distr = np.log(distr)
         log_total = np.log(np.where(total > 0.0, total, 1.0))
-    return log_distr - (1.0 - weight) * log_total
+    relevance = log_distr - (1.0 - weight) * log_total
+    best = [largest(values, n) for values in relevance]
+    return [of[np.isfinite(relevance[k, of])] for k, of in enumerate(best)]
 
 
 @overload
@@ -249,16 +238,28 @@ def top_documents(
             "coordinates: sort the columns of `transform` by their magnitude, or use "
             "`apply` for the node of each row."
         )
-    given = {} if epochs is None else {"epochs": epochs}
-    shares = in_memory(model.transform(X, **given)).astype(np.float64, copy=False)
-    tokens = tokens_of_topics(model, X, shares)
+    shares = transformed(model, X, epochs)
+    tokens = without_negligible(*scaled_counts(model, X, shares))
     documents, result = _ranked(shares if by == "share" else tokens, tokens, shares, n)
     return (documents, result) if return_shares else documents
 
 
-def tokens_of_topics(model, X, shares):
-    """Estimate the tokens of topics in documents; negligible ones are zero."""
-    return without_negligible(*scaled_counts(model, X, shares))
+def transformed(model, X, epochs=None):
+    """Return what `transform` gives, in memory, (n_docs, n_components)."""
+    given = {} if epochs is None else {"epochs": epochs}
+    shares = in_memory(fitted(model, "transform")(X, **given))
+    return shares.astype(np.float64, copy=False)
+
+
+def check_shares(model, shares, least=0.0):
+    """Raise TypeError unless rows are shares that sum to `least` or more."""
+    totals = shares.sum(axis=1)
+    is_off = (totals > 1.0 + UNIT_TOL) | (totals < least - UNIT_TOL)
+    if (shares < 0.0).any() or is_off.any():
+        raise TypeError(
+            f"estimator must be a topic model: `transform` of {type(model).__name__} "
+            "does not return shares of topics."
+        )
 
 
 def scaled_counts(model, X, shares):
@@ -280,9 +281,7 @@ def without_negligible(tokens, totals):
 
 def doc_shares(model, X, epochs=None):
     """Shares of topics in rows by `transform`; normalised for factorisations."""
-    given = {} if epochs is None else {"epochs": epochs}
-    transform = fitted(model, "transform")
-    shares = in_memory(transform(X, **given)).astype(np.float64, copy=False)
+    shares = transformed(model, X, epochs)
     sums = shares.sum(axis=1)
     if np.abs(sums[sums > 0.0] - 1.0).max(initial=0.0) > UNIT_TOL:
         # Weights of topics that sum to 1 instead.

@@ -170,11 +170,8 @@ class TopicTermsDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to divide into panels; type shrinks where they are too small for it.
-            `None` makes a figure of fitting size.
-        **kwargs : dict
-            Handed to matplotlib's `barh`.
+        ax, **kwargs : matplotlib Axes, dict
+            As in :meth:`from_estimator`; type shrinks where given axes are too small.
 
         Returns
         -------

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._over_time import _pandas
-from skbnp.inspection._terms import doc_counts, doc_prior
-from skbnp.inspection._uses import transformed
+from skbnp.inspection._terms import check_shares, doc_counts, doc_prior, transformed
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.validation import check_counts
@@ -206,6 +205,7 @@ def token_topics(
     rows = read.model_rows(estimator, X)
     counts = check_counts(rows, whom="token_topics")
     shares = transformed(model, rows)
+    check_shares(model, shares)
     n_topics = shares.shape[1]
     names = read.column_names(estimator, counts.shape[1], feature_names)
     if hasattr(model, "_node_tokens"):

@@ -64,10 +64,8 @@ class TopicTreeDisplay(Display):
         Rows of the nodes drawn.
     texts_ : list of matplotlib Annotation
         What stands beside each of them.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
 
     See Also
     --------
@@ -174,10 +172,7 @@ class TopicTreeDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in; type shrinks where they are too small for it. `None` makes
-            a figure of fitting size.
-        min_weight, max_depth, max_leaves, fold_chains : float, int, int, bool
+        ax, min_weight, max_depth, max_leaves, fold_chains : Axes, float, int, int, bool
             As in :meth:`from_estimator`.
 
         Returns
