@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from skbnp.components.topic_evidence import TopicCounts
 from skbnp.components.topic_groups import Grouping, group_topics
 from skbnp.inference.executor import Executor
-from skbnp.inspection._outline import WIDTH, fold, heading, left_out, rest_of, shortened
+from skbnp.inspection._outline import (
+    WIDTH,
+    counted,
+    fold,
+    heading,
+    left_out,
+    rest_of,
+    shortened,
+)
 from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._terms import (
     LEAST_TOKENS,
@@ -359,7 +367,8 @@ def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, s
                 "document."
             )
         if X is not None:
-            totals = _totals(read.model_rows(estimator, X) if model is not None else X)
+            rows = X if model is None else read.model_rows(estimator, X)
+            totals = check_counts(rows, whom="topic_groups").sum(axis=1)
             if len(totals) != len(sums):
                 raise ValueError(
                     f"X and doc_topic must have equally many rows, got {len(totals)} "
@@ -381,10 +390,6 @@ def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, s
             "give X or doc_topic, or multiply each topic by its tokens."
         )
     return _without_traces(sp.csr_array(np.maximum(components - prior, 0.0).T)), "term"
-
-
-def _totals(X):
-    return np.asarray(check_counts(X, whom="topic_groups").sum(axis=1)).ravel()
 
 
 def counts_of(model, rows) -> Array:
@@ -420,7 +425,7 @@ def _without_traces(counts: sp.csr_array) -> sp.csr_array:
 
 def _message(result: Grouping, n_rows, unit, n_groups, n_unused) -> str:
     """Return the text on how groups were found, and how clear they are."""
-    noun = f"{n_rows:,} {unit}" + ("" if n_rows == 1 else "s")
+    noun = counted(n_rows, unit)
     parts = []
     if not result.is_worth_it:
         what = "any groups" if n_groups is None else f"these {n_groups} groups"

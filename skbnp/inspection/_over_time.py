@@ -153,13 +153,13 @@ def _epochs_of_trees(estimator, feature_names, n_terms):
         total = max(float(record.masses.sum()), 1e-300)
         cosines = np.full(len(ids), np.nan)
         if before is not None:
-            _, now, then = np.intersect1d(
-                ids, before.component_ids, return_indices=True
-            )
+            given = ids, before.component_ids
+            _, now, then = np.intersect1d(*given, return_indices=True)
             products = record.components[now].multiply(before.components[then])
             cosines[now] = np.asarray(products.sum(axis=1)).ravel()
         part = pd.DataFrame(
             {
+                "epoch": [label] * len(ids),
                 "topic": ids,
                 "parent": parent_ids(record),
                 "depth": record.tree.depth,
@@ -171,7 +171,6 @@ def _epochs_of_trees(estimator, feature_names, n_terms):
                 "terms": terms_of(record.components, names, n_terms),
             }
         )
-        part.insert(0, "epoch", [label] * len(part))
         parts.append(part)
         known |= set(ids.tolist())
         before = record
@@ -210,19 +209,17 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
     shares = n_tokens / np.maximum(n_tokens.sum(axis=1, keepdims=True), 1e-300)
     squares = np.array([(tokens[of] ** 2).sum(axis=0) for of in rows_of])
     is_new = _begin(n_tokens, squares, np.array([[len(of)] for of in rows_of]))
-    parts = []
-    for place, label in enumerate(labels.distinct):
-        part = {
-            "epoch": [label] * len(terms),
-            "topic": ids,
-            "n_tokens": n_tokens[place],
-            "share": shares[place],
-            "n_samples": n_samples[place],
-            "is_new": is_new[place],
-            "terms": terms,
-        }
-        parts.append(_pandas().DataFrame(part))
-    return _pandas().concat(parts, ignore_index=True), labels, tokens
+    n = len(labels.distinct)
+    columns = {
+        "epoch": [label for label in labels.distinct for _ in terms],
+        "topic": np.tile(ids, n),
+        "n_tokens": n_tokens.ravel(),
+        "share": shares.ravel(),
+        "n_samples": n_samples.ravel(),
+        "is_new": is_new.ravel(),
+        "terms": terms * n,
+    }
+    return _pandas().DataFrame(columns), labels, tokens
 
 
 def _begin(n_tokens, squares, n_documents):
@@ -309,15 +306,11 @@ def emerging_topics(
     if X is not None and epochs is None:
         raise ValueError("epochs must have the label of each row of X, got None.")
     if X is not None and not _is_native(estimator):
-        return _beginnings(
-            estimator, X, epochs, feature_names, n_terms, n_documents, min_samples
-        )
+        given = estimator, X, epochs, feature_names, n_terms
+        return _beginnings(*given, n_documents, min_samples)
     frame = _epochs_of_trees(estimator, feature_names, n_terms)
     records = read.fitted(estimator, "epochs_")
-    first = next(iter(records))
-    is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
-    result = _ranked(frame[is_new & (frame["epoch"] != first)], list(records))
-    result = result[["epoch", "topic", "parent", "share", "terms"]]
+    result = _new(frame, min_samples)[["epoch", "topic", "parent", "share", "terms"]]
     documents: list[list[int]] = [[] for _ in range(len(result))]
     if X is not None:
         rows = sp.csr_array(read.model_rows(estimator, X))
@@ -332,23 +325,20 @@ def emerging_topics(
     return result.assign(documents=documents)
 
 
-def _ranked(frame, epochs):
-    """Sort the rows of a frame by epochs, then by shares."""
-    order = {label: place for place, label in enumerate(epochs)}
-    places = frame["epoch"].map(order)
+def _new(frame, min_samples):
+    """Choose topics that begin after the first epoch; sort by epochs, then shares."""
+    is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
+    frame = frame[is_new & (frame["epoch"] != frame["epoch"].iloc[0])]
+    places, _ = frame["epoch"].factorize()
     ranked = np.lexsort((frame["topic"], -frame["share"], places))
     return frame.iloc[ranked].reset_index(drop=True)
 
 
 def _beginnings(estimator, X, epochs, feature_names, n_terms, n_documents, min_samples):
     """Return a frame of the topics that begin after the first epoch of rows."""
-    frame, labels, tokens = _epochs_of_rows(
-        estimator, X, epochs, feature_names, n_terms
-    )
-    is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
-    result = _ranked(
-        frame[is_new & (frame["epoch"] != labels.distinct[0])], labels.distinct
-    )
+    given = estimator, X, epochs, feature_names, n_terms
+    frame, labels, tokens = _epochs_of_rows(*given)
+    result = _new(frame, min_samples)
     place = {topic: at for at, topic in enumerate(frame["topic"][: tokens.shape[1]])}
     rows_of = dict(zip(labels.distinct, labels.rows(), strict=True))
     documents = []

@@ -16,11 +16,11 @@ import sklearn
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from skbnp.inspection._outline import counted
 from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._report_page import bar, cell, page, paragraph, section, table
 from skbnp.inspection._shares import topic_shares
 from skbnp.inspection._summary import MAX_TOPICS, facts_of, sections_of
-from skbnp.inspection._summary_facts import counted
 from skbnp.inspection._terms import (
     leading,
     relevant_terms,

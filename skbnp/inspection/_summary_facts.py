@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from skbnp.inspection._chains import best_sample
+from skbnp.inspection._outline import counted
 from skbnp.metrics import document_completion_score, split_tokens
 from skbnp.utils import fitted as read
 from skbnp.utils.mixing import has_mixed, mixing
@@ -18,24 +19,9 @@ SAMPLE_LENGTH = 100
 LARGE = 0.01
 
 OF_CERTAINTY = {
-    *(
-        "one topic",
-        "as good",
-        "fit",
-        "moves",
-        "bound",
-        "log probability",
-        "log joint",
-        "R-hat",
-    ),
-    *(
-        "bulk ESS",
-        "chains agree",
-        "documents scored",
-        "score",
-        "topics gain",
-        "nodes gain",
-    ),
+    *("one topic", "as good", "fit", "moves", "bound", "log probability", "log joint"),
+    *("R-hat", "bulk ESS", "chains agree", "documents scored", "score"),
+    *("topics gain", "nodes gain"),
 }
 #: What a variational fit is followed by: its attribute, name and unit.
 CRITERIA = {
@@ -50,10 +36,6 @@ CRITERIA = {
 def _has_shares(model):
     """Whether `transform` returns topic proportions."""
     return read.unit_of(model) == "token" and hasattr(model, "transform")
-
-
-def counted(number, noun, plural="s"):
-    return f"{number:,} {noun}" + ("" if number == 1 else plural)
 
 
 def seen_of(model, unit):
