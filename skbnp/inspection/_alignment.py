@@ -194,9 +194,15 @@ def align_components(
 def _on(model, columns, n_features):
     """Return weights, topics on a common vocabulary, and rows in use."""
     weights, values = read.topics(model)
-    phi = np.zeros((len(values), n_features))
-    phi[:, columns] = values
+    phi = spread(values, columns, n_features)
     return weights, phi, np.flatnonzero(read.in_use(model))
+
+
+def spread(values: Array, columns: Ints, n_features: int) -> Array:
+    """Return the rows of topics on a common vocabulary of `n_features`."""
+    result = np.zeros((len(values), n_features))
+    result[:, columns] = values
+    return result
 
 
 def _parts(whole, other, weights, pairs, left, similarity, used, least):

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from skbnp.inspection._alignment import spread
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
 
@@ -79,15 +80,8 @@ def draws_of(
         prior = read.concentration_of(model) * weights[used]
     elif hasattr(model, "doc_topic_prior_"):
         prior = np.full(used.sum(), float(model.doc_topic_prior_))
-    values = _spread(components[used], columns, n_features)
+    values = spread(components[used], columns, n_features)
     yield Draw(values, weights[used], prior, is_random)
-
-
-def _spread(values: Array, columns: NDArray[np.intp], n_features: int) -> Array:
-    """Return the rows of topics on a common vocabulary of `n_features`."""
-    spread = np.zeros((len(values), n_features))
-    spread[:, columns] = values
-    return spread
 
 
 def draw_of_sample(
@@ -102,7 +96,7 @@ def draw_of_sample(
         prior = prior[sample.depth[used]][:, None]
     values = counts[used].toarray() + prior
     if columns is not None:
-        values = _spread(values, columns, n_features)
+        values = spread(values, columns, n_features)
     of_docs = None
     if hasattr(sample, "doc_prior"):
         of_docs = sample.doc_prior[used]

@@ -1,6 +1,7 @@
 """Shares of topics in groups of documents, with intervals."""
 
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -269,32 +270,18 @@ def topic_shares(
     shape = len(groups), values[0].shape[1]
     mean, std, low, high = (np.full(shape, np.nan) for _ in range(4))
     limits = np.array([0.5 - confidence / 2, 0.5 + confidence / 2])
+    how = n_draws, rng, limits
     for g in np.flatnonzero(n_documents):
         own = codes == g
-        draws = _drawn([of[own] for of in values], lengths[own], n_draws, rng, _means)
-        mean[g], std[g], ends = _summary_of(
-            _means(lengths[None, own], np.mean([of[own] for of in values], axis=0))[0],
-            draws,
-            limits,
-            int(n_documents[g]),
-        )
+        of_group = [of[own] for of in values], lengths[own]
+        mean[g], std[g], ends = _estimated(_means, *of_group, *how)
         low[g], high[g] = np.clip(ends, 0.0, 1.0)
     slope = slope_low = slope_high = None
     numbers = _numbers(groups)
     if numbers is not None and (n_documents > 0).sum() > 1:
-        x = numbers[codes]
-
-        def slopes(weights, shares):
-            return _slopes(weights, shares, x)
-
-        draws = _drawn(values, lengths, n_draws, rng, slopes)
-        slope, _, (slope_low, slope_high) = _summary_of(
-            slopes(lengths[None], np.mean(values, axis=0))[0],
-            draws,
-            limits,
-            len(lengths),
-            n_fitted=2,
-        )
+        slopes = partial(_slopes, x=numbers[codes])
+        slope, _, ends = _estimated(slopes, values, lengths, *how, n_fitted=2)
+        slope_low, slope_high = ends
     alone = int((n_documents == 1).sum())
     has_slopes = slope_low is not None and not np.isnan(slope_low).all()
     if alone:
@@ -405,18 +392,20 @@ def _slopes(weights: Array, shares: Array, x: Array) -> Array:
     return (weighted @ shares) / np.maximum(spread, 1e-300)
 
 
-def _summary_of(estimate, draws, limits, n_documents, n_fitted=1):
-    """Return the estimate, its standard error and limits, wider if documents are few.
+def _estimated(function, values, lengths, n_draws, rng, limits, n_fitted=1):
+    """Return an estimate, its standard error and limits, wider if documents are few.
 
     Draws with exponential weights have the variance (n - p) / (n + 1) times too small,
     p numbers fitted; limits are wider by the ratio of quantiles of Student's t with
     n - p degrees of freedom to those of a normal distribution.
     """
-    if n_documents <= n_fitted:
+    draws = _drawn(values, lengths, n_draws, rng, function)
+    estimate = function(lengths[None], np.mean(values, axis=0))[0]
+    left = len(lengths) - n_fitted
+    if left <= 0:
         nan = np.full(len(estimate), np.nan)
         return estimate, nan, np.array([nan, nan])
-    left = n_documents - n_fitted
-    wider = np.sqrt((n_documents + 1) / left)
+    wider = np.sqrt((len(lengths) + 1) / left)
     draws = wider * (draws - draws.mean(axis=0))
     tails = stdtrit(left, limits[1]) / ndtri(limits[1])
     ends = estimate + tails * np.quantile(draws, limits, axis=0)

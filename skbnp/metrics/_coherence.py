@@ -239,11 +239,9 @@ def _reference(topics: Any, X: Any, names: NDArray[np.object_] | None) -> sp.csr
 
 def _are_token_lists(X: Any) -> bool:
     """Whether documents are lists of tokens."""
-    if not isinstance(X, (list, tuple)) or len(X) == 0:
+    if not isinstance(X, (list, tuple)):
         return False
     first = next((doc for doc in X if len(doc) > 0), None)
-    if first is None or isinstance(first, str):
-        return False
     return isinstance(first, (list, tuple, np.ndarray)) and isinstance(first[0], str)
 
 

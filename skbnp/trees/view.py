@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skbnp.trees.order import read_only
+from skbnp.trees.order import depths, read_only
 
 if TYPE_CHECKING:
     from networkx import DiGraph
@@ -97,10 +97,7 @@ class TreeView:
             raise ValueError(
                 "parent must be -1 at row 0, the root, and elsewhere a row before."
             )
-        depth = np.zeros(n, dtype=np.intp)
-        for i in range(1, n):
-            depth[i] = depth[self.parent[i]] + 1
-        self.depth = read_only(depth)
+        self.depth = read_only(depths(self.parent))
         is_leaf = np.bincount(above, minlength=n) == 0
         self.leaves = read_only(np.flatnonzero(is_leaf))
 
@@ -223,13 +220,8 @@ class TreeView:
         labels : sequence of str or of lists of str, default=None
             What to write at each node, for example what
             :func:`skbnp.inspection.top_terms` returns.
-        min_weight : float, default=0.0
-            Least weight of a node that is written; nodes above it are too.
-        max_depth : int, default=None
-            Largest depth of a node that is written; `None` has no limit.
-        max_leaves : int, default=50
-            Ends of branches that are written: lighter nodes are left out until there
-            are so few. `None` has no limit.
+        min_weight, max_depth, max_leaves : float, int, int, default=0.0, None, 50
+            As in :meth:`select`.
         fold_chains : bool, default=True
             Whether a node and its only child share a line.
         decimals : int, default=1
@@ -392,10 +384,8 @@ class TreeView:
     def _records(self, labels: Labels | None) -> list[dict]:
         """Describe every node by plain Python values."""
         records: list[dict] = [
-            {"node": i, "id": name, "weight": weight}
-            for i, (name, weight) in enumerate(
-                zip(self.ids.tolist(), self.weight.tolist(), strict=True)
-            )
+            {"node": i, "id": int(self.ids[i]), "weight": float(self.weight[i])}
+            for i in range(self.n_nodes)
         ]
         if labels is not None:
             for record, label in zip(records, self._labels(labels), strict=True):
