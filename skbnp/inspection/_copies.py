@@ -33,14 +33,8 @@ ALL = np.nextafter(1.0, 0.0)
 def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
     """Return which topics count as one, (n_components, n_topics) of ones.
 
-    Parameters
-    ----------
-    estimator : fitted topic model
-    merge_similarity : float
-        Cosine from which two flat topics are copies; those from `SIMILAR` on are if
-        the evidence of the documents is larger for one topic. 1 keeps all apart.
-    uses : Uses
-        Tokens of topics in the documents.
+    Flat topics are copies from a cosine of `merge_similarity` on; those from `SIMILAR`
+    on are if the evidence of the documents is larger for one topic. 1 keeps all apart.
     """
     model = fitted_model(estimator)
     n = len(model.components_)
@@ -88,9 +82,11 @@ def evidence_of_one(
     uses: Array,
     pairs: Ints,
 ) -> Array:
-    """Gain of the evidence if two topics are one, in nats, for each pair.
+    """Gain of the evidence if two topics are one, in nats, (n_pairs,).
 
-    Of each pair, the change of
+    `topics` (n_topics, n_features), `prior` (n_topics,) of the topics of a document,
+    `eta` of topics over words, `words` (n_docs, n_features), `uses` n_jk (n_docs,
+    n_topics), `pairs` (n_pairs, 2). Of each pair, the change of
 
         E_q[sum_k log DirMult(S_k | eta) + sum_jk [lnG(a_k + N_jk) - lnG(a_k)]] + H[q],
 
@@ -100,23 +96,6 @@ def evidence_of_one(
     given N > 0 (Teh, Newman and Welling 2007): topics that overlap have tokens of much
     variance, and to the first order one topic has more evidence than two that were
     planted.
-
-    Parameters
-    ----------
-    topics : (n_topics, n_features)
-    prior : (n_topics,)
-        Dirichlet parameters of the topics of a document.
-    eta : float
-        Dirichlet parameter of the topics over words.
-    words : csr_array of shape (n_docs, n_features)
-        Tokens of the documents.
-    uses : (n_docs, n_topics)
-        Expected tokens n_jk.
-    pairs : (n_pairs, 2)
-
-    Returns
-    -------
-    gains : (n_pairs,)
     """
     if len(pairs) > PAIRS:
         parts = np.array_split(pairs, -(-len(pairs) // PAIRS))

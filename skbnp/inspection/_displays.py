@@ -261,9 +261,13 @@ class HistoryDisplay(Display):
         elif own is None:
             ax.yaxis.label.set_color(color)
             if len(np.unique(n_components)) > 1:
-                self.twin_ax_ = self._make_twin()
+                self.twin_ax_ = twin = ax.twinx()
+                twin.yaxis.label.set_color(VERMILION)
+                twin.spines[["top", "left"]].set_visible(False)
+                ax.set_zorder(twin.get_zorder() + 1)  # the bound in front
+                ax.patch.set_visible(False)
                 colors = shades(VERMILION, len(chains))
-                self._draw_n_components(self.twin_ax_, at, chains, colors, lw=1.2)
+                self._draw_n_components(twin, at, chains, colors, lw=1.2)
         else:
             self._draw_n_components(own, at, chains, colors, label=label)
             own.spines[["top", "right"]].set_visible(False)
@@ -283,15 +287,6 @@ class HistoryDisplay(Display):
         chain = np.asarray(self.chain if has_chains and len(self.chain) else 0 * step)
         rows = [np.flatnonzero(chain == k) for k in np.unique(chain)] or [np.arange(0)]
         return [of[np.append(np.diff(step[of]) != 0, True)[: len(of)]] for of in rows]
-
-    def _make_twin(self):
-        """Return axes for the number of topics, behind those of the bound."""
-        twin = self.ax_.twinx()
-        twin.yaxis.label.set_color(VERMILION)
-        twin.spines[["top", "left"]].set_visible(False)
-        self.ax_.set_zorder(twin.get_zorder() + 1)
-        self.ax_.patch.set_visible(False)
-        return twin
 
     def _draw_n_components(self, ax, at, chains, colors, **style):
         """Draw the number of topics: a line for each chain, the first in front."""

@@ -29,26 +29,20 @@ class Draw:
 
     def distr(self) -> Array:
         """Return expected topics, rows normalised, or directions as they are."""
-        if not self.is_random:
-            return self.values
-        total = self.values.sum(axis=1, keepdims=True)
-        return self.values / np.where(total > 0.0, total, 1.0)
+        return _normalised(self.values) if self.is_random else self.values
 
     def sample(self, rng: np.random.Generator) -> Array:
         """Draw topics from their posterior, rows normalised."""
         if not self.is_random:
             return self.values
-        topics = rng.standard_gamma(self.values)
-        total = topics.sum(axis=1, keepdims=True)
-        return topics / np.where(total > 0.0, total, 1.0)
+        return _normalised(rng.standard_gamma(self.values))
 
     def merged(self, onto: NDArray[np.intp]) -> "Draw":
         """Add up topics: topic k of this draw becomes topic ``onto[k]``."""
         n, k = onto.max() + 1, len(onto)
         sums = sp.csr_array((np.ones(k), (onto, np.arange(k))), shape=(n, k))
-        values = sums @ (
-            self.values if self.is_random else self.values * self.weights[:, None]
-        )
+        scale = 1.0 if self.is_random else self.weights[:, None]
+        values = sums @ (self.values * scale)
         if not self.is_random:
             length = np.linalg.norm(values, axis=1, keepdims=True)
             values = values / np.where(length > 0.0, length, 1.0)
@@ -58,6 +52,11 @@ class Draw:
             weights=sums @ self.weights,
             prior=None if self.prior is None else sums @ self.prior,
         )
+
+
+def _normalised(rows: Array) -> Array:
+    total = rows.sum(axis=1, keepdims=True)
+    return rows / np.where(total > 0.0, total, 1.0)
 
 
 def draws_of(
@@ -107,12 +106,7 @@ class DocumentDraws:
     """Gibbs draws of the shares of fixed topics in documents.
 
     Gibbs sampling: tokens of a word choose topics by theta_jk phi_kw, and theta_j is
-    Dirichlet given these.
-
-    Parameters
-    ----------
-    counts : csr_array of shape (n_docs, n_features)
-        Counts; they are rounded.
+    Dirichlet given these. Counts, (n_docs, n_features), are rounded.
     """
 
     def __init__(self, counts: sp.csr_array):

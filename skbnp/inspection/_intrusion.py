@@ -16,21 +16,11 @@ LEADING_HALF = 0.5
 
 
 class IntrusionSet(NamedTuple):
-    """Terms of a topic, one of which does not belong to it.
+    """Terms of a topic, one of which does not belong to it."""
 
-    Parameters
-    ----------
-    topic : int
-        The number of the topic.
-    terms : list of str
-        What people are shown.
-    intruder : int
-        The place of the term that does not belong.
-    """
-
-    topic: int
-    terms: list[str]
-    intruder: int
+    topic: int  # its number
+    terms: list[str]  # what people are shown
+    intruder: int  # place of the term that does not belong
 
 
 @validate_params({"n_terms": [POSITIVE], "random_state": ["random_state"]})

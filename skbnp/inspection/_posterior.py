@@ -327,8 +327,10 @@ class TopicTraceDisplay(Display):
         self.lines_ = ax.plot(self.step, limits, **style)
         ax.set_ylim(0.0, 1.0)
         self._number_topics(limits[-1])
-        if max(map(len, self.shares)) > limits.shape[1]:
-            self._name_rest(limits[-1, -1])
+        last = limits[-1, -1]
+        if max(map(len, self.shares)) > limits.shape[1] and last < 0.9:
+            text = "all other topics"
+            self._write(0.99, (last + 1.0) / 2, text, ha="right", color=GREY)
         round_ticks(ax.xaxis)
         ax.set_xlabel("Sweep" if self.chain is None else f"Sweep of chain {self.chain}")
         ax.set_ylabel(f"Cumulative share of {self.unit}")
@@ -345,12 +347,6 @@ class TopicTraceDisplay(Display):
             if high - low >= room:
                 middle = (low + high) / 2
                 self._write(1.01, middle, label, color=GREY, size=FONT)
-
-    def _name_rest(self, limit):
-        """Name the area above the last line, if the name fits."""
-        if limit < 0.9:
-            middle = (limit + 1.0) / 2
-            self._write(0.99, middle, "all other topics", ha="right", color=GREY)
 
 
 def _labels(estimator, sample, feature_names, n_terms):

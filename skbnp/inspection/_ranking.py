@@ -19,25 +19,12 @@ COMMON = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Share, presence and value of each topic for a reader.
+    """Share, presence and value of each topic for a reader, (n_components,) each."""
 
-    Parameters
-    ----------
-    shares : ndarray of shape (n_components,)
-        Share of the tokens.
-    order : ndarray of int of shape (n_components,)
-        Rows of topics, the most informative on words of documents first; topics that
-        occur in most documents last.
-    is_common : ndarray of bool of shape (n_components,)
-        Whether topics occur in more than half of the documents.
-    examples : ndarray of int of shape (n_components,)
-        Row of the most typical document; -1 if there is none.
-    """
-
-    shares: Array
-    order: NDArray[np.intp]
-    is_common: NDArray[np.bool_]
-    examples: NDArray[np.intp]
+    shares: Array  # of the tokens
+    order: NDArray[np.intp]  # most informative first; topics of most documents last
+    is_common: NDArray[np.bool_]  # whether in more than half of the documents
+    examples: NDArray[np.intp]  # row of the most typical document; -1 if there is none
 
 
 def rank_topics(estimator: Any, X: Any = None, epochs: Any = None) -> Ranking:

@@ -149,10 +149,8 @@ def summary(
       topic and a score.
     - Fit other seeds, and see with stability which topics come again.
     """
-    model, noun = (
-        read.fitted_model(estimator),
-        read.noun_of(read.fitted_model(estimator)),
-    )
+    model = read.fitted_model(estimator)
+    noun = read.noun_of(model)
     _, distr = read.topics(estimator)
     names = read.column_names(estimator, distr.shape[1], feature_names)
     X, texts = _texts_of(X, documents)

@@ -141,7 +141,7 @@ class TopicTermsDisplay(Display):
             np.isin(ranking.order, largest(ranking.shares, n_components))
         ]
         totals = relations = None
-        if read.are_directions(model):
+        if are_directions := read.are_directions(model):
             columns = [leading(distr[k], n_terms) for k in rows]
         else:
             columns = [relevant_columns(estimator, n_terms)[k] for k in rows]
@@ -150,15 +150,17 @@ class TopicTermsDisplay(Display):
         numbers = read.topic_numbers(estimator, len(distr))
         if totals is not None and not hasattr(model, "tree_"):
             relations = _relations(distr, ranking, rows, numbers, read.noun_of(model))
+        label = SHARE
+        if are_directions:
+            is_unit = hasattr(model, "vmf_concentration_")
+            label = "entry of its direction" if is_unit else "loading"
+        pairs = zip(distr[rows], columns, strict=True)
         return cls(
-            terms=[
-                signed(distr[k], best, names)
-                for k, best in zip(rows, columns, strict=True)
-            ],
+            terms=[signed(values, best, names) for values, best in pairs],
             probabilities=list(map(np.take, distr[rows], columns)),
             weights=ranking.shares[rows],
             labels=numbers[rows],
-            label=entry_of(model),
+            label=label,
             noun=read.noun_of(model),
             names=[read.topic_names(estimator, len(distr))[k] for k in rows],
             totals=totals,
@@ -307,14 +309,6 @@ class TopicTermsDisplay(Display):
     def _head(self):
         """Number of lines of a title and of the text below it."""
         return TITLE + BELOW * (self.relations is not None)
-
-
-def entry_of(model):
-    """Return the name of the entries of components."""
-    if not read.are_directions(model):
-        return SHARE
-    is_unit = hasattr(model, "vmf_concentration_")
-    return "entry of its direction" if is_unit else "loading"
 
 
 def _relations(distr, ranking: Ranking, rows, numbers, noun) -> list[str]:

@@ -135,7 +135,7 @@ class TopicText:
                 spans.append(match.span(group))
                 columns.append(known[0])
         rows: Any = [text]
-        if _is_plain(estimator):
+        if len(getattr(unwrap(estimator), "steps", [None])) == 1:  # no texts
             rows = np.bincount(columns, minlength=n_features)[None].astype(float)
         tokens = token_topics(estimator, rows, feature_names)
         of_column = np.zeros((n_features, len(components)))
@@ -237,12 +237,6 @@ def _background(colour: tuple[int, int, int], probability: float) -> str:
     opacity = PALE + (OPAQUE - PALE) * probability
     red, green, blue = colour
     return f"background:rgba({red},{green},{blue},{opacity:.2f});border-radius:2px"
-
-
-def _is_plain(estimator: Any) -> bool:
-    """Whether a model takes rows of counts, not texts."""
-    pipeline = unwrap(estimator)
-    return not hasattr(pipeline, "steps") or len(pipeline.steps) == 1
 
 
 def _vectorizer(estimator: Any) -> Any:
