@@ -117,17 +117,16 @@ class Consensus(read.GivenTopics):
         )
 
 
-MATCHING: dict = {
+LEVELS: dict[str, list] = {
     "min_recurrence": [UNIT],
     "min_similarity": [SIMILARITY],
     "merge_similarity": [SIMILARITY],
-    "confidence": [Interval(Real, 0, 1, closed="neither")],
-    "n_draws": [POSITIVE],
     "random_state": ["random_state"],
 }
+CONFIDENCE = {"confidence": [Interval(Real, 0, 1, closed="neither")]}
 
 
-@validate_params(MATCHING)
+@validate_params(LEVELS | CONFIDENCE | {"n_draws": [POSITIVE]})
 def consensus_components(
     estimators: BaseEstimator | Sequence[BaseEstimator],
     X: Any = None,

@@ -260,7 +260,8 @@ def topic_groups(
     >>> groups.n_groups, groups.labels
     (2, array([1, 1, 1, 0, 0, 0]))
     """
-    model = None if is_array(estimator) else read.fitted_model(estimator)
+    is_model = hasattr(estimator, "components_") or hasattr(estimator, "get_params")
+    model = read.fitted_model(estimator) if is_model else None
     components = _components(estimator, model)
     counts, unit = _counts(estimator, model, components, X, doc_topic)
     tokens = np.asarray(counts.sum(axis=0)).ravel()
@@ -307,12 +308,6 @@ def topic_groups(
         topic_ids=np.arange(n) if model is None else read.topic_numbers(model, n),
         topic_terms=relevant_terms(estimator, names, n_terms),
     )
-
-
-def is_array(estimator: Any) -> bool:
-    """Whether topics are given as an array."""
-    is_model = hasattr(estimator, "components_") or hasattr(estimator, "get_params")
-    return not is_model
 
 
 def _components(estimator: Any, model: Any) -> Array:

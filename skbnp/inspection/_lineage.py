@@ -349,9 +349,7 @@ class LineageDisplay(Display):
 
     def _called(self, lane):
         """Return the number of a lane in texts; ended nodes have no row."""
-        if self.rows is None:
-            return str(lane.id)
-        return str(self.rows.get(lane.id, ""))
+        return str(lane.id if self.rows is None else self.rows.get(lane.id, ""))
 
     def _draw_lanes(self, lanes, row_of_id, fontsize):
         """Draw lanes and connectors."""

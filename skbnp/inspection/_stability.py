@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, resample
 
 from skbnp.inspection._alignment import align_components
-from skbnp.inspection._consensus import MATCHING, Consensus, Settings, consensus_of
+from skbnp.inspection._consensus import LEVELS, Consensus, Settings, consensus_of
 from skbnp.utils.fitted import fitted, in_use, weights_of
 from skbnp.utils.validation import StrOptions, at_least, validate_params
 
@@ -48,13 +48,13 @@ class Stability:
         return float(self.agreement[pairs].mean())
 
 
-@validate_params(
-    {name: MATCHING[name] for name in MATCHING if name not in ("n_draws", "confidence")}
-    | {
-        "n_fits": [at_least(2)],
-        "resampling": [StrOptions({"subsample", "bootstrap"}), None],
-    }
-)
+SAMPLED = {
+    "n_fits": [at_least(2)],
+    "resampling": [StrOptions({"subsample", "bootstrap"}), None],
+}
+
+
+@validate_params(LEVELS | SAMPLED)
 def stability(
     estimator: BaseEstimator,
     X: Any,

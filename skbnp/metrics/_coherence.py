@@ -258,8 +258,7 @@ def _windows(
         """Return the matrix of the windows collected so far."""
         at = (np.concatenate(rows), np.concatenate(result))
         part = sp.csr_array((np.ones(len(at[0])), at), shape=(n_rows, len(terms)))
-        part.data = np.ones_like(part.data)  # entries of one place are summed
-        return part
+        return part.sign()  # entries of one place are summed
 
     for tokens in texts:
         if len(tokens) == 0:

@@ -1,8 +1,9 @@
 """The fitted tree as users read it."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -297,10 +298,7 @@ class TreeView:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise _missing("to_frame", "pandas") from error
+        pd = _imported("pandas", "to_frame")
         frame = pd.DataFrame(
             {
                 "id": self.ids,
@@ -331,11 +329,7 @@ class TreeView:
         ImportError
             If networkx is not installed.
         """
-        try:
-            import networkx as nx
-        except ImportError as error:
-            raise _missing("to_networkx", "networkx") from error
-        graph = nx.DiGraph()
+        graph = _imported("networkx", "to_networkx").DiGraph()
         for record in self._records(labels):
             graph.add_node(record.pop("node"), **record)
         graph.add_edges_from((int(p), i) for i, p in enumerate(self.parent) if i > 0)
@@ -383,14 +377,12 @@ class TreeView:
 
     def _records(self, labels: Labels | None) -> list[dict]:
         """Describe every node by plain Python values."""
-        records: list[dict] = [
+        texts = self._labels(labels)
+        return [
             {"node": i, "id": int(self.ids[i]), "weight": float(self.weight[i])}
+            | ({} if labels is None else {"label": texts[i]})
             for i in range(self.n_nodes)
         ]
-        if labels is not None:
-            for record, label in zip(records, self._labels(labels), strict=True):
-                record["label"] = label
-        return records
 
 
 def named(chain: list[int]) -> list[int]:
@@ -420,7 +412,10 @@ def chains_of(
     return chains, np.array(above)
 
 
-def _missing(method: str, library: str) -> ImportError:
-    return ImportError(
-        f"`{method}` needs {library}; install it with `pip install skbnp[export]`."
-    )
+def _imported(library: str, method: str) -> Any:
+    try:
+        return import_module(library)
+    except ImportError as error:
+        raise ImportError(
+            f"`{method}` needs {library}; install it with `pip install skbnp[export]`."
+        ) from error
