@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._alignment import SIMILARITY, vocabulary
-from skbnp.inspection._draws import DocumentDraws, Draw, blocks, draws_of
+from skbnp.inspection._draws import DocumentDraws, Draw, draws_of
 from skbnp.inspection._over_time import _pandas
 from skbnp.inspection._terms import terms_of
 from skbnp.utils import fitted as read
+from skbnp.utils.arrays import row_parts
 from skbnp.utils.matching import cosines, matched
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.validation import (
@@ -32,8 +33,8 @@ Ints = NDArray[np.intp]
 
 #: Share of tokens in topics that do not recur above which intervals are not trusted.
 MOST_OTHERS = 0.1
-#: Rounds of matching, at most.
-ROUNDS = 10
+#: Rounds of matching, at most; documents of a block.
+ROUNDS, DOCS = 10, 512
 
 
 class Consensus(read.GivenTopics):
@@ -437,7 +438,7 @@ def _add_documents(result, X, fits, draws, places, settings, seed_entropy) -> No
         draw.sample(rng)[:, columns[owner]]
         for draw, owner in zip(draws, owners, strict=True)
     ]
-    for number, block in enumerate(blocks(n_docs)):
+    for number, block in enumerate(row_parts((n_docs, 1), DOCS)):
         rng = stream(seed_entropy, Purpose.INTERVALS, 2, number)
         samples = np.zeros((len(draws) * each, block.stop - block.start, n_topics))
         documents: dict[int, DocumentDraws] = {}

@@ -45,8 +45,10 @@ def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
         is_one = cosines >= merge_similarity
         pairs = np.argwhere((cosines >= SIMILAR) & ~is_one)
         _, of = sp.csgraph.connected_components(sp.csr_array(is_one), directed=False)
-        eta = _topic_prior(model)
-        if len(pairs) and eta is not None and uses.words is not None:
+        state = getattr(getattr(model, "_posterior", None), "state", None)
+        prior = getattr(model, "topic_word_prior_", 0.0)
+        eta = float(np.median(getattr(state, "topic_word_prior", prior)))
+        if len(pairs) and eta and uses.words is not None:
             mean = sum(map(in_memory, uses.samples)) / len(uses.samples)
             prior = np.maximum(doc_prior(model, n), SMALLEST_PRIOR)
             gains = evidence_of_one(topics, prior, eta, uses.words, mean, pairs)
@@ -64,14 +66,6 @@ def _joined(of: Ints, is_one: NDArray[np.bool_], pairs: Ints, gains: Array) -> I
         if one != other and may_join[np.ix_(of == one, of == other)].all():
             of = np.where(of == other, one, of)
     return np.unique(of, return_inverse=True)[1]
-
-
-def _topic_prior(model: Any) -> float | None:
-    """Dirichlet parameter of topics over words; None if a model has none."""
-    posterior = getattr(model, "_posterior", None)
-    state = getattr(posterior, "state", None)
-    prior = getattr(state, "topic_word_prior", getattr(model, "topic_word_prior_", 0.0))
-    return float(np.median(prior)) or None
 
 
 def evidence_of_one(

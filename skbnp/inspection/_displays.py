@@ -39,9 +39,9 @@ def legend(ax, handles, loc, anchor, size, **style):
     return ax.legend(handles=handles, loc=loc, **style)
 
 
-def shortened(name):
-    """Shorten a name to the room of a title or a label."""
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+def shortened(text, most=LONGEST_NAME):
+    """Shorten a text, as a name to the room of a title or a label."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 class Display:

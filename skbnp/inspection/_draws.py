@@ -1,6 +1,6 @@
 """Draws of topics from fits or samples, and of their shares in documents."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +14,8 @@ from skbnp.utils.arrays import rows_of
 
 Array = NDArray[np.float64]
 
-#: Documents of a block, updates that find where its draws start, draws left out.
-DOCS, UPDATES, LEFT_OUT = 512, 20, 3
+#: Updates that find where draws of documents start, and draws left out.
+UPDATES, LEFT_OUT = 20, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,3 @@ class DocumentDraws:
         masses = theta[self.rows]
         masses *= topics.T[self.words]
         return read.normalised_rows(masses, np.ones(len(topics)))
-
-
-def blocks(n_docs: int) -> Sequence[slice]:
-    """Slices of documents of bounded size."""
-    return [slice(i, min(i + DOCS, n_docs)) for i in range(0, n_docs, DOCS)]

@@ -12,15 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from skbnp.components.topic_evidence import TopicCounts
 from skbnp.components.topic_groups import Grouping, group_topics
 from skbnp.inference.executor import Executor
-from skbnp.inspection._outline import (
-    WIDTH,
-    counted,
-    fold,
-    heading,
-    left_out,
-    rest_of,
-    shortened,
-)
+from skbnp.inspection import _outline as outline
 from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._terms import (
     LEAST_TOKENS,
@@ -140,17 +132,17 @@ class TopicGroups:
         text : str
             Lines of at most 80 characters; what a message says comes first.
         """
-        lines = textwrap.wrap(self.message, WIDTH) if self.message else []
-        sections = fold(self, n_lines)
+        lines = textwrap.wrap(self.message, outline.WIDTH) if self.message else []
+        sections = outline.fold(self, n_lines)
         for section in sections:
             if not self._is_one:
-                lines.append(shortened(heading(self, section)))
+                lines.append(outline.shortened(outline.heading(self, section)))
             for k in section.shown:
                 start = f"{self.topic_ids[k]:5}  {100 * self.topic_weights[k]:5.1f} %  "
-                lines.append(shortened(start, self.topic_terms[k]))
+                lines.append(outline.shortened(start, self.topic_terms[k]))
             if len(section.hidden):
-                lines.append(" " * 16 + rest_of(self, section.hidden))
-        if more := left_out(self, sections):
+                lines.append(" " * 16 + outline.rest_of(self, section.hidden))
+        if more := outline.left_out(self, sections):
             lines.append(more)
         return "\n".join(lines)
 
@@ -420,7 +412,7 @@ def _without_traces(counts: sp.csr_array) -> sp.csr_array:
 
 def _message(result: Grouping, n_rows, unit, n_groups, n_unused) -> str:
     """Return the text on how groups were found, and how clear they are."""
-    noun = counted(n_rows, unit)
+    noun = outline.counted(n_rows, unit)
     parts = []
     if not result.is_worth_it:
         what = "any groups" if n_groups is None else f"these {n_groups} groups"

@@ -208,7 +208,8 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
     n_samples = np.array([(tokens[of] >= least).sum(axis=0) for of in rows_of])
     shares = n_tokens / np.maximum(n_tokens.sum(axis=1, keepdims=True), 1e-300)
     squares = np.array([(tokens[of] ** 2).sum(axis=0) for of in rows_of])
-    is_new = _begin(n_tokens, squares, np.array([[len(of)] for of in rows_of]))
+    n_documents = np.array([[len(of)] for of in rows_of])
+    is_new = _begin(n_tokens, shares, squares, n_documents)
     n = len(labels.distinct)
     columns = {
         "epoch": [label for label in labels.distinct for _ in terms],
@@ -222,7 +223,7 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
     return _pandas().DataFrame(columns), labels, tokens
 
 
-def _begin(n_tokens, squares, n_documents):
+def _begin(n_tokens, shares, squares, n_documents):
     """Whether topics begin in an epoch, (n_epochs, n_topics).
 
     There the share first reaches half of its peak, it was a tenth of that before, and
@@ -231,11 +232,9 @@ def _begin(n_tokens, squares, n_documents):
     squares.
     """
     totals = n_tokens.sum(axis=1, keepdims=True)
-    shares = n_tokens / np.maximum(totals, 1e-300)
     peaks = shares.max(axis=0)
-    before = (np.cumsum(n_tokens, axis=0) - n_tokens) / np.maximum(
-        np.cumsum(totals, axis=0) - totals, 1e-300
-    )
+    earlier = np.maximum(np.cumsum(totals, axis=0) - totals, 1e-300)
+    before = (np.cumsum(n_tokens, axis=0) - n_tokens) / earlier
     n_with = n_tokens**2 / np.maximum(squares, 1e-300)
     n_until = np.cumsum(n_documents, axis=0)
     evidence = n_with * np.log(n_until / np.maximum(n_documents, 1))  # nats

@@ -16,11 +16,13 @@ import sklearn
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from skbnp.inspection._displays import shortened
 from skbnp.inspection._outline import counted
 from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._report_page import bar, cell, page, paragraph, section, table
 from skbnp.inspection._shares import topic_shares
-from skbnp.inspection._summary import MAX_TOPICS, facts_of, sections_of
+from skbnp.inspection._summary import MAX_TOPICS, sections_of
+from skbnp.inspection._summary_facts import facts_of
 from skbnp.inspection._terms import (
     leading,
     relevant_terms,
@@ -278,7 +280,7 @@ class _Account:
             document = TopicText.from_estimator(*given)
             sentences = document.sentences(int(self.numbers[k]), 2)
             text = " … ".join(sentences) or text
-        text = _shortened(" ".join(RULES.sub(" ", text).split()))
+        text = shortened(" ".join(RULES.sub(" ", text).split()), EXCERPT)
         return f"<blockquote><cite>{head}</cite>{escape(text)}</blockquote>"
 
     def uncertainty(self) -> list[str]:
@@ -352,7 +354,7 @@ class _Account:
         defaults = {name: one.default for name, one in parameters.items()}
         rows = []
         for name, value in self.model.get_params(deep=False).items():
-            shown = f"<code>{escape(_shortened(repr(value)))}</code>"
+            shown = f"<code>{escape(shortened(repr(value), EXCERPT))}</code>"
             if repr(value) != repr(defaults.get(name)):
                 shown = f"<b>{shown}</b>"
             rows.append(f"<th>{escape(name)}</th><td>{shown}</td>")
@@ -380,10 +382,6 @@ def _changed(model) -> str:
     inside = text[text.index("(") + 1 : text.rindex(")")].rstrip(",")
     kept = re.sub(r"(^|, )(random_state|n_jobs|verbose)=[^,]*", "", inside)
     return kept.strip(", ")
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…"
 
 
 def _version() -> str:

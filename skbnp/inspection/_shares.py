@@ -16,6 +16,7 @@ from skbnp.inspection._over_time import _pandas
 from skbnp.inspection._terms import relevant_terms
 from skbnp.inspection._uses import shares_of_tokens, uses_of
 from skbnp.utils import fitted as read
+from skbnp.utils.arrays import row_parts
 from skbnp.utils.validation import Interval, StrOptions, at_least, validate_params
 from skbnp.utils.warnings import warn_caller
 
@@ -369,11 +370,10 @@ def _coarse(groups: NDArray, codes: NDArray[np.intp]) -> NDArray[np.intp]:
 def _drawn(values, lengths, n_draws, rng, function) -> Array:
     """Apply a function to shares of randomly weighted documents, (n_draws, K)."""
     draws = np.empty((n_draws, values[0].shape[1]))
-    per_part = max(WEIGHTS // max(len(lengths), 1), 1)
     for number, shares in enumerate(values):
         own = np.arange(number, n_draws, len(values))
-        for begin in range(0, len(own), per_part):
-            part = own[begin : begin + per_part]
+        for rows in row_parts((len(own), len(lengths)), WEIGHTS):
+            part = own[rows]
             weights = rng.standard_exponential((len(part), len(lengths))) * lengths
             draws[part] = function(weights, shares)
     return draws

@@ -9,20 +9,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._advice import next_steps, wrapped_steps
-from skbnp.inspection._chains import is_sampler
 from skbnp.inspection._groups import counts_of, topic_groups
-from skbnp.inspection._outline import WIDTH, shortened, title
+from skbnp.inspection._outline import WIDTH, counted, shortened, title
 from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._summary_facts import (
     OF_CERTAINTY,
-    _has_shares,
-    chains_of,
-    components_of,
-    counted,
-    course_of,
-    repeats_of,
-    score_of,
-    seen_of,
+    facts_of,
+    has_shares,
     settings_of,
 )
 from skbnp.inspection._terms import relevant_terms
@@ -157,7 +150,7 @@ def summary(
     n_active = int(getattr(model, "n_active_components_", len(distr)))
     facts = facts_of(estimator, len(distr), len(names), X)
     is_here = X is not None and not hasattr(model, "_row_totals")
-    ranking = rank_topics(estimator, X if is_here and _has_shares(model) else None)
+    ranking = rank_topics(estimator, X if is_here and has_shares(model) else None)
     shares = ranking.shares
     shown = largest(shares, n_components or min(n_active, MAX_TOPICS))
     width = max(map(len, facts))
@@ -222,23 +215,6 @@ def _cut(text, n_letters):
     return (kept.rsplit(" ", 1)[0] if " " in kept else kept) + "\u2026"
 
 
-def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
-    """Return the facts of a fit by title, in the order of a summary."""
-    model = read.fitted_model(estimator)
-    n_active = int(getattr(model, "n_active_components_", n_components))
-    unit = read.unit_of(model)
-    columns = ("features", "column") if unit == "row" else ("vocabulary", "term")
-    facts = {
-        columns[0]: counted(n_features, columns[1]),
-        **seen_of(model, unit),
-        **components_of(model, n_active, n_components),
-        **(chains_of(model, unit) if is_sampler(model) else course_of(model, unit)),
-        **repeats_of(model),
-        **settings_of(model),
-    }
-    return facts if X is None else facts | score_of(estimator, X, unit)
-
-
 def sections_of(estimator, X, names, ranking, shown):
     """Return groups of the topics shown, if documents give evidence of any.
 
@@ -272,7 +248,7 @@ def _groups_of(estimator, X, names, is_common):
     Topics of most documents are in no group.
     """
     model = read.fitted_model(estimator)
-    is_flat = not hasattr(model, "tree_") and _has_shares(model)
+    is_flat = not hasattr(model, "tree_") and has_shares(model)
     if X is None or not is_flat or hasattr(model, "_row_totals"):
         return None
     rows = read.model_rows(estimator, X)

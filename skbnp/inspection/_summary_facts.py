@@ -6,7 +6,7 @@ from numbers import Real
 import numpy as np
 from scipy.special import gammaln
 
-from skbnp.inspection._chains import best_sample
+from skbnp.inspection._chains import best_sample, is_sampler
 from skbnp.inspection._outline import counted
 from skbnp.metrics import document_completion_score, split_tokens
 from skbnp.utils import fitted as read
@@ -33,9 +33,26 @@ CRITERIA = {
 }
 
 
-def _has_shares(model):
+def has_shares(model):
     """Whether `transform` returns topic proportions."""
     return read.unit_of(model) == "token" and hasattr(model, "transform")
+
+
+def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
+    """Return the facts of a fit by title, in the order of a summary."""
+    model = read.fitted_model(estimator)
+    n_active = int(getattr(model, "n_active_components_", n_components))
+    unit = read.unit_of(model)
+    columns = ("features", "column") if unit == "row" else ("vocabulary", "term")
+    facts = {
+        columns[0]: counted(n_features, columns[1]),
+        **seen_of(model, unit),
+        **components_of(model, n_active, n_components),
+        **(chains_of(model, unit) if is_sampler(model) else course_of(model, unit)),
+        **repeats_of(model),
+        **settings_of(model),
+    }
+    return facts if X is None else facts | score_of(estimator, X, unit)
 
 
 def seen_of(model, unit):

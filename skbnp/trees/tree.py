@@ -161,15 +161,6 @@ class Tree:
         return read_only(parent)
 
     @cached_property
-    def rank(self) -> Ints:
-        """Number of earlier siblings of each node."""
-        by_parent = np.argsort(self.parent, kind="stable")
-        above = self.parent[by_parent]
-        rank = np.empty(len(self), dtype=np.intp)
-        rank[by_parent] = np.arange(len(self)) - np.searchsorted(above, above)
-        return read_only(rank)
-
-    @cached_property
     def size(self) -> Ints:
         """Number of nodes in the subtree of each node."""
         return read_only(self.count(np.ones(len(self), dtype=np.intp)))
