@@ -418,16 +418,13 @@ class EpochTreeDisplay(EpochLines, Display):
         there = np.flatnonzero(np.isfinite(areas)).tolist()
         for epoch, words in zip(there, self.terms[node], strict=True):
             if words[:n_terms] != before:
-                self.ax_.annotate(
-                    ", ".join(words[:n_terms]),
-                    (epoch, line),
-                    xytext=(0, 0.5 * areas[epoch] ** 0.5 + 2.0),
-                    textcoords="offset points",
-                    ha="center",
-                    va="bottom",
-                    fontsize=SMALL,
-                    color=GREY,
-                )
+                offset = (0, 0.5 * areas[epoch] ** 0.5 + 2.0)
+                style: dict[str, Any] = {
+                    "xytext": offset,
+                    "textcoords": "offset points",
+                }
+                style |= {"ha": "center", "va": "bottom", "size": SMALL, "color": GREY}
+                self.ax_.annotate(", ".join(words[:n_terms]), (epoch, line), **style)
             before = words[:n_terms]
 
     def _draw_line(self, line, row, unit):

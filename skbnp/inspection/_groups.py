@@ -1,7 +1,6 @@
 """Groups of topics by the evidence of documents: the outline of a flat fit."""
 
 import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -465,12 +464,8 @@ def _with_unused(tree: Array, used: NDArray[np.intp], n: int) -> Array:
     names = np.concatenate([used, n + np.arange(max(m - 1, 0))])
     tree = tree.copy()
     tree[:, :2] = np.sort(names[tree[:, :2].astype(int)], axis=1)
-    top, size = (tree[-1, 2] if len(tree) else 0.0), float(m)
-    last = names[-1]
-    rows: Iterator[int] = iter(np.setdiff1d(np.arange(n), used).tolist())
-    more = []
-    for i, k in enumerate(rows):
-        size += 1.0
-        more.append([*sorted((float(k), float(last))), top, size])
-        last = n + m - 1 + i
-    return np.vstack([tree, np.array(more).reshape(-1, 4)])
+    top, rest = tree[-1, 2] if len(tree) else 0.0, np.setdiff1d(np.arange(n), used)
+    others = np.append(names[-1], n + m - 1 + np.arange(len(rest)))[: len(rest)]
+    sizes = m + 1.0 + np.arange(len(rest))
+    pairs = np.sort([rest, others], axis=0)
+    return np.vstack([tree, np.column_stack([*pairs, np.full(len(rest), top), sizes])])

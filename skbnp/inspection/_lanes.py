@@ -126,14 +126,8 @@ def connectors(lanes, row, last_step, shift):
         source, target = (row[name] for name in pair)
         low, high = sorted((source, target))
         slots = taken.setdefault(step, [])
-        number = next(
-            (
-                number
-                for number, spans in enumerate(slots)
-                if all(high < begin or end < low for begin, end in spans)
-            ),
-            len(slots),
-        )
+        has_room = [all(high < b or e < low for b, e in spans) for spans in slots]
+        number = [*has_room, True].index(True)
         if number == len(slots):
             slots.append([])
         slots[number].append((low, high))

@@ -27,8 +27,6 @@ from skbnp.utils.validation import POSITIVE, check_counts, validate_params
 MAX_TOPICS = 20
 #: Documents that topics are grouped by, spread over all that are given.
 MAX_GROUPED = 3000
-#: Parts of an account, and the facts of the second.
-FOUND, SURE, SET, NEXT = "Found", "How sure", "Settings in force", "What to do next"
 
 
 @validate_params({"n_components": [POSITIVE, None], "n_terms": [POSITIVE]})
@@ -157,9 +155,9 @@ def summary(
     lines = wrapped(repr(model))
     settings = settings_of(model)
     for heading, has_place in (
-        (FOUND, lambda name: name not in OF_CERTAINTY and name not in settings),
-        (SURE, OF_CERTAINTY.__contains__),
-        (SET, settings.__contains__),
+        ("Found", lambda name: name not in OF_CERTAINTY and name not in settings),
+        ("How sure", OF_CERTAINTY.__contains__),
+        ("Settings in force", settings.__contains__),
     ):
         part = [name for name in facts if has_place(name)]
         lines += ["", heading] if part else []
@@ -179,7 +177,7 @@ def summary(
         more = f"{100 * more:.1f} % together"
         lines.append(f"and {counted(n_more, f'lighter {noun}')}, {more}")
     steps = next_steps(estimator, X, n_active)
-    lines += ["", NEXT, *wrapped_steps(steps)] if steps else []
+    lines += ["", "What to do next", *wrapped_steps(steps)] if steps else []
     return "\n".join(lines)
 
 

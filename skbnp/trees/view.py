@@ -1,5 +1,6 @@
 """The fitted tree as users read it."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from importlib import import_module
 from operator import index
@@ -177,16 +178,14 @@ class TreeView:
         """
         weights = np.unique(self.weight[self.weight > min_weight])
         least = [min_weight, *np.nextafter(weights, np.inf).tolist()]
-        low, high = 0, 0 if max_leaves is None else len(least) - 1
-        while low < high:  # the first that leaves few enough
-            middle = (low + high) // 2
-            nodes, _ = self._heavier(least[middle], max_depth)
-            above = np.isin(nodes, self.parent[nodes])
-            if (~above).sum() <= max_leaves:
-                high = middle
-            else:
-                low = middle + 1
-        return self._heavier(least[low], max_depth)
+
+        def are_few(place):
+            nodes, _ = self._heavier(least[place], max_depth)
+            return (~np.isin(nodes, self.parent[nodes])).sum() <= max_leaves
+
+        n = 0 if max_leaves is None else len(weights)
+        place = bisect_left(range(n), True, key=are_few)
+        return self._heavier(least[place], max_depth)
 
     def _heavier(
         self, min_weight: float, max_depth: int | None
