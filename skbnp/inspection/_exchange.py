@@ -101,15 +101,13 @@ def to_anndata(
     shares = model.transform(counts, **given)
     shares = shares.compute() if hasattr(shares, "compute") else shares
     weights, distr = read.topics(estimator)
+    names = read.topic_names(estimator, len(weights))
     adata = X if is_given else AnnData(counts)
     adata.obsm[f"X_{key}"] = shares
     adata.varm[key] = np.ascontiguousarray(np.asarray(read.in_memory(distr)).T)
     adata.uns[key] = {
         "numbers": read.topic_numbers(estimator, len(weights)),
-        "names": np.array(
-            [name or "" for name in read.topic_names(estimator, len(weights))],
-            dtype=str,
-        ),
+        "names": np.array([name or "" for name in names], dtype=str),
         "weights": np.asarray(weights),
         "model": type(model).__name__,
     }

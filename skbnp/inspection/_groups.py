@@ -131,7 +131,7 @@ class TopicGroups:
         text : str
             Lines of at most 80 characters; what a message says comes first.
         """
-        lines = textwrap.wrap(self.message, outline.WIDTH) if self.message else []
+        lines = textwrap.wrap(self.message, outline.WIDTH)
         sections = outline.fold(self, n_lines)
         for section in sections:
             if not self._is_one:

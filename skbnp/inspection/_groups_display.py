@@ -150,10 +150,8 @@ class TopicGroupsDisplay(Display):
     def _lines(self, n_lines):
         """List the lines of the outline: text, color, topic."""
         groups, sections = self.groups, fold(self.groups, n_lines)
-        lines_of_message = (
-            textwrap.wrap(groups.message, WIDTH) if groups.message else []
-        )
-        lines = [Line(part, [], GREY, -1, False) for part in lines_of_message]
+        message = textwrap.wrap(groups.message, WIDTH)
+        lines = [Line(part, [], GREY, -1, False) for part in message]
         _, order = self._merges([section.group for section in sections])
         sections.sort(key=lambda section: [*order, -1].index(section.group))
         for i, section in enumerate(sections):

@@ -150,29 +150,19 @@ class TopicSharesDisplay(Display):
                 "markersize": 4,
                 "label": self._name(k),
             }
-            limits = shares.low[:, k], shares.high[:, k]
+            mean, low, high = shares.mean[:, k], shares.low[:, k], shares.high[:, k]
             if is_scale and len(places) >= MANY:
-                ax.plot(places, shares.mean[:, k], linewidth=1.2, **style)
-                ax.fill_between(
-                    places, *limits, color=style["color"], alpha=0.2, linewidth=0
-                )
+                ax.plot(places, mean, linewidth=1.2, **style)
+                color = style["color"]
+                ax.fill_between(places, low, high, color=color, alpha=0.2, linewidth=0)
                 continue
             # Quantiles of few documents may leave the mean out.
-            below, above = np.maximum(
-                [shares.mean[:, k] - limits[0], limits[1] - shares.mean[:, k]], 0.0
-            )
+            reach = np.nan_to_num(np.maximum([mean - low, high - mean], 0.0))
+            style |= {"linestyle": "-" if is_scale else "", "linewidth": 1.2}
             at = places
             if not is_scale:
                 at = places + SPREAD * ((rank + 0.5) / len(columns) - 0.5)
-            ax.errorbar(
-                at,
-                shares.mean[:, k],
-                yerr=np.nan_to_num([below, above]),
-                linestyle="-" if is_scale else "",
-                linewidth=1.2,
-                capsize=2,
-                **style,
-            )
+            ax.errorbar(at, mean, yerr=reach, capsize=2, **style)
         if not is_scale:
             labels = [str(label) for label in shares.groups]
             turn = sum(map(len, labels)) > LONG

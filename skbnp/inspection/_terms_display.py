@@ -268,42 +268,30 @@ class TopicTermsDisplay(Display):
         divider = AxesDivider(self.ax_)
         divider.set_horizontal(widths[:-1])
         divider.set_vertical(heights)
+        size, has_relations = FONT * scale, self.relations is not None
+        label = self.label
+        if self.totals is not None:
+            label = f"{label.removeprefix('share ')}; line: of all"
+        title: dict[str, Any] = {"loc": "left", "weight": "bold", "parse_math": False}
+        title["pad"] = 3 + BELOW * size * has_relations
+        below: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0.0, 3.0)}
+        below |= {"textcoords": "offset points", "annotation_clip": False}
         for i, panel in enumerate(self.axes_):
             row, column = divmod(i, n_columns)
             place = divider.new_locator(4 * column + 2, 3 * (n_rows - row) - 1)
             panel.set_axes_locator(place)
-            panel.tick_params(labelsize=FONT * scale)
+            panel.tick_params(labelsize=size)
             if i + n_columns >= len(self.axes_):
-                label = (
-                    self.label
-                    if self.totals is None
-                    else f"{self.label.removeprefix('share ')}; line: of all"
-                )
                 panel.set_xlabel(label, loc="left", labelpad=2.0)
-                panel.xaxis.label.set(size=FONT * scale, color=GREY)
+                panel.xaxis.label.set(size=size, color=GREY)
             weight = f"{100 * self.weights[i]:.1f} %"
             called = f"{self.noun} {self.labels[i]}"
             if self.names is not None and self.names[i] is not None:
                 called = shortened(self.names[i])
-            panel.set_title(
-                f"{called} – {weight}",
-                loc="left",
-                size=FONT * scale,
-                weight="bold",
-                pad=3 + BELOW * FONT * scale * (self.relations is not None),
-                parse_math=False,
-            )
+            panel.set_title(f"{called} – {weight}", size=size, **title)
             if self.relations is not None:
-                panel.annotate(
-                    self.relations[i],
-                    (0.0, 1.0),
-                    xytext=(0.0, 3.0),
-                    xycoords="axes fraction",
-                    textcoords="offset points",
-                    size=FONT * scale,
-                    color=GREY,
-                    annotation_clip=False,
-                )
+                text = self.relations[i]
+                panel.annotate(text, (0.0, 1.0), size=size, color=GREY, **below)
 
     @property
     def _head(self):
