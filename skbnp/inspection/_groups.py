@@ -434,14 +434,9 @@ def _message(result: Grouping, n_rows, unit, n_groups, n_unused) -> str:
 
 def _ordered(labels, weights) -> NDArray[np.intp]:
     """Number groups by weight, heaviest first, ties by their first topics."""
-    labels = np.unique(labels, return_inverse=True)[1]
-    n = labels.max() + 1
-    first = np.full(n, len(labels))
-    np.minimum.at(first, labels, np.arange(len(labels)))
-    order = np.lexsort([first, -np.bincount(labels, weights, n)])
-    place = np.empty(n, dtype=np.intp)
-    place[order] = np.arange(n)
-    return place[labels]
+    _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.lexsort([first, -np.bincount(labels, weights)])
+    return np.argsort(order)[labels]
 
 
 def _relevant(means: Array, weights: Array, names, n: int) -> list[list[str]]:

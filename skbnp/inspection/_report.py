@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterable
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -328,7 +327,7 @@ class _Account:
             learned += f"; the best sample, with {n:,}, is described"
         seed, changed = getattr(model, "random_state", None), _changed(model)
         settings = f"Parameters that differ from the defaults: {changed}."
-        over, tokens = "columns", ""
+        over, tokens, version = "columns", "", sys.modules["skbnp"].__version__
         if self.row == "document":
             scored = self.of_fit.get("documents scored", "")
             over, tokens = "terms", f" of {scored.split(', ', 1)[-1].split(';')[0]}"
@@ -336,7 +335,7 @@ class _Account:
         if seed is None:
             seeded = "No random_state was set: the fit cannot be made again."
         text = (
-            f"We fitted a {kind} [1], with {name} of skbnp {_version()} (scikit-learn "
+            f"We fitted a {kind} [1], with {name} of skbnp {version} (scikit-learn "
             f"{sklearn.__version__}, Python {platform.python_version()}), over "
             f"{columns:,} {over}. "
             f"{settings if changed else 'All parameters had their defaults.'} "
@@ -382,11 +381,3 @@ def _changed(model) -> str:
     inside = text[text.index("(") + 1 : text.rindex(")")].rstrip(",")
     kept = re.sub(r"(^|, )(random_state|n_jobs|verbose)=[^,]*", "", inside)
     return kept.strip(", ")
-
-
-def _version() -> str:
-    """Return the version of this package."""
-    try:
-        return version("skbnp")
-    except PackageNotFoundError:  # used from a source tree that is not installed
-        return sys.modules["skbnp"].__version__

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from skbnp.inspection._advice import next_steps, wrapped_steps
+from skbnp.inspection._advice import next_steps
 from skbnp.inspection._groups import counts_of, topic_groups
 from skbnp.inspection._outline import WIDTH, counted, shortened, title
 from skbnp.inspection._ranking import rank_topics
@@ -177,7 +177,9 @@ def summary(
         more = f"{100 * more:.1f} % together"
         lines.append(f"and {counted(n_more, f'lighter {noun}')}, {more}")
     steps = next_steps(estimator, X, n_active)
-    lines += ["", "What to do next", *wrapped_steps(steps)] if steps else []
+    lines += ["", "What to do next"] if steps else []
+    wrapper = textwrap.TextWrapper(WIDTH, "- ", "  ")
+    lines += [line for step in steps for line in wrapper.wrap(step)]
     return "\n".join(lines)
 
 

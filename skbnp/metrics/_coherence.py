@@ -164,10 +164,7 @@ def _umass(joint: Array) -> float:
 
 
 def _c_v(joint: Array) -> float:
-    """C_V coherence of the terms of a topic, from counts of windows.
-
-    Mean cosine of the NPMI vector of each term and the sum of all.
-    """
+    """Mean cosine of the NPMI vector of each term and the sum of all."""
     vectors = _npmi(joint)
     total = vectors.sum(axis=0)
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(total)
