@@ -345,7 +345,7 @@ class _Account:
         )
         if "score" in self.of_fit:
             text += f" The score of these is {self.of_fit['score']}."
-        return [paragraph(text, "methods"), paragraph(f"[1] {reference}")]
+        return [paragraph(text, "methods") + paragraph(f"[1] {reference}")]
 
     def settings(self) -> list[str]:
         """Return the table of parameters, with changed ones in bold."""
