@@ -340,7 +340,7 @@ def test_trees_differ_by_ids_depths_and_next_id(other):
     assert other != SMALL
 
 
-@pytest.mark.parametrize("name", ["ids", "depth", "parent", "rank", "size", "leaves"])
+@pytest.mark.parametrize("name", ["ids", "depth", "parent", "size", "leaves"])
 def test_arrays_cannot_be_written_to(name):
     with pytest.raises(ValueError, match="read-only"):
         getattr(SMALL.add(0), name)[0] = 1
@@ -402,16 +402,12 @@ def test_the_check_tells_a_broken_tree(ids, depth, message):
         ("parent", 2, 4),  # a cycle of 2 and 4, or an order that is wrong
         ("parent", 5, 1),  # below another node
         ("depth", 3, 2),
-        ("rank", 5, 0),
         ("ids", 5, 4),
     ],
 )
 def test_the_invariants_tell_a_broken_tree(name, place, value):
     broken = SimpleNamespace(
-        **{
-            key: getattr(SMALL, key).copy()
-            for key in ("ids", "parent", "depth", "rank")
-        }
+        **{key: getattr(SMALL, key).copy() for key in ("ids", "parent", "depth")}
     )
     check_invariants(broken)
     getattr(broken, name)[place] = value
@@ -424,7 +420,6 @@ def test_the_invariants_tell_an_order_that_is_not_depth_first():
         ids=np.arange(5),
         parent=np.array([-1, 0, 0, 1, 2]),
         depth=np.array([0, 1, 1, 2, 2]),
-        rank=np.array([0, 0, 1, 0, 0]),
     )
     with pytest.raises(AssertionError, match="slices"):
         check_invariants(by_level)
