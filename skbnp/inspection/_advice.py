@@ -1,11 +1,9 @@
 """Advice in a summary: what to do after a fit."""
 
-import textwrap
 from typing import Any
 
 from skbnp.inspection._chains import is_sampler
-from skbnp.inspection._outline import WIDTH
-from skbnp.inspection._terms import fitted_model, noun_of, unit_of
+from skbnp.utils.fitted import fitted_model, noun_of, unit_of
 from skbnp.utils.mixing import has_mixed, mixing
 
 #: R-hat above which chains are too far apart to be read.
@@ -80,11 +78,3 @@ def _of_chains(model, noun):
     if not hasattr(model, "tree_") and len(getattr(model, "samples_", ())) > 1:
         return ["See with consensus_components which topics all samples have."]
     return []
-
-
-def wrapped_steps(steps: list[str]) -> list[str]:
-    """Return sentences as a list, in lines of a page."""
-    lines = []
-    for step in steps:
-        lines += textwrap.wrap(step, WIDTH, initial_indent="- ", subsequent_indent="  ")
-    return lines

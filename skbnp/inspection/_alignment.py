@@ -10,15 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._over_time import _pandas
-from skbnp.inspection._terms import column_names, fitted, topic_numbers, topics
-from skbnp.utils.fitted import are_named, in_use
+from skbnp.utils import fitted as read
 from skbnp.utils.matching import cosines, matched
 from skbnp.utils.validation import Interval, validate_params
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-__all__ = ["Alignment", "align_components", "vocabulary"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -101,7 +98,7 @@ class Alignment:
         )
 
 
-@validate_params({"min_similarity": [SIMILARITY]}, prefer_skip_nested_validation=False)
+@validate_params({"min_similarity": [SIMILARITY]})
 def align_components(
     a: BaseEstimator | ArrayLike,
     b: BaseEstimator | ArrayLike,
@@ -189,17 +186,23 @@ def align_components(
         unmatched_a=np.setdiff1d(left_a, [*of_merges, *splits]),
         unmatched_b=np.setdiff1d(left_b, [*of_splits, *merges]),
         cosines=similarity,
-        numbers_a=topic_numbers(a, len(phi_a)),
-        numbers_b=topic_numbers(b, len(phi_b)),
+        numbers_a=read.topic_numbers(a, len(phi_a)),
+        numbers_b=read.topic_numbers(b, len(phi_b)),
     )
 
 
 def _on(model, columns, n_features):
     """Return weights, topics on a common vocabulary, and rows in use."""
-    weights, values = topics(model)
-    phi = np.zeros((len(values), n_features))
-    phi[:, columns] = values
-    return weights, phi, np.flatnonzero(in_use(model))
+    weights, values = read.topics(model)
+    phi = spread(values, columns, n_features)
+    return weights, phi, np.flatnonzero(read.in_use(model))
+
+
+def spread(values: Array, columns: Ints, n_features: int) -> Array:
+    """Return the rows of topics on a common vocabulary of `n_features`."""
+    result = np.zeros((len(values), n_features))
+    result[:, columns] = values
+    return result
 
 
 def _parts(whole, other, weights, pairs, left, similarity, used, least):
@@ -227,8 +230,8 @@ def _parts(whole, other, weights, pairs, left, similarity, used, least):
 
 def vocabulary(models: Sequence[Any]) -> tuple[list[Ints], int]:
     """Number the columns of each model in a common vocabulary, by their names."""
-    widths = [fitted(model, "components_").shape[1] for model in models]
-    if not all(map(are_named, models)):
+    widths = [read.fitted(model, "components_").shape[1] for model in models]
+    if not all(map(read.are_named, models)):
         if len(set(widths)) > 1:
             raise ValueError(
                 f"Topics have {sorted(set(widths))} columns, and no names to match "
@@ -238,7 +241,7 @@ def vocabulary(models: Sequence[Any]) -> tuple[list[Ints], int]:
     number: dict[str, int] = {}
     columns = []
     for model, width in zip(models, widths, strict=True):
-        names = column_names(model, width)
+        names = read.column_names(model, width)
         columns.append(
             np.array([number.setdefault(name, len(number)) for name in names])
         )

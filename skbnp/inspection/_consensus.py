@@ -2,43 +2,42 @@
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._alignment import SIMILARITY, vocabulary
-from skbnp.inspection._draws import DocumentDraws, Draw, blocks, draws_of
+from skbnp.inspection._draws import DocumentDraws, Draw, draws_of
 from skbnp.inspection._over_time import _pandas
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted_model,
-    model_rows,
-    terms_of,
-)
-from skbnp.utils.fitted import GivenTopics, are_named
+from skbnp.inspection._terms import terms_of
+from skbnp.utils import fitted as read
+from skbnp.utils.arrays import row_parts
 from skbnp.utils.matching import cosines, matched
 from skbnp.utils.random import Purpose, draw_seed_entropy, stream
-from skbnp.utils.validation import Interval, check_counts, validate_params
+from skbnp.utils.validation import (
+    POSITIVE,
+    UNIT,
+    Interval,
+    check_counts,
+    validate_params,
+)
 from skbnp.utils.warnings import warn_caller
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-__all__ = ["Consensus", "consensus_components", "consensus_of"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 #: Share of tokens in topics that do not recur above which intervals are not trusted.
 MOST_OTHERS = 0.1
-#: Rounds of matching, at most.
-ROUNDS = 10
+#: Rounds of matching, at most; documents of a block.
+ROUNDS, DOCS = 10, 512
 
 
-class Consensus(GivenTopics):
+class Consensus(read.GivenTopics):
     """Topics on which fits agree, which functions of `inspection` read as a model's.
 
     Parameters
@@ -108,7 +107,7 @@ class Consensus(GivenTopics):
             If pandas is not installed.
         """
         pd = _pandas()
-        names = column_names(self, self.components_.shape[1])
+        names = read.column_names(self, self.components_.shape[1])
         return pd.DataFrame(
             {
                 "recurrence": self.recurrence_,
@@ -119,17 +118,16 @@ class Consensus(GivenTopics):
         )
 
 
-MATCHING: dict = {
-    "min_recurrence": [Interval(Real, 0, 1, closed="both")],
+LEVELS: dict[str, list] = {
+    "min_recurrence": [UNIT],
     "min_similarity": [SIMILARITY],
     "merge_similarity": [SIMILARITY],
-    "confidence": [Interval(Real, 0, 1, closed="neither")],
-    "n_draws": [POSITIVE],
     "random_state": ["random_state"],
 }
+CONFIDENCE = {"confidence": [Interval(Real, 0, 1, closed="neither")]}
 
 
-@validate_params(MATCHING, prefer_skip_nested_validation=False)
+@validate_params(LEVELS | CONFIDENCE | {"n_draws": [POSITIVE]})
 def consensus_components(
     estimators: BaseEstimator | Sequence[BaseEstimator],
     X: Any = None,
@@ -235,32 +233,25 @@ def consensus_components(
     models = list(estimators) if isinstance(estimators, (list, tuple)) else [estimators]
     if not models:
         raise ValueError("estimators must be a sampler or a list of models, got [].")
-    return consensus_of(
-        models,
-        X,
-        by_sample=True,
-        min_recurrence=min_recurrence,
-        min_similarity=min_similarity,
-        merge_similarity=merge_similarity,
-        confidence=confidence,
-        n_draws=n_draws,
-        random_state=random_state,
-    )
+    of_draws = (confidence, n_draws, random_state)
+    settings = Settings(min_recurrence, min_similarity, merge_similarity, *of_draws)
+    return consensus_of(models, X, settings, by_sample=True)
 
 
-def consensus_of(
-    models,
-    X,
-    *,
-    by_sample,
-    min_recurrence,
-    min_similarity,
-    merge_similarity,
-    confidence,
-    n_draws,
-    random_state,
-) -> Consensus:
+class Settings(NamedTuple):
+    """How draws are matched and counted, see :func:`consensus_components`."""
+
+    min_recurrence: float
+    min_similarity: float
+    merge_similarity: float
+    confidence: float = 0.9
+    n_draws: int = 200
+    random_state: Any = None
+
+
+def consensus_of(models, X, settings: Settings, *, by_sample) -> Consensus:
     """Find the consensus of models that are fitted, or of all their samples."""
+    min_recurrence, min_similarity, merge_similarity, *_ = settings
     columns, n_features = vocabulary(models)
     draws, owners = [], []
     for owner, (model, terms) in enumerate(zip(models, columns, strict=True)):
@@ -268,7 +259,7 @@ def consensus_of(
             draws.append(draw.merged(duplicates(draw, merge_similarity)))
             owners.append(owner)
     if len(draws) < 2:
-        name = type(fitted_model(models[0])).__name__
+        name = type(read.fitted_model(models[0])).__name__
         raise ValueError(
             f"estimators must have two draws or more, {name} has {len(draws)}: pass a "
             "list of fits, or a sampler with several kept samples (thin, n_chains)."
@@ -282,50 +273,30 @@ def consensus_of(
             "they do not agree. Use more documents, or a lower min_similarity or "
             "min_recurrence."
         )
-    weights = np.array(
-        [
-            np.mean([draw.weights[row] for draw, row in present(draws, rows)])
-            for rows in places.T
-        ]
-    )
+    weights = np.array([np.mean(_weights(draws, rows)) for rows in places.T])
     places = places[:, np.argsort(-weights, kind="stable")]
-    seed_entropy = draw_seed_entropy(random_state)
+    seed_entropy = draw_seed_entropy(settings.random_state)
     rng = stream(seed_entropy, Purpose.INTERVALS, 0)
-    result = _summarised(draws, places, confidence, n_draws, rng)
+    result = _summarised(draws, places, settings, rng)
     result.topic_weights_ = -np.sort(-weights)
     result.n_draws_ = len(draws)
-    if all(map(are_named, models)):
+    if all(map(read.are_named, models)):
         names = np.empty(n_features, dtype=object)
         for model, terms in zip(models, columns, strict=True):
-            names[terms] = column_names(model, len(terms))
+            names[terms] = read.column_names(model, len(terms))
         result.feature_names_in_ = names
     if X is not None:
-        _add_documents(
-            result,
-            models,
-            X,
-            columns,
-            draws,
-            owners,
-            places,
-            confidence,
-            n_draws,
-            seed_entropy,
-        )
-        _warn_of_others(result)
+        fits = models, columns, owners
+        _add_documents(result, X, fits, draws, places, settings, seed_entropy)
+        others = 1.0 - result.doc_topic_distr_.sum(axis=1).mean()
+        if result.n_components_ and others > MOST_OTHERS:
+            warn_caller(
+                f"Topics that do not recur have {100 * others:.0f} % of the shares of "
+                "documents: intervals of the others may not hold the true shares. Use "
+                "longer chains (max_iter) or more documents; a lower min_recurrence or "
+                "min_similarity keeps more topics."
+            )
     return result
-
-
-def _warn_of_others(result: Consensus) -> None:
-    """Warn if many tokens are of topics that do not recur."""
-    others = 1.0 - result.doc_topic_distr_.sum(axis=1).mean()
-    if result.n_components_ and others > MOST_OTHERS:
-        warn_caller(
-            f"Topics that do not recur have {100 * others:.0f} % of the shares of "
-            "documents: intervals of the others may not hold the true shares. Use "
-            "longer chains (max_iter) or more documents; a lower min_recurrence or "
-            "min_similarity keeps more topics."
-        )
 
 
 def duplicates(draw: Draw, least: float) -> Ints:
@@ -352,20 +323,11 @@ def matched_draws(
     draws: list[Draw], min_similarity: float, merge_similarity: float
 ) -> tuple[list[Draw], Ints]:
     """Match the topics of draws; topics whose means are one are added up."""
-
-    def sizes(draws: list[Draw]) -> list[int]:
-        return [len(draw.weights) for draw in draws]
-
     while True:
         topics = [draw.distr() for draw in draws]
         places = match_all(topics, min_similarity)
         number = places.shape[1]
-        weights = np.array(
-            [
-                sum(draw.weights[row] for draw, row in present(draws, rows))
-                for rows in places.T
-            ]
-        )
+        weights = np.array([sum(_weights(draws, rows)) for rows in places.T])
         means = Draw(_means(topics, places), weights, None, False)
         onto = duplicates(means, merge_similarity)
         if onto.max() + 1 == number:
@@ -375,7 +337,8 @@ def matched_draws(
             row_onto = np.empty(len(draw.weights), dtype=np.intp)
             row_onto[rows[rows >= 0]] = onto[rows >= 0]  # each row is in one place
             joined.append(draw.merged(np.unique(row_onto, return_inverse=True)[1]))
-        if sizes(joined) == sizes(draws):  # no draw has two that are one topic
+        sizes = [[len(draw.weights) for draw in each] for each in (joined, draws)]
+        if sizes[0] == sizes[1]:  # no draw has two that are one topic
             one = np.full((len(draws), onto.max() + 1), -1)
             for column, topic in enumerate(onto):
                 one[:, topic] = np.maximum(one[:, topic], places[:, column])
@@ -386,12 +349,14 @@ def matched_draws(
 def _means(topics: Sequence[Array], places: Ints) -> Array:
     return np.array(
         [
-            np.mean(
-                [topics[s][rows[s]] for s in np.flatnonzero(rows >= 0).tolist()], axis=0
-            )
+            np.mean([distr[row] for distr, row in present(topics, rows)], axis=0)
             for rows in places.T
         ]
     )
+
+
+def _weights(draws: list[Draw], rows: Ints) -> list[float]:
+    return [draw.weights[row] for draw, row in present(draws, rows)]
 
 
 def match_all(topics: Sequence[Array], least: float) -> Ints:
@@ -427,9 +392,10 @@ def _ends(values, confidence):
     return np.quantile(values, [tail, 1.0 - tail], axis=0, method="weibull")
 
 
-def _summarised(draws, places, confidence, n_draws, rng) -> Consensus:
+def _summarised(draws, places, settings, rng) -> Consensus:
     """Return means and intervals of topics over draws."""
-    n_features, each = draws[0].values.shape[1], -(-n_draws // len(draws))
+    n_features = draws[0].values.shape[1]
+    each = -(-settings.n_draws // len(draws))
     means = np.zeros((places.shape[1], n_features))
     ends = np.zeros((2, *means.shape))
     similarity = np.zeros(len(means))
@@ -444,7 +410,7 @@ def _summarised(draws, places, confidence, n_draws, rng) -> Consensus:
             means[k] /= max(np.linalg.norm(means[k]), 1e-300)
         similarity[k] = cosines(distr, means[[k]]).mean()
         samples = [topic.sample(rng) for topic in topics for _ in range(each)]
-        ends[:, k] = _ends(np.concatenate(samples), confidence)
+        ends[:, k] = _ends(np.concatenate(samples), settings.confidence)
     result = Consensus(means)
     result.recurrence_ = (places >= 0).mean(axis=0)
     result.similarity_ = similarity
@@ -452,20 +418,19 @@ def _summarised(draws, places, confidence, n_draws, rng) -> Consensus:
     return result
 
 
-def _add_documents(
-    result, models, X, columns, draws, owners, places, confidence, n_draws, seed_entropy
-) -> None:
+def _add_documents(result, X, fits, draws, places, settings, seed_entropy) -> None:
     """Add shares of documents to a consensus in place, drawn block by block."""
+    models, columns, owners = fits
     for draw, owner in zip(draws, owners, strict=True):
         if draw.prior is None:
-            name = type(fitted_model(models[owner])).__name__
+            name = type(read.fitted_model(models[owner])).__name__
             raise TypeError(
                 f"X must be None for {name}, which has no Dirichlet prior of the "
                 "topics of a document: intervals of terms alone can be estimated."
             )
-    counts = [check_counts(model_rows(model, X), whom="X") for model in models]
+    counts = [check_counts(read.model_rows(model, X), whom="X") for model in models]
     n_docs, n_topics = counts[0].shape[0], places.shape[1]
-    each = -(-n_draws // len(draws))
+    each = -(-settings.n_draws // len(draws))
     result.doc_topic_distr_ = np.zeros((n_docs, n_topics))
     result.doc_topic_interval_ = np.zeros((2, n_docs, n_topics))
     rng = stream(seed_entropy, Purpose.INTERVALS, 1)
@@ -473,7 +438,7 @@ def _add_documents(
         draw.sample(rng)[:, columns[owner]]
         for draw, owner in zip(draws, owners, strict=True)
     ]
-    for number, block in enumerate(blocks(n_docs)):
+    for number, block in enumerate(row_parts((n_docs, 1), DOCS)):
         rng = stream(seed_entropy, Purpose.INTERVALS, 2, number)
         samples = np.zeros((len(draws) * each, block.stop - block.start, n_topics))
         documents: dict[int, DocumentDraws] = {}
@@ -494,6 +459,7 @@ def _add_documents(
             before = samples[(s + 1) * each - 1]
         is_there = np.repeat(places >= 0, each, axis=0)
         for k in range(n_topics):
-            topic_shares = samples[is_there[:, k], :, k]  # (n_draws, n_docs)
-            result.doc_topic_distr_[block, k] = topic_shares.mean(axis=0)
-            result.doc_topic_interval_[:, block, k] = _ends(topic_shares, confidence)
+            drawn = samples[is_there[:, k], :, k]  # (n_draws, n_docs)
+            result.doc_topic_distr_[block, k] = drawn.mean(axis=0)
+            ends = _ends(drawn, settings.confidence)
+            result.doc_topic_interval_[:, block, k] = ends

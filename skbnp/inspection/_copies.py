@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from scipy.special import polygamma, xlogy
 
 from skbnp.distributions.dirichlet import log_growth
-from skbnp.inspection._terms import doc_prior, fitted_model, in_memory
+from skbnp.inspection._terms import doc_prior
 from skbnp.inspection._uses import SIMILAR, Uses, unit
 from skbnp.models.hdp.fold_in import mix
 from skbnp.utils.arrays import rows_of
-from skbnp.utils.fitted import distributions
+from skbnp.utils.fitted import distributions, fitted_model, in_memory
 from skbnp.utils.validation import SMALLEST_PRIOR
-
-__all__ = ["copies", "evidence_of_one", "expected_growth", "members_of"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -35,14 +33,8 @@ ALL = np.nextafter(1.0, 0.0)
 def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
     """Return which topics count as one, (n_components, n_topics) of ones.
 
-    Parameters
-    ----------
-    estimator : fitted topic model
-    merge_similarity : float
-        Cosine from which two flat topics are copies; those from `SIMILAR` on are if
-        the evidence of the documents is larger for one topic. 1 keeps all apart.
-    uses : Uses
-        Tokens of topics in the documents.
+    Flat topics are copies from a cosine of `merge_similarity` on; those from `SIMILAR`
+    on are if the evidence of the documents is larger for one topic. 1 keeps all apart.
     """
     model = fitted_model(estimator)
     n = len(model.components_)
@@ -53,8 +45,10 @@ def copies(estimator: Any, merge_similarity: float, uses: Uses) -> sp.csr_array:
         is_one = cosines >= merge_similarity
         pairs = np.argwhere((cosines >= SIMILAR) & ~is_one)
         _, of = sp.csgraph.connected_components(sp.csr_array(is_one), directed=False)
-        eta = _topic_prior(model)
-        if len(pairs) and eta is not None and uses.words is not None:
+        state = getattr(getattr(model, "_posterior", None), "state", None)
+        prior = getattr(model, "topic_word_prior_", 0.0)
+        eta = float(np.median(getattr(state, "topic_word_prior", prior)))
+        if len(pairs) and eta and uses.words is not None:
             mean = sum(map(in_memory, uses.samples)) / len(uses.samples)
             prior = np.maximum(doc_prior(model, n), SMALLEST_PRIOR)
             gains = evidence_of_one(topics, prior, eta, uses.words, mean, pairs)
@@ -74,14 +68,6 @@ def _joined(of: Ints, is_one: NDArray[np.bool_], pairs: Ints, gains: Array) -> I
     return np.unique(of, return_inverse=True)[1]
 
 
-def _topic_prior(model: Any) -> float | None:
-    """Dirichlet parameter of topics over words; None if a model has none."""
-    posterior = getattr(model, "_posterior", None)
-    state = getattr(posterior, "state", None)
-    prior = getattr(state, "topic_word_prior", getattr(model, "topic_word_prior_", 0.0))
-    return float(np.median(prior)) or None
-
-
 def evidence_of_one(
     topics: Array,
     prior: Array,
@@ -90,9 +76,11 @@ def evidence_of_one(
     uses: Array,
     pairs: Ints,
 ) -> Array:
-    """Gain of the evidence if two topics are one, in nats, for each pair.
+    """Gain of the evidence if two topics are one, in nats, (n_pairs,).
 
-    Of each pair, the change of
+    `topics` (n_topics, n_features), `prior` (n_topics,) of the topics of a document,
+    `eta` of topics over words, `words` (n_docs, n_features), `uses` n_jk (n_docs,
+    n_topics), `pairs` (n_pairs, 2). Of each pair, the change of
 
         E_q[sum_k log DirMult(S_k | eta) + sum_jk [lnG(a_k + N_jk) - lnG(a_k)]] + H[q],
 
@@ -102,23 +90,6 @@ def evidence_of_one(
     given N > 0 (Teh, Newman and Welling 2007): topics that overlap have tokens of much
     variance, and to the first order one topic has more evidence than two that were
     planted.
-
-    Parameters
-    ----------
-    topics : (n_topics, n_features)
-    prior : (n_topics,)
-        Dirichlet parameters of the topics of a document.
-    eta : float
-        Dirichlet parameter of the topics over words.
-    words : csr_array of shape (n_docs, n_features)
-        Tokens of the documents.
-    uses : (n_docs, n_topics)
-        Expected tokens n_jk.
-    pairs : (n_pairs, 2)
-
-    Returns
-    -------
-    gains : (n_pairs,)
     """
     if len(pairs) > PAIRS:
         parts = np.array_split(pairs, -(-len(pairs) // PAIRS))

@@ -1,10 +1,12 @@
 """Figure of the course of a fit, and helpers of all figures by matplotlib."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from skbnp.inspection._terms import fitted, fitted_model, noun_of, unit_of
+from skbnp.utils.fitted import fitted, fitted_model, noun_of, unit_of
 from skbnp.utils.validation import StrOptions, validate_params
 
 if TYPE_CHECKING:
@@ -20,23 +22,78 @@ MARGIN, MAX_WIDTH, FONT = 0.25, 10.0, 9.0
 LONGEST_NAME = 18
 
 
-def _pyplot():
-    """Import matplotlib's pyplot, or raise ImportError with advice."""
+def axes_of(ax, **style):
+    """Return given axes, or those of a new figure, if there is matplotlib."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
             "Displays need matplotlib; install it with `pip install skbnp[plot]`."
         ) from error
-    return plt
+    return plt.subplots(**style)[1] if ax is None else ax
 
 
-def shortened(name):
-    """Shorten a name to the room of a title or a label."""
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+def legend(ax, handles, loc, anchor, size, **style):
+    """Draw a legend without a frame, one of its corners at a point of the axes."""
+    style |= {"bbox_to_anchor": anchor, "fontsize": size, "frameon": False}
+    return ax.legend(handles=handles, loc=loc, **style)
 
 
-class HistoryDisplay:
+def shortened(text, most=LONGEST_NAME):
+    """Shorten a text, as a name to the room of a title or a label."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+class Display:
+    """Axes that a figure is drawn in, their size in points, and texts in them."""
+
+    ax_: "Axes"
+    figure_: "Figure"
+
+    def _begin(self, ax, **style) -> Any:
+        """Take axes, or make a figure; return the axes."""
+        self.ax_ = ax = axes_of(ax, **style)
+        self.figure_ = ax.figure
+        return ax
+
+    @property
+    def _extent(self) -> Any:
+        """Width and height of the axes."""
+        return np.array(self.ax_.get_window_extent().size) * 72 / self.figure_.dpi
+
+    def _room(self):
+        """Width and height of given axes, which a layout may move."""
+        self.figure_.draw_without_rendering()
+        return self._extent
+
+    def _widths(self, texts, size):
+        """Widths of texts."""
+        probe = self.figure_.text(0, 0, "", size=size, parse_math=False)
+        result = []
+        for text in texts:
+            probe.set_text(text)
+            result.append(probe.get_window_extent().width * 72 / self.figure_.dpi)
+        probe.remove()
+        return result
+
+    def _write(self, x, y, text, **style):
+        """Write a text at a share of the width; a dollar sign is a dollar sign."""
+        style |= {"transform": self.ax_.get_yaxis_transform(), "parse_math": False}
+        return self.ax_.text(x, y, text, va="center", **style)
+
+    def _label(self, text, place, offset, size, pad, **style):
+        """Write a text on white, some points beside a place."""
+        style |= {
+            "bbox": {"fc": "white", "ec": "none", "pad": pad * size},
+            "size": size,
+        }
+        style |= {"xytext": offset, "textcoords": "offset points", "zorder": 3}
+        style |= {"va": "center", "parse_math": False, "annotation_clip": False}
+        return self.ax_.annotate(text, place, **style)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class HistoryDisplay(Display):
     """The course of a fit: its bound, or its score, and its number of topics.
 
     Best made with :meth:`from_estimator`. Both share one plot, or have one each, in
@@ -103,33 +160,16 @@ class HistoryDisplay:
     >>> plt.show()
     """
 
-    ax_: "Axes"
-    figure_: "Figure"
-    twin_ax_: "Axes | None"
-
-    def __init__(
-        self,
-        *,
-        step,
-        seconds,
-        bound,
-        n_components,
-        label="bound (nats per token)",
-        chain=None,
-        noun="topics",
-    ):
-        self.step = step
-        self.seconds = seconds
-        self.bound = bound
-        self.n_components = n_components
-        self.label = label
-        self.chain = chain
-        self.noun = noun
+    step: ArrayLike
+    seconds: ArrayLike
+    bound: ArrayLike
+    n_components: ArrayLike
+    label: str = "bound (nats per token)"
+    chain: Any = None
+    noun: str = "topics"
 
     @classmethod
-    @validate_params(
-        {"x": [StrOptions({"step", "seconds"})]}, prefer_skip_nested_validation=False
-    )
+    @validate_params({"x": [StrOptions({"step", "seconds"})]})
     def from_estimator(
         cls, estimator, feature_names=None, *, monitor=None, x="step", ax=None, **kwargs
     ) -> Self:
@@ -178,41 +218,28 @@ class HistoryDisplay:
             **more,
         ).plot(ax, x=x, **kwargs)
 
-    @validate_params(
-        {"x": [StrOptions({"step", "seconds"})]}, prefer_skip_nested_validation=False
-    )
+    @validate_params({"x": [StrOptions({"step", "seconds"})]})
     def plot(self, ax=None, *, x="step", **kwargs) -> Self:
         """Draw the history.
 
         Parameters
         ----------
-        ax : matplotlib Axes or pair of them, default=None
-            Axes to draw in; of a pair, the second takes the number of topics, and the
-            colours of further fits go on. `None` makes a figure.
-        x : {"step", "seconds"}, default="step"
-            The horizontal axis.
-        **kwargs : dict
-            Handed to matplotlib's `plot` for the bound; of a pair of axes, a `label`
-            and a `color` hold for both.
+        ax, x, **kwargs : matplotlib Axes or pair of them, str, dict
+            As in :meth:`from_estimator`.
 
         Returns
         -------
         display : HistoryDisplay
             This object.
         """
-        plt = _pyplot()
-        from matplotlib.axes import Axes
+        ax, own = (ax, None) if ax is None or hasattr(ax, "plot") else ax[:2]
+        ax, self.twin_ax_ = self._begin(ax, layout="constrained"), own
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
 
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        own = None if isinstance(ax, Axes) else ax[1]
-        ax = ax if own is None else ax[0]
-        self.ax_, self.figure_, self.twin_ax_ = ax, ax.figure, own
         at, bound = np.asarray(getattr(self, x)), np.asarray(self.bound)
         n_components = np.asarray(self.n_components)
-        chains = list(map(self._last_of_steps, self._by_chain()))
+        chains = self._chains()
         known = [rows[np.isfinite(bound[rows])] for rows in chains]
         style: dict[str, Any] = {"marker": "", "markersize": 4}
         style |= {"marker": "o"} if len(known[0]) < 40 else {}
@@ -234,9 +261,13 @@ class HistoryDisplay:
         elif own is None:
             ax.yaxis.label.set_color(color)
             if len(np.unique(n_components)) > 1:
-                self.twin_ax_ = self._make_twin()
+                self.twin_ax_ = twin = ax.twinx()
+                twin.yaxis.label.set_color(VERMILION)
+                twin.spines[["top", "left"]].set_visible(False)
+                ax.set_zorder(twin.get_zorder() + 1)  # the bound in front
+                ax.patch.set_visible(False)
                 colors = shades(VERMILION, len(chains))
-                self._draw_n_components(self.twin_ax_, at, chains, colors, lw=1.2)
+                self._draw_n_components(twin, at, chains, colors, lw=1.2)
         else:
             self._draw_n_components(own, at, chains, colors, label=label)
             own.spines[["top", "right"]].set_visible(False)
@@ -247,29 +278,15 @@ class HistoryDisplay:
                 round_ticks(axes.xaxis)
         return self
 
-    def _by_chain(self):
-        """Rows of the history of each chain."""
-        if self.chain is None or len(self.chain) == 0:
-            return [np.arange(len(self.step))]
-        chain = np.asarray(self.chain)
-        return [np.flatnonzero(chain == k) for k in np.unique(chain)]
-
-    def _last_of_steps(self, rows):
-        """Return the last of the rows of each step.
+    def _chains(self):
+        """Return the rows of each chain, the last of each step.
 
         A tree is recorded before and after its moves.
         """
-        step = np.asarray(self.step)[rows]
-        return rows[np.append(step[1:] != step[:-1], True)[: len(rows)]]
-
-    def _make_twin(self):
-        """Return axes for the number of topics, behind those of the bound."""
-        twin = self.ax_.twinx()
-        twin.yaxis.label.set_color(VERMILION)
-        twin.spines[["top", "left"]].set_visible(False)
-        self.ax_.set_zorder(twin.get_zorder() + 1)
-        self.ax_.patch.set_visible(False)
-        return twin
+        step, has_chains = np.asarray(self.step), self.chain is not None
+        chain = np.asarray(self.chain if has_chains and len(self.chain) else 0 * step)
+        rows = [np.flatnonzero(chain == k) for k in np.unique(chain)] or [np.arange(0)]
+        return [of[np.append(np.diff(step[of]) != 0, True)[: len(of)]] for of in rows]
 
     def _draw_n_components(self, ax, at, chains, colors, **style):
         """Draw the number of topics: a line for each chain, the first in front."""

@@ -1,6 +1,6 @@
 """Draws of topics from fits or samples, and of their shares in documents."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,16 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from skbnp.inspection._terms import are_directions, fitted, fitted_model, weights_of
+from skbnp.inspection._alignment import spread
+from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
-from skbnp.utils.fitted import concentration_of, in_use, normalised_rows
-
-__all__ = ["DocumentDraws", "Draw", "blocks", "draw_of_sample", "draws_of"]
 
 Array = NDArray[np.float64]
 
-#: Documents of a block, updates that find where its draws start, draws left out.
-DOCS, UPDATES, LEFT_OUT = 512, 20, 3
+#: Updates that find where draws of documents start, and draws left out.
+UPDATES, LEFT_OUT = 20, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +29,20 @@ class Draw:
 
     def distr(self) -> Array:
         """Return expected topics, rows normalised, or directions as they are."""
-        if not self.is_random:
-            return self.values
-        total = self.values.sum(axis=1, keepdims=True)
-        return self.values / np.where(total > 0.0, total, 1.0)
+        return _normalised(self.values) if self.is_random else self.values
 
     def sample(self, rng: np.random.Generator) -> Array:
         """Draw topics from their posterior, rows normalised."""
         if not self.is_random:
             return self.values
-        topics = rng.standard_gamma(self.values)
-        total = topics.sum(axis=1, keepdims=True)
-        return topics / np.where(total > 0.0, total, 1.0)
+        return _normalised(rng.standard_gamma(self.values))
 
     def merged(self, onto: NDArray[np.intp]) -> "Draw":
         """Add up topics: topic k of this draw becomes topic ``onto[k]``."""
         n, k = onto.max() + 1, len(onto)
         sums = sp.csr_array((np.ones(k), (onto, np.arange(k))), shape=(n, k))
-        values = sums @ (
-            self.values if self.is_random else self.values * self.weights[:, None]
-        )
+        scale = 1.0 if self.is_random else self.weights[:, None]
+        values = sums @ (self.values * scale)
         if not self.is_random:
             length = np.linalg.norm(values, axis=1, keepdims=True)
             values = values / np.where(length > 0.0, length, 1.0)
@@ -62,35 +54,33 @@ class Draw:
         )
 
 
+def _normalised(rows: Array) -> Array:
+    total = rows.sum(axis=1, keepdims=True)
+    return rows / np.where(total > 0.0, total, 1.0)
+
+
 def draws_of(
     estimator: Any, columns: NDArray[np.intp], n_features: int, *, by_sample: bool
 ) -> Iterator[Draw]:
     """Yield the topics of a fit, or, `by_sample`, of all kept samples of its chains."""
-    model = fitted_model(estimator)
+    model = read.fitted_model(estimator)
     samples = getattr(model, "samples_", None)
     if by_sample and samples and hasattr(samples[0], "topic_word_counts"):
         for sample in samples:
             yield draw_of_sample(sample, columns, n_features)
         return
-    components, used = fitted(estimator, "components_"), in_use(estimator)
-    weights = weights_of(estimator, components)
-    is_random = not are_directions(model)
+    components, used = read.fitted(estimator, "components_"), read.in_use(estimator)
+    weights = read.weights_of(estimator, components)
+    is_random = not read.are_directions(model)
     if is_random and np.allclose(components.sum(axis=1), 1.0):
         is_random = False  # probabilities, of an unknown number of tokens
     prior = None
     if hasattr(model, "doc_concentration_"):
-        prior = concentration_of(model) * weights[used]
+        prior = read.concentration_of(model) * weights[used]
     elif hasattr(model, "doc_topic_prior_"):
         prior = np.full(used.sum(), float(model.doc_topic_prior_))
-    values = _spread(components[used], columns, n_features)
+    values = spread(components[used], columns, n_features)
     yield Draw(values, weights[used], prior, is_random)
-
-
-def _spread(values: Array, columns: NDArray[np.intp], n_features: int) -> Array:
-    """Return the rows of topics on a common vocabulary of `n_features`."""
-    spread = np.zeros((len(values), n_features))
-    spread[:, columns] = values
-    return spread
 
 
 def draw_of_sample(
@@ -105,7 +95,7 @@ def draw_of_sample(
         prior = prior[sample.depth[used]][:, None]
     values = counts[used].toarray() + prior
     if columns is not None:
-        values = _spread(values, columns, n_features)
+        values = spread(values, columns, n_features)
     of_docs = None
     if hasattr(sample, "doc_prior"):
         of_docs = sample.doc_prior[used]
@@ -116,12 +106,7 @@ class DocumentDraws:
     """Gibbs draws of the shares of fixed topics in documents.
 
     Gibbs sampling: tokens of a word choose topics by theta_jk phi_kw, and theta_j is
-    Dirichlet given these.
-
-    Parameters
-    ----------
-    counts : csr_array of shape (n_docs, n_features)
-        Counts; they are rounded.
+    Dirichlet given these. Counts, (n_docs, n_features), are rounded.
     """
 
     def __init__(self, counts: sp.csr_array):
@@ -139,7 +124,7 @@ class DocumentDraws:
         theta = np.tile(prior / prior.sum(), (self.sums.shape[0], 1))
         for _ in range(UPDATES):
             masses = self._masses(theta, topics)
-            theta = normalised_rows(
+            theta = read.normalised_rows(
                 prior + self.sums @ (self.n_tokens[:, None] * masses)
             )
         return theta
@@ -155,7 +140,7 @@ class DocumentDraws:
         """Yield draws of shares, (n_docs, n_topics), after a burn-in of `LEFT_OUT`."""
         for step in range(LEFT_OUT + n_draws):
             drawn = rng.multinomial(self.n_tokens, self._masses(theta, topics))
-            theta = normalised_rows(
+            theta = read.normalised_rows(
                 rng.standard_gamma(prior + self.sums @ drawn), prior
             )
             if step >= LEFT_OUT:
@@ -165,9 +150,4 @@ class DocumentDraws:
         """Unnormalised probabilities of topics for each word of each document."""
         masses = theta[self.rows]
         masses *= topics.T[self.words]
-        return normalised_rows(masses, np.ones(len(topics)))
-
-
-def blocks(n_docs: int) -> Sequence[slice]:
-    """Slices of documents of bounded size."""
-    return [slice(i, min(i + DOCS, n_docs)) for i in range(0, n_docs, DOCS)]
+        return read.normalised_rows(masses, np.ones(len(topics)))

@@ -8,8 +8,6 @@ from skbnp.inspection._over_time import parent_ids, terms_of
 from skbnp.trees import Tree
 from skbnp.utils.ordering import largest
 
-__all__ = ["EpochLines", "contrasted_terms"]
-
 
 class EpochLines:
     """Lines of a figure of epochs, with their shares of rows and their terms."""
@@ -77,24 +75,14 @@ class EpochLines:
                 result.append(self.terms[node][place])
                 continue
             up = tree.parent_of(node)
-            around = [
-                other
-                for other in nodes
-                if other != node
-                and (
-                    other == up
-                    or (up is not None and tree.parent_of(other) == up)
-                    or (up is None and tree.parent_of(other) == node)
-                )
-            ]
+            siblings = tree.children_of(node if up is None else up).tolist()
+            around = [up] * (up is not None) + [n for n in siblings if n != node]
             lines = np.array([owner[name] for name in names])
             own = _mean_direction(record, lines == node)
             rest = [_mean_direction(record, lines == other) for other in around]
             excess = own - (np.mean(rest, axis=0) if rest else 0.0)
             n_terms = max(map(len, self.terms[node]), default=1)
-            best = largest(excess, n_terms)
-            best = best[(excess[best] > 0.0) & (own[best] > 0.0)]
-            result.append([str(self.columns[j]) for j in best])
+            result.append(_leading(excess, own, self.columns, n_terms))
         return result
 
 
@@ -105,6 +93,12 @@ def _mean_direction(record, rows):
         masses = rows.astype(np.float64)
     mean = np.asarray(masses @ record.components).ravel()
     return mean / max(np.linalg.norm(mean), 1e-300)
+
+
+def _leading(excess, values, names, n_terms):
+    """Terms of the largest excess, where it and the value are positive."""
+    best = largest(excess, n_terms)
+    return [str(names[j]) for j in best if excess[j] > 0.0 and values[j] > 0.0]
 
 
 def contrasted_terms(record, names, n_terms):
@@ -120,8 +114,7 @@ def contrasted_terms(record, names, n_terms):
         total = values.sum(axis=0)
         for row, child in enumerate(children.tolist()):
             excess = values[row] - (total - values[row]) / len(children)
-            best = largest(excess, n_terms)
-            best = best[(excess[best] > 0.0) & (values[row, best] > 0.0)]
-            if len(best):
-                result[child] = [str(names[j]) for j in best]
+            result[child] = (
+                _leading(excess, values[row], names, n_terms) or result[child]
+            )
     return result

@@ -1,7 +1,8 @@
 """Figure of topics of dependent trees over epochs."""
 
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Self, cast
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -11,19 +12,17 @@ from skbnp.inspection._displays import (
     GREY,
     MARGIN,
     VERMILION,
-    _pyplot,
+    Display,
+    axes_of,
+    legend,
     shortened,
 )
 from skbnp.inspection._epoch_lines import EpochLines, contrasted_terms
-from skbnp.inspection._lanes import extent, widths
-from skbnp.inspection._terms import POSITIVE, column_names, fitted, fitted_model
-from skbnp.utils.validation import Interval, StrOptions, validate_params
+from skbnp.utils.fitted import column_names, fitted, fitted_model
+from skbnp.utils.validation import POSITIVE, UNIT, StrOptions, at_least, validate_params
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["EpochTreeDisplay"]
 
 #: Inches of a line, of an epoch, and of the widest disc; least area of a disc.
 LINE, COLUMN, WIDEST, LEAST = 0.24, 0.55, 0.22, 2.0
@@ -34,13 +33,14 @@ MOST = 0.66
 #: Width of given axes in sizes of the type, at least.
 LETTERS = 26.0
 DRAWN = {
-    "n_lines": [Interval(Integral, 2, None, closed="left")],
-    "min_share": [Interval(Real, 0, 1, closed="both")],
-    "n_leading_terms": [Interval(Integral, 0, None, closed="left")],
+    "n_lines": [at_least(2)],
+    "min_share": [UNIT],
+    "n_leading_terms": [at_least(0)],
 }
 
 
-class EpochTreeDisplay(EpochLines):
+@dataclass(kw_only=True, eq=False, repr=False)
+class EpochTreeDisplay(EpochLines, Display):
     """Trees over epochs: which topics there are, and how much they weigh.
 
     Best made with :meth:`from_estimator`. Each line is a topic, indented below its
@@ -69,10 +69,8 @@ class EpochTreeDisplay(EpochLines):
     ----------
     topics_ : list of int
         Ids drawn, line by line.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
 
     See Also
     --------
@@ -93,19 +91,17 @@ class EpochTreeDisplay(EpochLines):
     >>> plt.show()
     """
 
-    ax_: "Axes"
-    figure_: "Figure"
+    epochs: dict[Any, Any]
+    terms: dict[int, list[list[str]]]
+    names: Any = None
+    columns: Any = None
 
-    def __init__(self, *, epochs, terms, names=None, columns=None):
-        self.epochs = epochs
-        self.terms = terms
-        self.names = {} if names is None else names
-        self.columns = columns
+    def __post_init__(self):
+        self.names = self.names or {}
 
     @classmethod
     @validate_params(
-        {"n_terms": [POSITIVE], "kind": [StrOptions({"tree", "shares"})]} | DRAWN,
-        prefer_skip_nested_validation=False,
+        {"n_terms": [POSITIVE], "kind": [StrOptions({"tree", "shares"})]} | DRAWN
     )
     def from_estimator(
         cls,
@@ -157,18 +153,14 @@ class EpochTreeDisplay(EpochLines):
         """
         display = cls._read(estimator, feature_names, n_terms)
         if kind == "shares":
-            display.ax_ = display.plot_shares(ax)
-            display.figure_ = cast("Figure", display.ax_.figure)
+            display._begin(display.plot_shares(ax))
             return display
         return display.plot(
             ax, n_leading_terms=n_leading_terms, n_lines=n_lines, min_share=min_share
         )
 
     @classmethod
-    @validate_params(
-        {"n_terms": [POSITIVE], "topic": [Integral]},
-        prefer_skip_nested_validation=False,
-    )
+    @validate_params({"n_terms": [POSITIVE], "topic": [Integral]})
     def from_topic(
         cls, estimator, topic, feature_names=None, *, n_terms=4, ax=None
     ) -> Self:
@@ -176,16 +168,10 @@ class EpochTreeDisplay(EpochLines):
 
         Parameters
         ----------
-        estimator : fitted DependentTrees or Pipeline that ends in one
-            Anything with `epochs_`.
-        topic : int
-            Its id.
-        feature_names : array-like of str of shape (n_features,), default=None
-            As in :func:`top_terms`.
-        n_terms : int, default=4
-            Terms in each epoch.
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None makes a figure of fitting size.
+        estimator, topic : fitted DependentTrees or Pipeline that ends in one, int
+            As in :meth:`from_estimator`; the id of the topic.
+        feature_names, n_terms, ax : array-like of str, int, matplotlib Axes
+            As in :meth:`from_estimator`; terms in each epoch.
 
         Returns
         -------
@@ -202,8 +188,7 @@ class EpochTreeDisplay(EpochLines):
             If there is no such topic.
         """
         display = cls._read(estimator, feature_names, n_terms)
-        display.ax_ = display.plot_topic(topic, ax)
-        display.figure_ = display.ax_.figure
+        display._begin(display.plot_topic(topic, ax))
         return display
 
     @classmethod
@@ -223,19 +208,13 @@ class EpochTreeDisplay(EpochLines):
     def _called(self, node):
         return shortened(self.names.get(node, str(node)))
 
-    @validate_params(DRAWN, prefer_skip_nested_validation=False)
+    @validate_params(DRAWN)
     def plot(self, ax=None, *, n_leading_terms=0, n_lines=20, min_share=0.0) -> Self:
         """Draw the epochs.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None makes a figure of fitting size.
-        n_leading_terms : int, default=0
-            As in :meth:`from_estimator`.
-        n_lines : int, default=20
-            As in :meth:`from_estimator`.
-        min_share : float, default=0.0
+        ax, n_leading_terms, n_lines, min_share : matplotlib Axes, int, int, float
             As in :meth:`from_estimator`.
 
         Returns
@@ -243,34 +222,32 @@ class EpochTreeDisplay(EpochLines):
         display : EpochTreeDisplay
             The display itself.
         """
-        plt = _pyplot()
         tree, shares, owner = self._folded(n_lines, min_share)
         self.topics_ = tree.ids.tolist()
         n_lines, n_epochs = len(tree), len(self.epochs)
-        terms = self._terms_of_lines(tree, shares, owner)
+        given = tree, shares, self._terms_of_lines(tree, shares, owner)
         if ax is None:
-            texts = self._texts(tree, shares, terms)
+            texts = self._texts(*given)
             wide = max(map(len, texts)) * 0.55 * FONT / 72
             column, line = COLUMN, LINE
             if n_leading_terms:
                 column, line = COLUMN_OF_TERMS, LINE_OF_TERMS
-            size = (
-                wide + n_epochs * column + 2 * MARGIN,
-                (n_lines + 3) * line + 0.5 + 2 * MARGIN,
-            )
-            _, ax = plt.subplots(figsize=size, layout="constrained")
+            inside = wide + n_epochs * column, (n_lines + 3) * line + 0.5
+            size = np.add(inside, 2 * MARGIN)
+            self._begin(ax, figsize=size, layout="constrained")
             font, widest = FONT, WIDEST
         else:
-            ax.figure.draw_without_rendering()  # a layout may move the axes
-            room = extent(ax)
+            self._begin(ax)
+            room = self._room()
             font = min(FONT, room[1] / (n_lines + 4) / 1.25, room[0] / LETTERS)
             widest = min(WIDEST, 1.1 * font / 72, 0.2 * room[0] / 72 / n_epochs)
-            texts = self._texts(tree, shares, terms, ax, font)
+            texts = self._texts(*given, font, MOST * room[0])
+        ax = self.ax_
         unit = (72 * widest) ** 2 / max(np.nanmax(np.array(shares)), 1e-300)
         for line, (node, row) in enumerate(zip(self.topics_, shares, strict=True)):
-            self._draw_line(ax, line, row, unit)
+            self._draw_line(line, row, unit)
             if n_leading_terms:
-                self._write_terms(ax, line, node, row * unit, n_leading_terms)
+                self._write_terms(line, node, row * unit, n_leading_terms)
         ax.set_yticks(range(n_lines), texts, fontsize=font, parse_math=False)
         ax.set_xticks(range(n_epochs), [str(label) for label in self.epochs])
         ax.set_xlabel("epoch", fontsize=font, color=GREY)
@@ -280,42 +257,38 @@ class EpochTreeDisplay(EpochLines):
             text.set_horizontalalignment("left")
         ax.set_xlim(-0.6, n_epochs - 0.4)
         ax.set_ylim(n_lines - 0.4, -0.6)
-        for side in ("top", "right", "left", "bottom"):
-            ax.spines[side].set_visible(False)
-        ax.figure.canvas.draw()
+        ax.spines[:].set_visible(False)
+        self.figure_.canvas.draw()
         width = max(text.get_window_extent().width for text in ax.get_yticklabels())
-        ax.tick_params(axis="y", pad=width * 72 / ax.figure.dpi + 4)
-        if ax.figure.get_layout_engine() is None:  # nothing else makes room for texts
-            place, share = ax.get_position(), width / ax.figure.bbox.width
+        ax.tick_params(axis="y", pad=width * 72 / self.figure_.dpi + 4)
+        if self.figure_.get_layout_engine() is None:  # nothing else makes room
+            place, share = ax.get_position(), width / self.figure_.bbox.width
             left, top = place.x0 + share, 0.06 * place.height
             size = (place.width - share, place.height - top)
             ax.set_position((left, place.y0, *size))
-        self._draw_key(ax, np.array(shares), unit, font)
-        self.ax_, self.figure_ = ax, cast("Figure", ax.figure)
+        self._draw_key(np.array(shares), unit, font)
         return self
 
-    def _texts(self, tree, shares, terms, ax=None, font=FONT):
-        """Return the text beside each line: as many terms as fit the figure."""
+    def _texts(self, tree, shares, terms, font=FONT, room=None):
+        """Return the text beside each line: as many terms as fit the room."""
         result, labels = [], list(self.epochs)
         for node, depth, row, words in zip(
             tree.ids.tolist(), tree.depth.tolist(), shares, terms, strict=True
         ):
-            start = "    " * depth + f"{self._called(node)}: "
-            if ax is not None:
-                start = "  " * depth + start.lstrip()
+            indent = "    " if room is None else "  "
+            start = indent * depth + f"{self._called(node)}: "
             label = f" ({labels[int(np.nanargmax(row))]})" if len(labels) > 1 else ""
             texts = [
                 start + ", ".join(words[:n]) + label for n in range(1, len(words) + 1)
             ]
             texts = texts or [start + label]
-            if ax is not None:
-                wide = widths(ax, texts, font)[1:]
-                room = MOST * extent(ax)[0]
-                texts = texts[: 1 + sum(w <= room for w in wide[1:])]
+            if room is not None:
+                wide = self._widths(texts[1:], font)
+                texts = texts[: 1 + sum(w <= room for w in wide)]
             result.append(texts[-1])
         return result
 
-    def _draw_key(self, ax, shares, unit, font):
+    def _draw_key(self, shares, unit, font):
         """Draw the legend of discs, colours and rings."""
         from matplotlib.lines import Line2D
 
@@ -335,20 +308,11 @@ class EpochTreeDisplay(EpochLines):
         handles += [disc("without rows", small, "white", GREY)] * bool(is_empty)
         if len(self.epochs) > 1:
             handles.append(Line2D([], [], ls="", label="(...): epoch of the terms"))
-        ax.legend(
-            handles=handles,
-            loc="lower right",
-            bbox_to_anchor=(1.0, 1.0),
-            ncols=2,
-            frameon=False,
-            fontsize=font,
-            labelcolor=GREY,
-            handletextpad=0.1,
-            columnspacing=0.8,
-            borderpad=0.0,
-        )
+        style: dict[str, Any] = {"ncols": 2, "labelcolor": GREY, "borderpad": 0.0}
+        style |= {"handletextpad": 0.1, "columnspacing": 0.8}
+        legend(self.ax_, handles, "lower right", (1.0, 1.0), font, **style)
 
-    @validate_params({"n_topics": [POSITIVE]}, prefer_skip_nested_validation=False)
+    @validate_params({"n_topics": [POSITIVE]})
     def plot_shares(self, ax=None, *, n_topics=8) -> "Axes":
         """Draw the shares of the largest topics over epochs, one above the other.
 
@@ -365,11 +329,11 @@ class EpochTreeDisplay(EpochLines):
         ax : matplotlib Axes
             The axes; the height of a band is the share of rows at the topic.
         """
-        plt = _pyplot()
+        ax = axes_of(ax, figsize=(7.0, 4.2), layout="constrained")
+        from matplotlib import colormaps
+        from matplotlib.colors import to_rgba
         from matplotlib.patches import Patch
 
-        if ax is None:
-            _, ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
         tree, shares, owner = self._folded(n_topics + 1, 0.0)
         terms = self._terms_of_lines(tree, shares, owner)
         rows, texts = list(np.nan_to_num(shares)), self._texts(tree, shares, terms)
@@ -379,32 +343,22 @@ class EpochTreeDisplay(EpochLines):
             range(1, len(rows)),
             key=lambda k: rows[k] @ times / max(rows[k].sum(), 1e-300),
         )
-        colormap = plt.get_cmap("tab10" if len(order) <= 10 else "tab20")
-        colors = list(map(colormap, range(len(order))))
-        order, colors = [*order, 0], [*colors, "0.85"]
+        colormap = colormaps["tab10" if len(order) <= 10 else "tab20"]
+        colors = [*map(colormap, range(len(order))), to_rgba("0.85")]
+        order = [*order, 0]
         rows, texts = [rows[k] for k in order], [texts[k] for k in order]
         if len(self.epochs) == 1:  # a band needs two sides
-            ax.bar(
-                [0] * len(rows),
-                [row[0] for row in rows],
-                color=colors,
-                bottom=np.cumsum([0.0, *(row[0] for row in rows)])[:-1],
-            )
+            values = [row[0] for row in rows]
+            bottom = np.cumsum([0.0, *values])[:-1]
+            ax.bar([0] * len(rows), values, color=colors, bottom=bottom)
         else:
             style = {"colors": colors, "linewidth": 0.3, "edgecolor": "white"}
             ax.stackplot(range(len(self.epochs)), rows, **style)
             ax.set_xlim(0, len(self.epochs) - 1)
         handles = [Patch(color=c, label=t) for c, t in zip(colors, texts, strict=True)]
-        legend = ax.legend(
-            handles=handles[::-1],
-            loc="upper left",
-            bbox_to_anchor=(0.0, -0.12),
-            frameon=False,
-            fontsize=FONT,
-            handlelength=1.0,
-            borderpad=0.0,
-        )
-        for text in legend.get_texts():
+        style = {"handlelength": 1.0, "borderpad": 0.0}
+        key = legend(ax, handles[::-1], "upper left", (0.0, -0.12), FONT, **style)
+        for text in key.get_texts():
             text.set_parse_math(False)
         ax.set_ylim(0.0, max(float(np.sum(rows, axis=0).max()), 1e-300))
         n_epochs = len(self.epochs)
@@ -417,7 +371,7 @@ class EpochTreeDisplay(EpochLines):
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 
-    @validate_params({"topic": [Integral]}, prefer_skip_nested_validation=False)
+    @validate_params({"topic": [Integral]})
     def plot_topic(self, topic, ax=None) -> "Axes":
         """Draw the share of a topic over epochs, with its terms in each.
 
@@ -441,10 +395,8 @@ class EpochTreeDisplay(EpochLines):
         shares = self._shares()
         if topic not in shares:
             raise ValueError(f"topic must be one of {sorted(shares)}, got {topic}.")
-        plt = _pyplot()
-        if ax is None:
-            size = (1.2 * max(len(self.epochs), 3), 3.0)
-            _, ax = plt.subplots(figsize=size, layout="constrained")
+        size = (1.2 * max(len(self.epochs), 3), 3.0)
+        ax = axes_of(ax, figsize=size, layout="constrained")
         row, words = shares[topic], iter(self.terms[topic])
         ax.plot(range(len(row)), row, marker="o", color=BLUE)
         labels = [
@@ -460,36 +412,34 @@ class EpochTreeDisplay(EpochLines):
         ax.set_title(title, fontsize=FONT, color=GREY, parse_math=False)
         return ax
 
-    def _write_terms(self, ax, line, node, areas, n_terms):
+    def _write_terms(self, line, node, areas, n_terms):
         """Write the leading terms of a topic at epochs at which they change."""
         before = None
         there = np.flatnonzero(np.isfinite(areas)).tolist()
         for epoch, words in zip(there, self.terms[node], strict=True):
             if words[:n_terms] != before:
-                ax.annotate(
-                    ", ".join(words[:n_terms]),
-                    (epoch, line),
-                    xytext=(0, 0.5 * areas[epoch] ** 0.5 + 2.0),
-                    textcoords="offset points",
-                    ha="center",
-                    va="bottom",
-                    fontsize=SMALL,
-                    color=GREY,
-                )
+                offset = (0, 0.5 * areas[epoch] ** 0.5 + 2.0)
+                style: dict[str, Any] = {
+                    "xytext": offset,
+                    "textcoords": "offset points",
+                }
+                style |= {"ha": "center", "va": "bottom", "size": SMALL, "color": GREY}
+                self.ax_.annotate(", ".join(words[:n_terms]), (epoch, line), **style)
             before = words[:n_terms]
 
-    def _draw_line(self, ax, line, row, unit):
+    def _draw_line(self, line, row, unit):
         """Draw the discs of one topic over epochs."""
         there = np.flatnonzero(np.isfinite(row))
         span = np.arange(there[0], there[-1] + 1)  # with gaps where it was not there
         heights = np.where(np.isfinite(row[span]), float(line), np.nan)
-        ax.plot(span, heights, color=GREY, linewidth=0.6, zorder=1)
+        self.ax_.plot(span, heights, color=GREY, linewidth=0.6, zorder=1)
         full, empty = there[row[there] > 0.0], there[row[there] <= 0.0]
         is_birth = (full == there[0]) & (there[0] > 0)
-        discs = {"c": np.where(is_birth, VERMILION, BLUE), "linewidths": 0.0}
-        rings = {"facecolors": "white", "edgecolors": GREY, "linewidths": 0.6}
-        for at, area, style in (
-            (full, np.maximum(row[full] * unit, LEAST), discs),
-            (empty, 4.0 * LEAST, rings),
-        ):
-            ax.scatter(at, np.full(len(at), line), s=area, zorder=2, **style)
+        style: dict[str, Any] = {
+            "s": np.maximum(row[full] * unit, LEAST),
+            "linewidths": 0.0,
+        }
+        colors = np.where(is_birth, VERMILION, BLUE)
+        self.ax_.scatter(full, 0 * full + line, c=colors, zorder=2, **style)
+        style = {"s": 4.0 * LEAST, "facecolors": "white", "linewidths": 0.6}
+        self.ax_.scatter(empty, 0 * empty + line, edgecolors=GREY, zorder=2, **style)

@@ -5,18 +5,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skbnp.inspection._terms import (
-    fitted,
-    fitted_model,
-    in_memory,
-    model_rows,
-    topic_numbers,
-    topics,
-)
-from skbnp.utils.fitted import topic_names
+from skbnp.utils import fitted as read
 from skbnp.utils.mixing import FEWEST, has_mixed
-
-__all__ = ["to_anndata", "to_arviz"]
 
 #: What a history has besides what was drawn, and what ArviZ calls it, if it has a use.
 STATISTICS = {
@@ -83,8 +73,8 @@ def to_anndata(
     >>> to_anndata(hdp, adata).obsm["X_topics"].shape, adata.varm["topics"].shape
     ((36, 2), (3, 2))
     """
-    fitted(estimator, "transform")
-    model = fitted_model(estimator)
+    read.fitted(estimator, "transform")
+    model = read.fitted_model(estimator)
     is_given = hasattr(X, "obsm") and hasattr(X, "uns")
     if not is_given:
         if layer is not None:
@@ -106,19 +96,18 @@ def to_anndata(
     counts = X
     if is_given:
         counts = X.X if layer is None else X.layers[layer]
-    counts = model_rows(estimator, counts)
+    counts = read.model_rows(estimator, counts)
     given = {} if epochs is None else {"epochs": epochs}
     shares = model.transform(counts, **given)
     shares = shares.compute() if hasattr(shares, "compute") else shares
-    weights, distr = topics(estimator)
+    weights, distr = read.topics(estimator)
+    names = read.topic_names(estimator, len(weights))
     adata = X if is_given else AnnData(counts)
     adata.obsm[f"X_{key}"] = shares
-    adata.varm[key] = np.ascontiguousarray(np.asarray(in_memory(distr)).T)
+    adata.varm[key] = np.ascontiguousarray(np.asarray(read.in_memory(distr)).T)
     adata.uns[key] = {
-        "numbers": topic_numbers(estimator, len(weights)),
-        "names": np.array(
-            [name or "" for name in topic_names(estimator, len(weights))], dtype=str
-        ),
+        "numbers": read.topic_numbers(estimator, len(weights)),
+        "names": np.array([name or "" for name in names], dtype=str),
         "weights": np.asarray(weights),
         "model": type(model).__name__,
     }
@@ -161,23 +150,24 @@ def to_arviz(estimator: BaseEstimator) -> Any:
     :func:`consensus_components` says which topics recur.
     """
     posterior, statistics = chain_arrays(estimator)
+    groups = {"posterior": posterior, "sample_stats": statistics}
     try:
-        from arviz_base import from_dict
+        import arviz_base
     except ImportError:
         try:
-            from arviz import from_dict
+            import arviz
         except ImportError as error:
             raise ImportError(
                 "Data of ArviZ need it; install it with `pip install arviz-base`."
             ) from error
-        return from_dict(posterior=posterior, sample_stats=statistics)
-    return from_dict({"posterior": posterior, "sample_stats": statistics})
+        return arviz.from_dict(**groups)
+    return arviz_base.from_dict(groups)
 
 
 def chain_arrays(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return draws and statistics of sweeps of chains, (n_chains, n_draws, ...)."""
-    fitted(estimator, "samples_")
-    model = fitted_model(estimator)
+    read.fitted(estimator, "samples_")
+    model = read.fitted_model(estimator)
     traces = {name: has_mixed(model, name) for name in model.history_}
     if traces["log_joint"] is None:
         raise ValueError(

@@ -1,9 +1,7 @@
 """Groups of topics by the evidence of documents: the outline of a flat fit."""
 
 import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,32 +11,32 @@ from numpy.typing import ArrayLike, NDArray
 from skbnp.components.topic_evidence import TopicCounts
 from skbnp.components.topic_groups import Grouping, group_topics
 from skbnp.inference.executor import Executor
-from skbnp.inspection._outline import WIDTH, fold, heading, left_out, rest_of, shortened
+from skbnp.inspection import _outline as outline
 from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._terms import (
     LEAST_TOKENS,
-    POSITIVE,
     UNIT_TOL,
-    column_names,
     doc_counts,
     doc_shares,
-    fitted,
-    fitted_model,
-    in_memory,
-    model_rows,
     relevant_terms,
-    topic_numbers,
 )
 from skbnp.models.hdp.prediction import MixturePredictor
+from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.ordering import largest
 from skbnp.utils.typing import MatrixLike
-from skbnp.utils.validation import Interval, check_array, check_counts, validate_params
+from skbnp.utils.validation import (
+    POSITIVE,
+    at_least,
+    check_array,
+    check_counts,
+    validate_params,
+)
 
 Array = NDArray[np.float64]
 
 #: Of an outline: a group, a topic, the others, the other groups.
-LINES = Interval(Integral, 4, None, closed="left")
+LINES = at_least(4)
 #: What the probability of a term in a group counts where these are ranked, beside its
 #: ratio to that in all: lambda of Sievert and Shirley, who take 0.6 for single topics.
 RELEVANCE = 0.3
@@ -118,7 +116,7 @@ class TopicGroups:
         rows = np.flatnonzero(self.labels == group)
         return rows[largest(self.topic_weights[rows], len(rows))]
 
-    @validate_params({"n_lines": [LINES]}, prefer_skip_nested_validation=False)
+    @validate_params({"n_lines": [LINES]})
     def to_text(self, n_lines: int = 20) -> str:
         """Print groups with their topics below.
 
@@ -133,17 +131,17 @@ class TopicGroups:
         text : str
             Lines of at most 80 characters; what a message says comes first.
         """
-        lines = textwrap.wrap(self.message, WIDTH) if self.message else []
-        sections = fold(self, n_lines)
+        lines = textwrap.wrap(self.message, outline.WIDTH)
+        sections = outline.fold(self, n_lines)
         for section in sections:
             if not self._is_one:
-                lines.append(shortened(heading(self, section)))
+                lines.append(outline.shortened(outline.heading(self, section)))
             for k in section.shown:
                 start = f"{self.topic_ids[k]:5}  {100 * self.topic_weights[k]:5.1f} %  "
-                lines.append(shortened(start, self.topic_terms[k]))
+                lines.append(outline.shortened(start, self.topic_terms[k]))
             if len(section.hidden):
-                lines.append(" " * 16 + rest_of(self, section.hidden))
-        if more := left_out(self, sections):
+                lines.append(" " * 16 + outline.rest_of(self, section.hidden))
+        if more := outline.left_out(self, sections):
             lines.append(more)
         return "\n".join(lines)
 
@@ -156,13 +154,7 @@ class TopicGroups:
         return self.n_groups == 1 and bool(self.message)
 
 
-@validate_params(
-    {
-        "n_groups": [Interval(Integral, 1, None, closed="left"), None],
-        "n_terms": [POSITIVE],
-    },
-    prefer_skip_nested_validation=False,
-)
+@validate_params({"n_groups": [POSITIVE, None], "n_terms": [POSITIVE]})
 def topic_groups(
     estimator: Any,
     X: Any = None,
@@ -259,7 +251,8 @@ def topic_groups(
     >>> groups.n_groups, groups.labels
     (2, array([1, 1, 1, 0, 0, 0]))
     """
-    model = None if is_array(estimator) else fitted_model(estimator)
+    is_model = hasattr(estimator, "components_") or hasattr(estimator, "get_params")
+    model = read.fitted_model(estimator) if is_model else None
     components = _components(estimator, model)
     counts, unit = _counts(estimator, model, components, X, doc_topic)
     tokens = np.asarray(counts.sum(axis=0)).ravel()
@@ -303,15 +296,9 @@ def topic_groups(
         concentrations=(result.outer, result.inner),
         message=message,
         topic_weights=weights,
-        topic_ids=np.arange(n) if model is None else topic_numbers(model, n),
+        topic_ids=np.arange(n) if model is None else read.topic_numbers(model, n),
         topic_terms=relevant_terms(estimator, names, n_terms),
     )
-
-
-def is_array(estimator: Any) -> bool:
-    """Whether topics are given as an array."""
-    is_model = hasattr(estimator, "components_") or hasattr(estimator, "get_params")
-    return not is_model
 
 
 def _components(estimator: Any, model: Any) -> Array:
@@ -324,8 +311,8 @@ def _components(estimator: Any, model: Any) -> Array:
             "TopicTreeDisplay draws it, `tree_.to_text` prints it."
         )
     else:
-        components = fitted(model, "components_")
-    components = np.asarray(in_memory(components), dtype=np.float64)
+        components = read.fitted(model, "components_")
+    components = np.asarray(read.in_memory(components), dtype=np.float64)
     if components.min() < 0.0:
         raise TypeError(
             f"estimator must have non-negative topics, got {components.min():g}."
@@ -336,7 +323,7 @@ def _components(estimator: Any, model: Any) -> Array:
 def _names(estimator, model, n_features, feature_names):
     """Return the names of columns, from the model or as given."""
     if model is not None:
-        return column_names(estimator, n_features, feature_names)
+        return read.column_names(estimator, n_features, feature_names)
     names = [f"column {j}" for j in range(n_features)]
     names = names if feature_names is None else list(feature_names)
     if len(names) != n_features:
@@ -366,7 +353,8 @@ def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, s
                 "document."
             )
         if X is not None:
-            totals = _totals(model_rows(estimator, X) if model is not None else X)
+            rows = X if model is None else read.model_rows(estimator, X)
+            totals = check_counts(rows, whom="topic_groups").sum(axis=1)
             if len(totals) != len(sums):
                 raise ValueError(
                     f"X and doc_topic must have equally many rows, got {len(totals)} "
@@ -379,7 +367,7 @@ def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, s
         if model is None:
             given = _folded_in(components, X)
         else:
-            given = counts_of(model, model_rows(estimator, X))
+            given = counts_of(model, read.model_rows(estimator, X))
         return _without_traces(given), "document"
     prior = getattr(model, "topic_word_prior_", 0.0)
     if components.sum(axis=1).max() < 1.0 + UNIT_TOL:
@@ -388,10 +376,6 @@ def _counts(estimator, model, components, X, doc_topic) -> tuple[sp.csr_array, s
             "give X or doc_topic, or multiply each topic by its tokens."
         )
     return _without_traces(sp.csr_array(np.maximum(components - prior, 0.0).T)), "term"
-
-
-def _totals(X):
-    return np.asarray(check_counts(X, whom="topic_groups").sum(axis=1)).ravel()
 
 
 def counts_of(model, rows) -> Array:
@@ -427,7 +411,7 @@ def _without_traces(counts: sp.csr_array) -> sp.csr_array:
 
 def _message(result: Grouping, n_rows, unit, n_groups, n_unused) -> str:
     """Return the text on how groups were found, and how clear they are."""
-    noun = f"{n_rows:,} {unit}" + ("" if n_rows == 1 else "s")
+    noun = outline.counted(n_rows, unit)
     parts = []
     if not result.is_worth_it:
         what = "any groups" if n_groups is None else f"these {n_groups} groups"
@@ -450,14 +434,9 @@ def _message(result: Grouping, n_rows, unit, n_groups, n_unused) -> str:
 
 def _ordered(labels, weights) -> NDArray[np.intp]:
     """Number groups by weight, heaviest first, ties by their first topics."""
-    labels = np.unique(labels, return_inverse=True)[1]
-    n = labels.max() + 1
-    first = np.full(n, len(labels))
-    np.minimum.at(first, labels, np.arange(len(labels)))
-    order = np.lexsort([first, -np.bincount(labels, weights, n)])
-    place = np.empty(n, dtype=np.intp)
-    place[order] = np.arange(n)
-    return place[labels]
+    _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.lexsort([first, -np.bincount(labels, weights)])
+    return np.argsort(order)[labels]
 
 
 def _relevant(means: Array, weights: Array, names, n: int) -> list[list[str]]:
@@ -480,12 +459,8 @@ def _with_unused(tree: Array, used: NDArray[np.intp], n: int) -> Array:
     names = np.concatenate([used, n + np.arange(max(m - 1, 0))])
     tree = tree.copy()
     tree[:, :2] = np.sort(names[tree[:, :2].astype(int)], axis=1)
-    top, size = (tree[-1, 2] if len(tree) else 0.0), float(m)
-    last = names[-1]
-    rows: Iterator[int] = iter(np.setdiff1d(np.arange(n), used).tolist())
-    more = []
-    for i, k in enumerate(rows):
-        size += 1.0
-        more.append([*sorted((float(k), float(last))), top, size])
-        last = n + m - 1 + i
-    return np.vstack([tree, np.array(more).reshape(-1, 4)])
+    top, rest = tree[-1, 2] if len(tree) else 0.0, np.setdiff1d(np.arange(n), used)
+    others = np.append(names[-1], n + m - 1 + np.arange(len(rest)))[: len(rest)]
+    sizes = m + 1.0 + np.arange(len(rest))
+    pairs = np.sort([rest, others], axis=0)
+    return np.vstack([tree, np.column_stack([*pairs, np.full(len(rest), top), sizes])])

@@ -1,7 +1,8 @@
 """Figure of groups of topics: the outline of a flat fit, and how groups merge."""
 
 import textwrap
-from typing import TYPE_CHECKING, NamedTuple, Self, cast
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -12,16 +13,11 @@ from skbnp.inspection._displays import (
     MARGIN,
     MAX_WIDTH,
     VERMILION,
-    _pyplot,
+    Display,
 )
-from skbnp.inspection._groups import LINES, topic_groups
-from skbnp.inspection._lanes import extent, widths
+from skbnp.inspection._groups import LINES, TopicGroups, topic_groups
 from skbnp.inspection._outline import WIDTH, fold, heading, left_out, rest_of
 from skbnp.utils.validation import validate_params
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: Of groups in turn; Okabe and Ito's.
 COLORS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -33,7 +29,8 @@ SMALLEST, SHARE = 5.0, 0.22
 WIDEST = 12.0
 
 
-class TopicGroupsDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class TopicGroupsDisplay(Display):
     """The topics of a flat fit in groups: what they are about, and how they merge.
 
     Best made with :meth:`from_estimator`. Each group has a colour, a line of the terms
@@ -51,10 +48,8 @@ class TopicGroupsDisplay:
     ----------
     texts_ : list of matplotlib Text
         The lines, from the top.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
 
     See Also
     --------
@@ -78,11 +73,7 @@ class TopicGroupsDisplay:
     >>> plt.show()
     """
 
-    ax_: "Axes"
-    figure_: "Figure"
-
-    def __init__(self, *, groups):
-        self.groups = groups
+    groups: TopicGroups
 
     @classmethod
     def from_estimator(
@@ -127,47 +118,40 @@ class TopicGroupsDisplay:
         groups = topic_groups(estimator, X, n_groups, feature_names=feature_names)
         return cls(groups=groups).plot(ax, n_lines=n_lines)
 
-    @validate_params({"n_lines": [LINES]}, prefer_skip_nested_validation=False)
+    @validate_params({"n_lines": [LINES]})
     def plot(self, ax=None, *, n_lines=20) -> Self:
         """Draw the outline.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in; type shrinks where they are too small for it. `None` makes
-            a figure of fitting size.
-        n_lines : int, default=20
-            Lines at most, 4 or more; lighter topics, then lighter groups are left out.
+        ax, n_lines : matplotlib Axes, int
+            As in :meth:`from_estimator`; lighter topics, then lighter groups are left
+            out.
 
         Returns
         -------
         display : TopicGroupsDisplay
             This object.
         """
-        plt = _pyplot()
         lines = self._lines(n_lines)
         height = KEY + sum(LEADING + SPACE * line.is_heading for line in lines)
+        inside = height * FONT / 72
+        whole = inside + 2 * MARGIN
+        self._begin(ax, figsize=(MAX_WIDTH, whole))
+        size = FONT
         if ax is None:
-            inside = height * FONT / 72
-            whole = inside + 2 * MARGIN
-            _, ax = plt.subplots(figsize=(MAX_WIDTH, whole))
             x = MARGIN / MAX_WIDTH
-            ax.set_position((x, MARGIN / whole, 1 - 2 * x, inside / whole))
-            size = FONT
+            self.ax_.set_position((x, MARGIN / whole, 1 - 2 * x, inside / whole))
         else:
-            ax.figure.draw_without_rendering()  # a layout may move the axes
-            size = min(FONT, extent(ax)[1] / height)
-        self.ax_, self.figure_ = ax, cast("Figure", ax.figure)
+            size = min(FONT, self._room()[1] / height)
         self._draw(lines, max(size, SMALLEST))
         return self
 
     def _lines(self, n_lines):
         """List the lines of the outline: text, color, topic."""
         groups, sections = self.groups, fold(self.groups, n_lines)
-        lines_of_message = (
-            textwrap.wrap(groups.message, WIDTH) if groups.message else []
-        )
-        lines = [Line(part, [], GREY, -1, False) for part in lines_of_message]
+        message = textwrap.wrap(groups.message, WIDTH)
+        lines = [Line(part, [], GREY, -1, False) for part in message]
         _, order = self._merges([section.group for section in sections])
         sections.sort(key=lambda section: [*order, -1].index(section.group))
         for i, section in enumerate(sections):
@@ -191,7 +175,7 @@ class TopicGroupsDisplay:
     def _draw(self, lines, size):
         """Draw the lines of the outline, and the tree of merges."""
         ax = self.ax_
-        width = extent(ax)[0]
+        width = self._extent[0]
         left = min(SHARE * width, WIDEST * size)
         places: dict[int, tuple] = {}  # of groups: y of the first line and the last
         y, self.texts_ = 0.0, []
@@ -204,8 +188,8 @@ class TopicGroupsDisplay:
             if not line.is_heading:
                 color = "black" if line.terms else GREY
             text = self._text(line, width - x, size * (1.1 if line.is_heading else 1.0))
-            text = self._write(x / width, middle, text, color, size, weight)
-            self.texts_.append(text)
+            style = {"color": color, "size": size, "weight": weight}
+            self.texts_.append(self._write(x / width, middle, text, **style))
             if line.group >= 0:
                 first = places.get(line.group, (middle,))[0]
                 places[line.group] = first, middle, line.color
@@ -217,7 +201,7 @@ class TopicGroupsDisplay:
         ends = [line.start]
         for i, term in enumerate(line.terms):
             ends.append(ends[-1] + (", " if i else ": ") + term)
-        result = widths(self.ax_, ends, size)[1:]
+        result = self._widths(ends, size)
         fits = [text for text, wide in zip(ends, result, strict=True) if wide <= room]
         return fits[-1] if fits else ends[0]
 
@@ -263,21 +247,9 @@ class TopicGroupsDisplay:
             ax.plot([0.0, unit], [y, y], color=GREY, **style)
             noun = "nat" if unit == 1.0 else "nats"
             what = f"this length: {unit:g} {noun} of gain per document"
-            self._write(share + 0.5 * size / extent(ax)[0], y, what, GREY, size)
-
-    def _write(self, x, y, text, color, size, weight="normal"):
-        """Write a text, its left end at a share of the width."""
-        return self.ax_.text(
-            x,
-            y,
-            text,
-            color=color,
-            size=size,
-            weight=weight,
-            va="center",
-            parse_math=False,  # a dollar sign is a dollar sign
-            transform=self.ax_.get_yaxis_transform(),
-        )
+            self._write(
+                share + 0.5 * size / self._extent[0], y, what, color=GREY, size=size
+            )
 
 
 class Line(NamedTuple):

@@ -8,18 +8,8 @@ from scipy.special import digamma
 from sklearn.base import BaseEstimator
 from sklearn.decomposition import LatentDirichletAllocation
 
-from skbnp.inspection._terms import (
-    are_directions,
-    column_names,
-    fitted,
-    fitted_model,
-    in_memory,
-    model_rows,
-)
-from skbnp.utils.fitted import concentration_of, distributions, in_use, normalised_rows
+from skbnp.utils import fitted as read
 from skbnp.utils.validation import check_counts
-
-__all__ = ["to_lda", "to_pyldavis"]
 
 
 def to_pyldavis(
@@ -80,20 +70,20 @@ def to_pyldavis(
     >>> data["topic_term_dists"].shape, data["doc_lengths"][:4].tolist()
     ((2, 3), [9, 8, 8, 15])
     """
-    model, used = _words_of(estimator), in_use(estimator)
-    distr = distributions(estimator)
-    names = column_names(estimator, distr.shape[1], feature_names)
-    counts = check_counts(model_rows(estimator, X), whom="to_pyldavis")
+    model, used = _words_of(estimator), read.in_use(estimator)
+    distr = read.distributions(estimator)
+    names = read.column_names(estimator, distr.shape[1], feature_names)
+    counts = check_counts(read.model_rows(estimator, X), whom="to_pyldavis")
     lengths = np.asarray(counts.sum(axis=1)).ravel()
     frequency = np.asarray(counts.sum(axis=0)).ravel()
     has_tokens, occurs = lengths > 0.0, frequency > 0.0
     if not has_tokens.any():
         raise ValueError("X must have a document with tokens, got none.")
-    shares = in_memory(model.transform(counts[has_tokens]))[:, used]
+    shares = read.in_memory(model.transform(counts[has_tokens]))[:, used]
     distr = distr[used][:, occurs]
     return {
-        "topic_term_dists": normalised_rows(distr),
-        "doc_topic_dists": normalised_rows(shares.astype(np.float64, copy=False)),
+        "topic_term_dists": read.normalised_rows(distr),
+        "doc_topic_dists": read.normalised_rows(shares.astype(np.float64, copy=False)),
         "doc_lengths": _whole(lengths[has_tokens]),
         "vocab": names[occurs],
         "term_frequency": _whole(frequency[occurs]),
@@ -102,9 +92,9 @@ def to_pyldavis(
 
 def _words_of(estimator):
     """Return the model; raise unless its components are topics of words."""
-    fitted(estimator, "components_")
-    model = fitted_model(estimator)
-    if are_directions(model):
+    read.fitted(estimator, "components_")
+    model = read.fitted_model(estimator)
+    if read.are_directions(model):
         raise TypeError(
             f"estimator must have topics of words, {type(model).__name__} has "
             "directions: use topics_to_frame, or TopicTreeDisplay."
@@ -163,12 +153,12 @@ def to_lda(estimator: BaseEstimator) -> LatentDirichletAllocation:
     >>> bool(abs(lda.transform(X) - hdp.transform(X)).max() < 0.05)
     True
     """
-    model, used = _words_of(estimator), in_use(estimator)
-    components = np.array(fitted(estimator, "components_"), dtype=np.float64)[used]
+    model, used = _words_of(estimator), read.in_use(estimator)
+    components = np.array(read.fitted(estimator, "components_"), dtype=np.float64)[used]
     doc_prior, topic_prior = None, getattr(model, "topic_word_prior_", None)
     if hasattr(model, "doc_concentration_"):
         doc_prior = float(
-            concentration_of(model) * model.topic_weights_[used].sum() / used.sum()
+            read.concentration_of(model) * model.topic_weights_[used].sum() / used.sum()
         )
     if topic_prior is not None:  # which is at most one there
         topic_prior = min(float(np.mean(topic_prior)), 1.0)

@@ -7,39 +7,23 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from skbnp.inspection._terms import POSITIVE, column_names, fitted_model, topic_numbers
-from skbnp.utils.fitted import distributions, in_use
+from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import validate_params
-
-__all__ = ["word_intrusion"]
+from skbnp.utils.validation import POSITIVE, validate_params
 
 #: Share of the vocabulary in which an intruder may not be for its topic.
 LEADING_HALF = 0.5
 
 
 class IntrusionSet(NamedTuple):
-    """Terms of a topic, one of which does not belong to it.
+    """Terms of a topic, one of which does not belong to it."""
 
-    Parameters
-    ----------
-    topic : int
-        The number of the topic.
-    terms : list of str
-        What people are shown.
-    intruder : int
-        The place of the term that does not belong.
-    """
-
-    topic: int
-    terms: list[str]
-    intruder: int
+    topic: int  # its number
+    terms: list[str]  # what people are shown
+    intruder: int  # place of the term that does not belong
 
 
-@validate_params(
-    {"n_terms": [POSITIVE], "random_state": ["random_state"]},
-    prefer_skip_nested_validation=False,
-)
+@validate_params({"n_terms": [POSITIVE], "random_state": ["random_state"]})
 def word_intrusion(
     estimator: BaseEstimator | ArrayLike,
     feature_names: ArrayLike | None = None,
@@ -103,15 +87,15 @@ def word_intrusion(
     (['b', 'x', 'y', 'z'], 'b')
     """
     rng = check_random_state(random_state)
-    distr, used = distributions(estimator), np.flatnonzero(in_use(estimator))
-    names = column_names(estimator, distr.shape[1], feature_names)
+    distr, used = read.distributions(estimator), np.flatnonzero(read.in_use(estimator))
+    names = read.column_names(estimator, distr.shape[1], feature_names)
     if len(used) < 2:
-        noun = type(fitted_model(estimator)).__name__
+        noun = type(read.fitted_model(estimator)).__name__
         raise ValueError(
             f"estimator must have two topics in use or more, {noun} has {len(used)}: "
             "an intruder is a term of another topic."
         )
-    numbers = topic_numbers(estimator, len(distr))
+    numbers = read.topic_numbers(estimator, len(distr))
     leading = {int(k): largest(distr[k], n_terms) for k in used}
     sets = []
     for k in rng.permutation(used).tolist():

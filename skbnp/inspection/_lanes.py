@@ -6,20 +6,7 @@ from typing import Any
 import numpy as np
 
 from skbnp.inspection._chains import best_sample
-from skbnp.inspection._terms import fitted, fitted_model
-
-__all__ = [
-    "ancestors",
-    "arranged",
-    "check_ids",
-    "connectors",
-    "descendants",
-    "extent",
-    "history_of",
-    "lanes_of",
-    "recorded",
-    "widths",
-]
+from skbnp.utils.fitted import fitted, fitted_model
 
 
 @dataclass
@@ -139,14 +126,8 @@ def connectors(lanes, row, last_step, shift):
         source, target = (row[name] for name in pair)
         low, high = sorted((source, target))
         slots = taken.setdefault(step, [])
-        number = next(
-            (
-                number
-                for number, spans in enumerate(slots)
-                if all(high < begin or end < low for begin, end in spans)
-            ),
-            len(slots),
-        )
+        has_room = [all(high < b or e < low for b, e in spans) for spans in slots]
+        number = [*has_room, True].index(True)
         if number == len(slots):
             slots.append([])
         slots[number].append((low, high))
@@ -187,19 +168,3 @@ def check_ids(ids, lineage):
     if unknown := sorted(set(asked.tolist()) - known):
         raise ValueError(f"ids must be among those of lineage_, unknown: {unknown}.")
     return asked.tolist()
-
-
-def extent(ax):
-    """Width and height of axes in points."""
-    return ax.get_window_extent().size * 72 / ax.figure.dpi
-
-
-def widths(ax, texts, size):
-    """Widths of texts in points."""
-    probe = ax.figure.text(0, 0, "", size=size, parse_math=False)
-    result = [0.0]
-    for text in texts:
-        probe.set_text(text)
-        result.append(probe.get_window_extent().width * 72 / ax.figure.dpi)
-    probe.remove()
-    return result

@@ -1,48 +1,26 @@
 """Figure of the lineage of topics: births, splits, merges and ends."""
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
+from skbnp.inspection import _lanes as lifetimes
 from skbnp.inspection._displays import (
     BLUE,
     FONT,
     GREY,
     MARGIN,
     VERMILION,
-    _pyplot,
+    Display,
+    legend,
     shortened,
 )
-from skbnp.inspection._lanes import (
-    ancestors,
-    arranged,
-    check_ids,
-    connectors,
-    descendants,
-    extent,
-    history_of,
-    lanes_of,
-    recorded,
-    widths,
-)
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted,
-    fitted_model,
-    terms_of,
-    token_shares,
-)
-from skbnp.utils.fitted import topic_names
+from skbnp.inspection._terms import terms_of
+from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import validate_params
+from skbnp.utils.validation import POSITIVE, validate_params
 
-__all__ = []
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 #: Inches, where the figure is ours: its least width and that of the time axis; below,
 #: above and left of the axes.
 WIDTH, TIME, FOOT, HEAD, SIDE = 10.0, 4.0, 0.55, 0.4, 0.55
@@ -64,7 +42,8 @@ BRIEF = 0.05
 THIN, THICK = 1.2, 5.0
 
 
-class LineageDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class LineageDisplay(Display):
     """The genealogy of topics: where each came from, and what it was about.
 
     Best made with :meth:`from_estimator`. Time, in updates, runs to the right, and each
@@ -110,10 +89,8 @@ class LineageDisplay:
     ----------
     ids_ : list of int
         The lanes' ids, from top to bottom.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
 
     See Also
     --------
@@ -146,39 +123,22 @@ class LineageDisplay:
     >>> plt.show()
     """
 
-    ax_: "Axes"
-    figure_: "Figure"
+    lineage: list[Any]
+    ids: Any
+    last_step: int
+    final_terms: dict[int, list[str]]
+    terms: Any = None
+    rows: dict[int, int] | None = None
+    n_hidden: int = 0
+    names: Any = None
+    weights: Any = None
+    n_brief: int = 0
 
-    def __init__(
-        self,
-        *,
-        lineage,
-        ids,
-        last_step,
-        final_terms,
-        terms=None,
-        rows=None,
-        n_hidden=0,
-        names=None,
-        weights=None,
-        n_brief=0,
-    ):
-        self.lineage = lineage
-        self.ids = ids
-        self.last_step = last_step
-        self.final_terms = final_terms
-        self.terms = terms
-        self.rows = rows
-        self.n_hidden = n_hidden
-        self.names = {} if names is None else names
-        self.weights = {} if weights is None else weights
-        self.n_brief = n_brief
+    def __post_init__(self):
+        self.names, self.weights = self.names or {}, self.weights or {}
 
     @classmethod
-    @validate_params(
-        {"n_components": [POSITIVE], "n_terms": [POSITIVE]},
-        prefer_skip_nested_validation=False,
-    )
+    @validate_params({"n_components": [POSITIVE], "n_terms": [POSITIVE]})
     def from_estimator(
         cls,
         estimator,
@@ -225,10 +185,10 @@ class LineageDisplay:
         ValueError
             If an id was never given, or `ids` names none.
         """
-        lineage, last_step, chain = history_of(estimator)
-        components = fitted(estimator, "components_")
-        living = fitted(estimator, "component_ids_").tolist()
-        names = column_names(estimator, components.shape[1], feature_names)
+        lineage, last_step, chain = lifetimes.history_of(estimator)
+        components = read.fitted(estimator, "components_")
+        living = read.fitted(estimator, "component_ids_").tolist()
+        names = read.column_names(estimator, components.shape[1], feature_names)
         display = cls(
             lineage=lineage,
             ids=(),
@@ -237,21 +197,25 @@ class LineageDisplay:
                 name: terms_of(topic, names, n_terms)
                 for name, topic in zip(living, components, strict=True)
             },
-            terms=None if terms is None else recorded(terms, names, n_terms, chain),
+            terms=None
+            if terms is None
+            else lifetimes.recorded(terms, names, n_terms, chain),
         )
         display.names = dict(
-            zip(living, topic_names(estimator, len(living)), strict=True)
+            zip(living, read.topic_names(estimator, len(living)), strict=True)
         )
-        if hasattr(fitted_model(estimator), "tree_"):
+        if hasattr(read.fitted_model(estimator), "tree_"):
             display.rows = {name: row for row, name in enumerate(living)}
-        shares = token_shares(estimator)
+        shares = read.token_shares(estimator)
         display.weights = dict(zip(living, shares.tolist(), strict=True))
         if ids is None:
             heaviest = largest(shares, len(living))
             display._choose([living[k] for k in heaviest], n_components)
         else:
-            asked = check_ids(ids, lineage)
-            display.ids = ancestors(lineage, asked) | descendants(lineage, asked)
+            asked = lifetimes.check_ids(ids, lineage)
+            display.ids = lifetimes.ancestors(lineage, asked) | lifetimes.descendants(
+                lineage, asked
+            )
         return display.plot(ax)
 
     def _choose(self, heaviest, n_components):
@@ -259,7 +223,7 @@ class LineageDisplay:
 
         Topics without edits are drawn if there are no others.
         """
-        lanes = lanes_of(self.lineage)
+        lanes = lifetimes.lanes_of(self.lineage)
         least = BRIEF * (self.last_step - self.lineage[0].step)
         brief = {
             name
@@ -268,7 +232,7 @@ class LineageDisplay:
         }
 
         def family(name):
-            return ancestors(self.lineage, [name])
+            return lifetimes.ancestors(self.lineage, [name])
 
         wanted = [
             name for name in heaviest if lanes[name].is_born or len(family(name)) > 1
@@ -289,17 +253,17 @@ class LineageDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw in; type shrinks where they are too small for it. `None` makes
-            a figure of fitting size.
+            As in :meth:`from_estimator`.
 
         Returns
         -------
         display : LineageDisplay
             This object.
         """
-        plt = _pyplot()
-        every = lanes_of(self.lineage)
-        lanes = arranged({name: every[name] for name in sorted(self.ids)})
+        is_made = ax is None
+        self._begin(ax)
+        every = lifetimes.lanes_of(self.lineage)
+        lanes = lifetimes.arranged({name: every[name] for name in sorted(self.ids)})
         self.ids_ = [lane.id for lane in lanes]
         row_of_id = {name: number for number, name in enumerate(self.ids_)}
         final = {
@@ -307,16 +271,17 @@ class LineageDisplay:
             for name in self.ids_
             if name in self.final_terms
         }
-        if ax is None:
-            fontsize, (_, ax) = FONT, plt.subplots()
-            self._size_figure(ax, len(lanes), final.values())
+        if is_made:
+            fontsize = FONT
+            self._size_figure(len(lanes), final.values())
         else:
-            fontsize = self._fitting_size(ax, len(lanes), final.values())
-        self.ax_, self.figure_ = ax, ax.figure
+            fontsize = self._fitting_size(len(lanes), final.values())
         self._scale_axes(lanes, final.values(), fontsize)
         self._draw_lanes(lanes, row_of_id, fontsize)
         for name, text in final.items():
-            self._write(text, self.last_step, row_of_id[name], fontsize, final=True)
+            self._write_lines(
+                text, self.last_step, row_of_id[name], fontsize, final=True
+            )
         if self.terms is not None:
             self._write_terms(lanes, row_of_id, final, fontsize)
         return self
@@ -338,22 +303,21 @@ class LineageDisplay:
         lists += self.final_terms.values()
         return LANE + LEADING * (max(map(len, lists), default=1) + 1)
 
-    def _size_figure(self, ax, n_lanes, texts):
+    def _size_figure(self, n_lanes, texts):
         """Set the size of a new figure by its lanes and terms."""
-        text = (max(widths(ax, texts, FONT)) + 2 * PAD * FONT) / 72
+        text = (max(self._widths(texts, FONT), default=0.0) + 2 * PAD * FONT) / 72
         time = TIME if self.terms is None else max(TIME, LISTS * text)
         width = max(WIDTH, SIDE + time + text + MARGIN)
         lanes = n_lanes * self._lane_height * FONT / 72
         height = FOOT + lanes + HEAD
-        ax.figure.set_size_inches(width, height)
+        self.figure_.set_size_inches(width, height)
         inside = 1.0 - (SIDE + MARGIN) / width
-        ax.set_position([SIDE / width, FOOT / height, inside, lanes / height])
+        self.ax_.set_position((SIDE / width, FOOT / height, inside, lanes / height))
 
-    def _fitting_size(self, ax, n_lanes, texts):
+    def _fitting_size(self, n_lanes, texts):
         """Return the font size that fits given axes."""
-        ax.figure.draw_without_rendering()  # a layout may move the axes
-        width, height = extent(ax)
-        text = max(widths(ax, texts, FONT)) / FONT + 2 * PAD
+        width, height = self._room()
+        text = max(self._widths(texts, FONT), default=0.0) / FONT + 2 * PAD
         return min(FONT, height / n_lanes / self._lane_height, MOST * width / text)
 
     def _scale_axes(self, lanes, texts, fontsize):
@@ -362,8 +326,8 @@ class LineageDisplay:
 
         ax, begin = self.ax_, min(lane.begin for lane in lanes)
         end = max(self.last_step, begin + 1)
-        text = max(widths(ax, texts, fontsize)) + 2 * PAD * fontsize
-        span = (end - begin) / (0.99 - text / extent(ax)[0])
+        text = max(self._widths(texts, fontsize), default=0.0) + 2 * PAD * fontsize
+        span = (end - begin) / (0.99 - text / self._extent[0])
         ax.set_xlim(begin - 0.01 * span, begin + 0.99 * span)
         ticks = MaxNLocator(6, integer=True).tick_values(begin, end)
         ax.set_xticks([tick for tick in ticks if begin <= tick <= end])
@@ -385,9 +349,7 @@ class LineageDisplay:
 
     def _called(self, lane):
         """Return the number of a lane in texts; ended nodes have no row."""
-        if self.rows is None:
-            return str(lane.id)
-        return str(self.rows.get(lane.id, ""))
+        return str(lane.id if self.rows is None else self.rows.get(lane.id, ""))
 
     def _draw_lanes(self, lanes, row_of_id, fontsize):
         """Draw lanes and connectors."""
@@ -395,9 +357,9 @@ class LineageDisplay:
 
         ax = self.ax_
         kinds: dict[str, Any] = {}  # how the legend shows each
-        shift = APART * np.diff(ax.get_xlim()).item() / extent(ax)[0]
+        shift = APART * np.diff(ax.get_xlim()).item() / self._extent[0]
         given = lanes, row_of_id, self.last_step, shift
-        begins, ends, returns, edges = connectors(*given)
+        begins, ends, returns, edges = lifetimes.connectors(*given)
         hollow: dict[str, Any] = {
             "ls": "",
             "markersize": 5.0,
@@ -432,24 +394,13 @@ class LineageDisplay:
             if kind == "split":  # a list of terms may hide the line
                 ax.plot(x, source, ".", color=GREY, ms=5.0, zorder=2.3)
             else:  # rows run downwards
-                tip: dict = {
-                    "color": VERMILION,
-                    "marker": "^" if target < source else "v",
-                }
-                ax.plot(x, target, zorder=2.3, ls="", markersize=5.0, **tip)
+                tip = "^" if target < source else "v"
+                ax.plot(x, target, tip, color=VERMILION, zorder=2.3, markersize=5.0)
                 kinds[kind] |= {"marker": "v", "markersize": 5.0}
         if kinds:
-            ax.legend(
-                handles=[
-                    Line2D([], [], label=kind, **style) for kind, style in kinds.items()
-                ],
-                loc="lower left",
-                bbox_to_anchor=(0.0, 1.0),
-                borderaxespad=0.1,
-                ncols=len(kinds),
-                frameon=False,
-                fontsize=fontsize,
-            )
+            handles = [Line2D([], [], label=kind, **kinds[kind]) for kind in kinds]
+            style = {"borderaxespad": 0.1, "ncols": len(kinds)}
+            legend(self.ax_, handles, "lower left", (0.0, 1.0), fontsize, **style)
 
     def _line_width(self, lane, fontsize):
         """Width of a line in points, proportional to the weight of a living topic."""
@@ -459,37 +410,27 @@ class LineageDisplay:
         share = self.weights.get(lane.id, 0.0) / max(top, 1e-300)
         return max(THICK * share * min(fontsize / FONT, 1.0), THIN)
 
-    def _write(self, text, step, y, fontsize, *, final):
+    def _write_lines(self, text, step, y, fontsize, *, final):
         """Write a text beside the end of a lane, in lines, or below the lane."""
         dx, dy = (PAD, 0.0) if final else (0.0, -BELOW)
         for number, line in enumerate(text.split("\n")):
-            self.ax_.annotate(
-                line,
-                (step, y),
-                xytext=(dx * fontsize, (dy - number * LEADING) * fontsize),
-                textcoords="offset points",
-                va="center",
-                size=fontsize,
-                parse_math=False,  # a dollar sign is a dollar sign
-                annotation_clip=False,
-                zorder=3.0,
-                bbox={"fc": "white", "ec": "none", "pad": 0.15 * fontsize},
-            )
+            offset = dx * fontsize, (dy - number * LEADING) * fontsize
+            self._label(line, (step, y), offset, fontsize, 0.15)
 
     def _write_terms(self, lanes, row_of_id, final, fontsize):
         """Write terms of lanes below them, where they change and fit."""
         ax = self.ax_
-        scale = extent(ax)[0] / np.diff(ax.get_xlim()).item()  # points per step
+        scale = self._extent[0] / np.diff(ax.get_xlim()).item()  # points per step
         for lane in lanes:
             last: set[str] = set()
             free = -np.inf
             edge = self.last_step if lane.id in final else ax.get_xlim()[1]
             for step, terms in self.terms.get(lane.id, []):
                 text = self._written(terms)
-                width = max(widths(ax, [text], fontsize))
+                (width,) = self._widths([text], fontsize)
                 end = step * scale + width + GAP * fontsize
                 if set(terms) == last or step * scale < free or end > edge * scale:
                     continue
                 last, free = set(terms), end
                 ax.plot(step, row_of_id[lane.id], "|", color=BLUE, ms=6.0, zorder=2.3)
-                self._write(text, step, row_of_id[lane.id], fontsize, final=False)
+                self._write_lines(text, step, row_of_id[lane.id], fontsize, final=False)

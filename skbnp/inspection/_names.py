@@ -10,23 +10,12 @@ from sklearn.base import BaseEstimator
 
 from skbnp.inspection._over_time import _pandas
 from skbnp.inspection._ranking import rank_topics
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted,
-    fitted_model,
-    relevant_terms,
-    top_documents,
-    topic_numbers,
-    topics,
-)
-from skbnp.utils.fitted import topic_names
-from skbnp.utils.validation import validate_params
+from skbnp.inspection._terms import relevant_terms, top_documents
+from skbnp.utils import fitted as read
+from skbnp.utils.validation import POSITIVE, validate_params
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-__all__ = ["set_topic_names", "topics_to_frame"]
 
 
 def set_topic_names(
@@ -72,8 +61,11 @@ def set_topic_names(
     >>> hdp.get_feature_names_out().tolist()
     ['hdp0', 'weather']
     """
-    components, model = fitted(estimator, "components_"), fitted_model(estimator)
-    numbers = topic_numbers(estimator, len(components)).tolist()
+    components, model = (
+        read.fitted(estimator, "components_"),
+        read.fitted_model(estimator),
+    )
+    numbers = read.topic_numbers(estimator, len(components)).tolist()
     ids = np.asarray(getattr(model, "component_ids_", numbers)).tolist()
     given = _by_number(names, numbers)
     unknown = [number for number in given if number not in numbers]
@@ -132,10 +124,7 @@ def _check_unique(model, known, ids, numbers) -> None:
         taken[text] = number
 
 
-@validate_params(
-    {"n_terms": [POSITIVE], "n_documents": [POSITIVE]},
-    prefer_skip_nested_validation=False,
-)
+@validate_params({"n_terms": [POSITIVE], "n_documents": [POSITIVE]})
 def topics_to_frame(
     estimator: BaseEstimator,
     feature_names: ArrayLike | None = None,
@@ -204,13 +193,13 @@ def topics_to_frame(
     1      1          0   [sun, rain]
     """
     pd = _pandas()
-    _, distr = topics(estimator)
-    names, n = column_names(estimator, distr.shape[1], feature_names), len(distr)
+    _, distr = read.topics(estimator)
+    names, n = read.column_names(estimator, distr.shape[1], feature_names), len(distr)
     ranking = rank_topics(estimator, X)
     frame = pd.DataFrame(
         {
-            "topic": topic_numbers(estimator, n),
-            "name": [name or "" for name in topic_names(estimator, n)],
+            "topic": read.topic_numbers(estimator, n),
+            "name": [name or "" for name in read.topic_names(estimator, n)],
             "weight": ranking.shares,
             "rank": np.argsort(ranking.order),
             "terms": relevant_terms(estimator, names, n_terms),

@@ -22,6 +22,11 @@ class Section(NamedTuple):
     hidden: NDArray[np.intp]
 
 
+def counted(number: int, noun: str, plural: str = "s") -> str:
+    """Return a number with a noun."""
+    return f"{number:,} {noun}" + ("" if number == 1 else plural)
+
+
 def fold(groups: Groups, n_lines: int) -> list[Section]:
     """Choose the sections of an outline of `n_lines` lines."""
     sizes = np.bincount(groups.labels[groups.labels >= 0], minlength=groups.n_groups)
@@ -43,14 +48,11 @@ def fold(groups: Groups, n_lines: int) -> list[Section]:
 
     if cost() > n_lines:
         shown = dict.fromkeys(kept, 1)
-    while True:
-        weights = {
-            g: groups.topic_weights[rows[g][n]]
-            for g, n in shown.items()
-            if n < len(rows[g])
-        }
-        if not weights:
-            break
+    while weights := {
+        g: groups.topic_weights[rows[g][n]]
+        for g, n in shown.items()
+        if n < len(rows[g])
+    }:
         heaviest = max(weights, key=lambda g: weights[g])
         shown[heaviest] += 1
         if cost() > n_lines:
@@ -89,8 +91,7 @@ def left_out(groups: Groups, sections: list[Section]) -> str:
     rest = np.setdiff1d(np.flatnonzero(groups.labels >= 0), shown)
     n = len(np.unique(groups.labels[rest]))
     weight = 100 * groups.topic_weights[rest].sum()
-    noun = "group" if n == 1 else "groups"
-    return f"and {n:,} lighter {noun}, {weight:.1f} %" if n else ""
+    return f"and {counted(n, 'lighter group')}, {weight:.1f} %" if n else ""
 
 
 def shortened(start: str, terms: list[str] | None = None) -> str:

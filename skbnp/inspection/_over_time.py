@@ -8,27 +8,17 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted,
-    fitted_model,
-    in_memory,
-    model_rows,
-    top_terms,
-    topic_numbers,
-)
+from skbnp.inspection._terms import check_shares, top_terms
+from skbnp.utils import fitted as read
 from skbnp.utils.epochs import check_after, check_epochs, warn_if_few_rows
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import Interval, validate_params
+from skbnp.utils.validation import POSITIVE, at_least, validate_params
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 #: Probability that chance alone makes any topic of a frame begin in any epoch.
 CHANCE = 0.05
-
-__all__ = ["emerging_topics", "parent_ids", "terms_of", "topics_over_time"]
 
 
 def _pandas():
@@ -61,10 +51,10 @@ def terms_of(directions, names, n_terms):
 
 def _is_native(estimator):
     """Whether a model itself has learned epochs."""
-    return hasattr(fitted_model(estimator), "epochs_")
+    return hasattr(read.fitted_model(estimator), "epochs_")
 
 
-@validate_params({"n_terms": [POSITIVE]}, prefer_skip_nested_validation=False)
+@validate_params({"n_terms": [POSITIVE]})
 def topics_over_time(
     estimator: BaseEstimator,
     X: Any = None,
@@ -147,15 +137,15 @@ def topics_over_time(
 def _epochs_of_trees(estimator, feature_names, n_terms):
     """Return a frame of the shares of nodes of dependent trees by epoch."""
     if not _is_native(estimator):
-        name = type(fitted_model(estimator)).__name__
+        name = type(read.fitted_model(estimator)).__name__
         raise TypeError(
             f"estimator must have `epochs_` where X is None, {name} has not: pass rows "
             "X, and epochs with the label of time of each."
         )
-    epochs = fitted(estimator, "epochs_")
+    epochs = read.fitted(estimator, "epochs_")
     pd = _pandas()
     first = next(iter(epochs.values()))
-    names = column_names(estimator, first.components.shape[1], feature_names)
+    names = read.column_names(estimator, first.components.shape[1], feature_names)
     parts, before = [], None
     known: set[int] = set()
     for label, record in epochs.items():
@@ -163,13 +153,13 @@ def _epochs_of_trees(estimator, feature_names, n_terms):
         total = max(float(record.masses.sum()), 1e-300)
         cosines = np.full(len(ids), np.nan)
         if before is not None:
-            _, now, then = np.intersect1d(
-                ids, before.component_ids, return_indices=True
-            )
+            given = ids, before.component_ids
+            _, now, then = np.intersect1d(*given, return_indices=True)
             products = record.components[now].multiply(before.components[then])
             cosines[now] = np.asarray(products.sum(axis=1)).ravel()
         part = pd.DataFrame(
             {
+                "epoch": [label] * len(ids),
                 "topic": ids,
                 "parent": parent_ids(record),
                 "depth": record.tree.depth,
@@ -181,7 +171,6 @@ def _epochs_of_trees(estimator, feature_names, n_terms):
                 "terms": terms_of(record.components, names, n_terms),
             }
         )
-        part.insert(0, "epoch", [label] * len(part))
         parts.append(part)
         known |= set(ids.tolist())
         before = record
@@ -196,7 +185,7 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
             "columns are passed as feature_names=."
         )
     terms = top_terms(estimator, feature_names, n_terms)
-    model, rows = fitted_model(estimator), model_rows(estimator, X)
+    model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
     if _is_native(estimator):
         shares = model.transform(rows, epochs=epochs)
         lengths, least = np.ones(shares.shape[0]), 0.5
@@ -204,34 +193,37 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
         shares = model.transform(rows)
         counts = rows if sp.issparse(rows) else np.asarray(rows, dtype=np.float64)
         lengths, least = np.asarray(counts.sum(axis=1)).ravel(), 1.0
-    tokens = _tokens(model, shares, lengths)
+    # A sparse matrix may leave out topics of which a document has no tokens.
+    least_sum = 0.0 if sp.issparse(shares) else 1.0
+    shares = np.asarray(read.in_memory(shares), dtype=np.float64)
+    check_shares(model, shares, least_sum)
+    tokens = shares * lengths[:, None]
     labels = check_epochs(epochs, len(tokens))
     if not _is_native(estimator):  # a fit has warned before
         check_after(labels.distinct, labels.order)
         warn_if_few_rows([len(of) for of in labels.rows()], labels.distinct)
-    ids = topic_numbers(estimator, len(terms))
+    ids = read.topic_numbers(estimator, len(terms))
     rows_of = labels.rows()
     n_tokens = np.array([tokens[of].sum(axis=0) for of in rows_of])
     n_samples = np.array([(tokens[of] >= least).sum(axis=0) for of in rows_of])
     shares = n_tokens / np.maximum(n_tokens.sum(axis=1, keepdims=True), 1e-300)
     squares = np.array([(tokens[of] ** 2).sum(axis=0) for of in rows_of])
-    is_new = _begin(n_tokens, squares, np.array([[len(of)] for of in rows_of]))
-    parts = []
-    for place, label in enumerate(labels.distinct):
-        part = {
-            "epoch": [label] * len(terms),
-            "topic": ids,
-            "n_tokens": n_tokens[place],
-            "share": shares[place],
-            "n_samples": n_samples[place],
-            "is_new": is_new[place],
-            "terms": terms,
-        }
-        parts.append(_pandas().DataFrame(part))
-    return _pandas().concat(parts, ignore_index=True), labels, tokens
+    n_documents = np.array([[len(of)] for of in rows_of])
+    is_new = _begin(n_tokens, shares, squares, n_documents)
+    n = len(labels.distinct)
+    columns = {
+        "epoch": [label for label in labels.distinct for _ in terms],
+        "topic": np.tile(ids, n),
+        "n_tokens": n_tokens.ravel(),
+        "share": shares.ravel(),
+        "n_samples": n_samples.ravel(),
+        "is_new": is_new.ravel(),
+        "terms": terms * n,
+    }
+    return _pandas().DataFrame(columns), labels, tokens
 
 
-def _begin(n_tokens, squares, n_documents):
+def _begin(n_tokens, shares, squares, n_documents):
     """Whether topics begin in an epoch, (n_epochs, n_topics).
 
     There the share first reaches half of its peak, it was a tenth of that before, and
@@ -240,11 +232,9 @@ def _begin(n_tokens, squares, n_documents):
     squares.
     """
     totals = n_tokens.sum(axis=1, keepdims=True)
-    shares = n_tokens / np.maximum(totals, 1e-300)
     peaks = shares.max(axis=0)
-    before = (np.cumsum(n_tokens, axis=0) - n_tokens) / np.maximum(
-        np.cumsum(totals, axis=0) - totals, 1e-300
-    )
+    earlier = np.maximum(np.cumsum(totals, axis=0) - totals, 1e-300)
+    before = (np.cumsum(n_tokens, axis=0) - n_tokens) / earlier
     n_with = n_tokens**2 / np.maximum(squares, 1e-300)
     n_until = np.cumsum(n_documents, axis=0)
     evidence = n_with * np.log(n_until / np.maximum(n_documents, 1))  # nats
@@ -255,28 +245,12 @@ def _begin(n_tokens, squares, n_documents):
     return is_first & (before <= 0.1 * peaks) & has_evidence
 
 
-def _tokens(model, shares, lengths):
-    """Expected tokens of each topic in each row, (n_rows, n_topics)."""
-    # A sparse matrix may leave out topics of which a document has no tokens.
-    least = 0.0 if sp.issparse(shares) else 1.0
-    shares = np.asarray(in_memory(shares), dtype=np.float64)
-    totals = shares.sum(axis=1)
-    is_off = (totals > 1.0 + 1e-3) | (totals < least - 1e-3)
-    if (shares < 0.0).any() or is_off.any():
-        raise TypeError(
-            f"estimator must be a topic model: `transform` of {type(model).__name__} "
-            "does not return shares of topics."
-        )
-    return shares * lengths[:, None]
-
-
 @validate_params(
     {
         "n_terms": [POSITIVE],
         "n_documents": [POSITIVE],
-        "min_samples": [Interval(Real, 0, None, closed="left")],
-    },
-    prefer_skip_nested_validation=False,
+        "min_samples": [at_least(0, Real)],
+    }
 )
 def emerging_topics(
     estimator: BaseEstimator,
@@ -331,18 +305,14 @@ def emerging_topics(
     if X is not None and epochs is None:
         raise ValueError("epochs must have the label of each row of X, got None.")
     if X is not None and not _is_native(estimator):
-        return _beginnings(
-            estimator, X, epochs, feature_names, n_terms, n_documents, min_samples
-        )
+        given = estimator, X, epochs, feature_names, n_terms
+        return _beginnings(*given, n_documents, min_samples)
     frame = _epochs_of_trees(estimator, feature_names, n_terms)
-    records = fitted(estimator, "epochs_")
-    first = next(iter(records))
-    is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
-    result = _ranked(frame[is_new & (frame["epoch"] != first)], list(records))
-    result = result[["epoch", "topic", "parent", "share", "terms"]]
+    records = read.fitted(estimator, "epochs_")
+    result = _new(frame, min_samples)[["epoch", "topic", "parent", "share", "terms"]]
     documents: list[list[int]] = [[] for _ in range(len(result))]
     if X is not None:
-        rows = sp.csr_array(model_rows(estimator, X))
+        rows = sp.csr_array(read.model_rows(estimator, X))
         labels = check_epochs(epochs, rows.shape[0])
         rows_of = dict(zip(labels.distinct, labels.rows(), strict=True))
         for label in result["epoch"].unique():
@@ -354,23 +324,20 @@ def emerging_topics(
     return result.assign(documents=documents)
 
 
-def _ranked(frame, epochs):
-    """Sort the rows of a frame by epochs, then by shares."""
-    order = {label: place for place, label in enumerate(epochs)}
-    places = frame["epoch"].map(order)
+def _new(frame, min_samples):
+    """Choose topics that begin after the first epoch; sort by epochs, then shares."""
+    is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
+    frame = frame[is_new & (frame["epoch"] != frame["epoch"].iloc[0])]
+    places, _ = frame["epoch"].factorize()
     ranked = np.lexsort((frame["topic"], -frame["share"], places))
     return frame.iloc[ranked].reset_index(drop=True)
 
 
 def _beginnings(estimator, X, epochs, feature_names, n_terms, n_documents, min_samples):
     """Return a frame of the topics that begin after the first epoch of rows."""
-    frame, labels, tokens = _epochs_of_rows(
-        estimator, X, epochs, feature_names, n_terms
-    )
-    is_new = frame["is_new"] & (frame["n_samples"] >= min_samples)
-    result = _ranked(
-        frame[is_new & (frame["epoch"] != labels.distinct[0])], labels.distinct
-    )
+    given = estimator, X, epochs, feature_names, n_terms
+    frame, labels, tokens = _epochs_of_rows(*given)
+    result = _new(frame, min_samples)
     place = {topic: at for at, topic in enumerate(frame["topic"][: tokens.shape[1]])}
     rows_of = dict(zip(labels.distinct, labels.rows(), strict=True))
     documents = []

@@ -1,27 +1,18 @@
 """Figures of a sampler's posterior: number of topics, and shares of tokens by sweep."""
 
+from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skbnp.inspection._chains import best_sample, is_sampler
-from skbnp.inspection._displays import BLUE, FONT, GREY, _pyplot, round_ticks, shades
-from skbnp.inspection._lanes import extent
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted,
-    fitted_model,
-    terms_of,
-    unit_of,
-)
+from skbnp.inspection._displays import BLUE, FONT, GREY, Display, round_ticks, shades
+from skbnp.inspection._terms import terms_of
+from skbnp.utils.fitted import column_names, fitted, fitted_model, unit_of
 from skbnp.utils.mixing import has_mixed, mixing
-from skbnp.utils.validation import validate_params
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from skbnp.utils.validation import POSITIVE, validate_params
 
 #: Numbers of topics that get a bar each; a wider range is cut into bins.
 MOST_BARS, MOST_BINS = 30, 25
@@ -36,7 +27,8 @@ FEW = 40
 ROOM, LINE = 0.02, 1.15
 
 
-class ComponentsPosteriorDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class ComponentsPosteriorDisplay(Display):
     """Bar chart of the posterior of the number of topics.
 
     Best made with :meth:`from_estimator`. Each number of topics has a bar; a range of
@@ -56,10 +48,8 @@ class ComponentsPosteriorDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
     bars_ : list of matplotlib BarContainer
         The bars of each chain.
 
@@ -82,13 +72,9 @@ class ComponentsPosteriorDisplay:
     >>> plt.show()
     """
 
-    ax_: "Axes"
-    figure_: "Figure"
-
-    def __init__(self, *, n_components, shares, r_hat=None):
-        self.n_components = n_components
-        self.shares = shares
-        self.r_hat = r_hat
+    n_components: ArrayLike
+    shares: ArrayLike
+    r_hat: float | None = None
 
     @classmethod
     def from_estimator(
@@ -127,20 +113,15 @@ class ComponentsPosteriorDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. `None` makes a figure.
-        **kwargs : dict
-            Handed to matplotlib's `bar`.
+        ax, **kwargs : matplotlib Axes, dict
+            As in :meth:`from_estimator`.
 
         Returns
         -------
         display : ComponentsPosteriorDisplay
             This object.
         """
-        plt = _pyplot()
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+        ax = self._begin(ax, layout="constrained")
         parts = [
             binned(self.n_components, shares) for shares in np.atleast_2d(self.shares)
         ]
@@ -189,7 +170,8 @@ def bin_width(low, high):
     return width
 
 
-class TopicTraceDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class TopicTraceDisplay(Display):
     """How tokens fall to topics, sweep by sweep: cumulative shares.
 
     Best made with :meth:`from_estimator`. At each kept sample of a chain the topics are
@@ -218,10 +200,8 @@ class TopicTraceDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
     lines_ : list of matplotlib Line2D
         The lines, that of the largest topic first.
 
@@ -255,20 +235,15 @@ class TopicTraceDisplay:
     >>> plt.show()
     """
 
-    ax_: "Axes"
-    figure_: "Figure"
-
-    def __init__(self, *, step, shares, chain=None, unit="tokens", labels=None):
-        self.step = step
-        self.shares = shares
-        self.chain = chain
-        self.unit = unit
-        self.labels = labels
+    step: ArrayLike
+    shares: list[Any]
+    chain: int | None = None
+    unit: str = "tokens"
+    labels: list[str] | None = None
 
     @classmethod
     @validate_params(
-        {"chain": [Integral, None], "n_components": [POSITIVE], "n_terms": [POSITIVE]},
-        prefer_skip_nested_validation=False,
+        {"chain": [Integral, None], "n_components": [POSITIVE], "n_terms": [POSITIVE]}
     )
     def from_estimator(
         cls,
@@ -327,31 +302,24 @@ class TopicTraceDisplay:
             labels=_labels(estimator, samples[-1], feature_names, n_terms),
         ).plot(ax, n_components=n_components, **kwargs)
 
-    @validate_params({"n_components": [POSITIVE]}, prefer_skip_nested_validation=False)
+    @validate_params({"n_components": [POSITIVE]})
     def plot(self, ax=None, *, n_components=20, **kwargs) -> Self:
         """Draw the trace.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. `None` makes a figure.
-        n_components : int, default=20
-            Lines to draw, largest topics first; all of them if there are fewer.
-        **kwargs : dict
-            Handed to matplotlib's `plot`.
+        ax, n_components, **kwargs : matplotlib Axes, int, dict
+            As in :meth:`from_estimator`.
 
         Returns
         -------
         display : TopicTraceDisplay
             This object.
         """
-        plt = _pyplot()
+        ax = self._begin(ax, layout="constrained")
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
 
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
         limits = cumulative(self.shares, n_components)
         style = {"color": BLUE, "linewidth": 0.8, "markersize": 2.5, "clip_on": False}
         style |= {"marker": "o" if len(limits) < FEW else ""}
@@ -359,8 +327,10 @@ class TopicTraceDisplay:
         self.lines_ = ax.plot(self.step, limits, **style)
         ax.set_ylim(0.0, 1.0)
         self._number_topics(limits[-1])
-        if max(map(len, self.shares)) > limits.shape[1]:
-            self._name_rest(limits[-1, -1])
+        last = limits[-1, -1]
+        if max(map(len, self.shares)) > limits.shape[1] and last < 0.9:
+            text = "all other topics"
+            self._write(0.99, (last + 1.0) / 2, text, ha="right", color=GREY)
         round_ticks(ax.xaxis)
         ax.set_xlabel("Sweep" if self.chain is None else f"Sweep of chain {self.chain}")
         ax.set_ylabel(f"Cumulative share of {self.unit}")
@@ -369,35 +339,14 @@ class TopicTraceDisplay:
 
     def _number_topics(self, limits):
         """Write the number of a topic beside its share, if it fits."""
-        below, height = np.append(0.0, limits[:-1]), extent(self.ax_)[1]
+        below, height = np.append(0.0, limits[:-1]), self._extent[1]
         room = max(ROOM, LINE * FONT / max(height, 1.0))
         ranks = [f"{rank}" if rank > 1 else "1, the largest" for rank in range(1, 1000)]
         labels = ranks if self.labels is None else self.labels
         for label, low, high in zip(labels, below, limits, strict=False):
             if high - low >= room:
-                self.ax_.text(
-                    1.01,
-                    (low + high) / 2,
-                    label,
-                    transform=self.ax_.get_yaxis_transform(),
-                    va="center",
-                    color=GREY,
-                    size=FONT,
-                    parse_math=False,
-                )
-
-    def _name_rest(self, limit):
-        """Name the area above the last line, if the name fits."""
-        if limit < 0.9:
-            self.ax_.text(
-                0.99,
-                (limit + 1.0) / 2,
-                "all other topics",
-                transform=self.ax_.get_yaxis_transform(),
-                ha="right",
-                va="center",
-                color=GREY,
-            )
+                middle = (low + high) / 2
+                self._write(1.01, middle, label, color=GREY, size=FONT)
 
 
 def _labels(estimator, sample, feature_names, n_terms):

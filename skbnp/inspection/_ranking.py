@@ -7,19 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, rel_entr
 
-from skbnp.inspection._terms import (
-    are_directions,
-    doc_shares,
-    fitted_model,
-    model_rows,
-    scaled_counts,
-    topics,
-    without_negligible,
-)
-from skbnp.utils.fitted import concentration_of, token_shares
+from skbnp.inspection._terms import doc_shares, scaled_counts, without_negligible
+from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest
-
-__all__ = ["Ranking", "rank_topics"]
 
 Array = NDArray[np.float64]
 
@@ -29,25 +19,12 @@ COMMON = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Share, presence and value of each topic for a reader.
+    """Share, presence and value of each topic for a reader, (n_components,) each."""
 
-    Parameters
-    ----------
-    shares : ndarray of shape (n_components,)
-        Share of the tokens.
-    order : ndarray of int of shape (n_components,)
-        Rows of topics, the most informative on words of documents first; topics that
-        occur in most documents last.
-    is_common : ndarray of bool of shape (n_components,)
-        Whether topics occur in more than half of the documents.
-    examples : ndarray of int of shape (n_components,)
-        Row of the most typical document; -1 if there is none.
-    """
-
-    shares: Array
-    order: NDArray[np.intp]
-    is_common: NDArray[np.bool_]
-    examples: NDArray[np.intp]
+    shares: Array  # of the tokens
+    order: NDArray[np.intp]  # most informative first; topics of most documents last
+    is_common: NDArray[np.bool_]  # whether in more than half of the documents
+    examples: NDArray[np.intp]  # row of the most typical document; -1 if there is none
 
 
 def rank_topics(estimator: Any, X: Any = None, epochs: Any = None) -> Ranking:
@@ -58,9 +35,9 @@ def rank_topics(estimator: Any, X: Any = None, epochs: Any = None) -> Ranking:
     its share times its distinctiveness, in nats: its part of the mutual information of
     topics and words.
     """
-    model = fitted_model(estimator)
-    _, distr = topics(estimator)
-    shares, n = token_shares(estimator), len(distr)
+    model = read.fitted_model(estimator)
+    _, distr = read.topics(estimator)
+    shares, n = read.token_shares(estimator), len(distr)
     examples, presence = np.full(n, -1), _expected_presence(model, shares)
     gives_shares = hasattr(model, "transform") and not hasattr(
         model, "inverse_transform"
@@ -68,9 +45,9 @@ def rank_topics(estimator: Any, X: Any = None, epochs: Any = None) -> Ranking:
     if X is not None and gives_shares:
         measured, presence, examples = _measured(estimator, X, epochs, shares)
         shares = shares if hasattr(model, "tree_") else measured
-    is_flat = not hasattr(model, "tree_") and not are_directions(model)
+    is_flat = not hasattr(model, "tree_") and not read.are_directions(model)
     is_common, value = (presence > COMMON) & is_flat, shares
-    if not are_directions(model):
+    if not read.are_directions(model):
         value = shares * distinctiveness(shares, distr)
     order = largest(value, n)
     order = np.concatenate([order[~is_common[order]], order[is_common[order]]])
@@ -92,7 +69,7 @@ def _expected_presence(model: Any, shares: Array) -> Array:
     has_prior = hasattr(model, "doc_concentration_")
     if tokens is None or not has_prior or not n_docs:
         return np.zeros(len(shares))
-    length, alpha = tokens.sum() / n_docs, concentration_of(model)
+    length, alpha = tokens.sum() / n_docs, read.concentration_of(model)
     rest = np.maximum(alpha * (1.0 - model.topic_weights_), 1e-10)
     log_none = gammaln(rest + length) - gammaln(rest)
     log_none -= gammaln(alpha + length) - gammaln(alpha)
@@ -101,7 +78,7 @@ def _expected_presence(model: Any, shares: Array) -> Array:
 
 def _measured(estimator, X, epochs, shares):
     """Return shares, presence and examples in given documents."""
-    model, rows = fitted_model(estimator), model_rows(estimator, X)
+    model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
     distr = doc_shares(model, rows, epochs)
     counts, totals = scaled_counts(model, rows, distr)
     tokens = without_negligible(counts, totals)

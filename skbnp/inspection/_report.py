@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterable
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -16,37 +15,29 @@ import sklearn
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from skbnp.inspection._displays import shortened
+from skbnp.inspection._outline import counted
 from skbnp.inspection._ranking import rank_topics
-from skbnp.inspection._report_page import bar, cell, page, section, table
+from skbnp.inspection._report_page import bar, cell, page, paragraph, section, table
 from skbnp.inspection._shares import topic_shares
-from skbnp.inspection._summary import MAX_TOPICS, facts_of, sections_of
+from skbnp.inspection._summary import MAX_TOPICS, sections_of
+from skbnp.inspection._summary_facts import facts_of
 from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted_model,
     leading,
-    noun_of,
+    relevant_terms,
     signed,
     terms_of,
     top_documents,
-    top_terms,
-    topic_numbers,
-    topics,
-    unit_of,
 )
 from skbnp.inspection._text import TopicText
-from skbnp.utils.fitted import topic_names, unwrap
+from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import validate_params
-
-__all__ = ["report"]
+from skbnp.utils.validation import POSITIVE, validate_params
 
 #: Letters of a document, and of a value, that are written.
 EXCERPT = 240
 #: Lines below headings and the like, which say nothing on a page.
 RULES = re.compile(r"([-=~_*#.^+])\1{4,}")
-#: Relevance of the terms that are a topic's own.
-RELEVANCE = 0.6
 CONFIDENCE = 0.9
 
 
@@ -57,8 +48,7 @@ CONFIDENCE = 0.9
         "n_components": [POSITIVE, None],
         "n_terms": [POSITIVE],
         "n_documents": [POSITIVE],
-    },
-    prefer_skip_nested_validation=False,
+    }
 )
 def report(
     estimator: BaseEstimator,
@@ -142,32 +132,22 @@ def report(
     account = _Account(estimator, X, feature_names, n_components, epochs)
     model, noun = account.model, account.noun
     heading = title or f"Topics of {type(model).__name__}"
-    links = {
-        "facts": "Fit",
-        "themes": "Themes",
-        "topics": f"{noun.capitalize()}s",
-        "uncertainty": "Uncertainty",
-        "methods": "Methods",
-        "settings": "Settings",
+    cards = account.cards(n_terms, n_documents, shown_as, texts)
+    sections = {
+        "facts": ("Fit", [*account.warnings(), account.facts()]),
+        "themes": ("Themes", account.themes()),
+        "topics": (f"{noun.capitalize()}s", [cards]),
+        "uncertainty": ("Uncertainty", account.uncertainty()),
+        "methods": ("Methods", account.methods(n_rows)),
+        "settings": ("Settings", account.settings()),
     }
+    links = "".join(f'<a href="#{key}">{sections[key][0]}</a>' for key in sections)
+    n_shown = f"{len(account.shown)} of {len(account.weights)} {noun}s described"
     parts = [
         f"<h1>{escape(heading)}</h1>",
-        '<p class="soft">'
-        f"{escape(_count(n_rows, account.row))}, {len(account.shown)} of "
-        f"{len(account.weights)} {noun}s described</p>",
-        "<nav>"
-        + "".join(f'<a href="#{name}">{text}</a>' for name, text in links.items())
-        + "</nav>",
-        section("facts", links["facts"], *account.warnings(), account.facts()),
-        section("themes", links["themes"], *account.themes()),
-        section(
-            "topics",
-            links["topics"],
-            account.cards(n_terms, n_documents, shown_as, texts),
-        ),
-        section("uncertainty", links["uncertainty"], *account.uncertainty()),
-        section("methods", links["methods"], account.methods(n_rows)),
-        section("settings", links["settings"], *account.settings()),
+        paragraph(f"{counted(n_rows, account.row)}, {n_shown}"),
+        f"<nav>{links}</nav>",
+        *(section(key, *sections[key]) for key in sections),
     ]
     path = Path(path)
     path.write_text(page(heading, parts), encoding="utf-8")
@@ -181,43 +161,34 @@ class _Account:
         """Compute what all sections read."""
         self.estimator, self.X, self.epochs = estimator, X, epochs
         self.feature_names = feature_names
-        self.model = fitted_model(estimator)
-        self.noun = noun_of(fitted_model(estimator))
-        self.row = "document" if unit_of(self.model) == "token" else "row"
-        _, self.distr = topics(estimator)
+        self.model = read.fitted_model(estimator)
+        self.noun = read.noun_of(self.model)
+        self.row = "document" if read.unit_of(self.model) == "token" else "row"
+        _, self.distr = read.topics(estimator)
         self.has_shares = not hasattr(self.model, "inverse_transform")
         self.ranking = rank_topics(estimator, X, epochs)
         self.weights = self.ranking.shares
-        self.names = column_names(estimator, self.distr.shape[1], feature_names)
-        self.numbers = topic_numbers(estimator, len(self.weights))
-        self.called = topic_names(estimator, len(self.weights))
+        self.names = read.column_names(estimator, self.distr.shape[1], feature_names)
+        self.numbers = read.topic_numbers(estimator, len(self.weights))
+        self.called = read.topic_names(estimator, len(self.weights))
         n_active = int(getattr(self.model, "n_active_components_", len(self.weights)))
         n_shown = n_components or min(n_active, MAX_TOPICS)
         shown, order = largest(self.weights, n_shown), self.ranking.order
         self.shown = order[np.isin(order, shown)]
         self.of_fit = facts_of(estimator, len(self.weights), len(self.names), X)
-        self.shares = None
+        self.shares: Any = None
         if self.has_shares:
             rows = X.shape[0] if hasattr(X, "shape") else len(X)
-            self.shares = topic_shares(
-                estimator,
-                X,
-                np.zeros(rows, dtype=np.int8).astype(str),
-                feature_names,
-                confidence=CONFIDENCE,
-                merge_similarity=1.0,
-                epochs=epochs,
-            )
+            of = {"confidence": CONFIDENCE, "merge_similarity": 1.0, "epochs": epochs}
+            self.shares = topic_shares(estimator, X, ["0"] * rows, feature_names, **of)
 
     def name(self, k) -> str:
         name = f"{self.noun.capitalize()} {self.numbers[k]}"
         return f"{name}: {self.called[k]}" if self.called[k] else name
 
     def facts(self) -> str:
-        rows = (
-            f"<th>{escape(name)}</th>{cell(value)}"
-            for name, value in self.of_fit.items()
-        )
+        facts = self.of_fit
+        rows = (f"<th>{escape(name)}</th>{cell(facts[name])}" for name in facts)
         return table({}, rows, "facts")
 
     def warnings(self) -> list[str]:
@@ -225,14 +196,14 @@ class _Account:
         result = []
         if getattr(self.model, "converged_", True) is False:
             result.append("The fit has not converged: increase max_iter.")
-        for text in re.findall(r"[\d.]+|inf", self.of_fit.get("R-hat", "")):
-            if float(text) > 1.1:
-                result.append(
-                    f"The chains disagree: R-hat is {text}, and should be near 1. "
-                    "Increase max_iter."
-                )
-                break
-        return [f'<p class="warning">{escape(text)}</p>' for text in result]
+        r_hats = re.findall(r"[\d.]+|inf", self.of_fit.get("R-hat", ""))
+        result += [
+            f"The chains disagree: R-hat is {text}, and should be near 1. "
+            "Increase max_iter."
+            for text in r_hats
+            if float(text) > 1.1
+        ][:1]
+        return [paragraph(text, "warning") for text in result]
 
     def themes(self) -> list[str]:
         """Return the section of groups of topics."""
@@ -240,63 +211,48 @@ class _Account:
         X = None if self.epochs is not None else self.X
         sections = sections_of(self.estimator, X, self.names, self.ranking, self.shown)
         for title, rows in sections:
-            links = ", ".join(
-                f'<a href="#topic-{self.numbers[k]}">{escape(self._short(k))}</a>'
-                for k in rows
-            )
+            links = ", ".join(map(self._link, rows))
             head = title.strip() or f"All {self.noun}s"
             parts.append(f"<h3>{escape(head)}</h3><p>{links}</p>")
         if len(sections) == 1:
             text = f"The {self.row}s are evidence of no groups of {self.noun}s."
             if hasattr(self.model, "tree_"):
                 text = f"The {self.noun}s have a tree, in which themes are branches."
-            parts.insert(0, f'<p class="soft">{text}</p>')
+            parts.insert(0, paragraph(text))
         return parts
 
-    def _short(self, k) -> str:
+    def _link(self, k) -> str:
+        """Return a link to a topic, by its name or number and some terms."""
         terms = " ".join(terms_of(self.distr[k], self.names, 3))
-        return f"{self.called[k] or self.numbers[k]} {terms}"
+        text = escape(f"{self.called[k] or self.numbers[k]} {terms}")
+        return f'<a href="#topic-{self.numbers[k]}">{text}</a>'
 
     def cards(self, n_terms, n_documents, shown_as, texts) -> str:
         """Return the section of topics with terms and documents."""
-        best: Any = None
-        own: Any = None
+        best = own = np.full((len(self.weights), 0), -1)
         if self.has_shares:
-            best, own = top_documents(
-                self.estimator,
-                self.X,
-                n_documents,
-                epochs=self.epochs,
-                return_shares=True,
-            )
-        relevant = self._relevant(n_terms)
+            given = self.estimator, self.X, n_documents
+            best, own = top_documents(*given, epochs=self.epochs, return_shares=True)
+        relevant: list[list[str]] = []
+        if read.unit_of(self.model) != "row":
+            names, n = self.feature_names, min(n_terms, 6)
+            relevant = relevant_terms(self.estimator, names, n)
         cards = []
         for k in self.shown:
-            parts = [f"<h3>{escape(self.name(k))}</h3>", self._weight(k)]
-            parts.append(self._terms(k, n_terms))
-            if relevant is not None:
-                text = ", ".join(relevant[k])
-                parts.append(f'<p class="soft">Its own: {escape(text)}</p>')
-            if best is not None:
-                for row, share in zip(best[k], own[k], strict=True):
-                    if row >= 0:
-                        parts.append(self._document(k, row, share, shown_as, texts))
-            cards.append(
-                f'<article class="card" id="topic-{self.numbers[k]}">'
-                + "\n".join(parts)
-                + "</article>"
-            )
+            parts = [
+                f"<h3>{escape(self.name(k))}</h3>",
+                paragraph(f"share {100 * self.weights[k]:.1f} %"),
+                self._terms(k, n_terms),
+            ]
+            parts += [paragraph(f"Its own: {', '.join(of)}") for of in relevant[k:][:1]]
+            parts += [
+                self._document(k, row, share, shown_as, texts)
+                for row, share in zip(best[k], own[k], strict=True)
+                if row >= 0
+            ]
+            article = f'<article class="card" id="topic-{self.numbers[k]}">'
+            cards.append("\n".join(parts).join([article, "</article>"]))
         return f'<div class="cards">{"".join(cards)}</div>'
-
-    def _relevant(self, n_terms):
-        """Terms of each topic by relevance."""
-        if unit_of(self.model) == "row":
-            return None
-        names = self.feature_names
-        return top_terms(self.estimator, names, min(n_terms, 6), relevance=RELEVANCE)
-
-    def _weight(self, k) -> str:
-        return f'<p class="soft">share {100 * self.weights[k]:.1f} %</p>'
 
     def _terms(self, k, n_terms) -> str:
         """Return the terms of topic k as HTML."""
@@ -319,13 +275,11 @@ class _Account:
             return f"<blockquote><cite>{head}</cite></blockquote>"
         text = shown_as[row]
         if texts is shown_as:
-            document = TopicText.from_estimator(
-                self.estimator, text, self.feature_names
-            )
+            given = self.estimator, text, self.feature_names
+            document = TopicText.from_estimator(*given)
             sentences = document.sentences(int(self.numbers[k]), 2)
             text = " … ".join(sentences) or text
-        text = " ".join(RULES.sub(" ", text).split())
-        text = text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…"
+        text = shortened(" ".join(RULES.sub(" ", text).split()), EXCERPT)
         return f"<blockquote><cite>{head}</cite>{escape(text)}</blockquote>"
 
     def uncertainty(self) -> list[str]:
@@ -337,10 +291,8 @@ class _Account:
             text = f"The number of {self.noun}s in sweeps of the chains is: {number}."
             parts.append(f"<p>{text}</p>")
         if self.shares is None:
-            parts.append(
-                "<p>Rows have coordinates, not shares: there are no intervals.</p>"
-            )
-            return parts
+            text = "Rows have coordinates, not shares: there are no intervals."
+            return [*parts, f"<p>{text}</p>"]
         what = "kept samples and documents"
         if not hasattr(self.model, "samples_"):
             what = f"{self.row}s, topics as they are"
@@ -348,66 +300,52 @@ class _Account:
             f"<p>Mean share of each {self.noun} in the {self.row}s given, and its "
             f"{CONFIDENCE:.0%} interval by bootstrap over {what}.</p>"
         )
-        shares = self.shares
-        mean, low, high = shares.mean[0], shares.low[0], shares.high[0]
+        mean, low, high = (
+            getattr(self.shares, of)[0] for of in ("mean", "low", "high")
+        )
         limits = np.nan_to_num(np.array([low, high]))
         most = max(limits[1][self.shown].max(initial=0.0), mean[self.shown].max())
         rows = [
-            f'<td><a href="#topic-{self.numbers[k]}">{escape(self._short(k))}</a></td>'
+            f"<td>{self._link(k)}</td>"
             + cell(f"{mean[k]:.2%}", is_number=True)
             + cell(f"{low[k]:.2%} – {high[k]:.2%}", is_number=True)
             + f"<td>{bar(mean[k], limits[0][k], limits[1][k], most)}</td>"
             for k in self.shown
         ]
-        heads = {
-            self.noun: False,
-            "share": True,
-            f"{CONFIDENCE:.0%} interval": True,
-            "": False,
-        }
+        heads = {self.noun: False, "share": True, f"{CONFIDENCE:.0%} interval": True}
+        heads[""] = False
         return [*parts, table(heads, rows)]
 
-    def methods(self, n_rows) -> str:
+    def methods(self, n_rows) -> list[str]:
         """Return the paragraph for a methods section."""
         model = self.model
         kind, reference = _described(model)
         name, columns = type(model).__name__, len(self.names)
-        learned = f"{len(self.weights):,} {self.noun}s"
-        if self.noun + "s" in self.of_fit and not hasattr(model, "samples_"):
-            learned = f"{self.of_fit[self.noun + 's']} {self.noun}s"
-        elif hasattr(model, "samples_"):
-            learned = (
-                f"{self.of_fit[self.noun + 's']} {self.noun}s; the best sample, with "
-                f"{len(self.weights):,}, is described"
-            )
+        learned = f"{self.of_fit[self.noun + 's']} {self.noun}s"
+        if hasattr(model, "samples_"):
+            n = len(self.weights)
+            learned += f"; the best sample, with {n:,}, is described"
         seed, changed = getattr(model, "random_state", None), _changed(model)
         settings = f"Parameters that differ from the defaults: {changed}."
-        over = "terms" if self.row == "document" else "columns"
+        over, tokens, version = "columns", "", sys.modules["skbnp"].__version__
+        if self.row == "document":
+            scored = self.of_fit.get("documents scored", "")
+            over, tokens = "terms", f" of {scored.split(', ', 1)[-1].split(';')[0]}"
+        seeded = f"random_state was {seed!r}."
+        if seed is None:
+            seeded = "No random_state was set: the fit cannot be made again."
         text = (
-            f"We fitted a {kind} [1], with {name} of skbnp {_version()} (scikit-learn "
+            f"We fitted a {kind} [1], with {name} of skbnp {version} (scikit-learn "
             f"{sklearn.__version__}, Python {platform.python_version()}), over "
             f"{columns:,} {over}. "
             f"{settings if changed else 'All parameters had their defaults.'} "
             f"The fit took {self.of_fit.get('fit', 'one call')}, and has {learned}. "
-            f"Shares of {self.noun}s were inferred in {_count(n_rows, self.row)}"
-            + (f" of {self._tokens()}" if self.row == "document" else "")
-            + ". "
-            + (
-                f"random_state was {seed!r}."
-                if seed is not None
-                else "No random_state was set: the fit cannot be made again."
-            )
+            f"Shares of {self.noun}s were inferred in {counted(n_rows, self.row)}"
+            f"{tokens}. {seeded}"
         )
         if "score" in self.of_fit:
             text += f" The score of these is {self.of_fit['score']}."
-        return (
-            f'<p class="methods">{escape(text)}</p><p class="soft">[1] '
-            f"{escape(reference)}</p>"
-        )
-
-    def _tokens(self) -> str:
-        scored = self.of_fit.get("documents scored", "")
-        return scored.split(", ", 1)[-1].split(";")[0]
+        return [paragraph(text, "methods") + paragraph(f"[1] {reference}")]
 
     def settings(self) -> list[str]:
         """Return the table of parameters, with changed ones in bold."""
@@ -415,21 +353,16 @@ class _Account:
         defaults = {name: one.default for name, one in parameters.items()}
         rows = []
         for name, value in self.model.get_params(deep=False).items():
-            is_default = repr(value) == repr(defaults.get(name))
-            text = _shortened(repr(value), EXCERPT)
-            value_of = f"<code>{escape(text)}</code>"
-            rows.append(
-                f"<th>{escape(name)}</th><td>"
-                + (value_of if is_default else f"<b>{value_of}</b>")
-                + "</td>"
-            )
-        steps = getattr(unwrap(self.estimator), "steps", [])
+            shown = f"<code>{escape(shortened(repr(value), EXCERPT))}</code>"
+            if repr(value) != repr(defaults.get(name)):
+                shown = f"<b>{shown}</b>"
+            rows.append(f"<th>{escape(name)}</th><td>{shown}</td>")
+        steps = getattr(read.unwrap(self.estimator), "steps", [])
         before = [
             f"<p>Before it in the Pipeline: <code>{escape(repr(step))}</code></p>"
             for _, step in steps[:-1]
         ]
-        note = '<p class="soft">Bold: not the default.</p>'
-        return [note, *before, table({}, rows, "facts")]
+        return [paragraph("Bold: not the default."), *before, table({}, rows, "facts")]
 
 
 def _described(model) -> tuple[str, str]:
@@ -448,19 +381,3 @@ def _changed(model) -> str:
     inside = text[text.index("(") + 1 : text.rindex(")")].rstrip(",")
     kept = re.sub(r"(^|, )(random_state|n_jobs|verbose)=[^,]*", "", inside)
     return kept.strip(", ")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def _shortened(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def _version() -> str:
-    """Return the version of this package."""
-    try:
-        return version("skbnp")
-    except PackageNotFoundError:  # used from a source tree that is not installed
-        return sys.modules["skbnp"].__version__

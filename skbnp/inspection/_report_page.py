@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["bar", "cell", "page", "section", "table"]
-
 STYLE = """
 :root { --ink: #1b1f24; --soft: #57606a; --line: #d8dee4; --blue: #0072b2;
   --pale: #cfe3f0; }
@@ -73,13 +71,15 @@ def page(title: str, parts: Iterable[str]) -> str:
     )
 
 
-def section(name: str, title: str, *parts: str) -> str:
+def section(name: str, title: str, parts: Iterable[str]) -> str:
     """Return a section with a heading that links can name."""
-    return (
-        f'<section id="{name}">\n<h2>{escape(title)}</h2>\n'
-        + "\n".join(parts)
-        + ("\n</section>")
-    )
+    head = f'<section id="{name}">\n<h2>{escape(title)}</h2>'
+    return "\n".join([head, *parts, "</section>"])
+
+
+def paragraph(text: str, kind: str = "soft") -> str:
+    """Return a paragraph of a class of the style sheet."""
+    return f'<p class="{kind}">{escape(text)}</p>'
 
 
 def cell(value: object, *, is_number: bool = False) -> str:
@@ -90,11 +90,8 @@ def cell(value: object, *, is_number: bool = False) -> str:
 
 def table(heads: dict[str, bool], rows: Iterable[str], kind: str = "") -> str:
     """Return a table; `heads` map titles to whether columns have numbers."""
-    titles = "".join(
-        f"<th{' class=' + chr(34) + 'number' + chr(34) if is_number else ''}>"
-        f"{escape(head)}</th>"
-        for head, is_number in heads.items()
-    )
+    kinds = ("", ' class="number"')
+    titles = "".join(f"<th{kinds[heads[head]]}>{escape(head)}</th>" for head in heads)
     top = f"<thead><tr>{titles}</tr></thead>" if heads else ""
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
     rows_of = f"{top}<tbody>{body}</tbody>"

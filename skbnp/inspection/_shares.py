@@ -1,7 +1,8 @@
 """Shares of topics in groups of documents, with intervals."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,23 +13,15 @@ from sklearn.utils import check_random_state
 
 from skbnp.inspection._copies import copies, members_of
 from skbnp.inspection._over_time import _pandas
-from skbnp.inspection._terms import (
-    fitted,
-    fitted_model,
-    model_rows,
-    relevant_terms,
-    topic_numbers,
-    weights_of,
-)
+from skbnp.inspection._terms import relevant_terms
 from skbnp.inspection._uses import shares_of_tokens, uses_of
-from skbnp.utils.fitted import topic_names
-from skbnp.utils.validation import Interval, StrOptions, validate_params
+from skbnp.utils import fitted as read
+from skbnp.utils.arrays import row_parts
+from skbnp.utils.validation import Interval, StrOptions, at_least, validate_params
 from skbnp.utils.warnings import warn_caller
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-__all__ = ["SHARES", "TopicShares", "topic_shares"]
 
 Array = NDArray[np.float64]
 
@@ -41,7 +34,7 @@ WEIGHTS = 1 << 22
 SHARES: dict[str, list] = {
     "per": [StrOptions({"document", "token"})],
     "confidence": [Interval(Real, 0, 1, closed="neither")],
-    "n_draws": [Interval(Integral, 20, None, closed="left")],
+    "n_draws": [at_least(20)],
     "merge_similarity": [Interval(Real, 0, 1, closed="right")],
 }
 
@@ -163,7 +156,7 @@ class TopicShares:
         )
 
 
-@validate_params(SHARES, prefer_skip_nested_validation=False)
+@validate_params(SHARES)
 def topic_shares(
     estimator: BaseEstimator,
     X: Any,
@@ -258,9 +251,9 @@ def topic_shares(
     >>> shares.groups.tolist(), shares.mean.round(1).max(axis=1).tolist()
     (['new', 'old'], [1.0, 1.0])
     """
-    fitted(estimator, "transform")
+    read.fitted(estimator, "transform")
     rng = check_random_state(random_state)
-    model, rows = fitted_model(estimator), model_rows(estimator, X)
+    model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
     terms = relevant_terms(estimator, feature_names, 5)
     groups, codes = _groups(by, rows.shape[0] if hasattr(rows, "shape") else len(rows))
     parts = _coarse(groups, codes)
@@ -278,32 +271,18 @@ def topic_shares(
     shape = len(groups), values[0].shape[1]
     mean, std, low, high = (np.full(shape, np.nan) for _ in range(4))
     limits = np.array([0.5 - confidence / 2, 0.5 + confidence / 2])
+    how = n_draws, rng, limits
     for g in np.flatnonzero(n_documents):
         own = codes == g
-        draws = _drawn([of[own] for of in values], lengths[own], n_draws, rng, _means)
-        mean[g], std[g], ends = _summary_of(
-            _means(lengths[None, own], np.mean([of[own] for of in values], axis=0))[0],
-            draws,
-            limits,
-            int(n_documents[g]),
-        )
+        of_group = [of[own] for of in values], lengths[own]
+        mean[g], std[g], ends = _estimated(_means, *of_group, *how)
         low[g], high[g] = np.clip(ends, 0.0, 1.0)
     slope = slope_low = slope_high = None
     numbers = _numbers(groups)
     if numbers is not None and (n_documents > 0).sum() > 1:
-        x = numbers[codes]
-
-        def slopes(weights, shares):
-            return _slopes(weights, shares, x)
-
-        draws = _drawn(values, lengths, n_draws, rng, slopes)
-        slope, _, (slope_low, slope_high) = _summary_of(
-            slopes(lengths[None], np.mean(values, axis=0))[0],
-            draws,
-            limits,
-            len(lengths),
-            n_fitted=2,
-        )
+        slopes = partial(_slopes, x=numbers[codes])
+        slope, _, ends = _estimated(slopes, values, lengths, *how, n_fitted=2)
+        slope_low, slope_high = ends
     alone = int((n_documents == 1).sum())
     has_slopes = slope_low is not None and not np.isnan(slope_low).all()
     if alone:
@@ -312,10 +291,12 @@ def topic_shares(
             "intervals are nan. Use coarser groups"
             + (", or slopes, which need none." if has_slopes else ".")
         )
-    topics = topic_numbers(estimator, onto.shape[0])
-    members = members_of(onto, np.asarray(weights_of(estimator, model.components_)))
+    topics = read.topic_numbers(estimator, onto.shape[0])
+    members = members_of(
+        onto, np.asarray(read.weights_of(estimator, model.components_))
+    )
     first = [of[0] for of in members]
-    given = topic_names(estimator, onto.shape[0])
+    given = read.topic_names(estimator, onto.shape[0])
     return TopicShares(
         groups=groups,
         topics=topics[first],
@@ -389,11 +370,10 @@ def _coarse(groups: NDArray, codes: NDArray[np.intp]) -> NDArray[np.intp]:
 def _drawn(values, lengths, n_draws, rng, function) -> Array:
     """Apply a function to shares of randomly weighted documents, (n_draws, K)."""
     draws = np.empty((n_draws, values[0].shape[1]))
-    per_part = max(WEIGHTS // max(len(lengths), 1), 1)
     for number, shares in enumerate(values):
         own = np.arange(number, n_draws, len(values))
-        for begin in range(0, len(own), per_part):
-            part = own[begin : begin + per_part]
+        for rows in row_parts((len(own), len(lengths)), WEIGHTS):
+            part = own[rows]
             weights = rng.standard_exponential((len(part), len(lengths))) * lengths
             draws[part] = function(weights, shares)
     return draws
@@ -412,18 +392,20 @@ def _slopes(weights: Array, shares: Array, x: Array) -> Array:
     return (weighted @ shares) / np.maximum(spread, 1e-300)
 
 
-def _summary_of(estimate, draws, limits, n_documents, n_fitted=1):
-    """Return the estimate, its standard error and limits, wider if documents are few.
+def _estimated(function, values, lengths, n_draws, rng, limits, n_fitted=1):
+    """Return an estimate, its standard error and limits, wider if documents are few.
 
     Draws with exponential weights have the variance (n - p) / (n + 1) times too small,
     p numbers fitted; limits are wider by the ratio of quantiles of Student's t with
     n - p degrees of freedom to those of a normal distribution.
     """
-    if n_documents <= n_fitted:
+    draws = _drawn(values, lengths, n_draws, rng, function)
+    estimate = function(lengths[None], np.mean(values, axis=0))[0]
+    left = len(lengths) - n_fitted
+    if left <= 0:
         nan = np.full(len(estimate), np.nan)
         return estimate, nan, np.array([nan, nan])
-    left = n_documents - n_fitted
-    wider = np.sqrt((n_documents + 1) / left)
+    wider = np.sqrt((len(lengths) + 1) / left)
     draws = wider * (draws - draws.mean(axis=0))
     tails = stdtrit(left, limits[1]) / ndtri(limits[1])
     ends = estimate + tails * np.quantile(draws, limits, axis=0)

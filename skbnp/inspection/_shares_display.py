@@ -1,20 +1,15 @@
 """Figure of shares of topics in groups of documents or over time."""
 
-from typing import TYPE_CHECKING, Any, Self, cast
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from skbnp.inspection._displays import GREY, _pyplot, shortened
+from skbnp.inspection._displays import GREY, Display, legend, shortened
 from skbnp.inspection._shares import TopicShares, topic_shares
-from skbnp.inspection._terms import POSITIVE, fitted_model, noun_of
+from skbnp.utils.fitted import fitted_model, noun_of
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import validate_params
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["TopicSharesDisplay"]
+from skbnp.utils.validation import POSITIVE, validate_params
 
 #: Of Okabe and Ito: told apart by every kind of eye; and marks, in black and white.
 COLOURS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
@@ -31,7 +26,8 @@ DATES = 60
 LONG = 30
 
 
-class TopicSharesDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class TopicSharesDisplay(Display):
     """Shares of topics in groups or over time, with their intervals.
 
     Best made with :meth:`from_estimator`. Groups stand side by side; numbers and dates
@@ -69,13 +65,8 @@ class TopicSharesDisplay:
     >>> plt.show()
     """
 
-    ax_: "Axes"
-    figure_: "Figure"
-    topics_: np.ndarray
-
-    def __init__(self, *, shares: TopicShares, noun: str = "topic"):
-        self.shares = shares
-        self.noun = noun
+    shares: TopicShares
+    noun: str = "topic"
 
     @classmethod
     def from_estimator(
@@ -126,18 +117,14 @@ class TopicSharesDisplay:
             display.ax_.set_xlabel(f"date, by {unit}")
         return display
 
-    @validate_params({"n_components": [POSITIVE]}, prefer_skip_nested_validation=False)
+    @validate_params({"n_components": [POSITIVE]})
     def plot(self, ax=None, *, topics=None, n_components=6) -> Self:
         """Draw the shares.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. `None` makes a figure.
-        topics : array-like of int, default=None
-            Numbers of the topics to draw. None draws those whose shares differ most.
-        n_components : int, default=6
-            Topics to draw where `topics` is None.
+        ax, topics, n_components : matplotlib Axes, array-like of int, int
+            As in :meth:`from_estimator`.
 
         Returns
         -------
@@ -149,17 +136,12 @@ class TopicSharesDisplay:
         ValueError
             If no topic has one of the numbers.
         """
-        plt, n_groups = _pyplot(), len(self.shares.groups)
-        is_made = ax is None
-        if ax is None:
-            width = 8.0 if self.shares.slope is not None else 0.15 * n_groups
-            inches = min(max(width, 8.0), 16.0), 4.0
-            _, ax = plt.subplots(figsize=inches, layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
-        shares = self.shares
+        shares, is_made = self.shares, ax is None
+        is_scale = shares.slope is not None
+        width = 8.0 if is_scale else min(max(0.15 * len(shares.groups), 8.0), 16.0)
+        ax = self._begin(ax, figsize=(width, 4.0), layout="constrained")
         columns = self._columns(topics, n_components)
         self.topics_ = shares.topics[columns]
-        is_scale = shares.slope is not None
         places: Any = shares.groups if is_scale else np.arange(len(shares.groups))
         for rank, k in enumerate(columns):
             style = {
@@ -168,29 +150,19 @@ class TopicSharesDisplay:
                 "markersize": 4,
                 "label": self._name(k),
             }
-            limits = shares.low[:, k], shares.high[:, k]
+            mean, low, high = shares.mean[:, k], shares.low[:, k], shares.high[:, k]
             if is_scale and len(places) >= MANY:
-                ax.plot(places, shares.mean[:, k], linewidth=1.2, **style)
-                ax.fill_between(
-                    places, *limits, color=style["color"], alpha=0.2, linewidth=0
-                )
+                ax.plot(places, mean, linewidth=1.2, **style)
+                color = style["color"]
+                ax.fill_between(places, low, high, color=color, alpha=0.2, linewidth=0)
                 continue
             # Quantiles of few documents may leave the mean out.
-            below, above = np.maximum(
-                [shares.mean[:, k] - limits[0], limits[1] - shares.mean[:, k]], 0.0
-            )
+            reach = np.nan_to_num(np.maximum([mean - low, high - mean], 0.0))
+            style |= {"linestyle": "-" if is_scale else "", "linewidth": 1.2}
             at = places
             if not is_scale:
                 at = places + SPREAD * ((rank + 0.5) / len(columns) - 0.5)
-            ax.errorbar(
-                at,
-                shares.mean[:, k],
-                yerr=np.nan_to_num([below, above]),
-                linestyle="-" if is_scale else "",
-                linewidth=1.2,
-                capsize=2,
-                **style,
-            )
+            ax.errorbar(at, mean, yerr=reach, capsize=2, **style)
         if not is_scale:
             labels = [str(label) for label in shares.groups]
             turn = sum(map(len, labels)) > LONG
@@ -210,16 +182,11 @@ class TopicSharesDisplay:
         """Name the topics: beside the axes, or above lines in given axes."""
         ax = self.ax_
         if is_made:
-            ax.legend(
-                loc="upper left",
-                bbox_to_anchor=(1.0, 1.0),
-                frameon=False,
-                fontsize="small",
-            )
+            legend(self.ax_, None, "upper left", (1.0, 1.0), "small")
             return
-        legend = ax.legend(loc="upper left", frameon=False, fontsize="x-small")
-        cast("Figure", ax.figure).draw_without_rendering()
-        height = legend.get_window_extent().height / ax.get_window_extent().height
+        key = ax.legend(loc="upper left", frameon=False, fontsize="x-small")
+        self.figure_.draw_without_rendering()
+        height = key.get_window_extent().height / ax.get_window_extent().height
         ax.set_ylim(top=ax.get_ylim()[1] / (1.0 - min(height, HIGHEST)))
 
     def _columns(self, topics, n_components):

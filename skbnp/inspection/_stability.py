@@ -1,22 +1,17 @@
 """Stability of a fit: agreement of fits of other seeds and samples of documents."""
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, resample
 
 from skbnp.inspection._alignment import align_components
-from skbnp.inspection._consensus import MATCHING, Consensus, consensus_of
-from skbnp.inspection._terms import fitted, weights_of
-from skbnp.utils.fitted import in_use
-from skbnp.utils.validation import Interval, StrOptions, validate_params
-
-__all__ = ["Stability", "stability"]
+from skbnp.inspection._consensus import LEVELS, Consensus, Settings, consensus_of
+from skbnp.utils.fitted import fitted, in_use, weights_of
+from skbnp.utils.validation import StrOptions, at_least, validate_params
 
 Array = NDArray[np.float64]
 
@@ -53,14 +48,13 @@ class Stability:
         return float(self.agreement[pairs].mean())
 
 
-@validate_params(
-    {name: MATCHING[name] for name in MATCHING if name not in ("n_draws", "confidence")}
-    | {
-        "n_fits": [Interval(Integral, 2, None, closed="left")],
-        "resampling": [StrOptions({"subsample", "bootstrap"}), None],
-    },
-    prefer_skip_nested_validation=False,
-)
+SAMPLED = {
+    "n_fits": [at_least(2)],
+    "resampling": [StrOptions({"subsample", "bootstrap"}), None],
+}
+
+
+@validate_params(LEVELS | SAMPLED)
 def stability(
     estimator: BaseEstimator,
     X: Any,
@@ -131,30 +125,18 @@ def stability(
     (20, True)
     """
     rng = check_random_state(random_state)
-    texts = X if sp.issparse(X) or hasattr(X, "iloc") else _indexable(X)
+    texts = X if hasattr(X, "shape") else list(X)
     fits = []
     for seed in rng.randint(SEEDS, size=n_fits).tolist():
         other = clone(estimator)
-        seeds = [
-            name
-            for name in other.get_params()
-            if name.split("__")[-1] == "random_state"
-        ]
+        names = other.get_params()
+        seeds = [name for name in names if name.split("__")[-1] == "random_state"]
         other.set_params(**dict.fromkeys(seeds, seed))
         fits.append(other.fit(_sampled(texts, resampling, seed)))
-    consensus = consensus_of(
-        fits,
-        None,
-        by_sample=False,
-        min_recurrence=min_recurrence,
-        min_similarity=min_similarity,
-        merge_similarity=merge_similarity,
-        confidence=0.9,
-        n_draws=200,
-        random_state=rng,
-    )
+    levels = min_recurrence, min_similarity, merge_similarity
+    settings = Settings(*levels, random_state=rng)
     return Stability(
-        consensus=consensus,
+        consensus=consensus_of(fits, None, settings, by_sample=False),
         n_components=np.array([in_use(fit).sum() for fit in fits]),
         agreement=_agreement(fits, min_similarity),
         estimators=fits,
@@ -170,11 +152,6 @@ def _sampled(X, resampling, seed):
     n_docs = X.shape[0] if hasattr(X, "shape") else len(X)
     n_drawn = max(round(SHARE * n_docs), 1)
     return resample(X, replace=False, n_samples=n_drawn, random_state=seed)
-
-
-def _indexable(X):
-    """Return a list or an array of what may be an iterable."""
-    return X if hasattr(X, "shape") else list(X)
 
 
 def _agreement(fits, min_similarity) -> Array:

@@ -8,53 +8,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from skbnp.inspection._advice import next_steps, wrapped_steps
-from skbnp.inspection._chains import is_sampler
+from skbnp.inspection._advice import next_steps
 from skbnp.inspection._groups import counts_of, topic_groups
-from skbnp.inspection._outline import WIDTH, shortened, title
+from skbnp.inspection._outline import WIDTH, counted, shortened, title
 from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._summary_facts import (
     OF_CERTAINTY,
-    _has_shares,
-    chains_of,
-    components_of,
-    counted,
-    course_of,
-    repeats_of,
-    score_of,
-    seen_of,
+    facts_of,
+    has_shares,
     settings_of,
 )
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted_model,
-    model_rows,
-    noun_of,
-    relevant_terms,
-    topic_numbers,
-    topics,
-    unit_of,
-)
-from skbnp.utils.fitted import topic_names
+from skbnp.inspection._terms import relevant_terms
+from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import check_counts, validate_params
-
-__all__ = ["summary"]
-
+from skbnp.utils.validation import POSITIVE, check_counts, validate_params
 
 #: Topics printed by default: about one screen.
 MAX_TOPICS = 20
 #: Documents that topics are grouped by, spread over all that are given.
 MAX_GROUPED = 3000
-#: Parts of an account, and the facts of the second.
-FOUND, SURE, SET, NEXT = "Found", "How sure", "Settings in force", "What to do next"
 
 
-@validate_params(
-    {"n_components": [POSITIVE, None], "n_terms": [POSITIVE]},
-    prefer_skip_nested_validation=False,
-)
+@validate_params({"n_components": [POSITIVE, None], "n_terms": [POSITIVE]})
 def summary(
     estimator: BaseEstimator,
     feature_names: ArrayLike | None = None,
@@ -165,30 +140,31 @@ def summary(
       topic and a score.
     - Fit other seeds, and see with stability which topics come again.
     """
-    model, noun = fitted_model(estimator), noun_of(fitted_model(estimator))
-    _, distr = topics(estimator)
-    names = column_names(estimator, distr.shape[1], feature_names)
+    model = read.fitted_model(estimator)
+    noun = read.noun_of(model)
+    _, distr = read.topics(estimator)
+    names = read.column_names(estimator, distr.shape[1], feature_names)
     X, texts = _texts_of(X, documents)
     n_active = int(getattr(model, "n_active_components_", len(distr)))
     facts = facts_of(estimator, len(distr), len(names), X)
     is_here = X is not None and not hasattr(model, "_row_totals")
-    ranking = rank_topics(estimator, X if is_here and _has_shares(model) else None)
+    ranking = rank_topics(estimator, X if is_here and has_shares(model) else None)
     shares = ranking.shares
     shown = largest(shares, n_components or min(n_active, MAX_TOPICS))
     width = max(map(len, facts))
     lines = wrapped(repr(model))
     settings = settings_of(model)
     for heading, has_place in (
-        (FOUND, lambda name: name not in OF_CERTAINTY and name not in settings),
-        (SURE, OF_CERTAINTY.__contains__),
-        (SET, settings.__contains__),
+        ("Found", lambda name: name not in OF_CERTAINTY and name not in settings),
+        ("How sure", OF_CERTAINTY.__contains__),
+        ("Settings in force", settings.__contains__),
     ):
         part = [name for name in facts if has_place(name)]
         lines += ["", heading] if part else []
         lines += [f"{name:{width}}  {facts[name]}" for name in part]
     lines += ["", f"{noun:>5}   weight  terms"]
-    numbers = topic_numbers(estimator, len(distr))
-    called = topic_names(estimator, len(distr))
+    numbers = read.topic_numbers(estimator, len(distr))
+    called = read.topic_names(estimator, len(distr))
     terms = relevant_terms(estimator, names, n_terms)
     for name, rows in sections_of(estimator, X, names, ranking, shown):
         lines += [shortened(name)] if name else []
@@ -201,7 +177,9 @@ def summary(
         more = f"{100 * more:.1f} % together"
         lines.append(f"and {counted(n_more, f'lighter {noun}')}, {more}")
     steps = next_steps(estimator, X, n_active)
-    lines += ["", NEXT, *wrapped_steps(steps)] if steps else []
+    lines += ["", "What to do next"] if steps else []
+    wrapper = textwrap.TextWrapper(WIDTH, "- ", "  ")
+    lines += [line for step in steps for line in wrapper.wrap(step)]
     return "\n".join(lines)
 
 
@@ -237,23 +215,6 @@ def _cut(text, n_letters):
     return (kept.rsplit(" ", 1)[0] if " " in kept else kept) + "\u2026"
 
 
-def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
-    """Return the facts of a fit by title, in the order of a summary."""
-    model = fitted_model(estimator)
-    n_active = int(getattr(model, "n_active_components_", n_components))
-    unit = unit_of(model)
-    columns = ("features", "column") if unit == "row" else ("vocabulary", "term")
-    facts = {
-        columns[0]: counted(n_features, columns[1]),
-        **seen_of(model, unit),
-        **components_of(model, n_active, n_components),
-        **(chains_of(model, unit) if is_sampler(model) else course_of(model, unit)),
-        **repeats_of(model),
-        **settings_of(model),
-    }
-    return facts if X is None else facts | score_of(estimator, X, unit)
-
-
 def sections_of(estimator, X, names, ranking, shown):
     """Return groups of the topics shown, if documents give evidence of any.
 
@@ -286,11 +247,11 @@ def _groups_of(estimator, X, names, is_common):
 
     Topics of most documents are in no group.
     """
-    model = fitted_model(estimator)
-    is_flat = not hasattr(model, "tree_") and _has_shares(model)
+    model = read.fitted_model(estimator)
+    is_flat = not hasattr(model, "tree_") and has_shares(model)
     if X is None or not is_flat or hasattr(model, "_row_totals"):
         return None
-    rows = model_rows(estimator, X)
+    rows = read.model_rows(estimator, X)
     step = max(-(-check_counts(rows, whom="summary").shape[0] // MAX_GROUPED), 1)
     if step > 1:  # rows of a frame keep the names of columns
         rows = getattr(rows, "iloc", check_counts(rows, whom="summary"))[::step]

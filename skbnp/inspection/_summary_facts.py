@@ -6,30 +6,12 @@ from numbers import Real
 import numpy as np
 from scipy.special import gammaln
 
-from skbnp.inspection._chains import best_sample
-from skbnp.inspection._terms import (
-    fitted_model,
-    in_memory,
-    model_rows,
-    noun_of,
-    topics,
-    unit_of,
-)
+from skbnp.inspection._chains import best_sample, is_sampler
+from skbnp.inspection._outline import counted
 from skbnp.metrics import document_completion_score, split_tokens
-from skbnp.utils.fitted import token_shares
+from skbnp.utils import fitted as read
 from skbnp.utils.mixing import has_mixed, mixing
 from skbnp.utils.validation import check_counts
-
-__all__ = [
-    "chains_of",
-    "components_of",
-    "counted",
-    "course_of",
-    "repeats_of",
-    "score_of",
-    "seen_of",
-    "settings_of",
-]
 
 #: Tokens of a document for which repeats are counted.
 SAMPLE_LENGTH = 100
@@ -37,24 +19,9 @@ SAMPLE_LENGTH = 100
 LARGE = 0.01
 
 OF_CERTAINTY = {
-    *(
-        "one topic",
-        "as good",
-        "fit",
-        "moves",
-        "bound",
-        "log probability",
-        "log joint",
-        "R-hat",
-    ),
-    *(
-        "bulk ESS",
-        "chains agree",
-        "documents scored",
-        "score",
-        "topics gain",
-        "nodes gain",
-    ),
+    *("one topic", "as good", "fit", "moves", "bound", "log probability", "log joint"),
+    *("R-hat", "bulk ESS", "chains agree", "documents scored", "score"),
+    *("topics gain", "nodes gain"),
 }
 #: What a variational fit is followed by: its attribute, name and unit.
 CRITERIA = {
@@ -66,13 +33,26 @@ CRITERIA = {
 }
 
 
-def _has_shares(model):
+def has_shares(model):
     """Whether `transform` returns topic proportions."""
-    return unit_of(model) == "token" and hasattr(model, "transform")
+    return read.unit_of(model) == "token" and hasattr(model, "transform")
 
 
-def counted(number, noun, plural="s"):
-    return f"{number:,} {noun}" + ("" if number == 1 else plural)
+def facts_of(estimator, n_components, n_features, X=None) -> dict[str, str]:
+    """Return the facts of a fit by title, in the order of a summary."""
+    model = read.fitted_model(estimator)
+    n_active = int(getattr(model, "n_active_components_", n_components))
+    unit = read.unit_of(model)
+    columns = ("features", "column") if unit == "row" else ("vocabulary", "term")
+    facts = {
+        columns[0]: counted(n_features, columns[1]),
+        **seen_of(model, unit),
+        **components_of(model, n_active, n_components),
+        **(chains_of(model, unit) if is_sampler(model) else course_of(model, unit)),
+        **repeats_of(model),
+        **settings_of(model),
+    }
+    return facts if X is None else facts | score_of(estimator, X, unit)
 
 
 def seen_of(model, unit):
@@ -80,13 +60,13 @@ def seen_of(model, unit):
     n_seen = getattr(model, "n_samples_seen_", None)
     if n_seen is None or n_seen >= getattr(model, "_n_enough_docs", 0):
         return {}
-    what = f"too few to judge the number of {noun_of(model)}s"
+    what = f"too few to judge the number of {read.noun_of(model)}s"
     return {"rows" if unit == "row" else "documents": f"{n_seen:,} so far: {what}"}
 
 
 def components_of(model, n_active, n_components):
     """Return the number of topics; of a sampler, of all draws and of the shown."""
-    has_idle, noun = n_active != n_components, noun_of(model)
+    has_idle, noun = n_active != n_components, read.noun_of(model)
     posterior = getattr(model, "n_components_posterior_", None)
     if not posterior:
         result = f"{n_active:,} in use of {n_components:,} represented"
@@ -197,7 +177,7 @@ def chains_of(model, unit):
 def _mixing(model):
     """Return the agreement within and between chains."""
     r_hats, sizes = [], []
-    numbers = f"{noun_of(model)}s"
+    numbers = f"{read.noun_of(model)}s"
     for name, what in (("n_components", numbers), ("log_joint", "log joint")):
         traces = has_mixed(model, name)
         if traces is None:
@@ -251,11 +231,14 @@ def settings_of(model):
 
 def score_of(estimator, X, unit):
     """Return the held-out score of documents, and its gain over word frequencies."""
-    model, X = fitted_model(estimator), model_rows(estimator, X)
+    model, X = read.fitted_model(estimator), read.model_rows(estimator, X)
     if unit == "row":
-        return {"score": f"{in_memory(model.score(X)):.4f} nats per row of X"}
+        return {"score": f"{read.in_memory(model.score(X)):.4f} nats per row of X"}
     if hasattr(model, "_row_totals"):  # on a cluster
-        tokens, score = in_memory(model._row_totals(X)), in_memory(model.score(X))
+        tokens, score = (
+            read.in_memory(model._row_totals(X)),
+            read.in_memory(model.score(X)),
+        )
         gain = {}
     else:
         counts = check_counts(X, whom="summary")
@@ -279,11 +262,11 @@ def _gain(model, X, counts):
     n_tokens = held_out.sum()
     if not (n_tokens and hasattr(model, "components_")):
         return {}
-    shares, (_, distr) = token_shares(model), topics(model)
+    shares, (_, distr) = read.token_shares(model), read.topics(model)
     frequency = np.maximum((shares / shares.sum()) @ distr, 1e-300)
     alone = float((held_out @ np.log(frequency)).sum() / n_tokens)
     gain = document_completion_score(model, X, repeats=False) - alone
-    name = f"{noun_of(model)}s gain"
+    name = f"{read.noun_of(model)}s gain"
     if not gain > 0.0:
         return {name: "nothing: frequencies of words predict as well"}
     return {name: f"{gain:.2f} nats per held-out token over word frequencies"}

@@ -1,6 +1,5 @@
 """Terms, documents and weights of topics."""
 
-from numbers import Integral, Real
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -16,45 +15,12 @@ from skbnp.utils.fitted import (
     fitted_model,
     in_memory,
     model_rows,
-    noun_of,
     token_shares,
-    topic_numbers,
     topics,
-    unit_of,
-    weights_of,
 )
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import Interval, StrOptions, validate_params
+from skbnp.utils.validation import POSITIVE, UNIT, StrOptions, validate_params
 
-__all__ = [
-    "POSITIVE",
-    "are_directions",
-    "column_names",
-    "doc_counts",
-    "doc_prior",
-    "doc_shares",
-    "fitted",
-    "fitted_model",
-    "in_memory",
-    "leading",
-    "model_rows",
-    "noun_of",
-    "relevant_columns",
-    "relevant_terms",
-    "scaled_counts",
-    "signed",
-    "terms_of",
-    "token_shares",
-    "top_documents",
-    "top_terms",
-    "topic_numbers",
-    "topics",
-    "unit_of",
-    "weights_of",
-    "without_negligible",
-]
-
-POSITIVE = Interval(Integral, 1, None, closed="left")
 #: Expected tokens, and share of its tokens, from which a document counts for a topic:
 #: the smaller of both.
 LEAST_TOKENS, LEAST_SHARE = 0.5, 0.05
@@ -67,10 +33,7 @@ UNIT_TOL = 1e-3
 RELEVANCE = 0.6
 
 
-@validate_params(
-    {"n": [POSITIVE], "relevance": [Interval(Real, 0, 1, closed="both")]},
-    prefer_skip_nested_validation=False,
-)
+@validate_params({"n": [POSITIVE], "relevance": [UNIT]})
 def top_terms(
     estimator: BaseEstimator | ArrayLike,
     feature_names: ArrayLike | None = None,
@@ -144,11 +107,8 @@ def top_terms(
     names = column_names(estimator, components.shape[1], feature_names)
     if relevance == 1.0:
         return [terms_of(row, names, n) for row in components]
-    return [
-        names[row[np.isfinite(values[row])]].tolist()
-        for values in _relevance(estimator, relevance)
-        for row in [largest(values, n)]
-    ]
+    columns = relevant_columns(estimator, n, relevance)
+    return [names[best].tolist() for best in columns]
 
 
 def relevant_terms(estimator, names, n) -> list[list[str]]:
@@ -156,22 +116,12 @@ def relevant_terms(estimator, names, n) -> list[list[str]]:
 
     For directions those of the largest entries.
     """
-    if are_directions(fitted_model(estimator)):
-        return top_terms(estimator, names, n)
-    return top_terms(estimator, names, n, relevance=RELEVANCE)
+    is_word = not are_directions(fitted_model(estimator))
+    return top_terms(estimator, names, n, relevance=RELEVANCE if is_word else 1.0)
 
 
-def relevant_columns(estimator, n):
+def relevant_columns(estimator, n, weight=RELEVANCE):
     """Return the columns of the most relevant terms, a list of arrays."""
-    return [
-        row[np.isfinite(values[row])]
-        for values in _relevance(estimator, RELEVANCE)
-        for row in [largest(values, n)]
-    ]
-
-
-def _relevance(estimator, weight):
-    """Compute the relevance of terms to topics; -inf of terms without probability."""
     if are_directions(fitted_model(estimator)):
         name = type(fitted_model(estimator)).__name__
         raise TypeError(
@@ -183,7 +133,9 @@ def _relevance(estimator, weight):
     with np.errstate(divide="ignore"):
         log_distr = np.log(distr)
         log_total = np.log(np.where(total > 0.0, total, 1.0))
-    return log_distr - (1.0 - weight) * log_total
+    relevance = log_distr - (1.0 - weight) * log_total
+    best = [largest(values, n) for values in relevance]
+    return [of[np.isfinite(relevance[k, of])] for k, of in enumerate(best)]
 
 
 @overload
@@ -211,8 +163,7 @@ def top_documents(
         "n": [POSITIVE],
         "by": [StrOptions({"share", "tokens"})],
         "return_shares": ["boolean"],
-    },
-    prefer_skip_nested_validation=False,
+    }
 )
 def top_documents(
     estimator, X, n=10, *, by="share", epochs=None, return_shares=False
@@ -287,16 +238,28 @@ def top_documents(
             "coordinates: sort the columns of `transform` by their magnitude, or use "
             "`apply` for the node of each row."
         )
-    given = {} if epochs is None else {"epochs": epochs}
-    shares = in_memory(model.transform(X, **given)).astype(np.float64, copy=False)
-    tokens = tokens_of_topics(model, X, shares)
+    shares = transformed(model, X, epochs)
+    tokens = without_negligible(*scaled_counts(model, X, shares))
     documents, result = _ranked(shares if by == "share" else tokens, tokens, shares, n)
     return (documents, result) if return_shares else documents
 
 
-def tokens_of_topics(model, X, shares):
-    """Estimate the tokens of topics in documents; negligible ones are zero."""
-    return without_negligible(*scaled_counts(model, X, shares))
+def transformed(model, X, epochs=None):
+    """Return what `transform` gives, in memory, (n_docs, n_components)."""
+    given = {} if epochs is None else {"epochs": epochs}
+    shares = in_memory(fitted(model, "transform")(X, **given))
+    return shares.astype(np.float64, copy=False)
+
+
+def check_shares(model, shares, least=0.0):
+    """Raise TypeError unless rows are shares that sum to `least` or more."""
+    totals = shares.sum(axis=1)
+    is_off = (totals > 1.0 + UNIT_TOL) | (totals < least - UNIT_TOL)
+    if (shares < 0.0).any() or is_off.any():
+        raise TypeError(
+            f"estimator must be a topic model: `transform` of {type(model).__name__} "
+            "does not return shares of topics."
+        )
 
 
 def scaled_counts(model, X, shares):
@@ -318,9 +281,7 @@ def without_negligible(tokens, totals):
 
 def doc_shares(model, X, epochs=None):
     """Shares of topics in rows by `transform`; normalised for factorisations."""
-    given = {} if epochs is None else {"epochs": epochs}
-    transform = fitted(model, "transform")
-    shares = in_memory(transform(X, **given)).astype(np.float64, copy=False)
+    shares = transformed(model, X, epochs)
     sums = shares.sum(axis=1)
     if np.abs(sums[sums > 0.0] - 1.0).max(initial=0.0) > UNIT_TOL:
         # Weights of topics that sum to 1 instead.

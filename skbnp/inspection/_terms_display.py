@@ -1,6 +1,7 @@
 """Figure of the heaviest topics: a panel of bars of terms for each."""
 
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -10,29 +11,14 @@ from skbnp.inspection._displays import (
     GREY,
     MARGIN,
     MAX_WIDTH,
-    _pyplot,
+    Display,
     shortened,
 )
 from skbnp.inspection._ranking import Ranking, rank_topics
-from skbnp.inspection._terms import (
-    POSITIVE,
-    are_directions,
-    column_names,
-    fitted_model,
-    leading,
-    noun_of,
-    relevant_columns,
-    signed,
-    topic_numbers,
-    topics,
-)
-from skbnp.utils.fitted import topic_names
+from skbnp.inspection._terms import leading, relevant_columns, signed
+from skbnp.utils import fitted as read
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import validate_params
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from skbnp.utils.validation import POSITIVE, validate_params
 
 #: Inches: bars of a panel, between terms and bars, panels, for tick labels, for titles
 #: of axes.
@@ -45,7 +31,8 @@ SHARE = "share of its tokens"
 LEAST_OVERLAP = 0.1
 
 
-class TopicTermsDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class TopicTermsDisplay(Display):
     """The heaviest topics, a panel of bars each.
 
     Best made with :meth:`from_estimator`. Bars are probabilities of terms in the topic,
@@ -101,38 +88,18 @@ class TopicTermsDisplay:
     >>> plt.show()
     """
 
-    ax_: "Axes"
-    figure_: "Figure"
-    axes_: np.ndarray
-
-    def __init__(
-        self,
-        *,
-        terms,
-        probabilities,
-        weights,
-        labels,
-        label=SHARE,
-        noun="topic",
-        names=None,
-        totals=None,
-        relations=None,
-    ):
-        self.terms = terms
-        self.probabilities = probabilities
-        self.weights = weights
-        self.labels = labels
-        self.label = label
-        self.noun = noun
-        self.names = names
-        self.totals = totals
-        self.relations = relations
+    terms: list[list[str]]
+    probabilities: list[Any]
+    weights: Any
+    labels: Any
+    label: str = SHARE
+    noun: str = "topic"
+    names: list[str | None] | None = None
+    totals: list[Any] | None = None
+    relations: list[str] | None = None
 
     @classmethod
-    @validate_params(
-        {"n_components": [POSITIVE], "n_terms": [POSITIVE]},
-        prefer_skip_nested_validation=False,
-    )
+    @validate_params({"n_components": [POSITIVE], "n_terms": [POSITIVE]})
     def from_estimator(
         cls,
         estimator,
@@ -167,33 +134,35 @@ class TopicTermsDisplay:
         display : TopicTermsDisplay
             The drawn display.
         """
-        (_, distr), model = topics(estimator), fitted_model(estimator)
-        names = column_names(estimator, distr.shape[1], feature_names)
+        (_, distr), model = read.topics(estimator), read.fitted_model(estimator)
+        names = read.column_names(estimator, distr.shape[1], feature_names)
         ranking = rank_topics(estimator)
         rows = ranking.order[
             np.isin(ranking.order, largest(ranking.shares, n_components))
         ]
         totals = relations = None
-        if are_directions(model):
+        if are_directions := read.are_directions(model):
             columns = [leading(distr[k], n_terms) for k in rows]
         else:
             columns = [relevant_columns(estimator, n_terms)[k] for k in rows]
             whole = ranking.shares @ distr
             totals = [whole[best] for best in columns]
-        numbers = topic_numbers(estimator, len(distr))
+        numbers = read.topic_numbers(estimator, len(distr))
         if totals is not None and not hasattr(model, "tree_"):
-            relations = _relations(distr, ranking, rows, numbers, noun_of(model))
+            relations = _relations(distr, ranking, rows, numbers, read.noun_of(model))
+        label = SHARE
+        if are_directions:
+            is_unit = hasattr(model, "vmf_concentration_")
+            label = "entry of its direction" if is_unit else "loading"
+        pairs = zip(distr[rows], columns, strict=True)
         return cls(
-            terms=[
-                signed(distr[k], best, names)
-                for k, best in zip(rows, columns, strict=True)
-            ],
+            terms=[signed(values, best, names) for values, best in pairs],
             probabilities=list(map(np.take, distr[rows], columns)),
             weights=ranking.shares[rows],
             labels=numbers[rows],
-            label=entry_of(model),
-            noun=noun_of(model),
-            names=[topic_names(estimator, len(distr))[k] for k in rows],
+            label=label,
+            noun=read.noun_of(model),
+            names=[read.topic_names(estimator, len(distr))[k] for k in rows],
             totals=totals,
             relations=relations,
         ).plot(ax, **kwargs)
@@ -203,23 +172,17 @@ class TopicTermsDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to divide into panels; type shrinks where they are too small for it.
-            `None` makes a figure of fitting size.
-        **kwargs : dict
-            Handed to matplotlib's `barh`.
+        ax, **kwargs : matplotlib Axes, dict
+            As in :meth:`from_estimator`; type shrinks where given axes are too small.
 
         Returns
         -------
         display : TopicTermsDisplay
             This object.
         """
-        plt = _pyplot()
         made = ax is None
-        if made:
-            _, ax = plt.subplots(figsize=(MAX_WIDTH, 1.0))
+        ax = self._begin(ax, figsize=(MAX_WIDTH, 1.0))
         ax.set_axis_off()
-        self.ax_, self.figure_ = ax, ax.figure
         self.axes_ = np.array([ax.inset_axes([0, 0, 1, 1]) for _ in self.terms])
         self._draw_bars(**kwargs)
         if made:
@@ -305,55 +268,35 @@ class TopicTermsDisplay:
         divider = AxesDivider(self.ax_)
         divider.set_horizontal(widths[:-1])
         divider.set_vertical(heights)
+        size, has_relations = FONT * scale, self.relations is not None
+        label = self.label
+        if self.totals is not None:
+            label = f"{label.removeprefix('share ')}; line: of all"
+        title: dict[str, Any] = {"loc": "left", "weight": "bold", "parse_math": False}
+        title["pad"] = 3 + BELOW * size * has_relations
+        below: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0.0, 3.0)}
+        below |= {"textcoords": "offset points", "annotation_clip": False}
         for i, panel in enumerate(self.axes_):
             row, column = divmod(i, n_columns)
             place = divider.new_locator(4 * column + 2, 3 * (n_rows - row) - 1)
             panel.set_axes_locator(place)
-            panel.tick_params(labelsize=FONT * scale)
+            panel.tick_params(labelsize=size)
             if i + n_columns >= len(self.axes_):
-                label = (
-                    self.label
-                    if self.totals is None
-                    else f"{self.label.removeprefix('share ')}; line: of all"
-                )
                 panel.set_xlabel(label, loc="left", labelpad=2.0)
-                panel.xaxis.label.set(size=FONT * scale, color=GREY)
+                panel.xaxis.label.set(size=size, color=GREY)
             weight = f"{100 * self.weights[i]:.1f} %"
             called = f"{self.noun} {self.labels[i]}"
             if self.names is not None and self.names[i] is not None:
                 called = shortened(self.names[i])
-            panel.set_title(
-                f"{called} – {weight}",
-                loc="left",
-                size=FONT * scale,
-                weight="bold",
-                pad=3 + BELOW * FONT * scale * (self.relations is not None),
-                parse_math=False,
-            )
+            panel.set_title(f"{called} – {weight}", size=size, **title)
             if self.relations is not None:
-                panel.annotate(
-                    self.relations[i],
-                    (0.0, 1.0),
-                    xytext=(0.0, 3.0),
-                    xycoords="axes fraction",
-                    textcoords="offset points",
-                    size=FONT * scale,
-                    color=GREY,
-                    annotation_clip=False,
-                )
+                text = self.relations[i]
+                panel.annotate(text, (0.0, 1.0), size=size, color=GREY, **below)
 
     @property
     def _head(self):
         """Number of lines of a title and of the text below it."""
         return TITLE + BELOW * (self.relations is not None)
-
-
-def entry_of(model):
-    """Return the name of the entries of components."""
-    if not are_directions(model):
-        return SHARE
-    is_unit = hasattr(model, "vmf_concentration_")
-    return "entry of its direction" if is_unit else "loading"
 
 
 def _relations(distr, ranking: Ranking, rows, numbers, noun) -> list[str]:

@@ -10,13 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import CountVectorizer
 
-from skbnp.inspection._terms import POSITIVE, column_names, fitted
 from skbnp.inspection._tokens import row_of, token_topics
-from skbnp.utils.fitted import topic_names, unwrap
+from skbnp.utils.fitted import column_names, fitted, topic_names, unwrap
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import validate_params
-
-__all__ = ["COLOURS", "TopicText"]
+from skbnp.utils.validation import POSITIVE, validate_params
 
 #: Of Okabe and Ito, red, green and blue; further topics are grey.
 COLOURS = (
@@ -88,9 +85,7 @@ class TopicText:
     n_topics: int = 6
 
     @classmethod
-    @validate_params(
-        {"text": [str], "n_topics": [POSITIVE]}, prefer_skip_nested_validation=False
-    )
+    @validate_params({"text": [str], "n_topics": [POSITIVE]})
     def from_estimator(
         cls,
         estimator: BaseEstimator,
@@ -140,7 +135,7 @@ class TopicText:
                 spans.append(match.span(group))
                 columns.append(known[0])
         rows: Any = [text]
-        if _is_plain(estimator):
+        if len(getattr(unwrap(estimator), "steps", [None])) == 1:  # no texts
             rows = np.bincount(columns, minlength=n_features)[None].astype(float)
         tokens = token_topics(estimator, rows, feature_names)
         of_column = np.zeros((n_features, len(components)))
@@ -158,7 +153,7 @@ class TopicText:
             n_topics=n_topics,
         )
 
-    @validate_params({"n": [POSITIVE]}, prefer_skip_nested_validation=False)
+    @validate_params({"n": [POSITIVE]})
     def sentences(self, topic: int, n: int = 3) -> list[str]:
         """Choose the sentences with most tokens of a topic.
 
@@ -242,12 +237,6 @@ def _background(colour: tuple[int, int, int], probability: float) -> str:
     opacity = PALE + (OPAQUE - PALE) * probability
     red, green, blue = colour
     return f"background:rgba({red},{green},{blue},{opacity:.2f});border-radius:2px"
-
-
-def _is_plain(estimator: Any) -> bool:
-    """Whether a model takes rows of counts, not texts."""
-    pipeline = unwrap(estimator)
-    return not hasattr(pipeline, "steps") or len(pipeline.steps) == 1
 
 
 def _vectorizer(estimator: Any) -> Any:

@@ -9,25 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from skbnp.inspection._over_time import _pandas
-from skbnp.inspection._terms import (
-    are_directions,
-    column_names,
-    doc_counts,
-    doc_prior,
-    fitted,
-    fitted_model,
-    model_rows,
-    topic_numbers,
-)
-from skbnp.inspection._uses import transformed
+from skbnp.inspection._terms import check_shares, doc_counts, doc_prior, transformed
+from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
-from skbnp.utils.fitted import distributions
 from skbnp.utils.validation import check_counts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-__all__ = ["TokenTopics", "row_of", "token_topics"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -207,23 +195,24 @@ def token_topics(
     >>> bool(abs(entries.doc_topic_distr() - hdp.transform(X[:2])).max() < 1e-6)
     True
     """
-    fitted(estimator, "transform")
-    model = fitted_model(estimator)
-    if are_directions(model):
+    read.fitted(estimator, "transform")
+    model = read.fitted_model(estimator)
+    if read.are_directions(model):
         raise TypeError(
             f"estimator must have topics of words, {type(model).__name__} has "
             "directions: `apply` gives the node of each row."
         )
-    rows = model_rows(estimator, X)
+    rows = read.model_rows(estimator, X)
     counts = check_counts(rows, whom="token_topics")
     shares = transformed(model, rows)
+    check_shares(model, shares)
     n_topics = shares.shape[1]
-    names = column_names(estimator, counts.shape[1], feature_names)
+    names = read.column_names(estimator, counts.shape[1], feature_names)
     if hasattr(model, "_node_tokens"):
         at, topics, tokens, parts = model._node_tokens(counts)
     else:
         at, topics, tokens, parts = _fitted_tokens(
-            model, distributions(estimator), counts, shares
+            model, read.distributions(estimator), counts, shares
         )
     totals = np.bincount(at, tokens, counts.nnz)
     entries = TokenTopics(
@@ -235,7 +224,7 @@ def token_topics(
         shares=parts,
         prior=shares,
         shape=(*counts.shape, n_topics),
-        numbers=topic_numbers(estimator, n_topics),
+        numbers=read.topic_numbers(estimator, n_topics),
         names=names,
     )
     shares -= entries._sums(parts)  # what is left is the prior's

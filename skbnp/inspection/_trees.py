@@ -1,29 +1,27 @@
 """Figure of a tree of topics."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Self, cast
+from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skbnp.inspection._displays import BLUE, FONT, GREY, MARGIN, _pyplot, shortened
-from skbnp.inspection._lanes import extent, widths
-from skbnp.inspection._terms import (
-    POSITIVE,
-    column_names,
-    fitted,
-    fitted_model,
-    terms_of,
+from skbnp.inspection._displays import (
+    BLUE,
+    FONT,
+    GREY,
+    MARGIN,
+    Display,
+    legend,
+    shortened,
 )
-from skbnp.trees.view import chains_of, named
-from skbnp.utils.fitted import topic_names
+from skbnp.inspection._terms import terms_of
+from skbnp.trees.order import depths
+from skbnp.trees.view import TreeView, chains_of, named
+from skbnp.utils.fitted import column_names, fitted, fitted_model, topic_names
 from skbnp.utils.layout import DEEPEST, tidy
-from skbnp.utils.validation import Interval, validate_params
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from skbnp.utils.validation import POSITIVE, at_least, validate_params
 
 #: Inches that a figure of ours does not exceed, where that can be.
 PAGE = (10.0, 8.0)
@@ -34,14 +32,15 @@ DISC, DOT, KEY, KEY_WIDTH = 1.7, 0.3, 2.5, 22.0
 #: How often type is made smaller until it fits given axes.
 SHRINKS = 4
 DRAWN = {
-    "min_weight": [Interval(Real, 0, None, closed="left")],
-    "max_depth": [Interval(Integral, 0, None, closed="left"), None],
-    "max_leaves": [Interval(Integral, 1, None, closed="left"), None],
+    "min_weight": [at_least(0, Real)],
+    "max_depth": [at_least(0), None],
+    "max_leaves": [POSITIVE, None],
     "fold_chains": ["boolean"],
 }
 
 
-class TopicTreeDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class TopicTreeDisplay(Display):
     """Figure of a tree of topics: terms and weight of each node.
 
     Best made with :meth:`from_estimator`. The root is on the left. The area of a node
@@ -65,10 +64,8 @@ class TopicTreeDisplay:
         Rows of the nodes drawn.
     texts_ : list of matplotlib Annotation
         What stands beside each of them.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes, matplotlib Figure
+        Where it is drawn.
 
     See Also
     --------
@@ -93,18 +90,12 @@ class TopicTreeDisplay:
     >>> plt.show()
     """
 
-    ax_: "Axes"
-    figure_: "Figure"
-
-    def __init__(self, *, tree, terms, names=None):
-        self.tree = tree
-        self.terms = terms
-        self.names = names
+    tree: TreeView
+    terms: list[list[str]]
+    names: list[str | None] | None = None
 
     @classmethod
-    @validate_params(
-        {"n_terms": [POSITIVE]} | DRAWN, prefer_skip_nested_validation=False
-    )
+    @validate_params({"n_terms": [POSITIVE]} | DRAWN)
     def from_estimator(
         cls,
         estimator,
@@ -167,7 +158,7 @@ class TopicTreeDisplay:
             fold_chains=fold_chains,
         )
 
-    @validate_params(DRAWN, prefer_skip_nested_validation=False)
+    @validate_params(DRAWN)
     def plot(
         self,
         ax=None,
@@ -181,25 +172,16 @@ class TopicTreeDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in; type shrinks where they are too small for it. `None` makes
-            a figure of fitting size.
-        min_weight : float, default=0.0
-            Least weight of a node that is drawn; nodes above it are too.
-        max_depth : int, default=None
-            Largest depth of a node that is drawn, 0 at the root. `None` has no limit.
-        max_leaves : int, default=50
-            Ends of branches that are drawn; lighter nodes are left out until there are
-            so few. `None` has no limit.
-        fold_chains : bool, default=True
-            Whether a node and its only child are drawn as one.
+        ax, min_weight, max_depth, max_leaves, fold_chains : Axes, float, int, int, bool
+            As in :meth:`from_estimator`.
 
         Returns
         -------
         display : TopicTreeDisplay
             This object.
         """
-        plt = _pyplot()
+        is_made = ax is None
+        self._begin(ax)
         nodes, hidden = self.tree.select(min_weight, max_depth, max_leaves)
         used = zip(self.terms, self.tree.in_use, strict=True)
         terms = [words if is_used else [] for words, is_used in used]
@@ -208,7 +190,7 @@ class TopicTreeDisplay:
         n_hidden = [int(hidden[chain].sum()) for chain in chains]
         rows = [nodes[chain].tolist() for chain in chains]
         self.nodes_ = np.array([row[0] for row in rows])
-        depth = _depths(parent)
+        depth = depths(np.append(-1, parent[1:]))
         if depth.max() > DEEPEST:
             raise ValueError(f"max_depth must be at most {DEEPEST} to draw this tree.")
         height = tidy(parent)
@@ -224,23 +206,21 @@ class TopicTreeDisplay:
                 _text_of(chain, called, terms, n_lines) + (f" ({n} more)" if n else "")
                 for chain, n in zip(rows, n_hidden, strict=True)
             ]
-            width = np.array(widths(self.ax_, texts, size)[1:])
+            width = np.array(self._widths(texts, size))
             return Plan.of(texts, n_lines, width, depth, height, size)
 
-        if ax is None:
-            _, self.ax_ = plt.subplots()
+        if is_made:
             plan = self._choose(planned, 72 * np.array(PAGE))
-            self._size_figure(plan.extent / 72)
+            inside, whole = plan.extent / 72, plan.extent / 72 + 2 * MARGIN
+            self.figure_.set_size_inches(whole)
+            self.ax_.set_position((*(MARGIN / whole), *(inside / whole)))
         else:
-            self.ax_ = ax
-            ax.figure.draw_without_rendering()  # a layout may move the axes
-            plan = self._choose(planned, extent(ax))
+            plan = self._choose(planned, self._room())
             for _ in range(SHRINKS):  # small type is wider than it should be
-                if (plan.extent <= extent(ax)).all():
+                if (plan.extent <= self._extent).all():
                     break
-                size = plan.size * min(extent(ax) / plan.extent)
+                size = plan.size * min(self._extent / plan.extent)
                 plan = planned(plan.n_lines, size)
-        self.figure_ = cast("Figure", self.ax_.figure)
         self._draw(plan, parent, depth)
         return self
 
@@ -249,13 +229,6 @@ class TopicTreeDisplay:
         most = max(map(len, self.terms))
         plans = [planned(n_lines) for n_lines in range(1, most + 1)]
         return min(plans, key=lambda plan: max(1.0, *(plan.extent / room)))
-
-    def _size_figure(self, inside):
-        """Set the size of a new figure by its tree, in inches."""
-        whole = inside + 2 * MARGIN
-        self.figure_ = cast("Figure", self.ax_.figure)
-        self.figure_.set_size_inches(whole)
-        self.ax_.set_position((*(MARGIN / whole), *(inside / whole)))
 
     def _draw(self, plan, parent, depth):
         """Draw nodes, edges and texts by the layout."""
@@ -277,43 +250,20 @@ class TopicTreeDisplay:
                 half = (end + to_x) / 2
                 points = [(end, y), (half, y), (half, to_y), (to_x, to_y)]
                 paths.append(Path(points, bend))
-        grey = {
-            "facecolor": "none",
-            "edgecolor": "0.75",
-            "lw": size / FONT,
-            "zorder": 1,
-        }
-        ax.add_collection(PathCollection(paths, snap=False, **grey))
+        lines: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.75", "zorder": 1}
+        lines |= {"lw": size / FONT, "snap": False}
+        ax.add_collection(PathCollection(paths, **lines))
         weight = self.tree.weight[self.nodes_]
         top = weight.max() if weight.max() > 0.0 else 1.0
 
         def area(weight):  # of a disc's box
             return np.maximum(DISC**2 * weight / top, DOT**2) * size**2
 
-        ax.scatter(
-            at[:, 0],
-            at[:, 1],
-            s=area(weight),
-            color=BLUE,
-            linewidth=0,
-            zorder=2,
-            clip_on=False,
-        )
+        discs: dict[str, Any] = {"color": BLUE, "lw": 0, "zorder": 2, "clip_on": False}
+        ax.scatter(at[:, 0], at[:, 1], s=area(weight), **discs)
         shift = (DISC / 2 + PAD) * size
         self.texts_ = [
-            ax.annotate(
-                text,
-                place,
-                xytext=(shift, 0.0),
-                textcoords="offset points",
-                va="center",
-                size=size,
-                linespacing=LEADING,
-                parse_math=False,  # a dollar sign is a dollar sign
-                annotation_clip=False,
-                zorder=3,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.1 * size},
-            )
+            self._label(text, place, (shift, 0.0), size, 0.1, linespacing=LEADING)
             for text, place in zip(plan.texts, at, strict=True)
         ]
         self._draw_key(top, area, size)
@@ -323,32 +273,16 @@ class TopicTreeDisplay:
         from matplotlib.lines import Line2D
 
         steps = 10.0 ** np.floor(np.log10(top)) * np.array([1.0, 0.1, 0.01])
+        disc: dict[str, Any] = {"ls": "", "marker": "o", "mew": 0, "color": BLUE}
         handles = [
-            Line2D(
-                [],
-                [],
-                ls="",
-                marker="o",
-                markeredgewidth=0,
-                color=BLUE,
-                markersize=np.sqrt(area(weight)),
-                label=f"{what}{100 * weight:.3g} %",
-            )
+            Line2D([], [], markersize=np.sqrt(area(weight)), label=label, **disc)
             for weight, what in zip(steps, ("weight ", "", ""), strict=True)
+            for label in [f"{what}{100 * weight:.3g} %"]
         ]
-        self.ax_.legend(
-            handles=handles,
-            loc="upper left",
-            bbox_to_anchor=(0.0, 1.0),
-            borderaxespad=0.0,
-            borderpad=0.0,
-            handletextpad=0.3,
-            columnspacing=1.0,
-            ncols=len(handles),
-            frameon=False,
-            fontsize=size,
-            labelcolor=GREY,
-        )
+        style: dict[str, Any] = {"borderaxespad": 0.0, "borderpad": 0.0}
+        style |= {"handletextpad": 0.3, "columnspacing": 1.0}
+        style |= {"ncols": len(handles), "labelcolor": GREY}
+        legend(self.ax_, handles, "upper left", (0.0, 1.0), size, **style)
 
 
 @dataclass(frozen=True)
@@ -382,14 +316,6 @@ def in_lines(terms, n_lines):
     each = max(-(-len(terms) // n_lines), 1)
     lines = [terms[first : first + each] for first in range(0, len(terms), each)]
     return ",\n".join(", ".join(line) for line in lines)
-
-
-def _depths(parent):
-    """Depth of each node, given parents, which come first."""
-    depth = np.zeros(len(parent), dtype=int)
-    for node in range(1, len(parent)):
-        depth[node] = depth[parent[node]] + 1
-    return depth
 
 
 def _text_of(chain, called, terms, n_lines):

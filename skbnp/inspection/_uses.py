@@ -11,17 +11,15 @@ from skbnp.inference.executor import Executor
 from skbnp.inspection._draws import draw_of_sample
 from skbnp.inspection._terms import (
     NOT_BURSTY,
+    check_shares,
     doc_counts,
     doc_prior,
-    fitted_model,
-    in_memory,
+    transformed,
 )
 from skbnp.models.hdp.prediction import MixturePredictor
-from skbnp.utils.fitted import distributions
+from skbnp.utils.fitted import distributions, fitted_model, in_memory
 from skbnp.utils.ordering import evenly_spaced
 from skbnp.utils.validation import SMALLEST_PRIOR, check_counts
-
-__all__ = ["SIMILAR", "Uses", "shares_of_tokens", "transformed", "unit", "uses_of"]
 
 Array = NDArray[np.float64]
 
@@ -57,23 +55,12 @@ def uses_of(
         distr = distributions(estimator)
         prior = doc_prior(fitted_model(estimator), len(distr))
         return Uses([_by_group(distr, prior, counts, parts)], counts)
-    given = {} if epochs is None else {"epochs": epochs}
-    shares = transformed(model, rows, **given)
+    shares = transformed(model, rows, epochs)
+    check_shares(model, shares)
     counts = None
     if is_here and hasattr(model, "topic_word_prior_"):
         counts = check_counts(rows, whom="topic_shares")
     return Uses([doc_counts(model, rows, shares)[0]], counts)
-
-
-def transformed(model: Any, rows: Any, **given: Any) -> Array:
-    """Return the topic shares of documents by `transform`, (n_docs, n_topics)."""
-    shares = in_memory(model.transform(rows, **given)).astype(np.float64, copy=False)
-    if (shares < 0.0).any() or (shares.sum(axis=1) > 1.0 + 1e-3).any():
-        raise TypeError(
-            f"estimator must be a topic model: `transform` of {type(model).__name__} "
-            "does not return shares of topics."
-        )
-    return shares
 
 
 def _sample_uses(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,8 @@ from skbnp.utils.fitted import (
     leading_columns,
     model_rows,
 )
-from skbnp.utils.validation import Interval, StrOptions, check_counts, validate_params
+from skbnp.utils.validation import StrOptions, at_least, check_counts, validate_params
 from skbnp.utils.warnings import warn_caller
-
-__all__ = ["topic_coherence"]
 
 Array = NDArray[np.float64]
 
@@ -33,10 +30,9 @@ MARKS_AT_ONCE = 1 << 22
 @validate_params(
     {
         "measure": [StrOptions({"npmi", "umass", "c_v"})],
-        "n_terms": [Interval(Integral, 2, None, closed="left")],
-        "window": [Interval(Integral, 2, None, closed="left"), None],
-    },
-    prefer_skip_nested_validation=False,
+        "n_terms": [at_least(2)],
+        "window": [at_least(2), None],
+    }
 )
 def topic_coherence(
     topics: Any,
@@ -168,10 +164,7 @@ def _umass(joint: Array) -> float:
 
 
 def _c_v(joint: Array) -> float:
-    """C_V coherence of the terms of a topic, from counts of windows.
-
-    Mean cosine of the NPMI vector of each term and the sum of all.
-    """
+    """Mean cosine of the NPMI vector of each term and the sum of all."""
     vectors = _npmi(joint)
     total = vectors.sum(axis=0)
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(total)
@@ -243,11 +236,9 @@ def _reference(topics: Any, X: Any, names: NDArray[np.object_] | None) -> sp.csr
 
 def _are_token_lists(X: Any) -> bool:
     """Whether documents are lists of tokens."""
-    if not isinstance(X, (list, tuple)) or len(X) == 0:
+    if not isinstance(X, (list, tuple)):
         return False
     first = next((doc for doc in X if len(doc) > 0), None)
-    if first is None or isinstance(first, str):
-        return False
     return isinstance(first, (list, tuple, np.ndarray)) and isinstance(first[0], str)
 
 
@@ -264,8 +255,7 @@ def _windows(
         """Return the matrix of the windows collected so far."""
         at = (np.concatenate(rows), np.concatenate(result))
         part = sp.csr_array((np.ones(len(at[0])), at), shape=(n_rows, len(terms)))
-        part.data = np.ones_like(part.data)  # entries of one place are summed
-        return part
+        return part.sign()  # entries of one place are summed
 
     for tokens in texts:
         if len(tokens) == 0:

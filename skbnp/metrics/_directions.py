@@ -14,8 +14,6 @@ from skbnp.utils.blas import one_blas_thread
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_is_fitted
 
-__all__ = ["plug_in_gain"]
-
 
 def plug_in_gain(
     estimator: BaseEstimator, X: MatrixLike, *, epochs: ArrayLike | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,10 @@ from scipy.stats import rankdata
 
 from skbnp.utils.fitted import distributions, in_use, is_term_lists, leading_columns
 from skbnp.utils.ordering import largest
-from skbnp.utils.validation import Interval, validate_params
-
-__all__ = ["topic_diversity", "topic_exclusivity"]
+from skbnp.utils.validation import POSITIVE, UNIT, validate_params
 
 
-@validate_params(
-    {"n_terms": [Interval(Integral, 1, None, closed="left")]},
-    prefer_skip_nested_validation=False,
-)
+@validate_params({"n_terms": [POSITIVE]})
 def topic_diversity(topics: Any, *, n_terms: int = 25) -> float:
     """Measure how many of the leading terms of topics are different.
 
@@ -71,13 +65,7 @@ def topic_diversity(topics: Any, *, n_terms: int = 25) -> float:
     return len(np.unique(terms)) / len(terms)
 
 
-@validate_params(
-    {
-        "n_terms": [Interval(Integral, 1, None, closed="left")],
-        "weight": [Interval(Real, 0, 1, closed="both")],
-    },
-    prefer_skip_nested_validation=False,
-)
+@validate_params({"n_terms": [POSITIVE], "weight": [UNIT]})
 def topic_exclusivity(
     topics: Any, *, n_terms: int = 10, weight: float = 0.7
 ) -> NDArray[np.float64]:

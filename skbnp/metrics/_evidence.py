@@ -26,8 +26,6 @@ from skbnp.rows.batch import Batch
 from skbnp.utils.typing import MatrixLike
 from skbnp.utils.validation import check_documents, check_is_fitted
 
-__all__ = ["evidence_bound"]
-
 #: Rounds end when one gains less than this, in nats per token, or after so many.
 TOL, MAX_ROUNDS = 1e-6, 100
 

@@ -27,14 +27,6 @@ from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import MatrixLike, RandomStateLike
 from skbnp.utils.validation import check_counts, check_documents
 
-__all__ = [
-    "document_completion_score",
-    "fold_in_score",
-    "held_out_log_likelihood",
-    "perplexity",
-    "split_tokens",
-]
-
 Array = NDArray[np.float64]
 
 
@@ -451,11 +443,7 @@ def perplexity(
         As in :func:`document_completion_score`.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Counts.
-    observed : float, default=0.8
-        Share of each document's tokens that is observed.
-    random_state : int, RandomState instance or None, default=0
-        Names the split, see :func:`split_tokens`.
-    repeats : bool or "learn", default=True
+    observed, random_state, repeats : float, int or RandomState, bool or "learn"
         As in :func:`document_completion_score`.
 
     Returns

@@ -161,15 +161,6 @@ class Tree:
         return read_only(parent)
 
     @cached_property
-    def rank(self) -> Ints:
-        """Number of earlier siblings of each node."""
-        by_parent = np.argsort(self.parent, kind="stable")
-        above = self.parent[by_parent]
-        rank = np.empty(len(self), dtype=np.intp)
-        rank[by_parent] = np.arange(len(self)) - np.searchsorted(above, above)
-        return read_only(rank)
-
-    @cached_property
     def size(self) -> Ints:
         """Number of nodes in the subtree of each node."""
         return read_only(self.count(np.ones(len(self), dtype=np.intp)))
@@ -366,16 +357,10 @@ class Tree:
         """
         place = self._movable(node)
         above, end = int(self.parent[place]), self._end(place)
-        order = np.concatenate(
-            [
-                np.arange(place, end),
-                np.arange(above, place),
-                np.arange(end, self._end(above)),
-            ]
-        )
+        segment = slice(above, self._end(above))
+        order = np.r_[place:end, above:place, end : segment.stop]
         steps = np.where((order >= place) & (order < end), -1, 1)
         ids, depth = self.ids.copy(), self.depth.copy()
-        segment = slice(above, self._end(above))
         ids[segment], depth[segment] = self.ids[order], self.depth[order] + steps
         return self._edited(ids, depth)
 
@@ -408,9 +393,7 @@ class Tree:
         if node not in self or parent not in self:
             return None
         old = self.parent_of(node)
-        if old is None or old == parent:
-            return None
-        if self.depth_of(parent) != self.depth_of(node) - 1:
+        if old in (None, parent) or self.depth_of(parent) != self.depth_of(node) - 1:
             return None
         new = self.move(node, parent)
         if len(new.children_of(old)) == 0:
@@ -433,14 +416,13 @@ class Tree:
     def _graft(self, place: int, parent: int, skip: int) -> "Tree":
         """Move a subtree, without the first `skip` nodes, below another node."""
         end, at = self._end(place), self._end(parent)
-        moved = np.arange(place + skip, end)
         depth = self.depth.copy()
-        depth[moved] += depth[parent] + 1 - depth[place] - skip
-        order = np.arange(len(self))
+        depth[place + skip : end] += depth[parent] + 1 - depth[place] - skip
+        n, begin = len(self), place + skip
         if at >= end:
-            order = np.concatenate([order[:place], order[end:at], moved, order[at:]])
+            order = np.r_[0:place, end:at, begin:end, at:n]
         else:
-            order = np.concatenate([order[:at], moved, order[at:place], order[end:]])
+            order = np.r_[0:at, begin:end, at:place, end:n]
         return self._edited(self.ids[order], depth[order])
 
     def _position(self, node: int) -> int:

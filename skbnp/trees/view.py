@@ -1,13 +1,15 @@
 """The fitted tree as users read it."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from importlib import import_module
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skbnp.trees.order import read_only
+from skbnp.trees.order import depths, read_only
 
 if TYPE_CHECKING:
     from networkx import DiGraph
@@ -97,10 +99,7 @@ class TreeView:
             raise ValueError(
                 "parent must be -1 at row 0, the root, and elsewhere a row before."
             )
-        depth = np.zeros(n, dtype=np.intp)
-        for i in range(1, n):
-            depth[i] = depth[self.parent[i]] + 1
-        self.depth = read_only(depth)
+        self.depth = read_only(depths(self.parent))
         is_leaf = np.bincount(above, minlength=n) == 0
         self.leaves = read_only(np.flatnonzero(is_leaf))
 
@@ -179,16 +178,14 @@ class TreeView:
         """
         weights = np.unique(self.weight[self.weight > min_weight])
         least = [min_weight, *np.nextafter(weights, np.inf).tolist()]
-        low, high = 0, 0 if max_leaves is None else len(least) - 1
-        while low < high:  # the first that leaves few enough
-            middle = (low + high) // 2
-            nodes, _ = self._heavier(least[middle], max_depth)
-            above = np.isin(nodes, self.parent[nodes])
-            if (~above).sum() <= max_leaves:
-                high = middle
-            else:
-                low = middle + 1
-        return self._heavier(least[low], max_depth)
+
+        def are_few(place):
+            nodes, _ = self._heavier(least[place], max_depth)
+            return (~np.isin(nodes, self.parent[nodes])).sum() <= max_leaves
+
+        n = 0 if max_leaves is None else len(weights)
+        place = bisect_left(range(n), True, key=are_few)
+        return self._heavier(least[place], max_depth)
 
     def _heavier(
         self, min_weight: float, max_depth: int | None
@@ -223,13 +220,8 @@ class TreeView:
         labels : sequence of str or of lists of str, default=None
             What to write at each node, for example what
             :func:`skbnp.inspection.top_terms` returns.
-        min_weight : float, default=0.0
-            Least weight of a node that is written; nodes above it are too.
-        max_depth : int, default=None
-            Largest depth of a node that is written; `None` has no limit.
-        max_leaves : int, default=50
-            Ends of branches that are written: lighter nodes are left out until there
-            are so few. `None` has no limit.
+        min_weight, max_depth, max_leaves : float, int, int, default=0.0, None, 50
+            As in :meth:`select`.
         fold_chains : bool, default=True
             Whether a node and its only child share a line.
         decimals : int, default=1
@@ -305,10 +297,7 @@ class TreeView:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise _missing("to_frame", "pandas") from error
+        pd = _imported("pandas", "to_frame")
         frame = pd.DataFrame(
             {
                 "id": self.ids,
@@ -339,11 +328,7 @@ class TreeView:
         ImportError
             If networkx is not installed.
         """
-        try:
-            import networkx as nx
-        except ImportError as error:
-            raise _missing("to_networkx", "networkx") from error
-        graph = nx.DiGraph()
+        graph = _imported("networkx", "to_networkx").DiGraph()
         for record in self._records(labels):
             graph.add_node(record.pop("node"), **record)
         graph.add_edges_from((int(p), i) for i, p in enumerate(self.parent) if i > 0)
@@ -391,16 +376,12 @@ class TreeView:
 
     def _records(self, labels: Labels | None) -> list[dict]:
         """Describe every node by plain Python values."""
-        records: list[dict] = [
-            {"node": i, "id": name, "weight": weight}
-            for i, (name, weight) in enumerate(
-                zip(self.ids.tolist(), self.weight.tolist(), strict=True)
-            )
+        texts = self._labels(labels)
+        return [
+            {"node": i, "id": int(self.ids[i]), "weight": float(self.weight[i])}
+            | ({} if labels is None else {"label": texts[i]})
+            for i in range(self.n_nodes)
         ]
-        if labels is not None:
-            for record, label in zip(records, self._labels(labels), strict=True):
-                record["label"] = label
-        return records
 
 
 def named(chain: list[int]) -> list[int]:
@@ -430,7 +411,10 @@ def chains_of(
     return chains, np.array(above)
 
 
-def _missing(method: str, library: str) -> ImportError:
-    return ImportError(
-        f"`{method}` needs {library}; install it with `pip install skbnp[export]`."
-    )
+def _imported(library: str, method: str) -> Any:
+    try:
+        return import_module(library)
+    except ImportError as error:
+        raise ImportError(
+            f"`{method}` needs {library}; install it with `pip install skbnp[export]`."
+        ) from error

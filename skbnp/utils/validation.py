@@ -6,7 +6,8 @@ may move; they are imported here and nowhere else.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
+from functools import partial
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -33,21 +34,28 @@ if TYPE_CHECKING:
         """Scikit-learn's decorator that checks parameters, with the method's type."""
 
     def validate_params(
-        parameter_constraints: dict, *, prefer_skip_nested_validation: bool
+        parameter_constraints: dict, *, prefer_skip_nested_validation: bool = False
     ) -> Callable[[Method], Method]:
         """Return scikit-learn's decorator of functions, with the function's type."""
 
 else:
     from sklearn.base import _fit_context as fit_context
-    from sklearn.utils._param_validation import validate_params
+    from sklearn.utils import _param_validation
+
+    validate_params = partial(
+        _param_validation.validate_params, prefer_skip_nested_validation=False
+    )
 
 __all__ = [
+    "POSITIVE",
     "SMALLEST_PRIOR",
+    "UNIT",
     "HasMethods",
     "Interval",
     "Options",
     "StrOptions",
     "Vocabulary",
+    "at_least",
     "check_coordinates",
     "check_copies",
     "check_counts",
@@ -78,6 +86,15 @@ MOST_COPIES = 2**31 - 1
 LEAST_LEFT = 0.1
 #: Beyond this, sums of squares leave the range of a float.
 LARGEST_VALUE = 1e100
+
+
+def at_least(least: int, kind: type = Integral) -> Interval:
+    """Return the constraint of numbers from `least` on."""
+    return Interval(kind, least, None, closed="left")
+
+
+#: Constraints of whole numbers from 1 on, and of shares.
+POSITIVE, UNIT = at_least(1), Interval(Real, 0, 1, closed="both")
 
 
 def check_documents(

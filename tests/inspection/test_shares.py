@@ -208,10 +208,8 @@ def test_intervals_of_few_documents_are_those_of_students_t(n):
     """Of 2000 groups, the standard error of coverage is .007."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(n, 2000))
-    draws = _shares._drawn([values], np.ones(n), 400, rng, _shares._means)
-    _, std, (low, high) = _shares._summary_of(
-        values.mean(axis=0), draws, np.array([0.05, 0.95]), n
-    )
+    given = [values], np.ones(n), 400, rng, np.array([0.05, 0.95])
+    _, std, (low, high) = _shares._estimated(_shares._means, *given)
     assert_allclose((std**2).mean(), 1.0 / n, rtol=0.1)
     assert 0.86 <= ((low <= 0.0) & (high >= 0.0)).mean() <= 0.93
 

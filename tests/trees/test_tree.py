@@ -17,8 +17,8 @@ SMALL = Tree([0, 1, 4, 6, 5, 2, 3, 7], [0, 1, 2, 3, 2, 1, 1, 2])
 
 def check_invariants(tree):
     """No orphan, no cycle, depths and order right, whatever made the arrays."""
-    parent, depth, rank, n = tree.parent, tree.depth, tree.rank, len(tree.ids)
-    assert len(parent) == len(depth) == len(rank) == n > 0
+    parent, depth, n = tree.parent, tree.depth, len(tree.ids)
+    assert len(parent) == len(depth) == n > 0
     assert len(set(tree.ids.tolist())) == n, "ids are unique"
     assert parent[0] == -1, "the root comes first"
     assert depth[0] == 0
@@ -30,7 +30,6 @@ def check_invariants(tree):
         while j > parent[i]:
             j = parent[j]
         assert j == parent[i], "subtrees are slices"
-        assert rank[i] == sum(parent[:i] == parent[i])
 
 
 def random_edit(tree, slow, rng):
@@ -282,14 +281,13 @@ def test_parents_in_any_order_make_the_tree(seed):
     rng = np.random.default_rng(seed)
     tree, _ = random_pair(seed, 60)
     place = rng.permutation(len(tree))  # where each node stands in the list
-    parent, ids, rank = (np.empty(len(tree), dtype=int) for _ in range(3))
+    parent, ids = (np.empty(len(tree), dtype=int) for _ in range(2))
     parent[place] = np.where(tree.parent < 0, -1, place[tree.parent])
-    ids[place], rank[place] = tree.ids, tree.rank
+    ids[place] = tree.ids
     built = Tree.from_parents(parent, ids, tree.next_id)
     check_invariants(built)
     assert set(built.ids) == set(tree.ids)
-    ranks = dict(zip(ids.tolist(), rank.tolist(), strict=True))
-    assert built.sort_siblings([ranks[node] for node in built.ids.tolist()]) == tree
+    assert built.sort_siblings(tree.positions(built.ids)) == tree
 
 
 def test_siblings_keep_the_order_of_the_list():
@@ -325,7 +323,7 @@ def test_copies_are_equal(twin):
 def test_a_pickle_holds_two_arrays_alone():
     tree = Tree().add(0, depth=999)
     before = len(pickle.dumps(tree))
-    tree.parent, tree.rank, tree.size, tree.levels, tree.leaves  # noqa: B018
+    tree.parent, tree.size, tree.levels, tree.leaves  # noqa: B018
     assert len(pickle.dumps(tree)) == before < 2 * 8 * 1000 + 1000
 
 
@@ -342,7 +340,7 @@ def test_trees_differ_by_ids_depths_and_next_id(other):
     assert other != SMALL
 
 
-@pytest.mark.parametrize("name", ["ids", "depth", "parent", "rank", "size", "leaves"])
+@pytest.mark.parametrize("name", ["ids", "depth", "parent", "size", "leaves"])
 def test_arrays_cannot_be_written_to(name):
     with pytest.raises(ValueError, match="read-only"):
         getattr(SMALL.add(0), name)[0] = 1
@@ -404,16 +402,12 @@ def test_the_check_tells_a_broken_tree(ids, depth, message):
         ("parent", 2, 4),  # a cycle of 2 and 4, or an order that is wrong
         ("parent", 5, 1),  # below another node
         ("depth", 3, 2),
-        ("rank", 5, 0),
         ("ids", 5, 4),
     ],
 )
 def test_the_invariants_tell_a_broken_tree(name, place, value):
     broken = SimpleNamespace(
-        **{
-            key: getattr(SMALL, key).copy()
-            for key in ("ids", "parent", "depth", "rank")
-        }
+        **{key: getattr(SMALL, key).copy() for key in ("ids", "parent", "depth")}
     )
     check_invariants(broken)
     getattr(broken, name)[place] = value
@@ -426,7 +420,6 @@ def test_the_invariants_tell_an_order_that_is_not_depth_first():
         ids=np.arange(5),
         parent=np.array([-1, 0, 0, 1, 2]),
         depth=np.array([0, 1, 1, 2, 2]),
-        rank=np.array([0, 0, 1, 0, 0]),
     )
     with pytest.raises(AssertionError, match="slices"):
         check_invariants(by_level)
