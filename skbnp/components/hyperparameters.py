@@ -6,15 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
-__all__ = [
-    "GammaPrior",
-    "draw_by_slice",
-    "draw_concentration",
-    "draw_in_range",
-    "log_gamma_density",
-    "log_rising",
-]
-
 #: Shape and rate.
 GammaPrior = tuple[float, float]
 

@@ -24,8 +24,6 @@ from scipy.special import gammaln, psi
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.word_topics import WordRows, WordTopics, remaining
 
-__all__ = ["KnownWordTopics", "TopicPriors"]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

@@ -11,8 +11,6 @@ from skbnp.trees import Tree
 from skbnp.utils.arrays import entries_of, limits_of, rows_of
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["NodeState", "NodeStatistics", "Supports", "ended_nodes"]
-
 
 class NodeState:
     """Globals that are arrays by position in a tree."""

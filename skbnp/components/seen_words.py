@@ -7,8 +7,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["SeenWords"]
-
 Words = NDArray[np.intp]
 
 

@@ -13,17 +13,6 @@ from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from skbnp.components.word_topics import WordRows, WordTopics
 
-__all__ = [
-    "State",
-    "StateT",
-    "Stats",
-    "StatsT",
-    "WordStats",
-    "incremental_update",
-    "multiply",
-    "stochastic_update",
-]
-
 
 class Record(Protocol):
     """Any dataclass of statistics."""

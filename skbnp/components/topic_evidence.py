@@ -34,8 +34,6 @@ from scipy.special import psi
 from skbnp.kernels._special import log_gamma
 from skbnp.kernels._topic_groups import rising_sums
 
-__all__ = ["Array", "Evidence", "Ints", "Moments", "TopicCounts"]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.int32]
 

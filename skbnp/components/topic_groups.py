@@ -21,14 +21,6 @@ from scipy.special import gammaln
 from skbnp.components.topic_evidence import Array, Evidence, Ints, Moments, TopicCounts
 from skbnp.kernels._topic_groups import merge_gains, rising_sums
 
-__all__ = [
-    "Grouping",
-    "group_topics",
-    "linkage",
-    "normalised",
-    "presence_correlations",
-]
-
 _NONE = np.zeros(0, dtype=np.int32)
 #: Relative error of what is read from tables.
 TABLE_TOL = 1e-12

@@ -23,18 +23,6 @@ from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.distributions.dirichlet import inverse_digamma, log_growth
 from skbnp.kernels._special import log_gamma
 
-__all__ = [
-    "HIGHEST",
-    "LOWEST",
-    "SMALLEST_PRIOR",
-    "WordTopicModel",
-    "divergence",
-    "log_marginal",
-    "update_topic_prior",
-    "with_blended_concentrations",
-    "word_norm",
-]
-
 Array = NDArray[np.float64]
 
 

@@ -5,8 +5,6 @@ from typing import Literal
 
 from skbnp.utils.settings import check_settings, repr_settings
 
-__all__ = ["TreeMoves"]
-
 CHOICES = {
     "grow": ("document", "neutral", "paper"),
     "merge": ("elbo", "cosine"),

@@ -12,20 +12,6 @@ from scipy.special import betaln, gammaln, psi
 from skbnp.components.seen_words import SeenWords
 from skbnp.trees import Tree
 
-__all__ = [
-    "LevelPriors",
-    "expected_log_sticks",
-    "log_geometric_sum",
-    "log_mean_stubs",
-    "log_path_evidence",
-    "log_stick_evidence",
-    "log_stub_priors",
-    "passing_probabilities",
-    "stick_bound",
-    "stick_parameters",
-    "stub_nodes",
-]
-
 Array = NDArray[np.float64]
 
 

@@ -17,9 +17,6 @@ from skbnp.kernels._hdp_local import LANES, word_weights
 from skbnp.kernels._word_topics import add_rows, growth, joint_growth, mix_topics
 from skbnp.utils.arrays import column_sums, row_parts
 
-__all__ = ["Weighting", "WordRows", "WordTopics", "remaining"]
-
-
 Array = NDArray[np.float64]
 #: The lazy scale is multiplied into the array before digits or range are lost.
 SMALLEST_SCALE = 1e-6

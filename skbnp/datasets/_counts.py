@@ -6,8 +6,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
 
-__all__ = ["count_matrix", "count_words"]
-
 
 def count_matrix(
     counts: np.ndarray, terms: np.ndarray, indptr: np.ndarray, n_features: int

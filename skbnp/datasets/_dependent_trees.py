@@ -14,8 +14,6 @@ from skbnp.utils.random import Purpose, draw_seed_entropy, stream
 from skbnp.utils.typing import RandomStateLike
 from skbnp.utils.validation import Interval, validate_params
 
-__all__ = ["make_dependent_trees"]
-
 _NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 _AT_LEAST_TWO = Interval(Integral, 2, None, closed="left")

@@ -24,8 +24,6 @@ from sklearn.utils import Bunch
 
 from skbnp.utils.validation import validate_params
 
-__all__ = ["load_docstrings"]
-
 _PACKAGES = (np, scipy, sklearn)
 _ROOTS = tuple(package.__name__ for package in _PACKAGES)
 

@@ -16,8 +16,6 @@ from skbnp.trees import TreeView
 from skbnp.utils.typing import RandomStateLike
 from skbnp.utils.validation import Interval, validate_params
 
-__all__ = ["make_bars", "make_hdp", "make_subspace_tree", "make_tree"]
-
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 

@@ -14,8 +14,6 @@ from sklearn.utils import Bunch
 from skbnp.datasets._counts import count_matrix
 from skbnp.utils.validation import Interval, validate_params
 
-__all__ = ["load_ldac", "open_text", "read_vocabulary"]
-
 #: At most 18 digits, so that every number fits 64 bits.
 _PAIR = re.compile(r"([0-9]{1,18}):([0-9]{1,18})")
 _NUMBER = re.compile(r"[0-9]{1,18}")

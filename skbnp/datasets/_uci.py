@@ -12,8 +12,6 @@ from skbnp.datasets._counts import count_matrix
 from skbnp.datasets._ldac import open_text, read_vocabulary
 from skbnp.utils.validation import validate_params
 
-__all__ = ["load_uci_bag_of_words"]
-
 
 @validate_params(
     {"path": [str, os.PathLike], "vocabulary": [str, os.PathLike, "array-like", None]},

@@ -4,8 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, psi, zeta
 
-__all__ = ["inverse_digamma", "log_growth"]
-
 
 def inverse_digamma(value: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return x > 0 with psi(x) = value, to full precision, element by element.

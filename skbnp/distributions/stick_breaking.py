@@ -7,8 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import psi
 
-__all__ = ["log_weights", "mean_weights"]
-
 Array = NDArray[np.float64]
 
 

@@ -20,16 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from skbnp.kernels._directions import place_draws
 
-__all__ = [
-    "bessel_ratio",
-    "draw",
-    "draw_in_place",
-    "draw_natural",
-    "expansion",
-    "inverse_bessel_ratio",
-    "log_normaliser",
-]
-
 Array = NDArray[np.float64]
 _THREAD = local()
 

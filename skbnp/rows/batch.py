@@ -16,15 +16,6 @@ from numpy.typing import NDArray
 
 from skbnp.utils.arrays import csr, rows_of
 
-__all__ = [
-    "Batch",
-    "Block",
-    "densest",
-    "joined",
-    "joined_limits",
-    "sum_word_ranges",
-]
-
 T = TypeVar("T")
 
 #: A block holds about this many stored counts and rows...

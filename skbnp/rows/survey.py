@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from skbnp.utils.arrays import rows_of
 
-__all__ = ["ENOUGH_DOCS", "CountSurvey", "heaviest_column"]
-
 #: Different documents from which a number of topics can be judged: the largest of six
 #: starts and seeds is typically 3.4 times the smallest with 50, 1.9 times with 100.
 ENOUGH_DOCS = 100

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from skbnp.utils.arrays import rows_of
 
-__all__ = ["Tokens"]
-
 Ints = NDArray[np.int32]
 
 #: Largest count of tokens, documents or tables: what 32 bits hold.

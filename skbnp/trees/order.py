@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Ints", "by_level", "depth_first", "depths", "read_only"]
-
 Ints = NDArray[np.intp]
 
 

@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from skbnp.kernels import _trees as kernels
 from skbnp.trees.order import Ints, by_level, depth_first, depths, read_only
 
-__all__ = ["Tree"]
-
 
 class Tree:
     """An ordered tree that never changes; edits return another tree.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from networkx import DiGraph
     from pandas import DataFrame
 
-__all__ = ["TreeView", "chains_of", "named"]
-
 #: Nodes of a chain that are named.
 LONGEST = 3
 

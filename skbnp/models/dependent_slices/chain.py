@@ -31,9 +31,6 @@ from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Array
 
-__all__ = ["COLUMNS", "SliceChain"]
-
-
 #: Columns of the history of a fit.
 COLUMNS = (
     "step",

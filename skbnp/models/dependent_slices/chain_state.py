@@ -18,16 +18,6 @@ from skbnp.utils.arrays import padded, with_columns
 from skbnp.utils.epochs import Label
 from skbnp.utils.typing import Array, Ints
 
-__all__ = [
-    "EpochRows",
-    "TreeChainState",
-    "TreeSettings",
-    "TreeStart",
-    "check_places",
-    "fields_of",
-    "shared_fields",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TreeSettings:

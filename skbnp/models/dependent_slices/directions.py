@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.utils.typing import Array, Flags, Ints
 
-__all__ = ["SPARSE", "Directions"]
-
 Places: TypeAlias = "int | Ints | Sequence[int]"
 
 #: Rows by which an array grows that is full.

@@ -21,9 +21,6 @@ from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array
 
-__all__ = ["LogJoint", "log_joint_of"]
-
-
 #: Nodes of the subtrees of one task, about.
 NODES_PER_TASK = 64
 

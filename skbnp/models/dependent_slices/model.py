@@ -32,8 +32,6 @@ from skbnp.trees import Tree
 from skbnp.utils.arrays import members, padded
 from skbnp.utils.typing import Array, Flags, Ints
 
-__all__ = ["ENTRIES", "Rows", "SlicedTree", "accept_direction", "blocks_of", "draw_all"]
-
 Places = NDArray[np.int32]
 
 #: Entries of the directions that one task computes.

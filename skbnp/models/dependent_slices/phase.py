@@ -24,8 +24,6 @@ from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array
 
-__all__ = ["Phase"]
-
 Places = NDArray[np.int32]
 Streams = Callable[..., np.random.Generator]
 

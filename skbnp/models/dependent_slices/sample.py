@@ -17,9 +17,6 @@ from skbnp.models.dependent_trees.updates import update_own_means
 from skbnp.utils.epochs import Label
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["TreeSample", "variational_state_of", "with_sorted_siblings"]
-
-
 #: Updates of the posterior of directions, each down the tree and up again.
 N_UPDATES = 3
 

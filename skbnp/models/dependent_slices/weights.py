@@ -17,8 +17,6 @@ from skbnp.models.dependent_trees.sticks import before, behind
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Flags
 
-__all__ = ["break_rest", "draw_log_weights", "log_prior"]
-
 
 def log_prior(
     tree: Tree, masses: Array, history: Array, is_old: Flags, priors: TreePriors

@@ -48,8 +48,6 @@ from skbnp.models.dependent_trees.updates import natural_of
 from skbnp.trees import Tree
 from skbnp.utils.typing import Ints
 
-__all__ = ["Assigned", "assign_rows"]
-
 #: Collapsed steps of all rows, and passes in which they choose nodes one by one.
 N_VISITS, N_PASSES = 3, 4
 #: Turns of priors and directions after each.

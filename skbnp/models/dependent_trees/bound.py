@@ -45,18 +45,6 @@ from skbnp.models.dependent_trees.sticks import Sticks
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
 
-__all__ = [
-    "direction_bound",
-    "inner_products",
-    "lengths_and_products",
-    "lengths_and_spreads",
-    "objective",
-    "prior_concentrations",
-    "prior_spreads",
-    "row_fits",
-    "stick_evidence",
-]
-
 
 def inner_products(state: EpochState, rows: Ints) -> Array:
     """E'E, E_up'E_up, E_up'E, mu'E, E_up'mu of nodes, and whether they have a past."""

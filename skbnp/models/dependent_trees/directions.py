@@ -37,14 +37,6 @@ from skbnp.distributions.von_mises_fisher import expansion
 from skbnp.kernels import _directions as kernels
 from skbnp.utils.typing import Array
 
-__all__ = [
-    "bessel_slope",
-    "conjugate",
-    "log_normaliser_gain",
-    "natural_lengths",
-    "row_gains",
-]
-
 
 def log_normaliser_gain(squares: Array | float, dimension: int) -> Array:
     """Log C_V(k) - log C_V(0) for squares of k, as kernels compute it."""

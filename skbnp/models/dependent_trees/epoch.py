@@ -31,15 +31,6 @@ from skbnp.models.dependent_trees.state import (
 from skbnp.utils.epochs import Label, check_epochs, fitted_places, warn_of_newest
 from skbnp.utils.typing import Ints
 
-__all__ = [
-    "ClosedEpoch",
-    "EpochModel",
-    "EpochPosterior",
-    "close_epoch",
-    "coordinate_ascent",
-    "rows_by_epoch",
-]
-
 #: Order in which levels are updated in each turn of `EpochModel.learn_priors`, of which
 #: there are as many at most.
 TURNS: tuple[Literal["down", "up"], ...] = ("down", "up", "down", "up", "down")

@@ -14,8 +14,6 @@ from skbnp.models.dependent_trees.updates import update_rows
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["MergeGain", "merge_gain", "merged", "stick_gains"]
-
 
 @dataclass(frozen=True, slots=True)
 class MergeGain:

@@ -34,9 +34,6 @@ from skbnp.trees import Tree
 from skbnp.utils.arrays import padded
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["Memo", "log_gain", "plug_in_gain", "sum_rows", "update_local"]
-
-
 #: Fields of a memo that are arrays by row.
 PER_ROW = ("nodes", "weights", "scores", "rest")
 #: Nodes of a row that are kept.

@@ -30,15 +30,6 @@ from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.trees import Tree
 from skbnp.utils.typing import Ints
 
-__all__ = [
-    "EpochCache",
-    "EpochLearner",
-    "LastBroadcast",
-    "RowLocalStep",
-    "RowResult",
-    "ShardCorpus",
-]
-
 
 class ShardCorpus(Corpus):
     """Rows of an epoch in shards, where their local step runs."""

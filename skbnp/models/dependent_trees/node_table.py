@@ -16,9 +16,6 @@ from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["Drift", "Naturals", "NodeTable"]
-
-
 #: Relative rounding error of single precision.
 UNIT = 2.0**-24
 #: A score of which nothing is known.

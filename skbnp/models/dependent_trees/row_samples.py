@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from skbnp.inference.shards import Shard, Shards
 from skbnp.models.dependent_trees.moves.births import row_keys
 
-__all__ = ["ROWS_PER_CLUSTER", "SAMPLE", "draw_rows"]
-
 #: Rows that are drawn at most, and rows for each cluster of a start at least.
 SAMPLE, ROWS_PER_CLUSTER = 20_000, 10
 

@@ -23,21 +23,6 @@ from skbnp.models.dependent_trees.state import EpochStats
 from skbnp.trees import Tree
 from skbnp.utils.typing import Flags, Ints
 
-__all__ = [
-    "Edit",
-    "EpochGlobals",
-    "RowSample",
-    "SeenColumns",
-    "TargetRows",
-    "collect_rows",
-    "remembered",
-    "seen_columns",
-    "sum_losses",
-    "sum_shard_rows",
-    "take_rows",
-    "update_rows",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class EpochGlobals:

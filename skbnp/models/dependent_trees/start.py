@@ -27,15 +27,6 @@ from skbnp.trees import Tree
 from skbnp.utils.arrays import members
 from skbnp.utils.typing import Array, Ints
 
-__all__ = [
-    "n_clusters_for",
-    "nearest_centres",
-    "node_sums",
-    "spherical_kmeans",
-    "start_tree",
-]
-
-
 #: Updates of means and concentration in turn before the first soft step.
 N_ROUNDS = 3
 #: Rows that one task compares with all centres, at most.

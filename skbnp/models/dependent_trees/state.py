@@ -13,18 +13,6 @@ from skbnp.trees import Tree
 from skbnp.utils.arrays import members, padded, with_columns
 from skbnp.utils.typing import Array, Ints
 
-__all__ = [
-    "EpochState",
-    "EpochStats",
-    "TreePriors",
-    "next_epoch",
-    "no_past",
-    "sort_siblings",
-    "sorted_tree",
-    "windowed",
-]
-
-
 NO_IDS: Ints = np.empty(0, dtype=np.intp)
 
 

@@ -22,8 +22,6 @@ from skbnp.kernels import _sticks as kernels
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array
 
-__all__ = ["Sticks", "TreePriors", "before", "behind"]
-
 
 @dataclass(frozen=True, slots=True)
 class TreePriors:

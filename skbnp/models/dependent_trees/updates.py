@@ -16,25 +16,6 @@ from skbnp.models.dependent_trees.directions import bessel_slope, natural_length
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePriors
 from skbnp.utils.typing import Array, Ints
 
-__all__ = [
-    "best_past_pull",
-    "best_prior_concentration",
-    "blocks",
-    "known_to_kernels",
-    "learn_concentration",
-    "learn_past_weight",
-    "learn_prior_concentration",
-    "natural_of",
-    "update_means",
-    "update_nodes",
-    "update_own_means",
-    "update_own_nodes",
-    "update_rows",
-    "update_sticks",
-    "with_own_means",
-]
-
-
 #: Range of the concentrations that are learned; that of the prior is at least V / 100.
 LOWEST, HIGHEST = 1e-3, 1e9
 

@@ -7,8 +7,6 @@ from skbnp.components.tree_sticks import log_stub_priors, stick_bound, stick_par
 from skbnp.models.hca.state import Equations, Priors, State, Stats, equations
 from skbnp.utils.typing import Array
 
-__all__ = ["elbo_terms", "residual_of", "white_noise"]
-
 
 def white_noise(n_rows: float, n_features: int) -> float:
     """Log density of rows of white noise of variance one, in nats: the unit of bounds.

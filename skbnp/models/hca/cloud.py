@@ -11,9 +11,6 @@ from skbnp.models.hca.memory import RowLocalStep
 from skbnp.utils.random import Purpose, some_rows, stream
 from skbnp.utils.typing import Array
 
-__all__ = ["directions_of_one_cloud"]
-
-
 #: Rows that the prior of a mean is worth: its variance is 50 times that of rows.
 PRIOR_ROWS = 0.02
 

@@ -8,9 +8,6 @@ from numpy.typing import NDArray
 
 from skbnp.utils.typing import Array
 
-__all__ = ["FARTHEST", "Frame", "blocks"]
-
-
 #: Rows of a block at most, and entries: half of what fits into memory near a core.
 BLOCK, ENTRIES = 4096, 1 << 20
 #: Deviations of this part of the largest value are rounding errors of the mean.

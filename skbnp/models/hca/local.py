@@ -20,9 +20,6 @@ from skbnp.models.hca.state import Stats, change_on_paths
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["Memo", "coordinates", "log_density", "sums", "update_local"]
-
-
 #: Nats below the best of a row at which a stub is left out.
 PRUNE = 20.0
 

@@ -20,8 +20,6 @@ from skbnp.models.hca.state import State, Stats
 from skbnp.models.hca.updates import convert, coordinate_ascent, expand
 from skbnp.utils.typing import Ints
 
-__all__ = ["FramedAverage", "RowCache", "RowLocalStep", "RowResult"]
-
 
 @dataclass(frozen=True, slots=True)
 class RowResult:

@@ -33,8 +33,6 @@ from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.state import Priors, State, Stats, unseen_second_moments
 from skbnp.models.hca.updates import convert, coordinate_ascent
 
-__all__ = ["Model"]
-
 
 @dataclass(frozen=True, slots=True)
 class Model(Priors):

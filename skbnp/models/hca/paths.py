@@ -11,8 +11,6 @@ from skbnp.components import tree_sticks
 from skbnp.models.hca.state import Priors, State
 from skbnp.utils.typing import Array
 
-__all__ = ["Paths", "mean_paths", "paths"]
-
 
 @dataclass(frozen=True, slots=True)
 class Paths:

@@ -9,8 +9,6 @@ from skbnp.trees import Tree
 from skbnp.utils.random import some_rows
 from skbnp.utils.typing import Array
 
-__all__ = ["path_of_directions", "principal_directions"]
-
 
 def principal_directions(rest: Array, n_directions: int) -> Array:
     """First loadings of a node: principal directions times the deviation along them.

@@ -12,17 +12,6 @@ from skbnp.models.hca.frame import Frame
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array
 
-__all__ = [
-    "Equations",
-    "Priors",
-    "State",
-    "Stats",
-    "change_on_paths",
-    "equations",
-    "unseen_second_moments",
-]
-
-
 #: Part of sum |t|^2 below which the residual is rounding error.
 ROUNDING = 1e-13
 

@@ -10,18 +10,6 @@ from skbnp.models.hca.state import Equations, Priors, State, Stats, equations
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array
 
-__all__ = [
-    "convert",
-    "coordinate_ascent",
-    "expand",
-    "update_centres",
-    "update_masses",
-    "update_means",
-    "update_noise",
-    "update_variances",
-]
-
-
 #: Rows below which a node keeps its coordinates.
 LEAST_MASS = 1e-6
 #: Rounds over means, variances and noise in which the globals follow the statistics.

@@ -38,8 +38,6 @@ from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.arrays import deal_tokens, rows_of
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["propose_late_topics"]
-
 Array = NDArray[np.float64]
 
 #: Topics of a proposal, at most, and kept documents for each.

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from skbnp.utils.arrays import with_columns
 
-__all__ = ["Outliers", "Proposal", "matched"]
-
 Array = NDArray[np.float64]
 
 #: Documents that are kept, at most.

@@ -8,9 +8,6 @@ from scipy.special import gammaln, psi, xlogy
 from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["BranchScores", "score_branches"]
-
-
 #: Iterations that fit new topics to a document.
 N_ITERATIONS = 10
 

@@ -16,8 +16,6 @@ from skbnp.rows.batch import Batch, Block
 from skbnp.utils.arrays import entries_of, limits_of
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["DocPaths", "LocalFamily", "log_predictive", "update_paths"]
-
 #: Nats below the best of a document at which a path is left out.
 PRUNE = 20.0
 #: Whether levels of words depend on the path of their document.

@@ -26,15 +26,6 @@ from skbnp.models.nested_crp.model import (
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
 
-__all__ = [
-    "PathCache",
-    "PathLocalStep",
-    "PathResult",
-    "Rows",
-    "TreeCorpus",
-    "sum_documents",
-]
-
 #: Nats below the best of a document at which a path is not taken up: all of them
 #: together would raise its bound by a per cent of a nat or so, and fill the memory.
 ENTER = 6.0

@@ -35,18 +35,6 @@ from skbnp.kernels._word_topics import expected_growth
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
 
-__all__ = [
-    "NestedModel",
-    "PathGlobals",
-    "PathStats",
-    "TopicTree",
-    "collapsed_bound",
-    "elbo_terms",
-    "log_topic_evidence",
-    "path_globals",
-    "update_globals",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TopicTree(NodeState):

@@ -14,8 +14,6 @@ from skbnp.models.nested_crp import local
 from skbnp.models.nested_crp.model import PathGlobals
 from skbnp.utils.typing import Ints
 
-__all__ = ["PathPredictor"]
-
 
 @dataclass(frozen=True, slots=True)
 class PathPredictor:

@@ -28,9 +28,6 @@ from skbnp.utils.arrays import members
 from skbnp.utils.clusters import ward_cuts
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["by_clusters", "by_gibbs", "excess", "one_by_one", "topics_of_paths"]
-
-
 #: Rounds in which documents stay in their clusters.
 CLAMPED_ROUNDS = 15
 #: A topic starts with a third of the words of its documents, weighed by how much more

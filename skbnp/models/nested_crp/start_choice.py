@@ -25,8 +25,6 @@ from skbnp.utils.clusters import kmeans
 from skbnp.utils.random import Purpose, some_rows, stream
 from skbnp.utils.typing import Ints
 
-__all__ = ["Race", "Run", "choose_start", "start_posterior"]
-
 #: Passes after which starts are compared, if they rise by so much, relatively.
 N_PASSES, LEAST_RISE = 20, 1e-5
 #: Documents that a start is made from, at most.

@@ -17,8 +17,6 @@ from skbnp.rows.tokens import Tokens
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Ints
 
-__all__ = ["COLUMNS", "NestedChain", "NestedStart", "NestedState"]
-
 #: Columns of the history of a fit.
 COLUMNS = (
     "step",

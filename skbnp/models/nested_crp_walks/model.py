@@ -28,9 +28,6 @@ from skbnp.rows.tokens import Tokens
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["NestedPriors", "Nodes", "Paths", "Walks"]
-
-
 #: Columns of a level in reserve, beyond a quarter of those in use.
 SPARE_NODES = 8
 #: Counts whose logarithms are looked up.

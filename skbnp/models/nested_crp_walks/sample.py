@@ -12,8 +12,6 @@ from skbnp.models.nested_crp_walks.model import Nodes, Walks
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["NestedSample"]
-
 
 @dataclass(frozen=True, slots=True)
 class NestedSample:

@@ -22,9 +22,6 @@ from skbnp.utils.arrays import members
 from skbnp.utils.clusters import kmeans, ward_cuts
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["Forest", "find_start", "level_sizes", "start_walks", "usual_leaves"]
-
-
 #: Times that documents find leaves from nothing.
 N_STARTS = 4
 #: Sweeps in which documents find leaves, and in which they move in a new tree.

@@ -23,8 +23,6 @@ from skbnp.models.hdp.collapsed_local import (
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel
 from skbnp.rows.batch import Batch, Block, joined
 
-__all__ = ["NestedStep", "mean_topics", "node_shares"]
-
 Array = NDArray[np.float64]
 
 #: Tokens of a node in use: in learning, and where topics are fixed.

@@ -51,9 +51,6 @@ from skbnp.models.hdp.burstiness import Burstiness
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array
 
-__all__ = ["MixedTree", "NestedHDPModel", "NestedStats"]
-
-
 #: No weight of a child falls below this.
 SMALLEST_WEIGHT = 1e-8
 #: Rounds of the fixed point of gamma.

@@ -12,8 +12,6 @@ from skbnp.inference.posterior import Lineage, Posterior
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
 from skbnp.trees import Tree
 
-__all__ = ["NestedPosterior"]
-
 
 @dataclass(slots=True)
 class NestedPosterior(Posterior[NestedHDPModel, MixedTree, NestedStats]):

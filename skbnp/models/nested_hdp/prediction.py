@@ -15,8 +15,6 @@ from skbnp.rows.batch import Batch
 from skbnp.utils.arrays import rows_of
 from skbnp.utils.typing import Array
 
-__all__ = ["NestedPredictor"]
-
 
 @dataclass(frozen=True, slots=True)
 class NestedPredictor:

@@ -9,8 +9,6 @@ from skbnp.components.statistics import WordTopics
 from skbnp.models.nested_hdp.model import MixedTree, NestedHDPModel, NestedStats
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["prune"]
-
 #: Expected tables M_c of a leaf that no document uses.
 UNUSED = 0.5
 

@@ -27,9 +27,6 @@ from skbnp.models.nested_hdp.model import (
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["Start", "grouped_start", "outline"]
-
-
 #: Updates of weights and concentrations from the counts of the start.
 N_UPDATES = 5
 #: Topics that stand above others: about as many as people read.

@@ -23,8 +23,6 @@ from skbnp.models.dependent_slices.model import SlicedTree, blocks_of
 from skbnp.models.dependent_trees.directions import log_normaliser_gain
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["Attachments"]
-
 
 class Attachments:
     """Proposals of other parents for random new nodes, one after another.

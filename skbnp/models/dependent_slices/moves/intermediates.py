@@ -18,8 +18,6 @@ from skbnp.models.dependent_slices.model import SlicedTree, log_normaliser_gain
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Flags, Ints
 
-__all__ = ["propose_intermediate"]
-
 Head: TypeAlias = Literal["parent", "child"]  # of the intermediate node
 
 

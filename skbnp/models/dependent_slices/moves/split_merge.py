@@ -18,8 +18,6 @@ from skbnp.models.dependent_slices.model import SlicedTree, log_normaliser_gain
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Flags
 
-__all__ = ["propose_split_or_merge"]
-
 
 def propose_split_or_merge(state: SlicedTree, rng: np.random.Generator) -> SlicedTree:
     """Propose a split or a merge, with equal probability; return the state."""

@@ -22,14 +22,6 @@ from skbnp.models.dependent_trees.updates import known_to_kernels, update_nodes
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Flags, Ints
 
-__all__ = [
-    "attachment_gains",
-    "propose_attachments",
-    "propose_reversals",
-    "reverse_gain",
-]
-
-
 #: Nats below zero down to which directions may lose: sticks gain some.
 SLACK = 1.0
 #: Parents of a node that are judged, the best of the ranking.

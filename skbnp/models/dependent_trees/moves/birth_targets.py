@@ -11,8 +11,6 @@ from skbnp.models.dependent_trees.node_table import Naturals
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Ints
 
-__all__ = ["LEAST_BIRTHS", "draw_targets", "propose_births"]
-
 #: Fewest nodes that are tried as targets of births after a pass, of any number.
 LEAST_BIRTHS = 20
 #: Units of targets, whose births are proposed side by side.

@@ -29,19 +29,6 @@ from skbnp.models.dependent_trees.updates import natural_of
 from skbnp.trees import Tree
 from skbnp.utils.typing import Ints
 
-__all__ = [
-    "Collected",
-    "Joined",
-    "Proposed",
-    "collect",
-    "join_rows",
-    "propose_birth",
-    "renumbered",
-    "row_keys",
-    "shared_out",
-]
-
-
 #: Seeds: rows that a new node is tried near, one by one. More of them in an epoch
 #: without a past: a topic that is missed there would emerge in a later one.
 N_SEEDS, FIRST_SEEDS = 2, 4

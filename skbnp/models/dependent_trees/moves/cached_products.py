@@ -8,8 +8,6 @@ from skbnp.models.dependent_trees.moves.products import Products
 from skbnp.models.dependent_trees.state import EpochState
 from skbnp.utils.typing import Array
 
-__all__ = ["CachedProducts"]
-
 
 class CachedProducts:
     """Products of all pairs of nodes, and gains by other pasts, of the last state."""

@@ -22,9 +22,6 @@ from skbnp.models.dependent_trees.moves.records import Exchange, Record, replay
 from skbnp.models.dependent_trees.moves.settings import EpochMoves
 from skbnp.models.dependent_trees.state import EpochState
 
-__all__ = ["KINDS", "CompoundMoves"]
-
-
 #: Times that moves of one kind are made after a pass.
 N_TURNS = 5
 #: Kinds of moves that wait where they gain nothing: targets, nodes and parents, nodes

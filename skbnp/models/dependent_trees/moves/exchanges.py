@@ -19,9 +19,6 @@ from skbnp.models.dependent_trees.moves.records import Exchange
 from skbnp.models.dependent_trees.state import EpochState
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["past_gains", "propose_exchanges"]
-
-
 #: Nats that each node of an exchange gains at least: their directions are updated
 #: with it, and two would change pasts for ever.
 LEAST_GAIN = 1.0

@@ -21,8 +21,6 @@ from skbnp.models.dependent_trees.moves.records import Exchange, Record, replay
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import update_sticks
 
-__all__ = ["Judge", "nodes_of", "replayed", "replayed_with_priors"]
-
 #: Relative rounding errors of a bound.
 ROUNDING = 1e-12
 #: Records of a move, and the nats by which the bound must rise.

@@ -20,17 +20,6 @@ from skbnp.models.dependent_trees.state import EpochState, EpochStats, TreePrior
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Flags, Ints
 
-__all__ = [
-    "EntropyLosses",
-    "MergeProposal",
-    "find_new",
-    "merge_units",
-    "n_compound",
-    "propose_compound_merges",
-    "propose_merges",
-]
-
-
 #: Nats below zero down to which merges are judged by exact differences.
 SLACK = 20.0
 #: Nats that sticks do not gain by a merge, and beyond them by which the ranking is

@@ -21,9 +21,6 @@ from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
 from skbnp.utils.typing import Array, Flags, Ints
 
-__all__ = ["Products"]
-
-
 #: Pairs whose logarithms are taken at a time, and rows of them.
 PAIRS, ROWS = 1 << 17, 128
 #: Share of the nodes from which products with all are made in single precision.

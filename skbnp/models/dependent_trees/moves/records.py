@@ -20,21 +20,6 @@ from skbnp.models.dependent_trees.updates import update_nodes, update_own_nodes
 from skbnp.trees import Tree
 from skbnp.utils.typing import Ints
 
-__all__ = [
-    "Attach",
-    "Birth",
-    "Exchange",
-    "Merge",
-    "Record",
-    "Remove",
-    "Reverse",
-    "Sort",
-    "merged_into_of",
-    "propose_removals",
-    "replay",
-    "replay_memo",
-]
-
 
 class Record:
     """A change of the tree of an epoch; fields of subclasses are ids of nodes."""

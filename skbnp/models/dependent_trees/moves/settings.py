@@ -7,8 +7,6 @@ import numpy as np
 
 from skbnp.utils.settings import check_settings, repr_settings
 
-__all__ = ["LEAST_EVIDENCE", "NO_ROWS", "PAUSE_ROWS", "EpochMoves"]
-
 CHOICES = {"algorithm": ("default", "paper"), "merge": ("safe", "lax", "none")}
 LEAST = {"max_births": 1, "birth_rows": 2, "birth_rounds": 1}
 #: Log Bayes factor, in nats, that a birth, another parent of a node with a past, or the

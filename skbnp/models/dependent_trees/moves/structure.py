@@ -31,9 +31,6 @@ from skbnp.models.dependent_trees.moves.settings import PAUSE_ROWS, EpochMoves
 from skbnp.models.dependent_trees.state import EpochState, EpochStats, sorted_tree
 from skbnp.utils.typing import Ints
 
-__all__ = ["TreeEdits"]
-
-
 #: Relative change of the concentration below which moves begin.
 SETTLED = 0.05
 #: Relative rise of the bound by the moves after a pass, from which learning continues.

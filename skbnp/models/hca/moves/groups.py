@@ -13,9 +13,6 @@ from skbnp.utils.clusters import cluster_rows
 from skbnp.utils.random import some_rows
 from skbnp.utils.typing import Array
 
-__all__ = ["SIZES", "propose_groups"]
-
-
 #: Numbers of groups that are tried.
 SIZES = (2, 3, 4, 5, 6, 8, 11, 16, 23, 32)
 #: Standard deviations from the centre at which a group begins, at most.

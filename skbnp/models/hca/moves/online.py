@@ -24,8 +24,6 @@ from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, some_rows, stream
 from skbnp.utils.typing import Array
 
-__all__ = ["RecentRows", "StreamEdits"]
-
 StreamOfRows = Learner[Posterior, Corpus, RowLocalStep, RunningAverage]
 
 #: Rows by which the tree changes, at least, and passes at most.

@@ -25,9 +25,6 @@ from skbnp.trees import Tree
 from skbnp.utils.random import some_rows
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["Context", "Proposal", "kinds_of"]
-
-
 #: Part of the rows below a node that a new branch starts from.
 NEIGHBOURS = 1.0 / 6.0
 #: Pairs of siblings that are looked at.

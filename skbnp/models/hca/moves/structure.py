@@ -31,8 +31,6 @@ from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Ints
 
-__all__ = ["ComponentEdits", "stats_of_others"]
-
 ComponentLearner = Learner[Posterior, Corpus, RowLocalStep, RowCache]
 
 #: Splits refused one after the other that end the growth.

@@ -18,8 +18,6 @@ from skbnp.models.nested_crp.model import update_globals
 from skbnp.models.nested_crp.moves.structure import LEAST_MASS, TreeEdits
 from skbnp.utils.random import Purpose, some_rows, stream
 
-__all__ = ["OnlineTreeEdits"]
-
 #: The tree changes by so many documents at least, in so many passes at most.
 LEAST_DOCS, MOST_PASSES = 20, 3
 #: Documents by which the tree changes, at most.

@@ -21,9 +21,6 @@ from skbnp.trees import Tree
 from skbnp.utils.clusters import kmeans, ward_cuts
 from skbnp.utils.typing import Array, Ints
 
-__all__ = ["Context", "kinds_of"]
-
-
 #: Cosine of the shares of two paths above which the paper merges them, and sum of the
 #: shares of a path below which it ends it.
 ALIKE, LEAST_SHARES = 0.95, 1e-6

@@ -22,8 +22,6 @@ from skbnp.models.nested_crp.moves.proposals import Context, kinds_of
 from skbnp.trees import Tree
 from skbnp.utils.random import Purpose, stream
 
-__all__ = ["LEAST_MASS", "TreeEdits", "TreeLearner"]
-
 TreeLearner = Learner[Posterior, TreeCorpus, PathLocalStep, PathCache]
 
 #: Accepted moves of other kinds after which a tree does not grow, too.
