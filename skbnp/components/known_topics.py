@@ -302,7 +302,11 @@ class KnownWordTopics(WordTopics):
         self._values[rows] = np.maximum(self._values[rows], least)
 
     def add(self, rows: WordRows, gain: float = 1.0, lowest: float = -np.inf) -> None:
-        """Add `gain` times the rows of some words in place, not to fixed topics."""
+        """Add `gain` times the rows of some words in place.
+
+        Counts of fixed topics do not enter the table, but the sums `fixed_stats`. No
+        entry of others falls below `lowest`.
+        """
         known, values = self.known, rows.values
         fixed = known.columns[known.is_fixed]
         if len(fixed):

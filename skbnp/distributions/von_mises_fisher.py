@@ -278,7 +278,7 @@ class _Expansion:
         self.bend = p2 / v**2 * slope / (1.0 + tail)
 
     def log_normaliser(self) -> Array:
-        """Log C of the dimension 2v + 2; k^v cancels."""
+        """Log normaliser C of the density in 2v + 2 dimensions; k^v cancels."""
         v, s = self.v, self.s
         log_order = np.log(v) + np.log1p(s) - s
         spread = np.log(2.0 * np.pi * v) + np.log(s)

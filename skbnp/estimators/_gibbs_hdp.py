@@ -18,7 +18,7 @@ from skbnp.estimators._known_topics import (
     given_names,
     new_boosts,
     resolve,
-    warn_of_heavy,
+    warn_of_heavy_priors,
 )
 from skbnp.estimators._samplers import TokenCorpus, TopicSampler, best_of
 from skbnp.inference.chains import end_entries
@@ -536,10 +536,12 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
         whole = self._whole(known, shape[1])
         for place, name in enumerate(known.columns.tolist()):
             prior[ids == name] += whole[[place]].toarray()
-        return self._with_given(prior, ids)
+        return self._restore_fixed_topics(prior, ids)
 
-    def _with_given(self, topics: np.ndarray, ids: NDArray[np.intp]) -> np.ndarray:
-        """Set the rows of frozen topics to their given words, (n_components_, V)."""
+    def _restore_fixed_topics(
+        self, topics: np.ndarray, ids: NDArray[np.intp]
+    ) -> np.ndarray:
+        """Overwrite fixed topics with their given words, in place, and return all."""
         known = self._known
         if known is not None:
             for place in np.flatnonzero(known.is_fixed).tolist():
@@ -562,7 +564,9 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
             boosts = self._whole(known, self.n_features_in_).sum(axis=1)
             place = {name: row for row, name in enumerate(self.component_ids_.tolist())}
             rows = [place[name] for name in known.columns.tolist()]
-            warn_of_heavy(self.topic_word_prior, boosts, self._topic_tokens[rows])
+            warn_of_heavy_priors(
+                self.topic_word_prior, boosts, self._topic_tokens[rows]
+            )
 
     def _check_saved(self) -> None:
         super()._check_saved()
@@ -675,7 +679,7 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
         if np.ndim(prior):  # counts hold what known topics have beyond it
             prior = best.topic_word_prior
         topics = best.topic_word_counts[rows].toarray() + float(prior)
-        return self._with_given(topics, best.component_ids[rows])
+        return self._restore_fixed_topics(topics, best.component_ids[rows])
 
     @property
     def n_active_components_(self) -> int:

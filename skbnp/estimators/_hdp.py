@@ -108,10 +108,9 @@ class HDP(VariationalTopicModel):
     """Hierarchical Dirichlet process topic model, by variational inference.
 
     Each document mixes topics, and all documents share them. There are infinitely many
-    topics, of which `n_components_` are represented; how many is learned, from the
-    start `n_components`. With the symbols of [1]_: weights beta ~ GEM(gamma), topics
-    phi_k ~ Dirichlet(eta), proportions of a document pi_j ~ DP(alpha, beta); each token
-    has a topic z ~ pi_j and a word w ~ phi_z.
+    topics; how many are represented is learned. With the symbols of [1]_: weights
+    beta ~ GEM(gamma), topics phi_k ~ Dirichlet(eta), proportions of a document
+    pi_j ~ DP(alpha, beta); each token has a topic z ~ pi_j and a word w ~ phi_z.
 
     Parameters
     ----------
@@ -196,7 +195,8 @@ class HDP(VariationalTopicModel):
     emerged_component_ids_ : ndarray of int
         Ids of topics that `partial_fit` began for documents predicted badly, in order.
     component_ids_ : ndarray of shape (n_components_,)
-        Number of each topic, never reused: in summaries, figures, names and edits.
+        The number of each topic, which it keeps for life and by which summaries,
+        figures, `get_feature_names_out` and edits refer to it.
     lineage_ : list of named tuples (step, kind, parents, children)
         Origin and end of each id: the start, births, splits, merges and prunes.
     doc_concentration_, corpus_concentration_ : float

@@ -339,7 +339,7 @@ def _refuse_missing(
         )
 
 
-def warn_of_heavy(prior: Any, boosts: Array, tokens: Array) -> None:
+def warn_of_heavy_priors(prior: Any, boosts: Array, tokens: Array) -> None:
     """Warn if priors of seed words outweigh the documents of their topics.
 
     `boosts` and `tokens` are the tokens of the priors, and of documents, (n_known,).

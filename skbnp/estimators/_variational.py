@@ -24,7 +24,7 @@ from skbnp.estimators._known_topics import (
     given_names,
     new_boosts,
     resolve,
-    warn_of_heavy,
+    warn_of_heavy_priors,
 )
 from skbnp.estimators._saved import (
     LARGE,
@@ -827,7 +827,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         if isinstance(words, KnownWordTopics) and not words.known.is_whole:
             known = words.known
             boosts, tokens = known.boosts.sum(axis=0), words.tokens[known.columns]
-            warn_of_heavy(self.topic_word_prior, boosts, tokens)
+            warn_of_heavy_priors(self.topic_word_prior, boosts, tokens)
 
     def _check_size(self, where: str) -> None:
         """Raise if the number of components is not that of the fit so far."""

@@ -98,7 +98,10 @@ class Learner(
         return self.n_passes * self.corpus.n_docs < self.warm_up
 
     def steps(self, monitor: Monitor) -> Steps[bool]:
-        """Make one pass, a step for each round; return whether it was exact."""
+        """Make one pass, a step for each round; return whether it was exact.
+
+        Yields the number of documents of each round before they are learned from.
+        """
         if self.corpus.n_docs == 0:
             self.n_passes += 1
             return True

@@ -346,7 +346,7 @@ def _groups(by: Any, n_documents: int) -> tuple[NDArray, NDArray[np.intp]]:
 
 
 def _numbers(groups: NDArray) -> Array | None:
-    """Return labels as numbers, dates in years; None if they are neither."""
+    """Return labels as numbers, dates as years since 1970; None if neither."""
     if groups.dtype.kind in "iuf":
         return groups.astype(np.float64)
     if groups.dtype.kind == "O" and all(hasattr(one, "toordinal") for one in groups):

@@ -349,9 +349,9 @@ class Tree:
         return self._graft(place, below, skip=0)
 
     def reverse(self, node: int) -> "Tree":
-        """Exchange a node and its parent, which goes to the end of its children.
+        """Put a node in the place of its parent, which becomes the node's last child.
 
-        Both keep their other children.
+        Each keeps its other children.
         """
         place = self._movable(node)
         above, end = int(self.parent[place]), self._end(place)

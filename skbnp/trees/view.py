@@ -155,7 +155,7 @@ class TreeView:
         max_depth: int | None = None,
         max_leaves: int | None = None,
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Choose nodes in use to look at, and all nodes above them.
+        """Choose nodes in use to show, and all nodes above them.
 
         Parameters
         ----------
@@ -164,15 +164,15 @@ class TreeView:
         max_depth : int, default=None
             Largest depth; `None` has no limit.
         max_leaves : int, default=None
-            Ends of branches at most: lighter nodes are left out until there are so
-            few. `None` has no limit.
+            Largest number of leaves: the lightest nodes are left out until no more
+            remain. `None` has no limit.
 
         Returns
         -------
         nodes : ndarray of int of shape (n_chosen,)
-            Their rows in order, at least the root.
+            Rows of the chosen nodes, in order; the root is always one.
         n_hidden : ndarray of int of shape (n_chosen,)
-            How many nodes in use below each are left out, up to the next chosen one.
+            For each, the number of hidden nodes whose nearest chosen ancestor it is.
         """
         weights = np.unique(self.weight[self.weight > min_weight])
         least = [min_weight, *np.nextafter(weights, np.inf).tolist()]

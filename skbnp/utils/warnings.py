@@ -26,7 +26,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
             search, distance = above, n_frames
         above, n_frames = above.f_back, n_frames + 1
     if search is not None:
-        warned, kind = _warned_by(search), re.sub(r"\d[\d.,e+-]*", "0", message)
+        warned, kind = _issued_warnings(search), re.sub(r"\d[\d.,e+-]*", "0", message)
         if kind in warned:
             return
         warned.add(kind)
@@ -37,12 +37,12 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def _warned_by(search: FrameType) -> set[str]:
-    """Return the messages that a search or cross-validation has warned of."""
+def _issued_warnings(search: FrameType) -> set[str]:
+    """Return the warnings issued in a search; the caller adds to them."""
     if search.f_code.co_name == "_fit_and_score":  # in a process of its own
         return _WARNED_ELSEWHERE
-    whose = search.f_locals.get("self", search.f_locals.get("estimator"))
+    owner = search.f_locals.get("self", search.f_locals.get("estimator"))
     try:
-        return _WARNED.setdefault(whose, set())
+        return _WARNED.setdefault(owner, set())
     except TypeError:  # no weak reference, or no hash
         return _WARNED_ELSEWHERE

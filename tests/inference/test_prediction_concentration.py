@@ -15,7 +15,7 @@ from skbnp.inference.posterior import Lineage
 from skbnp.models.hdp.collapsed_model import CollapsedHDP
 from skbnp.models.hdp.fold_in import MeanTopics, background, mix
 from skbnp.models.hdp.held_out import hold_out
-from skbnp.models.hdp.held_out_priors import suit_joint_concentration
+from skbnp.models.hdp.held_out_priors import suit_prediction
 from skbnp.models.hdp.model import HDPState
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.prediction import MixturePredictor
@@ -45,7 +45,7 @@ def draw(concentration, *, n_docs=400, length=30, seed=0):
 def suit(X, posterior, seed=0):
     held = hold_out(X, np.random.default_rng(seed))
     with Executor(None) as executor:
-        suit_joint_concentration([(held.sample(), posterior)], executor)
+        suit_prediction([(held.sample(), posterior)], executor)
     return held
 
 

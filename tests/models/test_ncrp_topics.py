@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from skbnp.components.tree_sticks import (
 )
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
+from skbnp.models.nested_crp import local
 from skbnp.models.nested_crp.local import update_paths
 from skbnp.models.nested_crp.model import (
     PathStats,
@@ -68,15 +70,16 @@ def local_step(topics, priors, counts, starts=None, *, family="conditional", **o
     """Statistics of a dense corpus, and what its documents say."""
     X = sp.csr_array(counts)
     stop = LocalStop(options.pop("max_iter", 500), options.pop("tol", 1e-10))
-    result = update_paths(
-        path_globals(topics, priors),
-        X,
-        stop,
-        Executor(1),
-        family=family,
-        starts=starts,
-        **{"prune": np.inf, **options},
-    )
+    with patch.object(local, "PRUNE", options.pop("prune", np.inf)):
+        result = update_paths(
+            path_globals(topics, priors),
+            X,
+            stop,
+            Executor(1),
+            family=family,
+            starts=starts,
+            **options,
+        )
     none = PathStats.zero(len(topics.tree), X.shape[1], priors.n_levels)
     stats = result.add_to(none, X, stub_nodes(topics.tree, priors.n_levels))
     assert_allclose(

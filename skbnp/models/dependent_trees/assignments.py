@@ -181,8 +181,8 @@ def _propose_births(
     model, state, stats, tree = start.model, start.state, start.stats, start.state.tree
     targets = tree.ids[stats.masses > births.LEAST_ROWS + NO_ROWS]
     targets = np.sort(targets).tolist()
-    found = births.collect(memo, targets, len(tree), 0, 0, moves.birth_rows)
-    lists = births.shared_out([rows for rows, _ in found], X.shape[0])
+    candidates = births.collect(memo, targets, len(tree), 0, 0, moves.birth_rows)
+    lists = births.shared_out([rows for rows, _ in candidates], X.shape[0])
     collected = [
         births.Collected(target, rows, sp.csr_array(X[rows]), memo.taken(rows))
         for target, rows in zip(targets, lists, strict=True)

@@ -255,7 +255,11 @@ class EpochLearner(Learner[EpochPosterior, ShardCorpus, Any, EpochCache]):
     def update_local(
         self, round: Round, weighting: Weighting, block_hook: BlockHook | None
     ) -> list[RowResult]:
-        """Run the local step of the shards of a round together."""
+        """Run the local step on all shards of a round in one call.
+
+        If these are not all, their cached statistics are to be replaced. No weighting
+        and no hook is used.
+        """
         numbers, before = [part.number for part in round.parts], None
         if len(numbers) < len(self.cache.shards.n_rows):
             tree = self.posterior.state.tree

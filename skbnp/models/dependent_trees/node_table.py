@@ -64,9 +64,10 @@ class Naturals:
         return self.taken(np.searchsorted(np.sort(tree.ids), tree.ids))
 
     def gains(self, columns: Ints, products: Array, own: Array, beta: float) -> Array:
-        """H of the natural parameter with a row less h without it.
+        """Rise of the log normaliser of nodes if a row joins, (n_rows, n_columns).
 
-        Of rows with these products with means, and shares `own` at the nodes.
+        `products` are of rows and mean directions, `own` the shares of rows that are
+        at the nodes already, and `beta` is the concentration of rows.
         """
         length = self.lengths[columns]
         scale = length / np.maximum(self.mean_lengths[columns], 1e-300)

@@ -38,7 +38,7 @@ from skbnp.models.hdp.held_out_priors import (
     PRIOR_DEVIATION,
     PRIOR_MEDIAN,
     suit_burstiness,
-    suit_joint_concentration,
+    suit_prediction,
 )
 from skbnp.models.hdp.held_out_trials import ALIKE, ALIKE_ERRORS, HeldOutTrials
 from skbnp.models.hdp.model import HDPState
@@ -260,7 +260,7 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
                     one.set_state(**new, prediction_concentration=0.0)
                 if not posteriors[0].model.has_bound:
                     pairs = list(zip(few, posteriors, strict=True))
-                    suit_joint_concentration(pairs, executor)
+                    suit_prediction(pairs, executor)
                 states[place] = [posterior.state for posterior in posteriors]
                 deviation = np.log(priors[place] / PRIOR_MEDIAN) / PRIOR_DEVIATION
                 logs = _log_probability(few, posteriors, executor).sum()

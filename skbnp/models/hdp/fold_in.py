@@ -232,10 +232,10 @@ def word_probabilities(
     executor: Executor,
     without_topics: Sequence[int] = (),
 ) -> Array:
-    """Predict the words of each entry of `predicted` from `observed` tokens, (nnz,).
+    """Probability of each entry of `predicted`, given `observed` tokens, (nnz,).
 
-    By mean topics and expected proportions under the priors of `state`, except topics
-    of the columns `without_topics`.
+    Uses mean topics and expected proportions under the priors of `state`, which may be
+    others than those of `posterior`; topics of columns `without_topics` are left out.
     """
     topic_words, prior = posterior.global_stats.topic_words, state.doc_prior
     topics = MeanTopics.of(topic_words, state.topic_word_prior)

@@ -62,13 +62,13 @@ N_ROUNDS, MOVES_BY = 2, 1.2
 TOL = 1e-2
 
 
-def suit_joint_concentration(
+def suit_prediction(
     pairs: Sequence[tuple[HeldOut, Posterior]], executor: Executor
 ) -> None:
-    """Set in place one concentration that predicts the held-out tokens of all best.
+    """Set in place the parameters of prediction under which held-out tokens are likely.
 
-    Each posterior predicts the documents that were held out of its own learning. Sets
-    the weight of the mean topic, too.
+    One concentration of documents and one weight of the mean topic for all posteriors,
+    each of which predicts the documents that were held out of its own learning.
     """
     bounds = np.log([1e-6, HIGHEST_CONCENTRATION])
     for _ in range(N_ROUNDS):

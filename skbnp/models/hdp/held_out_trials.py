@@ -227,9 +227,7 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         held_out, posterior, result = self.held_out, run.posterior, None
         if not posterior.model.has_bound:
             yield self.judge_cost
-            priors.suit_joint_concentration(
-                [(held_out.sample(), posterior)], run.executor
-            )
+            priors.suit_prediction([(held_out.sample(), posterior)], run.executor)
         if repeats:
             yield 2.0 * self.judge_cost
             result = priors.suit_burstiness(held_out, posterior, run.executor)

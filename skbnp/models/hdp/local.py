@@ -158,11 +158,9 @@ class DocumentStep:
 def _visit(
     step: DocumentStep, block_hook: BlockHook | None, block: Block
 ) -> tuple[Documents, object]:
-    """Run a block; return its documents, and the result of `block_hook`."""
-    block_visit = step.run(block)
-    return block_visit.documents, None if block_hook is None else block_hook(
-        block_visit
-    )
+    """Run the local step on a block; return its documents, and `block_hook` of it."""
+    result = step.run(block)
+    return result.documents, None if block_hook is None else block_hook(result)
 
 
 def expected_counts(

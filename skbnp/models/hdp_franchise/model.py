@@ -246,7 +246,7 @@ class Seating:
         kernel.rate(self, self.workspace)
 
     def make_places(self) -> None:
-        """Enlarge the arrays over dishes for the new dishes of any document."""
+        """Enlarge the arrays over dishes, so that new dishes of any document fit."""
         n_more = self.longest + SPARE_PLACES + len(self.dish_tables) // 4
         for name in ("dish_tables", "dish_tokens", "is_new", "free_places"):
             old = getattr(self, name)

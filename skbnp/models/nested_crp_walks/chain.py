@@ -123,7 +123,7 @@ class NestedChain(GibbsChain[NestedState]):
         self.walks.sweep(begin, stop, rng, TOGETHER if is_together else PATHS)
 
     def _end(self, rng: np.random.Generator) -> tuple[NestedState, list[Lineage]]:
-        """End a sweep: name the nodes, and draw hyperparameters."""
+        """Give nodes ids, draw hyperparameters; return the next state and its log."""
         state, walks = self.state, self.walks
         step, names = state.step + 1, _named(walks.tidy(), state.ids)
         ids, next_id, log = rename(state.ids, names, state.next_id, step)

@@ -385,7 +385,7 @@ def test_learned_loading_variance_is_the_maximiser(seed):
     result = minimize_scalar(
         loss, bounds=(-9, 9), method="bounded", options={"xatol": 1e-9}
     )
-    learned = model.learned(state, stats).loading_variance
+    learned = model.learn_priors(state, stats)[0].loading_variance
     assert_allclose(np.log(learned), result.x, atol=1e-5)
 
 

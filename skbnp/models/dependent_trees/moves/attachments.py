@@ -108,7 +108,7 @@ def propose_attachments(
 
 
 def _best_parents(tree: Tree, products: Products) -> tuple[Ints, Ints]:
-    """Pairs of nodes and promising parents by position, those of one node adjacent."""
+    """Nodes and promising new parents, pairwise, by position."""
     nodes, everywhere = np.arange(1, len(tree)), np.arange(len(tree))
     best = np.empty((len(nodes), N_PARENTS), dtype=np.intp)
     worth = np.empty(best.shape)

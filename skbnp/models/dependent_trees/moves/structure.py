@@ -201,18 +201,19 @@ class TreeEdits(CompoundMoves):
                 waits.add(record.touched, learner.n_passes)
 
     def _revive_nodes(self, learner: EpochLearner, least_bound: float) -> None:
-        """Replace nodes that began by nodes that have ended, if the bound allows.
+        """Identify new nodes with ended ones, if the bound allows.
 
-        That one topic ended and another one began must gain as much as two births. The
-        gain is that of the directions alone, as past rows went to merge targets; but
-        the bound does not fall below its value before the moves of the pass.
+        An ended node and a new one stay two only if this raises the bound by the least
+        gain of two births. It is measured by the terms of directions alone, since the
+        rows of an ended node went to the node it was merged into; but the bound does
+        not fall below its value before the moves of the pass.
         """
         state = learner.posterior.state
         if len(state.ended) == 0 or len(state.places_with_past) == len(state.tree):
             return
-        most = 2.0 * learner.posterior.model.least_gain
+        allowed_loss = 2.0 * learner.posterior.model.least_gain
         gains = self._products.past_gains(learner.posterior)
-        for record in propose_exchanges(state, gains, most):
+        for record in propose_exchanges(state, gains, allowed_loss):
             posterior = learner.posterior
             model, now = posterior.model, (posterior.state, posterior.global_stats)
             if not record.brings_back:
@@ -220,7 +221,7 @@ class TreeEdits(CompoundMoves):
             new = replayed(posterior, [record])
             gain = direction_bound(*new, model.priors)
             gain -= direction_bound(*now, model.priors)
-            least = LEAST_GAIN * len(record.nodes) - most
+            least = LEAST_GAIN * len(record.nodes) - allowed_loss
             if gain > least and model.bound(*new) > least_bound:
                 self._write(learner, [record], *new)
 

@@ -43,17 +43,18 @@ def propose(
     n_docs: float,
     rng: np.random.Generator,
 ) -> HDPPosterior:
-    """Return a posterior that starts again from a share of old topics, and from births.
+    """Return a posterior with a random share of the topics, and with new ones.
 
     `doc_topic` are the expected counts of the documents `X`, of a corpus of `n_docs`.
-    New topics start from documents of low probability, with no more tokens than they
-    need to differ from the prior, so that their words are soon those of their
-    documents.
+    Known topics are kept. New topics start from documents of low probability, with few
+    tokens: enough to stand out from the prior, so that the documents that they explain
+    soon outweigh the start.
     """
     words, state = posterior.global_stats.topic_words, posterior.state
     n_here, limit = X.shape[0], posterior.max_components
     n_kept = int(min(np.ceil(share * state.n_components), limit - 1))
-    most = min(n_docs / DOCS_PER_BIRTH, n_here, limit - n_kept)
+    n_known = int(words.is_known.sum())  # at most so many are kept besides
+    most = min(n_docs / DOCS_PER_BIRTH, n_here, limit - n_kept - n_known)
     n_births = max(int(min(max(LEAST, BIRTHS * state.n_components), most)), 1)
     drawn = rng.choice(n_here, min(DRAWN_PER_BIRTH * n_births, n_here), replace=False)
     drawn.sort()
