@@ -103,7 +103,7 @@ TYPES = {
 IMPORTS = """
 from threading import Event
 from typing import Any
-from numpy import float32, float64, int8, int32, int64, intp, uint8
+from numpy import bool_, float32, float64, int8, int32, int64, intp, uint8
 from numpy.random import BitGenerator
 from numpy.typing import NDArray
 """
@@ -162,9 +162,16 @@ def stub_of(source):
 
 def write_stubs(kernels=Path("skbnp/kernels")):
     """Write the stubs of all kernels next to their sources."""
+    for path in kernels.glob("*.pyi"):
+        if not path.with_suffix(".pyx").exists():
+            path.unlink()
     for path in kernels.glob("*.pyx"):
-        stub = stub_of(path.read_text(encoding="utf-8"))
-        path.with_suffix(".pyi").write_text(stub, encoding="utf-8")
+        stub, target = (
+            stub_of(path.read_text(encoding="utf-8")),
+            path.with_suffix(".pyi"),
+        )
+        if not target.exists() or target.read_text(encoding="utf-8") != stub:
+            target.write_text(stub, encoding="utf-8")
 
 
 def long_description():

@@ -117,7 +117,7 @@ class ShardedMixin(BaseEstimator):
             session.close()
 
     def _checkpoints(self, session: Session, *, may_resume: bool) -> ShardRecord | None:
-        """Return the checkpoints of a fit, None without a folder; clear others."""
+        """Return the checkpoints of a fit, None without a folder."""
         if self.checkpoint_dir is None:
             if self.resume:
                 raise ValueError("resume=True needs a checkpoint_dir.")
@@ -130,13 +130,14 @@ class ShardedMixin(BaseEstimator):
         origin["class"] = type(self).__name__
         origin["rows of X"] = data_digest(session)
         checkpoints = Checkpoints(self.checkpoint_dir, origin)
-        if self.resume and may_resume:
-            return ShardRecord(checkpoints, checkpoints.read())
-        checkpoints.clear()
-        return ShardRecord(checkpoints, None)
+        resumes = self.resume and may_resume
+        return ShardRecord(checkpoints, checkpoints.read() if resumes else None)
 
     def _record(self, rows: Any, goes_on: bool) -> ShardRecord | None:
+        """Return the checkpoints of a fit, after clearing those of others."""
         super()._record(rows, goes_on)  # refuses callbacks that write files
+        if rows.record is not None:
+            rows.record.begin()
         return rows.record
 
     def _check_features(self, session: Session, X: MatrixLike, *, reset: bool) -> None:

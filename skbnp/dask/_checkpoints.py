@@ -104,6 +104,11 @@ class ShardRecord:
     def __init__(self, checkpoints: Checkpoints, account: Account | None):
         self._checkpoints, self.account = checkpoints, account
 
+    def begin(self) -> None:
+        """Clear the folder, unless the fit resumes from it."""
+        if self.account is None:
+            self._checkpoints.clear()
+
     def save(
         self, n_passes: int, attributes: object, account: Callable[[], Account]
     ) -> None:

@@ -340,7 +340,9 @@ class HDP(VariationalTopicModel):
     def _plan(self) -> Plan:
         """What the parameters ask of a fit."""
         is_collapsed = self.variational_family == "collapsed"
-        moves = DEFAULT_MOVES if self.split_merge is True else self.split_merge or None
+        moves = DEFAULT_MOVES if self.split_merge else None
+        if isinstance(self.split_merge, SplitMerge):
+            moves = self.split_merge
         held_out = (
             moves if moves is not None and moves.criterion == "held_out" else None
         )

@@ -558,7 +558,7 @@ class BoundMixin(ABC):
 
     @property
     def elbo_(self) -> float:
-        """Bound of the training data, nats per token or row, or of the newest epoch."""
+        """Bound of the training data, or of the newest epoch, as of `elbo`."""
         return self._last("elbo")  # type: ignore[attr-defined]
 
     def elbo(self, X: MatrixLike) -> float:
@@ -570,8 +570,8 @@ class BoundMixin(ABC):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, as `fit` takes them.
+        X : array-like of shape (n_samples, n_features)
+            Rows, as `fit` takes them: sparse, too, if it does.
 
         Returns
         -------

@@ -39,6 +39,9 @@ def late_topics_step(
         raise ValueError("sums must have the shape of topics")
     if not words.shape[0] == counts.shape[0] == old.shape[0] >= indptr[n_docs]:
         raise ValueError("words, counts and old must have an entry per stored count")
+    for entry in range(words.shape[0]):
+        if not 0 <= words[entry] < topics.shape[0]:
+            raise ValueError("words must be rows of topics")
     tokens[:] = 0.0
     sums[:] = 0.0
     with nogil:

@@ -443,8 +443,12 @@ def perplexity(
         As in :func:`document_completion_score`.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Counts.
-    observed, random_state, repeats : float, int or RandomState, bool or "learn"
-        As in :func:`document_completion_score`.
+    observed : float, default=0.8
+        As in :func:`document_completion_score`, like the rest.
+    random_state : int, RandomState instance or None, default=0
+        Split of the tokens.
+    repeats : bool or "learn", default=True
+        Whether documents predict the words that they have shown.
 
     Returns
     -------

@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
 import skbnp.dask
+from skbnp.callbacks import Checkpoint
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.datasets import make_bars
 from skbnp.inference.posterior import Lineage
@@ -316,6 +317,17 @@ def test_candidates_of_a_search_have_folders_of_their_own(tmp_path):
 def test_a_folder_that_candidates_share_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"with other .*rows of X.*fits/\{fit\}"):
         search(tmp_path, resume=True)
+
+
+def test_a_refused_fit_keeps_the_files_of_others(tmp_path):
+    X = make_bars(60, side=4, random_state=0).data
+    hdp = skbnp.dask.HDP(4, max_iter=2, checkpoint_dir=tmp_path, random_state=0).fit(X)
+    files = sorted(tmp_path.iterdir())
+    assert files
+    hdp.set_callbacks(Checkpoint(tmp_path / "other"))
+    with pytest.raises(TypeError):
+        hdp.fit(X)
+    assert sorted(tmp_path.iterdir()) == files
 
 
 def test_fits_side_by_side_are_refused_one_folder(tmp_path):

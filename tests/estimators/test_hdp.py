@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from checks.estimators import criterion, each_family, mean_field_hdp
 from skbnp import HDP
-from skbnp.datasets import make_hdp
+from skbnp.datasets import make_bars, make_hdp
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 METHODS = pytest.mark.parametrize("method", ["batch", "memoized", "online"])
@@ -456,3 +456,13 @@ def test_attributes_wait_for_the_fit(name):
 )
 def test_minibatches_grow_with_the_corpus(length, n_docs, expected):
     assert HDP._batch_size_of(length * n_docs, n_docs) == expected
+
+
+def test_settings_may_be_booleans_of_numpy():
+    """As grids of parameters have them."""
+    X = make_bars(60, side=4, random_state=0).data
+    one, other = (
+        HDP(4, max_iter=20, split_merge=value, random_state=0).fit(X).components_
+        for value in (True, np.True_)
+    )
+    assert_array_equal(one, other)

@@ -1,11 +1,13 @@
 """What `NestedCRP` promises beyond what all estimators do."""
 
 import pickle
+import sys
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from joblib import parallel_config
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -871,3 +873,13 @@ def test_fold_in_score_is_for_fitted_trees(few, model):
         fold_in_score(model, few[:, :50])
     with pytest.raises(ValueError, match="Negative values in data"):
         fold_in_score(model, -few)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be forked")
+def test_tasks_go_to_other_processes():
+    """The backend "multiprocessing" pickles them."""
+    X = make_tree(30, random_state=0).data
+    one = NestedCRP(**QUICK).fit(X)
+    with parallel_config(backend="multiprocessing"):
+        other = NestedCRP(**QUICK, n_jobs=2).fit(X)
+    np.testing.assert_array_equal(one.topic_word_distr_, other.topic_word_distr_)

@@ -71,6 +71,14 @@ def test_steps_raise_the_likelihood():
     assert logs[-1] > logs[0] + 1.0
 
 
+def test_words_that_topics_lack_are_refused():
+    mixture = draw(3)
+    words = np.full(np.count_nonzero(mixture[0]), N_WORDS, dtype=np.int32)
+    step(*mixture, changes={"words": words - 1})
+    with pytest.raises(ValueError, match="rows of topics"):
+        step(*mixture, changes={"words": words})
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -256,8 +256,9 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
                 return -np.inf
             if place not in values:
                 new = {"topic_word_prior": priors[place]}
+                new |= {"prediction_concentration": 0.0, "background_weight": 0.0}
                 for one in posteriors:
-                    one.set_state(**new, prediction_concentration=0.0)
+                    one.set_state(**new)
                 if not posteriors[0].model.has_bound:
                     pairs = list(zip(few, posteriors, strict=True))
                     suit_prediction(pairs, executor)

@@ -93,8 +93,9 @@ def suit_prediction(
 
     search = minimize_scalar(total_of, bounds=(0.0, 1.0), options={"xatol": TOL})
     weight = float(search.x) if search.fun < total_of(0.0) else 0.0
-    for _, posterior in pairs:
-        posterior.set_state(background_weight=weight)
+    with commit():
+        for _, posterior in pairs:
+            posterior.set_state(background_weight=weight)
 
 
 def _loss(

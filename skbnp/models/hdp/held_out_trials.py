@@ -140,7 +140,10 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
     def __post_init__(self, learner: OnlineLearner) -> None:
         posterior = self.posterior = learner.posterior
         posterior.set_state(
-            burstiness=None, by_tables=False, prediction_concentration=0.0
+            burstiness=None,
+            by_tables=False,
+            prediction_concentration=0.0,
+            background_weight=0.0,
         )
         self.length = self.length or self.moves.trial_passes
         self.n_tokens = self.held_out.n_tokens

@@ -1,6 +1,7 @@
 """The local step of the nested CRP: documents choose paths of a tree of topics."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -134,32 +135,43 @@ def update_paths(
     """Run the local step of documents: infer their paths and levels."""
     batch = Batch.from_counts(X, len(paths.log_prior))
     topics = paths.log_topics(batch.words), paths.off_tree, paths.stub_nodes
-    factorised, prior = family == "factorised", paths.level_prior
-
-    def visit(block: Block) -> DocPaths:
-        corpus = block.indptr, block.indices, block.counts
-        limits, stubs, shares, levels, weights, bounds = infer_paths(
-            *corpus,
-            *topics,
-            paths.log_prior,
-            prior,
-            stop.max_iter,
-            stop.tol,
-            PRUNE,
-            factorised,
-            None if starts is None else _starts_of(block.rows, starts),
-            enter,
-            is_open,
-        )
-        tokens, by_doc = share_words(
-            *corpus, *topics, prior, limits, stubs, shares, weights, factorised
-        )
-        pairs = limits_of([np.diff(limits) * np.diff(block.indptr)])
-        known = limits.astype(np.int64), stubs, shares, levels
-        return DocPaths(*known, pairs, tokens, by_doc, bounds)
-
-    parts = executor.map_all(visit, batch.blocks)
+    priors = paths.log_prior, paths.level_prior
+    given = topics, priors, stop, PRUNE, family == "factorised", starts, enter, is_open
+    parts = executor.map_all(partial(_visit, *given), batch.blocks)
     return DocPaths.joined([DocPaths.none(len(paths.level_prior)), *parts])
+
+
+def _visit(
+    topics: tuple[Array, Array, NDArray[np.int32]],
+    priors: tuple[Array, Array],
+    stop: LocalStop,
+    prune: float,
+    factorised: bool,
+    starts: Starts | None,
+    enter: float,
+    is_open: NDArray[np.uint8] | None,
+    block: Block,
+) -> DocPaths:
+    """Run the local step of the documents of one block."""
+    corpus = block.indptr, block.indices, block.counts
+    limits, stubs, shares, levels, weights, bounds = infer_paths(
+        *corpus,
+        *topics,
+        *priors,
+        stop.max_iter,
+        stop.tol,
+        prune,
+        factorised,
+        None if starts is None else _starts_of(block.rows, starts),
+        enter,
+        is_open,
+    )
+    tokens, by_doc = share_words(
+        *corpus, *topics, priors[1], limits, stubs, shares, weights, factorised
+    )
+    pairs = limits_of([np.diff(limits) * np.diff(block.indptr)])
+    known = limits.astype(np.int64), stubs, shares, levels
+    return DocPaths(*known, pairs, tokens, by_doc, bounds)
 
 
 def log_predictive(paths: PathGlobals, docs: DocPaths, X: sp.csr_array) -> Array:

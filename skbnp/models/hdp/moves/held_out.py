@@ -145,7 +145,7 @@ def propose_births(
     _blend(
         topics[:, n_old:],
         lambda words: by_word[words].toarray(),
-        np.concatenate(some),
+        np.concatenate([np.zeros(0), *some]),  # there may be known topics alone
         new_share,
         corpus,
         rng,
