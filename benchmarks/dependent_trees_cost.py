@@ -31,6 +31,7 @@ from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor, new_history
 from skbnp.models.dependent_trees import local
 from skbnp.models.dependent_trees.moves import structure
+from skbnp.models.dependent_trees.moves.birth_targets import LEAST_BIRTHS
 from skbnp.models.dependent_trees.start import nearest_centres, start_tree
 
 #: Rows, nodes, words; the last is predicted.
@@ -109,7 +110,7 @@ def measured(X, n_rows, n_nodes, n_words):
         "words": n_words,
         "stored": X.nnz,
         "rounds": max(n_rows // n_words, 1),
-        "targets": max(int(structure.BIRTH_SHARE * n_nodes), structure.LEAST_BIRTHS),
+        "targets": max(int(structure.BIRTH_SHARE * n_nodes), LEAST_BIRTHS),
         "pairs": pairs,
         "seconds": seconds,
     }
