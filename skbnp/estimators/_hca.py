@@ -21,7 +21,11 @@ from skbnp.estimators._saved import (
     check_number,
 )
 from skbnp.estimators._trees import MOST_LEVELS, is_bare_path
-from skbnp.estimators._variational import BoundMixin, VariationalEstimator
+from skbnp.estimators._variational import (
+    BoundMixin,
+    MinibatchMixin,
+    VariationalEstimator,
+)
 from skbnp.inference.engine import Learner, StreamLearner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
@@ -74,7 +78,7 @@ ENOUGH_ROWS = 200
 NOTHING_LEFT = 1e-4
 
 
-class HierarchicalComponentAnalysis(BoundMixin, VariationalEstimator):
+class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstimator):
     """Hierarchical component analysis: a tree of directions, by variational inference.
 
     A mixture of probabilistic principal component analyses that share directions: each

@@ -214,15 +214,9 @@ class VariationalEstimator(
         """Return the checkpoint files of the fit; None without any."""
         return FitRecord(self, rows, goes_on) if _base.files_of(self) else None
 
+    @abstractmethod
     def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
-        """Make the passes of `partial_fit`: here one of minibatches."""
-        tasks.begin_pass()
-        self._learn_chunk(posterior, rows, executor, monitor)
-        tasks.end()
-
-    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
-        """Make an online update for each minibatch of a chunk, in row order."""
-        raise NotImplementedError
+        """Make the passes of `partial_fit`."""
 
     def _fitted_attributes(self, posterior, history, n_iter, converged=False) -> dict:
         """Return the fitted attributes of a posterior; here those of all models."""
@@ -448,7 +442,20 @@ class VariationalEstimator(
         return sum(self._posterior.objective().values())
 
 
-class CountModel(_base.TopicModelMixin, VariationalEstimator):
+class MinibatchMixin(ABC):
+    """Mixin of estimators whose `partial_fit` makes one pass of minibatches."""
+
+    def _learn_stream(self, posterior, rows, executor, monitor, tasks) -> None:
+        tasks.begin_pass()
+        self._learn_chunk(posterior, rows, executor, monitor)
+        tasks.end()
+
+    @abstractmethod
+    def _learn_chunk(self, posterior, rows, executor, monitor) -> None:
+        """Make an online update for each minibatch of a chunk, in row order."""
+
+
+class CountModel(MinibatchMixin, _base.TopicModelMixin, VariationalEstimator):
     """Base of variational models of counts: `fit` and `partial_fit` of documents."""
 
     _parameter_constraints: dict = {

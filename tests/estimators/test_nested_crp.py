@@ -1,13 +1,11 @@
 """What `NestedCRP` promises beyond what all estimators do."""
 
 import pickle
-import sys
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from joblib import parallel_config
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -25,6 +23,7 @@ from skbnp import HDP, GibbsNestedCRP, NestedCRP
 from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import make_tree
 from skbnp.estimators import SplitMerge, TreeMoves, _nested_crp
+from skbnp.inference.executor import Executor
 from skbnp.metrics import document_completion_score, fold_in_score, split_tokens
 from skbnp.models.nested_crp.model import path_globals
 from skbnp.models.nested_crp.moves import online as tree_online
@@ -875,11 +874,16 @@ def test_fold_in_score_is_for_fitted_trees(few, model):
         fold_in_score(model, -few)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be forked")
-def test_tasks_go_to_other_processes():
-    """The backend "multiprocessing" pickles them."""
-    X = make_tree(30, random_state=0).data
+def test_tasks_go_to_other_processes(monkeypatch):
+    """Their backends pickle each task."""
+    X, made, n_tasks = make_tree(30, random_state=0).data, Executor.map_all, []
+
+    def map_all(self, task, items):
+        n_tasks.append(1)
+        return made(self, pickle.loads(pickle.dumps(task)), items)
+
     one = NestedCRP(**QUICK).fit(X)
-    with parallel_config(backend="multiprocessing"):
-        other = NestedCRP(**QUICK, n_jobs=2).fit(X)
+    monkeypatch.setattr(Executor, "map_all", map_all)
+    other = NestedCRP(**QUICK).fit(X)
+    assert n_tasks
     np.testing.assert_array_equal(one.topic_word_distr_, other.topic_word_distr_)

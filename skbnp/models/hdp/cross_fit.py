@@ -255,10 +255,12 @@ class CrossFittedTrials(PassLearner[HDPPosterior]):
             if not 0 <= place < len(priors):
                 return -np.inf
             if place not in values:
-                new = {"topic_word_prior": priors[place]}
-                new |= {"prediction_concentration": 0.0, "background_weight": 0.0}
                 for one in posteriors:
-                    one.set_state(**new)
+                    one.set_state(
+                        topic_word_prior=priors[place],
+                        prediction_concentration=0.0,
+                        background_weight=0.0,
+                    )
                 if not posteriors[0].model.has_bound:
                     pairs = list(zip(few, posteriors, strict=True))
                     suit_prediction(pairs, executor)
