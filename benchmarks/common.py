@@ -374,10 +374,20 @@ def save(name, rows, columns, text=None, n_shown=None):
 
 
 def write_rows(name, made, rows):
-    """Write rows, and the environment they were made in, as JSON."""
+    """Write rows, each on one line, and the environment they were made in, as JSON."""
     RESULTS.mkdir(exist_ok=True)
-    content = {"environment": made, "rows": rows}
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    text = f'{{"environment": {json.dumps(made)},\n"rows": [\n{lines}\n]}}\n'
+    (RESULTS / f"{name}.json").write_text(text)
+
+
+def stored(name):
+    """Environment and rows of a page; None and no rows if it has none."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return None, []
+    content = json.loads(path.read_text())
+    return content["environment"], content["rows"]
 
 
 def write_page(name, made, rows, columns, text=None):

@@ -9,7 +9,6 @@ ones of their corpus, so that the table can be made in several runs.
 """
 
 import argparse
-import json
 import resource
 import time
 
@@ -52,9 +51,7 @@ N_SWEEPS = 150
 
 
 def text(options):
-    path, rows = common.RESULTS / "nested_text.json", []
-    if path.exists():
-        rows = json.loads(path.read_text())["rows"]
+    _, rows = common.stored("nested_text")
     for corpus in options.corpora:
         rows = [row for row in rows if row["corpus"] != corpus]
         rows += [show(unseen(corpus, seed)) for seed in range(options.runs or 1)]

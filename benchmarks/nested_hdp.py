@@ -9,7 +9,6 @@ files `<name>.npz` of `SKBNP_DATA`.
 """
 
 import argparse
-import json
 from itertools import combinations
 
 import common  # before NumPy: it pins the threads
@@ -181,8 +180,7 @@ def main():
 
 def saved_rows():
     """Rows of earlier runs, without medians."""
-    path = common.RESULTS / "nested_hdp.json"
-    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    _, rows = common.stored("nested_hdp")
     return [row for row in rows if row["seed"] != "median"]
 
 

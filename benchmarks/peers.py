@@ -9,7 +9,6 @@ topica is among the models if it is.
 """
 
 import argparse
-import json
 import logging
 import signal
 from importlib.util import find_spec
@@ -401,11 +400,6 @@ COLUMNS += [f"types, {limit:g} s" for limit in TIMES] + ["no cache", "topics", "
 COLUMNS += ["commit"]
 
 
-def saved_rows():
-    path = common.RESULTS / "peers.json"
-    return json.loads(path.read_text())["rows"] if path.exists() else []
-
-
 def is_same(row, other):
     names = ("corpus", "model", "K", "eta", "seed")
     return all(row.get(name) == other.get(name) for name in names)
@@ -413,7 +407,7 @@ def is_same(row, other):
 
 def save(new):
     """Put rows in the place of earlier ones, and write the table."""
-    rows = [row for row in saved_rows() if "looks" in row]
+    rows = [row for row in common.stored("peers")[1] if "looks" in row]
     rows = [row for row in rows if not any(is_same(row, other) for other in new)] + new
     order = {
         name: place for place, name in enumerate([*CORPORA, OURS, SAMPLER, *PEERS])

@@ -8,7 +8,6 @@ other parts stay on the page, with their commits.
 """
 
 import argparse
-import json
 
 import common  # before NumPy: it pins the threads
 import numpy as np
@@ -88,9 +87,10 @@ def _row(what, corpus, K, target, measured):
 
 def save(rows):
     """Put rows on the page, in the place of those of the same part."""
-    path, parts = common.RESULTS / "speed_targets.json", {row["corpus"] for row in rows}
-    before = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
-    others = [row for row in before if row["corpus"] not in parts]
+    parts = {row["corpus"] for row in rows}
+    others = [
+        row for row in common.stored("speed_targets")[1] if row["corpus"] not in parts
+    ]
     common.save("speed_targets", others + rows, COLUMNS)
 
 

@@ -12,7 +12,6 @@ in the page, and stays.
 import argparse
 import ast
 import inspect
-import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -136,14 +135,10 @@ class Case:
 
     def stored(self, page):
         """Environment and rows of a page without its table."""
-        path = common.RESULTS / f"{page}.json"
-        if not path.exists():
-            return None, []
-        content = json.loads(path.read_text(encoding="utf-8"))
-        rows = content["rows"]
+        environment, rows = common.stored(page)
         if self.over:
             rows = [row for row in rows if isinstance(row.get(self.over), int)]
-        return content["environment"], rows
+        return environment, rows
 
 
 def _call(function, columns):
