@@ -115,8 +115,9 @@ class HDP(VariationalTopicModel):
     Parameters
     ----------
     n_components : int, default=300
-        Topics to start from, at least 1. With `split_merge` the number found hardly
-        depends on it; without, it is the number of topics.
+        Topics to start from, at least 1, and at most `max_components`. With
+        `split_merge` the number found hardly depends on it; without, it is the number
+        of topics.
     max_components : int or None, default=None
         Topics that moves may reach, at most. None: 1,000, or `n_components` if larger.
     variational_family : {"collapsed", "mean_field"}, default="collapsed"
@@ -610,12 +611,15 @@ class HDP(VariationalTopicModel):
         return 0.0 if self._plan.is_collapsed else super()._stream_warm_up(posterior)
 
     def _n_started(self) -> int:
-        return self.n_components if isinstance(self.init, str) else n_given(self.init)
+        if not isinstance(self.init, str):
+            return n_given(self.init)
+        return min(self.n_components, self.max_components or self.n_components)
 
     def _start_state(self, n_docs: float, shares) -> HDPState:
         """Return the state of equal topic weights, or of those of a given model."""
         if shares is None:
-            weights = np.full(self.n_components + 1, 1.0 / (self.n_components + 1))
+            n_all = self._n_started() + 1
+            weights = np.full(n_all, 1.0 / n_all)
         else:
             weights = np.append(shares, 1.0 - shares.sum())
             weights = np.maximum(weights, SMALLEST_WEIGHT)
@@ -632,12 +636,9 @@ class HDP(VariationalTopicModel):
         if self.max_components is None:
             return max(MOST_TOPICS, n_started)
         if self.max_components < n_started:
-            where, cure = f"n_components={n_started}", "set that, too"
-            if not isinstance(self.init, str):
-                where, cure = f"the {n_started} topics of init", "or drop some of them"
             raise ValueError(
-                f"max_components={self.max_components} must be at least {where}, "
-                f"where fits start: {cure}."
+                f"max_components={self.max_components} must be at least the "
+                f"{n_started} topics of init: increase it, or drop some of them."
             )
         return self.max_components
 

@@ -451,11 +451,7 @@ class NestedHDP(CountModel):
             return self.init._posterior
         limit = posterior.max_components
         most = None if np.isinf(limit) else int(limit)
-        flat = HDP(
-            HDP().n_components if most is None else min(HDP().n_components, most),
-            max_components=most,
-            burstiness=self.burstiness,
-        )
+        flat = HDP(max_components=most, burstiness=self.burstiness)
         result = flat._start(
             flat._make_model(), counts, posterior.seed_entropy, counts.shape[0]
         )

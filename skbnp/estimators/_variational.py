@@ -661,9 +661,8 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
 
     def _known_topics(self, n_features, names, *, may_come) -> Resolved | None:
         """Return the topics that are known before a fit, or None."""
-        n_components = getattr(self, self._size_name)
-        prior = self.topic_word_prior
-        return resolve(prior, n_features, names, n_components, may_come=may_come)
+        prior, size = self.topic_word_prior, self._n_started()
+        return resolve(prior, n_features, names, size, may_come=may_come)
 
     def _start(self, model, counts, seed_entropy, n_docs) -> Posterior:
         """Return the posterior before the first update, from all documents."""
@@ -840,7 +839,7 @@ class VariationalTopicModel(BoundMixin, CountModel, _base.ComponentEditsMixin):
         """Raise if the number of components is not that of the fit so far."""
         n_started = len(self.lineage_[0].children)
         asked = self._n_started()
-        if asked != n_started:
+        if n_started not in (asked, getattr(self, self._size_name)):
             raise ValueError(
                 f"{self._size_name}={asked} {where}, but the fit began with "
                 f"{n_started}."
