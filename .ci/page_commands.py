@@ -1,7 +1,7 @@
 """The shell commands of a page: `python page_commands.py PAGE SECTION NUMBER`.
 
 Prints the block of that number (from 1) below a heading. `.ci/run` runs what this
-prints, and `tests/test_commands.py` finds a command of a page that is left out.
+prints, and `tests/report.py` lists the commands of pages that it leaves out.
 """
 
 import re

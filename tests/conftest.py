@@ -71,7 +71,7 @@ def one_split():
 @pytest.fixture(autouse=True)
 def _as_users_fit(request):
     """All splits judge in tests that take long, but for those of `one_split`."""
-    is_long = request.node.get_closest_marker("long")
+    is_long = any(map(request.node.get_closest_marker, ("long", "weekly")))
     if is_long and "one_split" not in request.fixturenames:
         request.getfixturevalue("all_splits")
 

@@ -21,10 +21,26 @@ DIFFERENCES = {
     ("speed.rst", "0.22"): (6.711, 6.486),
     ("speed.rst", "0.06"): (7.139, 7.075),
 }
+#: Numbers beside a page that are not results: sizes of data, settings, sums of a page.
+GIVEN = {
+    "README.md": {"400"},  # 50 fits for each of four faults and two estimators
+    "cluster.rst": {"600,000"},  # 599,952 rows
+    "component_analysis.rst": {"64", "60", "200"},
+    "dependent_trees.rst": {"20", "40"},
+    "gibbs_hdp.rst": {"150", "2,018"},
+    "hdp.rst": {"15", "60", "68", "190", "300", "487", "2,018", "390,000"},
+    "how_many_topics.rst": {"2,018"},
+    "nested_crp.rst": {"600"},
+    "pitfalls.rst": {"9,500"},
+    "short_texts.rst": {"200", "400"},
+    "speed.rst": {"10", "2,000", "135,000"},
+    "stick_breaking_hdp.rst": {"2,018", "135,000"},
+    "streams.rst": {"47", "48", "250", "1,685", "135,000"},  # 47 of 48 rows
+}
 
 
 def paragraphs(text):
-    """Yield pages that a paragraph cites, and its decimal numbers."""
+    """Yield pages that a paragraph cites, and its numbers."""
     for paragraph in re.split(r"\n\s*\n|\n *(?:\* )?- ", text):
         pages = [
             RESULTS / f"{name}.md"
@@ -32,7 +48,7 @@ def paragraphs(text):
             if (RESULTS / f"{name}.md").exists()
         ]
         if pages:
-            yield pages, [n for n in NUMBER.findall(paragraph) if "." in n]
+            yield pages, NUMBER.findall(paragraph)
 
 
 def numbers_of(pages):
@@ -42,8 +58,12 @@ def numbers_of(pages):
 
 def rounds_to(value, number):
     """Whether a value, itself rounded to three decimals, rounds to a printed number."""
-    decimals = len(number.partition(".")[2])
-    return abs(value - float(number.replace(",", ""))) <= 0.5 * 10**-decimals + 5.1e-4
+    digits = number.replace(",", "")
+    if "." in digits:
+        place = -len(digits.partition(".")[2])
+    else:  # thousands may be rounded to as many digits as there are before zeros
+        place = len(digits) - len(digits.rstrip("0")) if len(digits) > 3 else 0
+    return abs(value - float(digits)) <= 0.5 * 10**place + 5.1e-4
 
 
 def not_on_pages(name, text):
@@ -51,7 +71,7 @@ def not_on_pages(name, text):
     lost = []
     for pages, printed in paragraphs(text):
         known = numbers_of(pages)
-        for number in printed:
+        for number in set(printed) - GIVEN.get(name, set()):
             one, other = DIFFERENCES.get((name, number), (0.0, 0.0))
             differ = {one, other} <= set(known) and rounds_to(one - other, number)
             if not (differ or any(rounds_to(value, number) for value in known)):
@@ -64,13 +84,7 @@ def test_numbers_beside_a_page_of_results_are_on_it(path):
     assert not not_on_pages(path.name, path.read_text(encoding="utf-8"))
 
 
-def test_some_numbers_are_compared():
-    texts = [path.read_text(encoding="utf-8") for path in TEXTS]
-    printed = [numbers for text in texts for _, numbers in paragraphs(text)]
-    assert sum(map(len, printed)) > 30
-
-
-@pytest.mark.parametrize("number", ["0.123", "-7.777"])
+@pytest.mark.parametrize("number", ["0.123", "-7.777", "711"])
 def test_a_number_of_an_older_page_is_reported(number):
     text = f"Scores end {number} apart (``benchmarks/results/hdp_stream.md``)."
     assert not_on_pages("streams.rst", text) == [number.lstrip("-")]

@@ -1,0 +1,285 @@
+"""Print what a reader may want to change: words, long pages, files on no map.
+
+``python tests/report.py`` prints lists, and never fails: a correct change may add to
+them. A workflow runs it each week.
+"""
+
+import ast
+import inspect
+import re
+import runpy
+import shlex
+import sys
+import warnings
+from pathlib import Path
+
+from numpydoc.docscrape import NumpyDocString
+
+import skbnp
+from skbnp import HDP
+from skbnp.datasets import make_bars
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "skbnp"
+
+# -- names of the glossary -------------------------------------------------------------
+
+#: Names that are not used again, and the names of the glossary in their place.
+REPLACED = {
+    "found": "the noun: result, proposal, prediction",
+    "said": "local_stats, assignments: the quantity, not who has it",
+    "told": "reindexed, message: the operation",
+    "world": "state of a sampler, or a Broadcast",
+    "heirs": "merged_into",
+    "heir": "target of a merge",
+    "visitor": "local_step",
+    "recall": "initial_local",
+    "absorb": "stochastic_update",
+    "stale": "init_fraction",
+    "blurred": "mean_weight_fraction",
+    "apart": "pairs_on_hold",
+    "bear": "propose_births",
+    "carried": "take_nodes",
+    "by_rule": "ignores_bound",
+    "holdings": "document_weights",
+    "settle": "coordinate_ascent",
+    "settling": "is_exact_pass",
+    "draw_entropy": "draw_seed_entropy: an entropy is a term of the bound",
+    "notice": "propose_late_topics",
+    "young": "provisional",
+    "surprises": "outliers",
+    "Surprises": "Outliers",
+    "World": "Broadcast",
+    "Visitor": "LocalStep",
+    "Said": "ShardStats",
+    "Found": "LocalResult",
+    "Holdings": "DocumentWeights",
+    "Held": "BlockDescription, BlockWeights: what is counted",
+    "Memory": "StatisticsCache",
+    "DocumentVisitor": "DocumentLocalStep",
+    "PathVisitor": "PathLocalStep",
+    "RowVisitor": "RowLocalStep",
+    "_bring_back": "_revive_nodes",
+    "_deliver": "_apply_births",
+    "_hand_over": "reassign_history",
+    "followed": "reindexed, updated: the operation",
+    "held_by": "of_topics",
+    "reading_of": "variational_state_of",
+    "recalled": "sum_cached",
+    "tell_numbers": "send_new_ids",
+    "Sight": "EpochGlobals",
+    "_let_rival_win": "_learn_rival",
+    "_settled": "_ending_at",
+    "_staying": "_places_to_keep",
+}
+
+
+def _names(path):
+    """Yield identifiers of a file, and the lines where they stand."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for field in ("id", "attr", "arg", "name", "asname"):
+            name = getattr(node, field, None)
+            if isinstance(name, str):
+                yield name, getattr(node, "lineno", 0)
+
+
+def replaced_names():
+    """Names that the glossary replaces."""
+    for path in sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
+        for name, line in _names(path):
+            if name in REPLACED:
+                yield f"{path.relative_to(ROOT)}:{line}: {name}: {REPLACED[name]}"
+
+
+def unknown_names():
+    """Identifiers of the glossary that are not in the code."""
+    page = (ROOT / "doc/developer/glossary.rst").read_text("utf-8")
+    cells = re.findall(r"\* - (``.*)\n", page)
+    listed = {name for cell in cells for name in re.findall(r"``(\w+)``", cell)}
+    used = {name for path in PACKAGE.rglob("*.py") for name, _ in _names(path)}
+    yield from sorted(listed - used)
+
+
+# -- pages -----------------------------------------------------------------------------
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "doc" / "index.rst",
+    *sorted((ROOT / "doc" / "guide").rglob("*.rst")),
+]
+#: Reading ease of plain English; papers of this field are at 20 to 30.
+LEAST_EASE = 50.0
+#: Blocks that are no sentences: code, directives, tables, titles; links to their text.
+BLOCKS = re.compile(
+    r"^```(?:.|\n)*?^```$"  # code of Markdown
+    r"|^ *>>> (?:.|\n)*?(?:\n\s*\n|\Z)"  # an example, to the next blank line
+    r"|^ *\.\. .*\n(?:(?:   .*)?\n)*"  # a directive, with what is indented below
+    r"|^[|!].*$|^#+ .*$|^([=~-])\1{2,}$|^=+ [= ]+$",
+    re.MULTILINE,
+)
+ROLE = re.compile(r":[\w:]+:`~?([^<`]*?)(?:\s*<[^>]*>)?`")
+ITEM = re.compile(r"^ *(?:[-*]|\d\.) ", re.MULTILINE)
+
+
+def _sentences(text):
+    """Split the prose of a page into sentences; an item of a list ends one."""
+    text = ROLE.sub(r"\1", BLOCKS.sub("\n\n", text))
+    for paragraph in re.split(r"\n\s*\n", ITEM.sub("\n\n", text)):
+        yield from re.split(r"[.!?:]\s+", paragraph + " ")
+
+
+def _syllables(word):
+    """Count groups of vowels, but for a silent e in the end."""
+    return max(1, len(re.findall(r"[aeiouy]+", re.sub(r"e$", "", word.lower()))))
+
+
+def _reading_ease(text):
+    """Return 206.8 - 1.015 words per sentence - 84.6 syllables per word (Flesch)."""
+    all_words = [re.findall(r"[A-Za-z]+", sentence) for sentence in _sentences(text)]
+    all_words = [words for words in all_words if words]
+    words = [word for words in all_words for word in words]
+    per_word = sum(map(_syllables, words)) / len(words)
+    return 206.835 - 1.015 * len(words) / len(all_words) - 84.6 * per_word
+
+
+def hard_pages():
+    """Pages of users whose reading ease is below `LEAST_EASE`."""
+    for page in PAGES:
+        ease = _reading_ease(page.read_text(encoding="utf-8"))
+        if ease < LEAST_EASE:
+            yield f"{page.relative_to(ROOT)}: {ease:.0f}"
+
+
+#: What begins a command; commands that `.ci/run` runs in another form.
+TOOLS = r"(?:(?:\w+=\S+ )*(?:python3? (?:-m|\S+\.py)|pip|pytest|sphinx-build|dask))"
+IN_ANOTHER_FORM = {
+    "sphinx-build -W --keep-going doc doc/_build/html",
+    "sphinx-build -W --keep-going -D plot_gallery=0 doc doc/_build/html",
+    "pytest tests/test_docs.py tests/test_docstrings.py",
+    "pytest -n auto -m long",
+    "SKBNP_PORTABLE=1 pip install",
+}
+
+
+def _split(text):
+    """Return the commands of a few lines, without comments, pip by its short name."""
+    return {
+        re.sub(r"^python -m pip ", "pip ", command.strip())
+        for line in text.splitlines()
+        for command in line.split("  #")[0].split(" && ")
+    }
+
+
+def commands_that_nothing_runs():
+    """Commands of pages that `.ci/run` does not run (several hosts cannot be had)."""
+    blocks = runpy.run_path(str(ROOT / ".ci" / "page_commands.py"))["blocks"]
+    runner, run = (ROOT / ".ci" / "run").read_text(encoding="utf-8"), IN_ANOTHER_FORM
+    for call in re.findall(r'\bblock \S+ (?:"[^"]+"|\S+) \d+', runner):
+        _, page, section, number = shlex.split(call)
+        run = run | _split(blocks(ROOT / page)[section, int(number)])
+    developers = sorted((ROOT / "doc" / "developer").rglob("*.rst"))
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", *developers]:
+        text = page.read_text(encoding="utf-8")
+        within = re.findall(rf"(?<!`)`{{1,2}}({TOOLS}\s[^`]+)`{{1,2}}", text)
+        within = [command.replace("\n", " ") for command in within]
+        shown = set().union(*map(_split, [*blocks(page).values(), *within]))
+        for command in sorted(shown - run):
+            if "10.0.0.1" not in command and "--protocol tls" not in command:
+                yield f"{page.relative_to(ROOT)}: {command}"
+
+
+# -- code ------------------------------------------------------------------------------
+
+#: Lines of a module of models or of inference, and of a docstring of an estimator.
+LONG_MODULE, LONG_DOCSTRING = 500, 150
+
+
+def files_on_no_map():
+    """Files that CONTRIBUTING does not name."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyx")]):
+        parts = path.relative_to(PACKAGE).as_posix()
+        names = (path.stem, parts, f"skbnp/{parts}")
+        if path.stem != "__init__" and not any(f"`{name}`" in text for name in names):
+            yield path.relative_to(ROOT)
+
+
+def long_modules():
+    """Modules of models and inference of more than `LONG_MODULE` lines."""
+    for part in ("models", "inference"):
+        for path in sorted((PACKAGE / part).rglob("*.py")):
+            n_lines = len(path.read_text(encoding="utf-8").splitlines())
+            if n_lines > LONG_MODULE:
+                yield f"{path.relative_to(ROOT)}: {n_lines}"
+
+
+def called_in_a_fit():
+    """How many files and functions a default fit of `HDP` runs, trials included."""
+    X = make_bars(60, random_state=0).data
+    HDP(max_iter=1, random_state=0).fit(X)
+    called = set()
+
+    def watch(frame, event, _):
+        code = frame.f_code
+        is_own = event == "call" and code.co_filename.startswith(str(PACKAGE))
+        if is_own and "<" not in code.co_qualname:
+            called.add((code.co_filename, code.co_qualname))
+
+    sys.setprofile(watch)
+    try:
+        HDP(max_iter=30, random_state=0).fit(X)
+    finally:
+        sys.setprofile(None)
+    yield f"{len({file for file, _ in called})} files, {len(called)} functions"
+
+
+def _estimators():
+    return [getattr(skbnp.estimators, name) for name in skbnp.estimators.__all__]
+
+
+def long_docstrings():
+    """Docstrings of estimators of more than `LONG_DOCSTRING` lines."""
+    for estimator in _estimators():
+        n_lines = len(inspect.cleandoc(estimator.__doc__).splitlines())
+        if n_lines > LONG_DOCSTRING:
+            yield f"{estimator.__name__}: {n_lines}"
+
+
+def entries_in_several_wordings():
+    """Parameters and attributes of estimators with the most texts."""
+    texts = {}
+    for estimator in _estimators():
+        sections = NumpyDocString(inspect.cleandoc(estimator.__doc__))
+        for item in sections["Parameters"] + sections["Attributes"]:
+            texts.setdefault(item.name, []).append(" ".join(item.desc))
+    several = {name: (len({*some}), len(some)) for name, some in texts.items()}
+    for name, (n_texts, n) in sorted(several.items(), key=lambda pair: -pair[1][0])[
+        :12
+    ]:
+        yield f"{name}: {n_texts} texts in {n} estimators"
+
+
+def main():
+    """Print all lists."""
+    for make in (
+        replaced_names,
+        unknown_names,
+        hard_pages,
+        commands_that_nothing_runs,
+        files_on_no_map,
+        long_modules,
+        called_in_a_fit,
+        long_docstrings,
+        entries_in_several_wordings,
+    ):
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                lines = [str(line) for line in make()]
+        except Exception as error:
+            lines = [f"not made: {type(error).__name__}: {error}"]
+        title = make.__doc__.partition("\n")[0]
+        print(f"\n{title}", *(lines or ["none"]), sep="\n  ")
+
+
+if __name__ == "__main__":
+    main()
