@@ -25,7 +25,7 @@ from skbnp.estimators._cautions import (
     warn_of_values,
 )
 from skbnp.estimators._known_topics import KnownTopics
-from skbnp.estimators._saved import PRIVATE, check_fitted, check_needed
+from skbnp.estimators._saved import check_fitted, check_needed
 from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.prediction import Predictor
@@ -170,11 +170,8 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
         return to_plain(self._state())
 
     def _state(self) -> dict[str, Any]:
-        """Return parameters and fitted attributes to save, by name in files."""
-        in_files = {attribute: name for name, attribute in PRIVATE.items()}
-        state = super().__getstate__().items()
-        named = {in_files.get(name, name): value for name, value in state}
-        return {**named, "_skbnp_version": _VERSION}
+        """Return parameters and fitted attributes to save."""
+        return {**super().__getstate__(), "_skbnp_version": _VERSION}
 
     def __setstate__(self, state):
         """Restore and check a pickled state."""
@@ -208,8 +205,7 @@ class ComponentModelMixin(ClassNamePrefixFeaturesOutMixin):
                 f"The saved state is of another class than {name}, or damaged: it has "
                 f"no {', '.join(sorted(missing))}."
             )
-        state = {PRIVATE.get(name, name): part for name, part in plain.items()}
-        super(ComponentModelMixin, loaded).__setstate__(from_plain(state))
+        super(ComponentModelMixin, loaded).__setstate__(from_plain(plain))
         if loaded.__sklearn_is_fitted__():
             with np.errstate(all="ignore"):  # what overflows is out of range
                 # Those that the class declares, computed ones left out.

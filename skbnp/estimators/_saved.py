@@ -36,21 +36,6 @@ LARGE_SQUARE = 1e240
 MOST_STEPS, MOST_ENTROPY = 2**53, 2**128 - 1
 
 Array, Ints = NDArray[np.float64], NDArray[np.intp]
-#: Attributes of estimators that are not public, by their name in files, which stays.
-PRIVATE = {
-    "_burn_in": "_burnt",
-    "_chains": "_chains",
-    "_corpus": "_data",
-    "_earlier_samples": "_kept",
-    "_known_topics": "_known",
-    "_last_states": "_last",
-    "_n_seen": "_n_seen",
-    "_next_id": "_next_id",
-    "_posterior": "_posterior",
-    "_recent_rows": "_recent",
-    "_seed_entropy": "_seed_entropy",
-    "_seen_words": "_seen",
-}
 #: Types of what `fit` leaves, by name; no name means two things.
 FITTED: dict[str, Any] = {
     "_burnt": int,

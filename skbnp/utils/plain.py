@@ -8,8 +8,7 @@ number of a file decides how much memory is allocated.
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, partial
 from inspect import get_annotations
 from typing import Any, get_type_hints
@@ -32,23 +31,19 @@ MOST_DEPTH = 100
 
 @dataclass(frozen=True)
 class Form:
-    """How objects of a class are saved: tag, fields and types; see `register`."""
+    """How objects of a class are saved: attributes and types; see `register`."""
 
     kind: type
-    names: Sequence[str]  # of fields in files, in the order of `attributes`
     attributes: Sequence[str]
-    is_listed: bool  # whether files have names of their own
-    declared: Mapping[str, Any] | None  # by attribute
+    declared: Mapping[str, Any] | None
     make: Callable[..., object] | None
     state: Callable[[Any], Mapping[str, object]] | None
-    lacks: Mapping[str, object] = field(default_factory=dict)  # fields not in files
 
     @cached_property
     def types(self) -> Mapping[str, Any]:
-        """Type hints of fields, by name in files."""
+        """Type hints of the attributes."""
         hints = get_type_hints(self.kind) if self.declared is None else self.declared
-        pairs = zip(self.names, self.attributes, strict=True)
-        return {name: hints[attribute] for name, attribute in pairs}
+        return {name: hints[name] for name in self.attributes}
 
     @property
     def is_record(self) -> bool:
@@ -56,31 +51,22 @@ class Form:
         return issubclass(self.kind, tuple)
 
     def fields_of(self, value: object) -> dict[str, object]:
-        """Return the fields of an object to save, by name in files."""
+        """Return the attributes of an object to save."""
         read: Callable[[str], object] = partial(getattr, value)
         if self.state is not None:
             read = self.state(value).__getitem__
-        return dict(zip(self.names, map(read, self.attributes), strict=True))
+        return {name: read(name) for name in self.attributes}
 
-    def attributes_of(self, parts: Mapping[str, object]) -> dict[str, object]:
-        """Return fields of a file by attribute.
-
-        Raises
-        ------
-        ValueError
-            Unless they have the right names and types.
-        """
-        wrong = parts.keys() ^ (self.types.keys() - self.lacks.keys())
+    def check(self, parts: Mapping[str, object]) -> None:
+        """Raise unless the fields of a file have the right names and types."""
+        wrong = parts.keys() ^ self.types.keys()
         names = ", ".join(sorted(map(str, wrong)))
         if names:
             raise ValueError(f"{names}: missing, or unknown")
-        parts = {**parts, **deepcopy(dict(self.lacks))}
         for name, hint in self.types.items():
             if not fits(parts[name], hint):
                 kind = type(parts[name]).__name__
                 raise ValueError(f"{name} is of a wrong type, {kind}")
-        pairs = zip(self.names, self.attributes, strict=True)
-        return {attribute: parts[name] for name, attribute in pairs}
 
 
 _FORMS: dict[str, Form] = {}
@@ -92,13 +78,11 @@ _MODULES: set[str] = set()
 def register(
     tag: str,
     kind: type,
-    names: str | None = None,
-    types: Mapping[str, Any] | None = None,
     *,
+    types: Mapping[str, Any] | None = None,
     checked: bool = True,
     make: Callable[..., object] | None = None,
     state: Callable[[Any], Mapping[str, object]] | None = None,
-    older: Mapping[str, Mapping[str, object]] | None = None,
 ) -> None:
     """Let objects of a class be saved, and made again.
 
@@ -107,10 +91,6 @@ def register(
     tag : str
         Name of the class in files, and the version of its fields: "name/version".
     kind : type
-    names : str or None
-        Names of the fields in files, separated by spaces, in the order in which the
-        class declares its attributes. They stay when an attribute is renamed. None:
-        the names of the attributes.
     types : mapping of str to type hint or None
         Attributes. None: fields of a dataclass or a named tuple; of another class, the
         attributes that it and its bases annotate without a value.
@@ -122,31 +102,18 @@ def register(
         nothing is called.
     state : callable or None
         Returns what is saved of an object, by attribute; None: its attributes.
-    older : mapping of str to mapping of str to object, or None
-        Tags of files from before, and for each the fields that these lack, by name in
-        files, with their plain values.
 
     Raises
     ------
     ValueError
-        If the tag or the class is registered already, or if the number of names is
-        not that of the attributes.
+        If the tag or the class is registered already.
     """
-    older = {} if older is None else older
-    if not _FORMS.keys().isdisjoint({tag, *older}) or kind in _TAGS:
+    if tag in _FORMS or kind in _TAGS:
         raise ValueError(f"{tag!r}, or {kind.__name__}, is registered already.")
     attributes = _attributes(kind) if types is None else tuple(types)
-    in_files = attributes if names is None else tuple(names.split())
-    if len({*in_files}) != len(attributes):
-        raise ValueError(
-            f"{tag!r} names {len({*in_files})} fields, {kind.__name__} has "
-            f"{len(attributes)}: {' '.join(attributes)}."
-        )
     if not checked:
         types = dict.fromkeys(attributes, object)
-    form = Form(kind, in_files, attributes, names is not None, types, make, state)
-    _FORMS[tag] = form
-    _FORMS.update((name, replace(form, lacks=lacks)) for name, lacks in older.items())
+    _FORMS[tag] = Form(kind, attributes, types, make, state)
     _TAGS[kind] = tag
 
 
@@ -304,7 +271,8 @@ def from_plain(value: object, outside: Sequence[object] = ()) -> Any:
             result = object.__new__(form.kind)
             if number is not None:
                 numbered[number] = result
-        parts = form.attributes_of(walk(holds, depth))
+        parts = walk(holds, depth)
+        form.check(parts)
         if result is None:
             return (form.make or form.kind)(**parts)
         for name, part in parts.items():
@@ -327,8 +295,8 @@ def _record(form: Form, values: Any) -> object:
     """Make a named tuple from its values."""
     if not form.is_record or not isinstance(values, (list, tuple)):
         raise ValueError("an entry is no record")
-    parts = dict(zip(form.names, values, strict=True))
-    return form.kind(**form.attributes_of(parts))
+    form.check(dict(zip(form.attributes, values, strict=True)))
+    return form.kind(*values)
 
 
 def _csr(

@@ -15,7 +15,6 @@ import skbnp.dask as sharded
 from checks.estimators import INSTANCES, evaluate, rows_of
 from checks.long import daily
 from checks.states import assert_same, learned
-from skbnp.utils.hints import fits
 from skbnp.utils.plain import from_plain, register, registered, to_plain
 
 ROOT = Path(__file__).parents[2]
@@ -105,36 +104,6 @@ class Knot:
 register("test-knot/1", Knot)
 
 
-@dataclass
-class Moved:
-    """Has an attribute of another name than files."""
-
-    ends: list[int]
-    weight: float
-
-
-register("test-moved/1", Moved, "ends strength")
-
-
-@dataclass
-class Grown:
-    """Has one attribute more than files from before."""
-
-    ends: list[int]
-    strength: float
-
-
-register("test-grown/2", Grown, older={"test-grown/1": {"strength": 2.0}})
-
-
-class Unnamed:
-    """Has attributes that are annotated."""
-
-    first: int
-    second: int
-    third = 3
-
-
 KNOT = {"ends": {}, "credit": 1.0, "kind": "loose"}
 
 
@@ -151,7 +120,7 @@ def saved(tag, holds, **more):
         saved("skbnp.models.hdp.memory.DocumentWeights", [10**9]),
         saved("document-weights/1", [10**9]),
         saved("document-weights/1", {"n_docs": 10**9}),
-        saved("document-weights/1", {"values": 10**9, "scale": 1.0}),
+        saved("document-weights/1", {"_values": 10**9, "_scale": 1.0}),
         saved("tree/1", {"ids": 10**9, "depth": 10**9, "next_id": 1}),
         saved("test-knot/1", {"ends": {}, "credit": 1.0}),
         saved("test-knot/1", {**KNOT, "more": 1}),
@@ -197,42 +166,13 @@ def test_depth_of_a_state_is_bounded(state):
         from_plain(state)
 
 
-def test_fields_that_older_files_lack_have_values_of_their_types():
-    older = [form for form in registered().values() if form.lacks]
-    assert len(older) >= 4
-    for form in older:
-        for name, value in form.lacks.items():
-            assert fits(value, form.types[name]), (form.kind, name)
-
-
 def test_tags_and_classes_are_registered_once():
     for tag, kind in (("test-knot/1", int), ("test-other/1", Knot)):
         with pytest.raises(ValueError, match="registered already"):
             register(tag, kind)
     tags = registered()
-    newest = [form.kind for form in tags.values() if not form.lacks]
-    assert len(newest) == len({form.kind for form in tags.values()})
+    assert len(tags) == len({form.kind for form in tags.values()})
     assert all(re.fullmatch(r"[a-z-]+/[0-9]+", tag) for tag in tags)
-
-
-def test_names_in_files_stay_when_an_attribute_is_renamed():
-    file = saved("test-moved/1", {"strength": 2.0, "ends": [1]})
-    assert from_plain(file) == Moved([1], weight=2.0)
-    assert to_plain(Moved([1], weight=2.0)) == file
-    with pytest.raises(ValueError, match="strength, weight: missing, or unknown"):
-        from_plain(saved("test-moved/1", {"weight": 2.0, "ends": [1]}))
-    with pytest.raises(ValueError, match="names 1 fields, Unnamed has 2: first second"):
-        register("test-unnamed/1", Unnamed, "first")
-
-
-def test_files_from_before_a_field_are_read():
-    file = saved("test-grown/1", {"ends": [1]})
-    assert from_plain(file) == Grown([1], strength=2.0)
-    assert to_plain(from_plain(file))["__is__"] == "test-grown/2"
-    with pytest.raises(ValueError, match="strength: missing, or unknown"):
-        from_plain(saved("test-grown/2", {"ends": [1]}))
-    with pytest.raises(ValueError, match="strength: missing, or unknown"):
-        from_plain(saved("test-grown/1", {"ends": [1], "strength": 1.0}))
 
 
 def test_plain_state_keeps_what_is_one_object_one():
