@@ -41,6 +41,7 @@ LONG = {
         *("--corpora", "sotu", "--seeds", "0", "--minutes", "0.01"),
     ],
     "benchmarks/dask_scaling.py": ["model"],
+    "benchmarks/digests.py": ["record", "hdp-fixed", "trees"],
     "benchmarks/dependent_trees_cost.py": [],
     "benchmarks/sphere.py": ["--runs", "1"],
     "benchmarks/components.py": ["planted", "noise", "--seeds", "200"],
