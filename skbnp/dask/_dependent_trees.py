@@ -24,10 +24,10 @@ from skbnp.inference.schedules import ShardSchedule
 from skbnp.models.dependent_trees.memory import RowLocalStep
 from skbnp.models.dependent_trees.row_samples import ROWS_PER_CLUSTER, SAMPLE, draw_rows
 from skbnp.models.dependent_trees.shard_tasks import seen_columns
-from skbnp.utils.epochs import (
+from skbnp.utils.labels import (
     Label,
     check_after,
-    check_epochs,
+    check_labels,
     fitted_places,
     warn_if_few_rows,
     warn_of_newest,
@@ -51,7 +51,7 @@ def read_directions(
     used = np.diff(rows.indptr) > 0
     if labels is None:
         return {default: rows[used]}
-    checked = check_epochs(labels, rows.shape[0])
+    checked = check_labels(labels, rows.shape[0])
     if checked.order is not None:
         raise ValueError(
             "epochs in lazy blocks must not be an ordered Categorical: blocks do not "
@@ -293,7 +293,7 @@ class DependentTrees(ShardedMixin, LocalTrees):
         sizes = [np.size(labels) for labels in given]
         filled = [np.atleast_1d(labels) for labels in given if np.size(labels)]
         values = np.concatenate(filled or [np.empty(0)])
-        checked = replace(check_epochs(values, None), order=blocks[0].order)
+        checked = replace(check_labels(values, None), order=blocks[0].order)
         names = np.asarray(known)[fitted_places(checked, known)][checked.codes]
         parts = np.split(names, np.cumsum(sizes)[:-1])
         return [

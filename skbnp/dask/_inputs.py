@@ -17,7 +17,7 @@ from dask.delayed import Delayed, delayed
 
 from skbnp.dask._labels import Labels, labels_by_block
 from skbnp.utils.containers import check_container
-from skbnp.utils.epochs import Label, Order
+from skbnp.utils.labels import Label, Order
 from skbnp.utils.typing import MatrixLike
 
 #: What a list of texts, which are taken for names of files, should have been.

@@ -9,7 +9,7 @@ from dask.array import Array as DaskArray
 from dask.bag import Bag
 from dask.delayed import Delayed
 
-from skbnp.utils.epochs import Order, check_epochs
+from skbnp.utils.labels import Order, check_labels
 
 #: Labels of epochs, one for all rows or for each, as they are given, or None.
 Labels = Any
@@ -46,7 +46,7 @@ def labels_by_block(
     if hasattr(epochs, "__dask_graph__"):  # a series: small next to its rows
         epochs = epochs.compute()
     if not hasattr(epochs, "__len__"):
-        return check_epochs(epochs, 1).distinct * len(sizes), None
+        return check_labels(epochs, 1).distinct * len(sizes), None
     if _are_of_blocks(epochs, sizes):
         return _of_blocks(epochs, sizes)
     n_rows = _total(sizes)
@@ -57,7 +57,7 @@ def labels_by_block(
             f"{'its' if n_rows is None else n_rows} rows, got {len(epochs)}."
             + (f" {CURE}" if n_rows is None else "")
         )
-    labels = check_epochs(epochs, n_rows)
+    labels = check_labels(epochs, n_rows)
     values, cuts = labels.values(), np.cumsum([0, *sizes])
     return [values[begin:end] for begin, end in pairwise(cuts)], labels.order
 
@@ -116,7 +116,7 @@ def _checked(
         if labels is None or isinstance(labels, Delayed):
             yield labels, None
         elif np.ndim(labels) == 0:
-            yield check_epochs(labels, 1).distinct[0], None
+            yield check_labels(labels, 1).distinct[0], None
         else:
-            checked = check_epochs(labels, size)
+            checked = check_labels(labels, size)
             yield checked.values(), checked.order

@@ -13,7 +13,7 @@ from skbnp.dask._sites import BlockDescription
 from skbnp.inference.executor import Run
 from skbnp.inference.shards import LocalShards, Shards
 from skbnp.utils.archive import digest_of
-from skbnp.utils.epochs import Label, sort_labels
+from skbnp.utils.labels import Label, sort_labels
 
 
 class LocalSession:

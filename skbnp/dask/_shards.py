@@ -22,7 +22,7 @@ from skbnp.dask._pool import Pool, Presence
 from skbnp.dask._sites import BlockDescription, Missing, Order, Raised
 from skbnp.inference.executor import T
 from skbnp.inference.shards import Broadcast, Task, add_up, first_rows, whole_sum
-from skbnp.utils.epochs import Label
+from skbnp.utils.labels import Label
 
 #: Seconds between checks of the living workers while calls are open.
 LOOK = 0.5

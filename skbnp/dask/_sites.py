@@ -22,7 +22,7 @@ from skbnp.dask._labels import Labels
 from skbnp.inference.executor import T
 from skbnp.inference.shards import Broadcast, Node, ProcessCache, Shard, Task, add_up
 from skbnp.utils.blas import one_blas_thread
-from skbnp.utils.epochs import Label
+from skbnp.utils.labels import Label
 from skbnp.utils.typing import MatrixLike
 
 #: Seconds without a call after which a site is dropped.

@@ -24,10 +24,10 @@ from skbnp.rows.survey import ENOUGH_DOCS
 from skbnp.trees import TreeView
 from skbnp.utils.arrays import at_columns
 from skbnp.utils.blas import one_blas_thread
-from skbnp.utils.epochs import (
+from skbnp.utils.labels import (
     Label,
     check_after,
-    check_epochs,
+    check_labels,
     warn_if_few_rows,
     warn_if_y_is_labels,
 )
@@ -329,7 +329,7 @@ class EpochTreeMixin(TransformerMixin, ABC):
         used = np.diff(rows.indptr) > 0
         if epochs is None:
             return [(known[-1] if known else 0, np.flatnonzero(used))]
-        labels = check_epochs(epochs, rows.shape[0])
+        labels = check_labels(epochs, rows.shape[0])
         check_after(labels.distinct, labels.order, known)
         numbers = [of[used[of]] for of in labels.rows()]
         warn_if_few_rows(list(map(len, numbers)), labels.distinct)

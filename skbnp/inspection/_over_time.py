@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from skbnp.inspection._terms import check_shares, top_terms
 from skbnp.utils import fitted as read
-from skbnp.utils.epochs import check_after, check_epochs, warn_if_few_rows
+from skbnp.utils.labels import check_after, check_labels, warn_if_few_rows
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import POSITIVE, at_least, validate_params
 
@@ -198,7 +198,7 @@ def _epochs_of_rows(estimator, X, epochs, feature_names, n_terms):
     shares = np.asarray(read.in_memory(shares), dtype=np.float64)
     check_shares(model, shares, least_sum)
     tokens = shares * lengths[:, None]
-    labels = check_epochs(epochs, len(tokens))
+    labels = check_labels(epochs, len(tokens))
     if not _is_native(estimator):  # a fit has warned before
         check_after(labels.distinct, labels.order)
         warn_if_few_rows([len(of) for of in labels.rows()], labels.distinct)
@@ -313,7 +313,7 @@ def emerging_topics(
     documents: list[list[int]] = [[] for _ in range(len(result))]
     if X is not None:
         rows = sp.csr_array(read.model_rows(estimator, X))
-        labels = check_epochs(epochs, rows.shape[0])
+        labels = check_labels(epochs, rows.shape[0])
         rows_of = dict(zip(labels.distinct, labels.rows(), strict=True))
         for label in result["epoch"].unique():
             of = rows_of.get(label, np.zeros(0, dtype=np.intp))

@@ -17,6 +17,7 @@ from skbnp.inspection._terms import relevant_terms
 from skbnp.inspection._uses import shares_of_tokens, uses_of
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import row_parts
+from skbnp.utils.labels import RowLabels, check_labels
 from skbnp.utils.validation import Interval, StrOptions, at_least, validate_params
 from skbnp.utils.warnings import warn_caller
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-#: Days of a year, the unit of slopes over dates.
-YEAR = 365.25
 #: Groups whose documents have a mean of their own.
 GROUPS = 50
 #: Weights of documents in draws that are made together.
@@ -46,7 +45,8 @@ class TopicShares:
     Parameters
     ----------
     groups : ndarray of shape (n_groups,)
-        Labels, in order.
+        Labels, in order: numbers and dates by value, texts by the numbers in them, an
+        ordered Categorical by its categories; periods and intervals are texts.
     topics : ndarray of int of shape (n_components,)
         Numbers of the topics, as `summary` shows them; of those that count as one, that
         of the heaviest.
@@ -61,9 +61,9 @@ class TopicShares:
     n_documents : ndarray of int of shape (n_groups,)
         Documents with tokens.
     slope, slope_low, slope_high : ndarray of shape (n_components,) or None
-        Change of the share per unit of the label, of dates per year, by least squares,
-        and its interval, nan of two documents; None if labels are neither numbers nor
-        dates.
+        Change of the share per unit of the label, of dates and periods per year, by
+        least squares, and its interval, nan of two documents; None if labels are
+        neither numbers nor dates nor periods, or categories in another order.
     terms : list of list of str
         Terms of the topics, most relevant first.
     names : list of str
@@ -138,11 +138,11 @@ class TopicShares:
         ImportError
             If pandas is not installed.
         ValueError
-            If labels are neither numbers nor dates.
+            If labels are neither numbers nor dates nor periods.
         """
         if self.slope is None:
             raise ValueError(
-                "by must be numbers or dates for slopes, got labels as "
+                "by must be numbers, dates or periods for slopes, got labels as "
                 f"{self.groups[0]!r}."
             )
         return _pandas().DataFrame(
@@ -179,7 +179,8 @@ def topic_shares(
     X : array-like or sparse of shape (n_samples, n_features), or iterable of str
         Documents; raw ones for a text Pipeline.
     by : array-like of shape (n_samples,)
-        Label of each document: groups, numbers or dates.
+        Label of each document: groups, numbers, dates or periods, all of one kind. An
+        ordered Categorical has the order of its categories.
     feature_names : array-like of str of shape (n_features,), default=None
         As in :func:`top_terms`.
     per : {"document", "token"}, default="document"
@@ -202,7 +203,7 @@ def topic_shares(
     -------
     shares : TopicShares
         `mean`, `std`, `low` and `high`, one row for each label in `groups`; slopes, if
-        labels are numbers or dates. Its `to_frame` lists them.
+        labels are numbers, dates or periods. Its `to_frame` lists them.
 
     Raises
     ------
@@ -211,7 +212,8 @@ def topic_shares(
     TypeError
         If `transform` does not return shares.
     ValueError
-        If `by` has not one label for each document, or a label is missing.
+        If `by` has not one label for each document, labels are of several kinds, or one
+        is missing or infinite; if no document has tokens.
 
     See Also
     --------
@@ -255,8 +257,10 @@ def topic_shares(
     rng = check_random_state(random_state)
     model, rows = read.fitted_model(estimator), read.model_rows(estimator, X)
     terms = relevant_terms(estimator, feature_names, 5)
-    groups, codes = _groups(by, rows.shape[0] if hasattr(rows, "shape") else len(rows))
-    parts = _coarse(groups, codes)
+    n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+    labels = check_labels(by, n_rows, "by", "document")
+    groups, codes = np.asarray(labels.distinct), labels.codes
+    parts = _coarse(labels)
     tokens = uses_of(estimator, model, rows, epochs, parts)
     onto = copies(estimator, merge_similarity, tokens)
     uses = [shares_of_tokens(of @ onto) for of in tokens.samples]
@@ -278,9 +282,8 @@ def topic_shares(
         mean[g], std[g], ends = _estimated(_means, *of_group, *how)
         low[g], high[g] = np.clip(ends, 0.0, 1.0)
     slope = slope_low = slope_high = None
-    numbers = _numbers(groups)
-    if numbers is not None and (n_documents > 0).sum() > 1:
-        slopes = partial(_slopes, x=numbers[codes])
+    if labels.scale is not None and (n_documents > 0).sum() > 1:
+        slopes = partial(_slopes, x=labels.scale[codes])
         slope, _, ends = _estimated(slopes, values, lengths, *how, n_fitted=2)
         slope_low, slope_high = ends
     alone = int((n_documents == 1).sum())
@@ -315,53 +318,12 @@ def topic_shares(
     )
 
 
-def _groups(by: Any, n_documents: int) -> tuple[NDArray, NDArray[np.intp]]:
-    """Return the distinct labels in order, and the index of each document's label."""
-    labels = np.asarray(by)
-    if labels.ndim != 1 or len(labels) != n_documents:
-        raise ValueError(
-            f"by must have a label for each of {n_documents} documents, got "
-            f"{len(labels) if labels.ndim == 1 else f'shape {labels.shape}'}."
-        )
-    if labels.dtype == object:
-        missing = np.array([label is None or label != label for label in labels])
-        kinds = {type(label) for label in labels[~missing]}
-        if len(kinds) == 1:  # strings, numbers or dates with a type of their own
-            labels = labels if missing.any() else np.array(labels.tolist())
-    elif labels.dtype.kind in "fmM":
-        missing = np.isnan(labels) | (labels != labels)
-    else:
-        missing = np.zeros(len(labels), dtype=bool)
-    if missing.any():
-        raise ValueError(
-            f"by must have no missing labels, got one for document "
-            f"{int(np.flatnonzero(missing)[0])}."
-        )
-    try:
-        return np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(
-            "by must have labels of one kind, which can be ordered."
-        ) from error
-
-
-def _numbers(groups: NDArray) -> Array | None:
-    """Return labels as numbers, dates as years since 1970; None if neither."""
-    if groups.dtype.kind in "iuf":
-        return groups.astype(np.float64)
-    if groups.dtype.kind == "O" and all(hasattr(one, "toordinal") for one in groups):
-        groups = groups.astype("datetime64[us]")
-    if groups.dtype.kind == "M":
-        days = groups.astype("datetime64[s]").astype(np.int64) / 86400.0
-        return days / YEAR
-    return None
-
-
-def _coarse(groups: NDArray, codes: NDArray[np.intp]) -> NDArray[np.intp]:
+def _coarse(labels: RowLabels) -> NDArray[np.intp]:
     """Return at most `GROUPS` groups of documents with separate means."""
-    if len(groups) <= GROUPS:
+    codes = labels.codes
+    if len(labels.distinct) <= GROUPS:
         return codes
-    if _numbers(groups) is None:
+    if labels.scale is None:
         return np.zeros_like(codes)
     ranks = np.argsort(np.argsort(codes, kind="stable"), kind="stable")
     return ranks * GROUPS // len(codes)

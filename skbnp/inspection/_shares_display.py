@@ -1,5 +1,6 @@
 """Figure of shares of topics in groups of documents or over time."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -8,6 +9,7 @@ import numpy as np
 from skbnp.inspection._displays import GREY, Display, legend, shortened
 from skbnp.inspection._shares import TopicShares, topic_shares
 from skbnp.utils.fitted import fitted_model, noun_of
+from skbnp.utils.labels import check_labels
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import POSITIVE, validate_params
 
@@ -30,8 +32,8 @@ LONG = 30
 class TopicSharesDisplay(Display):
     """Shares of topics in groups or over time, with their intervals.
 
-    Best made with :meth:`from_estimator`. Groups stand side by side; numbers and dates
-    stand where they are, and topics have a line.
+    Best made with :meth:`from_estimator`. Groups stand side by side, in their order;
+    numbers and dates stand where they are, and topics have a line, over periods too.
 
     Parameters
     ----------
@@ -90,7 +92,7 @@ class TopicSharesDisplay(Display):
         X : array-like or sparse of shape (n_samples, n_features), or iterable of str
             Documents; raw ones for a text Pipeline.
         by : array-like of shape (n_samples,)
-            Label of each document: groups, numbers or dates. More than 60 different
+            Label of each document, as of :func:`topic_shares`. More than 60 different
             dates are drawn by month, or by year where these are as many months.
         feature_names : array-like of str of shape (n_features,), default=None
             As in :func:`top_terms`.
@@ -138,11 +140,12 @@ class TopicSharesDisplay(Display):
         """
         shares, is_made = self.shares, ax is None
         is_scale = shares.slope is not None
+        has_places = is_scale and shares.groups.dtype.kind in "iufM"
         width = 8.0 if is_scale else min(max(0.15 * len(shares.groups), 8.0), 16.0)
         ax = self._begin(ax, figsize=(width, 4.0), layout="constrained")
         columns = self._columns(topics, n_components)
         self.topics_ = shares.topics[columns]
-        places: Any = shares.groups if is_scale else np.arange(len(shares.groups))
+        places: Any = shares.groups if has_places else np.arange(len(shares.groups))
         for rank, k in enumerate(columns):
             style = {
                 "color": COLOURS[rank % len(COLOURS)],
@@ -163,7 +166,7 @@ class TopicSharesDisplay(Display):
             if not is_scale:
                 at = places + SPREAD * ((rank + 0.5) / len(columns) - 0.5)
             ax.errorbar(at, mean, yerr=reach, capsize=2, **style)
-        if not is_scale:
+        if not has_places:
             labels = [str(label) for label in shares.groups]
             turn = sum(map(len, labels)) > LONG
             size = 9.0 if len(labels) <= MANY else max(5.0, 90.0 / len(labels))
@@ -218,10 +221,10 @@ class TopicSharesDisplay(Display):
 
 def _spans(by):
     """Group many dates by month or year: labels, and the span of a label."""
-    dates = np.asarray(by)
-    if dates.dtype == object and all(hasattr(one, "toordinal") for one in dates):
-        dates = dates.astype("datetime64[us]")
-    if dates.dtype.kind != "M" or len(np.unique(dates)) <= DATES:
+    by = list(by) if isinstance(by, Iterator) else by
+    labels = check_labels(by, None, "by", "document")
+    dates = labels.values()
+    if dates.dtype.kind != "M" or len(labels.distinct) <= DATES:
         return by, ""
     months = dates.astype("datetime64[M]")
     if len(np.unique(months)) <= DATES:

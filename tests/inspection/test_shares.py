@@ -1,10 +1,12 @@
 """Shares by group or time have the means of groups, and intervals with the truth."""
 
 import datetime
+import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,7 +18,13 @@ from sklearn.pipeline import make_pipeline
 from checks.corpora import topic_counts
 from checks.estimators import FIRST, each_class, fresh, gives_proportions, rows_of
 from skbnp import HDP, GibbsHDP, HierarchicalComponentAnalysis
-from skbnp.inspection import TopicSharesDisplay, _copies, _shares, topic_shares
+from skbnp.inspection import (
+    TopicSharesDisplay,
+    _copies,
+    _shares,
+    topic_shares,
+    topics_over_time,
+)
 
 SLOPE = 0.03
 
@@ -135,7 +143,7 @@ def test_every_estimator_with_shares_has_them_by_group(name):
     assert_allclose(shares.mean.sum(axis=1), 1.0)
     assert (shares.low <= shares.high).all()
     assert shares.slope is None
-    with pytest.raises(ValueError, match="by must be numbers or dates for slopes"):
+    with pytest.raises(ValueError, match="by must be numbers, dates or periods"):
         shares.slopes_to_frame()
     again = topic_shares(model, X, labels, merge_similarity=1.0)
     assert_array_equal(again.low, shares.low)
@@ -344,20 +352,76 @@ def test_groups_of_one_document_have_no_interval(two_groups):
     ("by", "message"),
     [
         (np.zeros(5), "a label for each of 160 documents, got 5"),
-        (np.zeros((160, 1)), "got shape"),
-        (np.r_[np.nan, np.zeros(159)], "no missing labels, got one for document 0"),
-        ([None] + ["a"] * 159, "no missing labels, got one for document 0"),
-        (["a", 1] * 80, None),
+        ("a", "a label for each .*document.*, got shape"),
+        (np.zeros((160, 2)), "got shape"),
+        (np.r_[0.0, np.nan, np.zeros(158)], "no missing labels, got 1, the first in"),
+        ([None] + ["a"] * 159, "no missing labels"),
+        ([np.nan] + ["a"] * 159, "no missing labels"),
+        (pd.array([None] + ["a"] * 159, dtype="string"), "no missing labels"),
+        (pd.array([None] + [True] * 159, dtype="boolean"), "no missing labels"),
+        (pd.Series([None] + [1] * 159, dtype="int64[pyarrow]"), "no missing labels"),
+        (np.r_[np.inf, np.zeros(159)], "finite, got inf for row 0"),
+        (["a", 1] * 80, "all of one kind, got int, str"),
     ],
 )
 def test_bad_labels_are_refused(by, message, two_groups):
     X, _ = two_groups
     hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
-    if message is None:
-        assert topic_shares(hdp, X, by).groups.tolist() == ["1", "a"]
-        return
     with pytest.raises(ValueError, match=message):
         topic_shares(hdp, X, by)
+    with pytest.raises(ValueError, match=message):
+        TopicSharesDisplay.from_estimator(hdp, X, by)
+
+
+LEVELS = ["low", "medium", "high"]
+ZONE = pd.to_datetime(["2001-03-25", "2001-03-26", "2001-12-01"]).tz_localize("CET")
+
+
+@pytest.mark.parametrize(
+    ("labels", "has_slope"),
+    [
+        (pd.Categorical(LEVELS, LEVELS, ordered=True), False),
+        (pd.Series(pd.Categorical([3, 1, 2], [3, 1, 2], ordered=True)), False),
+        (pl.Series(LEVELS, dtype=pl.Enum(LEVELS)), False),
+        (pd.Series(["9", "10", "11"]), False),
+        (pd.cut([1, 5, 15], [0, 3, 10, 20]), False),
+        (pd.array([7, 8, 12], dtype="Int64"), True),
+        (pd.period_range("2001-11", periods=3, freq="M"), True),
+        (pd.period_range("2001Q4", periods=3, freq="Q"), True),
+        (pd.Series(ZONE), True),
+    ],
+)
+def test_groups_have_the_order_of_their_labels(labels, has_slope, two_groups):
+    """In shares, in their figure, and over time; once for columns of frames."""
+    X, _ = two_groups
+    of = np.arange(160)[::-1] % 3
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    by = labels[of]
+    with warnings.catch_warnings(action="error"):
+        shares = topic_shares(hdp, X, by)
+        display = TopicSharesDisplay.from_estimator(hdp, X, by)
+    in_order = topic_shares(hdp, X, of)
+    assert_array_equal(shares.mean, in_order.mean)
+    assert (shares.slope is not None) == has_slope
+    if shares.groups.dtype.kind == "U":
+        drawn = [label.get_text() for label in display.ax_.get_xticklabels()]
+        assert drawn == shares.groups.tolist()
+    frame = topics_over_time(hdp, X, by)
+    assert (
+        frame["epoch"].unique().tolist() == shares.to_frame()["group"].unique().tolist()
+    )
+    column = topic_shares(hdp, X, pd.DataFrame({"by": np.arange(160) % 3}))
+    assert_array_equal(column.groups, [0, 1, 2])
+    plt.close("all")
+
+
+def test_slopes_over_periods_are_per_year(two_groups):
+    X, groups = two_groups
+    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
+    periods = pd.PeriodIndex(["2001", "2003"], freq="Y")[groups % 2]
+    dates = np.array(["2001-01-01", "2003-01-01"], "datetime64[D]")[groups % 2]
+    of_dates = topic_shares(hdp, X, dates)
+    assert_allclose(topic_shares(hdp, X, periods).slope, of_dates.slope)
 
 
 def test_pipelines_of_texts(two_groups):

@@ -15,7 +15,7 @@ from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.state import EpochState, TreePriors
 from skbnp.trees import Tree
 from skbnp.utils.arrays import padded, with_columns
-from skbnp.utils.epochs import Label
+from skbnp.utils.labels import Label
 from skbnp.utils.typing import Array, Ints
 
 

@@ -14,7 +14,7 @@ from skbnp.models.dependent_slices.model import SlicedTree
 from skbnp.models.dependent_trees.epoch import ClosedEpoch
 from skbnp.models.dependent_trees.state import EpochState, EpochStats
 from skbnp.models.dependent_trees.updates import update_own_means
-from skbnp.utils.epochs import Label
+from skbnp.utils.labels import Label
 from skbnp.utils.typing import Array, Ints
 
 #: Updates of the posterior of directions, each down the tree and up again.

@@ -28,7 +28,7 @@ from skbnp.models.dependent_trees.state import (
     sort_siblings,
     windowed,
 )
-from skbnp.utils.epochs import Label, check_epochs, fitted_places, warn_of_newest
+from skbnp.utils.labels import Label, check_labels, fitted_places, warn_of_newest
 from skbnp.utils.typing import Ints
 
 #: Order in which levels are updated in each turn of `EpochModel.learn_priors`, of which
@@ -213,7 +213,7 @@ def rows_by_epoch(
         warn_of_newest(names)
         yield known[-1], np.arange(n_rows)
         return
-    checked = check_epochs(labels, n_rows)
+    checked = check_labels(labels, n_rows)
     of = np.asarray(fitted_places(checked, names), dtype=np.intp)
     for number in np.unique(of).tolist():
         yield known[number], np.flatnonzero(of[checked.codes] == number)

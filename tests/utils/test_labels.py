@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
-from skbnp.utils.epochs import (
+from skbnp.utils.labels import (
     check_after,
-    check_epochs,
+    check_labels,
     fitted_places,
     sort_labels,
     warn_if_few_rows,
@@ -59,7 +59,7 @@ def ordered(labels, categories=MONTHS):
     ],
 )
 def test_labels_of_all_types_have_their_order(given, kinds):
-    labels = check_epochs(given, 3)
+    labels = check_labels(given, 3)
     assert_array_equal(labels.codes, [1, 0, 1])
     assert_array_equal(labels.values(), np.array(labels.distinct)[[1, 0, 1]])
     assert [rows.tolist() for rows in labels.rows()] == [[1], [0, 2]]
@@ -81,7 +81,7 @@ def test_dates_are_one_label_whatever_their_type():
         stamps.dt.tz_localize("Europe/Berlin"),
         [datetime(2001, 2, 1, tzinfo=zone)],
     ):
-        assert check_epochs(given, 1).distinct == [np.datetime64("2001-02-01")]
+        assert check_labels(given, 1).distinct == [np.datetime64("2001-02-01")]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_dates_are_one_label_whatever_their_type():
 )
 def test_what_has_no_order_is_refused(given, message):
     with pytest.raises(ValueError, match=message):
-        check_epochs(given, 2)
+        check_labels(given, 2)
 
 
 @pytest.mark.parametrize(
@@ -171,14 +171,14 @@ def test_labels_that_were_not_fitted_take_the_latest_before(
     given, known, place, message
 ):
     with pytest.warns(UserWarning, match=message) as caught:
-        assert fitted_places(check_epochs(given, 1), known) == [place]
+        assert fitted_places(check_labels(given, 1), known) == [place]
     assert len(caught) == 1
 
 
 def test_fitted_labels_are_no_matter_for_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert fitted_places(check_epochs(["mar", "jan"], 2), MONTHS) == [0, 2]
+        assert fitted_places(check_labels(["mar", "jan"], 2), MONTHS) == [0, 2]
         warn_of_newest([1990])
     with pytest.warns(UserWarning, match="newest of 2 fitted epochs, 2000"):
         warn_of_newest([1990, 2000])
@@ -195,7 +195,7 @@ def test_fitted_labels_are_no_matter_for_a_warning():
 )
 def test_labels_before_all_that_was_fitted_are_refused(given, known, message):
     with pytest.raises(ValueError, match=message):
-        fitted_places(check_epochs(given, 1), known)
+        fitted_places(check_labels(given, 1), known)
 
 
 def test_time_stamps_are_named():
@@ -231,7 +231,7 @@ def test_labels_given_as_y_are_named():
     ],
 )
 def test_years_of_two_digits_and_late_ones_are_not_evident(texts):
-    labels = check_epochs(list(texts), len(texts))
+    labels = check_labels(list(texts), len(texts))
     with pytest.warns(UserWarning, match="order does not show"):
         check_after(labels.distinct, labels.order)
 
@@ -248,14 +248,14 @@ def test_years_of_two_digits_and_late_ones_are_not_evident(texts):
 )
 def test_numbers_in_texts_are_evident(texts):
     with warnings.catch_warnings(action="error"):
-        labels = check_epochs(list(texts[::-1]), len(texts))
+        labels = check_labels(list(texts[::-1]), len(texts))
         check_after(labels.distinct, labels.order)
     assert labels.distinct == list(texts)
 
 
 def test_integers_that_are_no_numbers_of_numpy_are_refused():
     with pytest.raises(ValueError, match=r"2\*\*63"):
-        check_epochs([10**20, 10**20 + 1], 2)
+        check_labels([10**20, 10**20 + 1], 2)
 
 
 @pytest.mark.parametrize("y", [["a", "b"], [0.5, 1.5], [True, False]])

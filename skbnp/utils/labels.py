@@ -1,4 +1,4 @@
-"""Labels of time (epochs): their types, their order, and their numbers of rows.
+"""Labels of rows, of time or of groups: their types, their order, their rows.
 
 Labels of any form are converted to numbers, texts or dates of NumPy, which files can
 contain. Periods and intervals become their texts.
@@ -6,7 +6,7 @@ contain. Periods and intervals become their texts.
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import pairwise
@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skbnp.utils.typing import Array, Ints
 from skbnp.utils.warnings import warn_caller
 
-#: Of an epoch: a number, a text or a date of NumPy; those of a fit are of one kind.
+#: A number, a text or a date of NumPy; those of all rows are of one kind.
 Label = Any
 #: All labels in the order that an ordered Categorical has, or None for that of values.
 Order = tuple[Label, ...] | None
@@ -29,20 +30,20 @@ Order = tuple[Label, ...] | None
 LEAST_ROWS = 4
 #: Labels that a message lists at most.
 N_SHOWN = 5
+#: Days of a year, the unit of dates on a scale.
+YEAR = 365.25
 
 _DIGITS = re.compile(r"(\d{1,300})")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?")
 _VERSION = re.compile(r"\d+\.\d+")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
-#: Years of two digits, and dates of eight digits that end in a year.
-_SHORT_YEARS = re.compile(r"'\d\d(?!\d)|(?<!\d)\d\d([./-])\d\d(\1\d\d)?(?!\d)")
-_LATE_YEAR = re.compile(r"[0-3]\d[01]\d(1[5-9]|20)\d\d")
-_EARLY_YEAR = re.compile(r"(1[5-9]|20)\d\d[01]\d[0-3]\d")
+#: Numbers of eight digits, which may end in a year, and those that begin with one.
+_EIGHT, _EARLY_YEAR = re.compile(r"\d{8}"), re.compile(r"(1[5-9]|20)\d{6}")
 
 
 @dataclass(frozen=True, slots=True)
-class EpochLabels:
-    """Labels of rows as learning reads them.
+class RowLabels:
+    """Labels of rows, checked.
 
     Attributes
     ----------
@@ -53,25 +54,31 @@ class EpochLabels:
     order : tuple of labels or None
         Order of more labels, those of an ordered Categorical; None where the values
         of labels order them.
+    scale : ndarray of shape (n_distinct,) or None
+        Numbers of distinct labels, of dates and of the starts of periods in years since
+        1970; None if labels are of another kind, or not in the order of their numbers.
     """
 
     distinct: list[Label]
-    codes: NDArray[np.intp]
+    codes: Ints
     order: Order = None
+    scale: Array | None = None
 
     def values(self) -> NDArray:
         """Return the label of each row."""
         return np.asarray(self.distinct)[self.codes]
 
-    def rows(self) -> list[NDArray[np.intp]]:
+    def rows(self) -> list[Ints]:
         """Return the numbers of the rows of each label."""
         turns = np.argsort(self.codes, kind="stable")
         ends = np.cumsum(np.bincount(self.codes, minlength=len(self.distinct)))
         return np.split(turns, ends[:-1])
 
 
-def check_epochs(value: ArrayLike, n_rows: int | None) -> EpochLabels:
-    """Check labels of time, one for each row or one for all.
+def check_labels(
+    value: ArrayLike, n_rows: int | None, name: str = "epochs", unit: str = "row"
+) -> RowLabels:
+    """Check labels, one for each row; of epochs, or one for all.
 
     Parameters
     ----------
@@ -80,35 +87,43 @@ def check_epochs(value: ArrayLike, n_rows: int | None) -> EpochLabels:
         pandas, polars or Dask. An ordered Categorical has the order of its categories.
     n_rows : int or None
         Rows that must have a label; None takes any number.
+    name : str
+        The parameter, for messages. Only "epochs" may be one label for all rows.
+    unit : str
+        What a row is, for messages.
 
     Returns
     -------
-    labels : EpochLabels
+    labels : RowLabels
         Numbers are in their order, texts in that of the numbers in them.
 
     Raises
     ------
     ValueError
-        If labels are missing, of several kinds, or not one for each row.
+        If labels are missing, infinite, of several kinds, or not one for each row.
     """
-    values, categories = _values_of(value)
-    if values.ndim == 0 and n_rows is not None:
+    values, categories = _values_of(value, name)
+    may_be_one = name == "epochs"
+    if values.ndim == 0 and may_be_one and n_rows is not None:
         values = np.full(n_rows, values)
     if values.ndim != 1 or (n_rows is not None and len(values) != n_rows):
-        rows = "row" if n_rows is None else f"of {n_rows} rows"
+        each = f"each {unit}" if n_rows is None else f"each of {n_rows} {unit}s"
         raise ValueError(
-            f"epochs must be one label, or have one for each {rows}, got shape "
-            f"{values.shape}."
+            f"{name} must {'be one label, or ' if may_be_one else ''}have a label for "
+            f"{each}, got "
+            f"{len(values) if values.ndim == 1 else f'shape {values.shape}'}."
         )
-    plain, order = _plain(values)
+    plain, order = _plain(values, name)
     if categories is not None:
-        order = tuple(label_of(one) for one in _plain(categories)[0])
-    kinds, codes = np.unique(plain, return_inverse=True)
+        order = tuple(label_of(one) for one in _plain(categories, name)[0])
+    kinds, first, codes = np.unique(plain, return_index=True, return_inverse=True)
     labels = [label_of(kind) for kind in kinds]
     turns = _turns(labels, order)
     places = np.empty(len(turns), dtype=np.intp)
     places[turns] = np.arange(len(turns))
-    return EpochLabels([labels[turn] for turn in turns], places[codes], order)
+    distinct = [labels[turn] for turn in turns]
+    scale = _scale(np.asarray(distinct), values[first[turns]])
+    return RowLabels(distinct, places[codes], order, scale)
 
 
 def label_of(value: Any) -> Label:
@@ -119,56 +134,70 @@ def label_of(value: Any) -> Label:
 # -- types -----------------------------------------------------------------------------
 
 
-def _values_of(value: Any) -> tuple[NDArray, NDArray | None]:
+def _values_of(value: Any, name: str) -> tuple[NDArray, NDArray | None]:
     """Return labels as an array, and all categories in order if they have one."""
     if hasattr(value, "__dask_graph__"):
         value = value.compute()
+    if isinstance(value, Iterator):
+        value = list(value)
     if len(getattr(value, "shape", ())) == 2 and value.shape[1] == 1:
         value = value.iloc[:, 0] if hasattr(value, "iloc") else value[:, 0]
     if np.ma.is_masked(value):
-        raise ValueError("epochs must not be missing in any row.")
+        raise _missing(name, np.flatnonzero(np.ma.getmaskarray(value)))
     dtype, categories = getattr(value, "dtype", None), None
     if getattr(dtype, "ordered", type(dtype).__name__ == "Enum"):
-        categories = _objects(getattr(dtype, "categories"))  # noqa: B009
-    if isinstance(value, (list, tuple)) or hasattr(value, "to_numpy"):
-        return _objects(value), categories
+        categories = np.asarray(getattr(dtype, "categories"))  # noqa: B009
+    if isinstance(value, (list, tuple)):
+        # NumPy would make texts of numbers.
+        kinds = {isinstance(label, str) for label in value}
+        return np.asarray(value, dtype=object if len(kinds) > 1 else None), None
     return np.asarray(value), categories
 
 
-def _objects(values: Any) -> NDArray:
-    """Return an array; of objects where NumPy would make texts of numbers."""
-    if hasattr(values, "to_numpy"):
-        return np.asarray(values.to_numpy())
-    kinds = {isinstance(label, str) for label in values}
-    return np.asarray(values, dtype=object if len(kinds) > 1 else None)
-
-
-def _plain(values: NDArray) -> tuple[NDArray, Order]:
+def _plain(values: NDArray, name: str) -> tuple[NDArray, Order]:
     """Return numbers, texts or dates, and the order of former intervals."""
     order: Order = None
     if values.dtype.kind in "OT":  # objects, and texts of any length
-        values, order = _plain_objects(values)
+        missing = [row for row, label in enumerate(values.tolist()) if _is_none(label)]
+        if missing:
+            raise _missing(name, missing)
+        values, order = _plain_objects(values, name)
     if values.dtype.kind not in "biufUM":
         names = {type(label).__name__ for label in values.tolist()}
         raise ValueError(
-            "epochs must be numbers, texts, dates or periods, all of one kind, got "
+            f"{name} must be numbers, texts, dates or periods, all of one kind, got "
             f"{', '.join(sorted(names))}."
         )
     if values.dtype.kind in "fM" and (values != values).any():
-        raise ValueError("epochs must not be missing in any row.")
+        raise _missing(name, np.flatnonzero(values != values))
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        raise ValueError(
+            f"{name} must be finite, got {values[np.isinf(values)][0]} for row "
+            f"{np.flatnonzero(np.isinf(values))[0]}. Texts may be any label."
+        )
     if values.dtype.kind == "M":
         values = _whole_days(values)
     return values, order
 
 
-def _plain_objects(values: NDArray) -> tuple[NDArray, Order]:
+def _is_none(label: Any) -> bool:
+    """Whether an object stands for a missing label: None, nan, NA, NaT."""
+    if isinstance(label, (Real, np.datetime64)):
+        return bool(label != label)
+    return type(label).__name__ in ("NAType", "NaTType", "NoneType")
+
+
+def _missing(name: str, rows: Sequence[int] | Ints) -> ValueError:
+    return ValueError(
+        f"{name} must have no missing labels, got {len(rows)}, the first in row "
+        f"{rows[0]}. Leave these rows out, or give them a label of their own."
+    )
+
+
+def _plain_objects(values: NDArray, name: str) -> tuple[NDArray, Order]:
     """Return objects as numbers, texts or dates, and the order of intervals."""
     listed = values.tolist()
     kinds = {type(label) for label in listed}
-    if any(kind.__name__ in ("NAType", "NaTType", "NoneType") for kind in kinds) or any(
-        isinstance(label, float) and label != label for label in listed
-    ):
-        raise ValueError("epochs must not be missing in any row.")
     if not kinds:
         return np.empty(0), None
     if all(issubclass(kind, str) for kind in kinds):
@@ -177,14 +206,14 @@ def _plain_objects(values: NDArray) -> tuple[NDArray, Order]:
         whole = np.array(listed)  # integers, where all are and none is too large
         is_whole = whole.dtype.kind in "bi"
         if not is_whole and len(set(listed)) != len(set(map(float, listed))):
-            raise ValueError("epochs must be integers below 2**63 in size.")
+            raise ValueError(f"{name} must be integers below 2**63 in size.")
         return whole if is_whole else values.astype(np.float64), None
     if all(issubclass(kind, (date, np.datetime64)) for kind in kinds):
-        return _dates(listed), None
+        return _dates(listed, name), None
     names = {kind.__name__ for kind in kinds}
     if names == {"Period"}:
         if len({label.freqstr for label in listed}) > 1:
-            raise ValueError("epochs must be periods of one frequency.")
+            raise ValueError(f"{name} must be periods of one frequency.")
         return np.array([str(label) for label in listed]), None
     if names == {"Interval"}:
         order = tuple(str(label) for label in sorted(set(listed)))
@@ -192,12 +221,26 @@ def _plain_objects(values: NDArray) -> tuple[NDArray, Order]:
     return values, None
 
 
-def _dates(listed: Sequence[Any]) -> NDArray:
+def _scale(distinct: NDArray, given: NDArray) -> Array | None:
+    """Return labels as numbers in increasing order, else None."""
+    if len(given) and hasattr(given[0], "start_time"):  # periods
+        distinct = np.array([period.start_time for period in given], "datetime64[us]")
+    if distinct.dtype.kind not in "iufM":
+        return None
+    if distinct.dtype.kind == "M":
+        days = distinct.astype("datetime64[s]").astype(np.int64) / 86400.0
+        distinct = days / YEAR
+    numbers = distinct.astype(np.float64)
+    return numbers if (np.diff(numbers) >= 0.0).all() else None
+
+
+def _dates(listed: Sequence[Any], name: str) -> NDArray:
     """Return dates of Python as NumPy's; with one time zone, in its local time."""
-    zones = {label.tzinfo for label in listed if isinstance(label, datetime)}
+    # Those of pytz have an object for summer, one for winter, and one name.
+    zones = {str(label.tzinfo) for label in listed if isinstance(label, datetime)}
     if len(zones) > 1:
-        raise ValueError("epochs must be dates of one time zone.")
-    if zones - {None}:
+        raise ValueError(f"{name} must be dates of one time zone.")
+    if zones - {"None"}:
         listed = [label.replace(tzinfo=None) for label in listed]
     return np.array(listed, dtype="datetime64[us]")
 
@@ -293,40 +336,33 @@ def _split(text: str) -> tuple[list[str], list[str]]:
 
 
 def _is_evident(texts: Sequence[str]) -> bool:
-    """Whether the numbers in texts determine their order beyond doubt."""
+    """Whether the numbers in texts determine their order beyond doubt.
+
+    They differ in one number, or begin to differ at or after a year of four digits.
+    """
     if len(texts) < 2:
         return True
-    split = [_split(text) for text in texts]
-    if any(_SHORT_YEARS.search(text) for text in texts) and not any(
-        len(number) == 4 for _, numbers in split for number in numbers
-    ):
+    if any("'" in text for text in texts):  # years of two digits
         return False
-    if all(map(_LATE_YEAR.fullmatch, texts)):
-        return all(map(_EARLY_YEAR.fullmatch, texts))
-    if all(_VERSION.fullmatch(text.strip()) for text in texts):
-        by_parts = [tuple(map(int, numbers)) for _, numbers in split]
+    plain = list(map(_without_commas, texts))
+    rows = [_split(text) for text in texts]
+    if all(map(_EIGHT.fullmatch, plain)):
+        return all(map(_EARLY_YEAR.fullmatch, plain))
+    if all(map(_VERSION.fullmatch, plain)):
+        by_parts = [tuple(map(int, numbers)) for _, numbers in rows]
         return all(one <= other for one, other in pairwise(by_parts))
-    if all(_NUMBER.fullmatch(_without_commas(text)) for text in texts):
+    if all(map(_NUMBER.fullmatch, plain)):
         return True
-    if not all(numbers for _, numbers in split):
-        return False
-    frames = [tuple(words[:-1] if not words[-1] else words) for words, _ in split]
+    frames = [tuple(words[:-1] if not words[-1] else words) for words, _ in rows]
     longest = max(frames, key=len)
     if any(frame != longest[: len(frame)] for frame in frames):
         return False
-    return not _have_late_years([numbers for _, numbers in split])
-
-
-def _have_late_years(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether years come after something else that differs, as in "Q1 2001"."""
-    differs = False
-    for place in range(min(map(len, rows))):
-        column = {row[place] for row in rows}
-        are_years = all(len(one) == 4 and one[0] in "12" for one in column)
-        if are_years:
-            return differs and len(column) > 1
-        differs = differs or len(column) > 1
-    return False
+    columns = [set(column) for column in zip(*(row for _, row in rows), strict=False)]
+    differ = [place for place, column in enumerate(columns) if len(column) > 1]
+    if len(differ) < 2:
+        return len(columns) > 0
+    leading = columns[: differ[0] + 1]
+    return any(all(len(number) == 4 for number in column) for column in leading)
 
 
 def _warn_if_unclear(labels: Sequence[Label]) -> None:
@@ -375,7 +411,7 @@ def check_after(
         _warn_if_unclear([newest, *others])
 
 
-def fitted_places(labels: EpochLabels, known: Sequence[Label]) -> list[int]:
+def fitted_places(labels: RowLabels, known: Sequence[Label]) -> list[int]:
     """Find for each label the fitted epoch that explains its rows.
 
     That is its own, or the latest before it, with one warning for all labels.
