@@ -20,7 +20,6 @@ from checks.bad_input import (
     CORRUPT,
     KINDS,
     VALUES,
-    bad_matrix,
     check_refuses,
     check_refuses_structure,
     message,
@@ -29,7 +28,6 @@ from checks.estimators import (
     DOORS,
     EVALUATIONS,
     FIRST,
-    INSTANCES,
     LEARNING,
     dense,
     door_of,
@@ -126,29 +124,6 @@ def test_corrupt_index_arrays_are_refused(estimator, counts):
             check_refuses_structure(estimator.fit, bad.spoil(counts.copy()), bad.says)
 
 
-@every_method(*LEARNING, *EVALUATIONS, among=FIRST)
-def test_every_method_refuses_a_bad_value(fitted, method, counts):
-    check_refuses(getattr(fitted, method), *bad_matrix(fitted, counts))
-
-
-def check_refuses_width(call, X, width):
-    """Raise unless documents over so many words are refused."""
-    columns = np.arange(width) % X.shape[1]
-    check_refuses(call, X[:, columns], f"X has {width} features, but .* expecting 24")
-
-
-@every_method("partial_fit", *EVALUATIONS, among=FIRST)
-def test_another_vocabulary_is_refused(fitted, method, rows):
-    check_refuses_width(getattr(fitted, method), rows, 25)
-
-
-@every_method("partial_fit", "transform", among=DOORS)
-@pytest.mark.parametrize("width", [1, 23, 25])
-def test_any_other_number_of_words_is_refused(fitted, method, width, rows):
-    for X in [dense(rows), *[rows] * takes_sparse(fitted)]:
-        check_refuses_width(getattr(fitted, method), X, width)
-
-
 @every_kind()
 def test_other_feature_names_are_refused(estimator, rows):
     frame = pd.DataFrame(dense(rows)).rename(columns="w{}".format)
@@ -167,40 +142,7 @@ def test_estimator_must_be_fitted_first(estimator, method, rows):
         getattr(estimator, method)(rows)
 
 
-@every_kind()
-@pytest.mark.parametrize(
-    "name",
-    [
-        "components_",
-        "topic_word_distr_",
-        "n_active_components_",
-        "elbo_",
-        "log_predictive_",
-    ],
-)
-def test_fitted_attributes_do_not_exist_before_fit(estimator, name):
-    with pytest.raises(AttributeError):
-        getattr(estimator, name)
-
-
 # -- negative controls -----------------------------------------------------------------
-
-
-class AcceptsAnything(HDP):
-    """Repairs what it should refuse."""
-
-    def fit(self, X, y=None):
-        return self
-
-
-class RefusesWithoutReason(HDP):
-    def fit(self, X, y=None):
-        raise ValueError("Something is wrong.")
-
-
-class Crashes(HDP):
-    def fit(self, X, y=None):
-        raise IndexError("index 999 is out of bounds")
 
 
 class LooksFirst(HDP):
@@ -225,35 +167,3 @@ def test_check_fails_on_a_method_that_does_not_ask_first(wrong, method, counts):
     check_asks_first(estimator, "fit")
     with pytest.raises((pytest.fail.Exception, AssertionError)):
         check_asks_first(estimator, method)
-
-
-def test_all_methods_that_read_documents_are_known():
-    assert {"fit", "fit_transform", "partial_fit", "score"} <= set(readers(HDP()))
-    assert "merge_components" not in readers(HDP())
-    for estimator in FIRST.values():
-        assert {n for n in EVALUATIONS if hasattr(estimator, n)} <= set(
-            readers(estimator)
-        )
-
-
-@pytest.mark.parametrize("wrong", [AcceptsAnything, RefusesWithoutReason, Crashes])
-def test_check_fails_on_an_estimator_that_does_not_refuse(wrong, counts):
-    for bad in (VALUES | KINDS).values():
-        with pytest.raises((pytest.fail.Exception, AssertionError, IndexError)):
-            check_refuses(wrong().fit, bad.spoil(counts.copy()), bad.says)
-
-
-def test_check_does_not_call_an_estimator_that_would_crash(counts):
-    called = []
-    with pytest.raises(pytest.fail.Exception):
-        check_refuses_structure(called.append, counts, "index")
-    assert not called
-
-
-def test_check_of_structure_accepts_a_sound_matrix(counts):
-    check_before_conversion(counts)
-
-
-def test_the_list_of_estimators_is_not_empty():
-    assert len(INSTANCES) > len(FIRST) > len(DOORS) >= 2
-    assert {"check_documents", "check_rows"} <= {*CHECKS}

@@ -7,9 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 
 from checks.bad_input import bad_matrix, check_refuses
 from checks.callbacks import Keep, Recorder, StopAfter, Trouble
@@ -23,7 +21,6 @@ from checks.estimators import (
     fresh,
     is_variational,
     needs_two_columns,
-    takes_counts_only,
 )
 from checks.long import daily
 from checks.states import NOTES, assert_same, learned
@@ -33,15 +30,6 @@ from skbnp.inference.posterior import Posterior
 
 #: Who is searched over: one that is learned, and one that samples.
 TWO = {name: INSTANCES[name] for name in ("HDP-online", "GibbsHDP")}
-
-MONSTERS = "troll dragon giant kraken gorgon basilisk".split()
-FRUITS = "apple cherry quince medlar plum grape".split()
-
-
-@pytest.fixture
-def text():
-    rng = np.random.default_rng(0)
-    return [" ".join(rng.choice(words, size=12)) for words in [MONSTERS, FRUITS] * 15]
 
 
 def scores(estimator, X, y):
@@ -64,13 +52,6 @@ def test_hooks_run_around_the_fit_and_around_each_pass(estimator, rows):
     tasks = [*["start"] * finds_start(estimator), *["pass"] * 3]
     events = [f"{hook} {task}" for task in tasks for hook in ("begin", "end")]
     assert recorder.events == ["setup", "begin fit", *events, "end fit", "teardown"]
-
-
-@every_kind()
-def test_hooks_get_the_callers_x_and_y(estimator, rows):
-    recorder, y = Recorder(), np.arange(60)
-    estimator.set_callbacks(recorder).fit(rows, y)
-    assert all(seen[0] is rows and seen[1] is y for seen in recorder.seen)
 
 
 @every_kind()
@@ -220,20 +201,6 @@ def test_callback_that_raises_in_a_stream_leaves_the_last_complete_pass(
 
 
 @every_kind()
-def test_callback_that_raises_before_a_stream_leaves_the_estimator(estimator, rows):
-    estimator.set_callbacks(Trouble(1, "begin"))
-    with pytest.raises(OSError, match="no space left"):
-        estimator.partial_fit(rows)
-    assert not hasattr(estimator, "n_features_in_")
-    fitted = estimator.set_callbacks().fit(rows)
-    before = learned(copy.deepcopy(fitted))
-    fitted.set_callbacks(Trouble(1, "begin"))
-    with pytest.raises(OSError, match="no space left"):
-        fitted.partial_fit(rows[:9])
-    assert_same(before, learned(fitted))
-
-
-@every_kind()
 def test_progress_bar_and_monitors_follow_a_stream(estimator, rows, capsys):
     scoring, held_out = ScoringMonitor(scoring=scores), HeldOutMonitor(rows[40:])
     terms = TopicTermsMonitor()
@@ -250,16 +217,6 @@ def test_progress_bar_and_monitors_follow_a_stream(estimator, rows, capsys):
     assert terms.history_["step"][-1] == estimator.history_["step"][-1]
 
 
-def test_check_fails_where_a_stream_hands_out_live_state(counts, monkeypatch):
-    estimator = HDP(4, random_state=0)
-    check_stream_hands_out(clone(estimator), counts)
-    monkeypatch.setattr(
-        Posterior, "__deepcopy__", lambda self, memo: self, raising=False
-    )
-    with pytest.raises(AssertionError):
-        check_stream_hands_out(clone(estimator), counts)
-
-
 # -- stopping and failing --------------------------------------------------------------
 
 
@@ -269,13 +226,6 @@ def test_callback_ends_the_fit_after_the_pass(estimator, rows):
     estimator.set_params(max_iter=9).set_callbacks(StopAfter(2)).fit(rows)
     assert estimator.n_iter_ == 2
     assert_same(learned(two_passes), learned(estimator))
-
-
-@every_kind()
-def test_stopped_fit_is_closed_properly(estimator, rows):
-    recorder = Recorder()
-    estimator.set_callbacks(StopAfter(1), recorder).fit(rows)
-    assert recorder.events[-3:] == ["end pass", "end fit", "teardown"]
 
 
 @every_kind()
@@ -290,15 +240,6 @@ def test_callback_that_raises_leaves_the_last_complete_pass(estimator, rows):
 
 
 @every_kind()
-def test_callback_that_raises_before_a_pass_leaves_the_pass_before(estimator, rows):
-    two_passes = fresh(estimator, max_iter=2).fit(rows)
-    estimator.set_callbacks(Trouble(3, "begin"))
-    with pytest.raises(OSError, match="no space left"):
-        estimator.fit(rows)
-    assert_same(learned(two_passes), learned(estimator))
-
-
-@every_kind()
 def test_estimator_fits_again_after_a_callback_raised(estimator, fitted, rows):
     estimator.set_callbacks(Trouble(1))
     with pytest.raises(OSError, match="no space left"):
@@ -307,13 +248,6 @@ def test_estimator_fits_again_after_a_callback_raised(estimator, fitted, rows):
 
 
 # -- scikit-learn's own ----------------------------------------------------------------
-
-
-@every_kind()
-def test_progress_bar_counts_passes(estimator, fitted, rows, capsys):
-    estimator.set_callbacks(ProgressBar()).fit(rows)
-    assert "100%" in capsys.readouterr().out
-    assert_same(learned(fitted), learned(estimator))
 
 
 @every_kind()
@@ -326,24 +260,6 @@ def test_scoring_monitor_logs_each_pass(estimator, rows):
         fresh(estimator, max_iter=number).fit(rows).score(rows) for number in (1, 2, 3)
     ]
     assert_allclose(passes, expected, rtol=1e-6)  # topics stand in another order
-
-
-@every_estimator(among=TWO)
-@pytest.mark.parametrize("n_jobs", daily(1, [1, 2]))
-def test_progress_bar_and_scoring_monitor_work_in_a_search(
-    estimator, n_jobs, rows, capsys
-):
-    # scikit-learn hands progress bars down, monitors stay with whom they are set on.
-    monitor = ScoringMonitor(scoring=scores)
-    grid = search(estimator.set_callbacks(monitor), n_jobs)
-    grid.set_callbacks(ProgressBar(max_propagation_depth=None))
-    grid.fit(rows, np.zeros(60))
-    assert "100%" in capsys.readouterr().out
-    logs = [row for log in monitor.get_logs(select="all") for row in log.data]
-    passes = [row for row in logs if row["task_name"] == "pass"]
-    # 2 settings on 2 folds and the last fit, 3 passes each.
-    assert len(passes) == (2 * 2 + 1) * 3
-    assert all(np.isfinite(row["held_out"]) for row in passes)
 
 
 # -- HeldOutMonitor --------------------------------------------------------------------
@@ -365,42 +281,10 @@ def test_held_out_monitor_records_the_score_of_each_pass(estimator, rows):
 
 
 @every_kind()
-def test_held_out_monitor_may_skip_passes(estimator, rows):
-    monitor = HeldOutMonitor(rows[40:], every=2)
-    estimator.set_params(max_iter=5).set_callbacks(monitor).fit(rows[:40])
-    assert len(monitor.history_["score"]) == 2
-
-
-@every_kind()
 def test_held_out_monitor_forgets_the_fit_before(estimator, rows):
     monitor = HeldOutMonitor(rows[40:])
     estimator.set_callbacks(monitor).fit(rows[:40]).fit(rows[:40])
     assert len(monitor.history_["score"]) == 3
-
-
-@every_kind(takes_counts_only)
-def test_held_out_monitor_works_in_a_pipeline(estimator, text):
-    vectorizer = CountVectorizer().fit(text)
-    monitor = HeldOutMonitor(vectorizer.transform(text[20:]))
-    model = make_pipeline(CountVectorizer(), estimator.set_callbacks(monitor))
-    model.fit(text[:20])
-    # Rows change places when the fit ends, and with them sums in single precision.
-    score = model.score(text[20:])
-    assert monitor.history_["score"][-1] == pytest.approx(score, rel=1e-7)
-
-
-@every_estimator(among=TWO)
-@pytest.mark.parametrize("n_jobs", daily(1, [1, 2]))
-def test_held_out_monitor_shows_the_last_fit_of_a_search(estimator, n_jobs, text):
-    vectorizer = CountVectorizer().fit(text)
-    monitor = HeldOutMonitor(vectorizer.transform(text[20:]))
-    model = make_pipeline(CountVectorizer(), estimator.set_callbacks(monitor))
-    name = model.steps[-1][0]
-    grid = search(model, n_jobs, **{f"{name}__topic_word_prior": [0.05, 0.5]})
-    grid.fit(text[:20])
-    assert len(monitor.history_["score"]) == 3
-    score = grid.best_estimator_.score(text[20:])
-    assert monitor.history_["score"][-1] == pytest.approx(score, rel=1e-7)
 
 
 @every_estimator(among=TWO)
@@ -427,28 +311,7 @@ def test_held_out_monitor_refuses_bad_documents_by_name(estimator, rows, counts)
     check_refuses(estimator.set_callbacks(HeldOutMonitor(bad)).fit, rows, says)
 
 
-@every_kind()
-def test_held_out_monitor_refuses_another_vocabulary(estimator, rows):
-    estimator.set_callbacks(HeldOutMonitor(rows[:3, :7]))
-    with pytest.raises(ValueError, match="7"):
-        estimator.fit(rows)
-
-
 # -- negative controls -----------------------------------------------------------------
-
-
-class HandsOutTooMuch(HDP):
-    """Counts one pass too many."""
-
-    def _fitted_attributes(self, posterior, history, n_iter, *others, **more):
-        return super()._fitted_attributes(
-            posterior, history, n_iter + (n_iter < self.max_iter), *others, **more
-        )
-
-
-def test_check_fails_where_callbacks_get_another_estimator(counts):
-    with pytest.raises(AssertionError):
-        check_fitted_estimators(HandsOutTooMuch(4, max_iter=3, random_state=0), counts)
 
 
 def test_check_fails_where_callbacks_get_live_state(counts, monkeypatch):

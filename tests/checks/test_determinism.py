@@ -3,7 +3,6 @@
 import joblib
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from checks.corpora import topic_counts
 from checks.estimators import (
@@ -33,10 +32,6 @@ from skbnp.models.dependent_trees import local as dependent_trees_local
 from skbnp.models.hca import frame as hca_frame
 from skbnp.rows import batch
 from skbnp.rows.batch import Batch
-
-#: Who has several numbers of jobs; all others have three.
-ONE = {"HDP-online": INSTANCES["HDP-online"]}
-
 
 #: One of each class that draws: a tree of directions starts from principal ones, and
 #: draws candidates of moves alone.
@@ -115,12 +110,6 @@ def test_learning_does_not_depend_on_the_number_of_jobs(
     check_jobs_do_not_matter(estimator, lambda e: learned(getattr(e, method)(many)), 3)
 
 
-@every_estimator(among=ONE)
-@pytest.mark.parametrize("n_jobs", [2, 5, -1])
-def test_any_number_of_jobs_gives_the_same_bits(estimator, n_jobs, many, small_blocks):
-    check_jobs_do_not_matter(estimator, lambda e: learned(e.fit(many)), n_jobs)
-
-
 @every_method(*EVALUATIONS, among=OF_EACH_CLASS, daily=FEW)
 def test_evaluation_does_not_depend_on_the_number_of_jobs(fitted, method, small_blocks):
     X = rows_of(fitted, topic_counts(120, 24))
@@ -158,33 +147,12 @@ def test_processes_of_joblib_give_the_same_bits(estimator, many):
     assert_same((one.transform(X), one.score(X)), (distr, score))
 
 
-@every_kind()
-def test_explicit_jobs_win_over_the_configuration(estimator, many):
-    one = parallel(estimator).fit(many)
-    with joblib.parallel_config(n_jobs=2):
-        two = parallel(estimator, n_jobs=1).fit(many)
-    assert_same(learned(one), learned(two))
-
-
 @every_method(*LEARNING, among=FIRST)
 def test_same_seed_gives_the_same_bits(estimator, method, rows, seed):
     check_same_seed_same_bits(
         lambda: fresh(estimator, random_state=seed),
         lambda e: learned(getattr(e, method)(rows)),
     )
-
-
-@every_kind()
-def test_equal_random_states_give_the_same_bits(estimator, rows, seed):
-    check_same_seed_same_bits(
-        lambda: fresh(estimator, random_state=np.random.RandomState(seed)),
-        lambda e: learned(e.fit(rows)),
-    )
-
-
-@every_kind()
-def test_second_fit_with_the_same_seed_gives_the_same_bits(estimator, fitted, rows):
-    assert_same(learned(fitted), learned(estimator.fit(rows).fit(rows)))
 
 
 @every_kind()
@@ -195,12 +163,6 @@ def test_fit_transform_equals_fit_and_transform(estimator, fitted, rows):
 @every_drawing
 def test_another_seed_gives_another_result(estimator, rows):
     check_seed_matters(estimator, lambda e: e.fit(rows).transform(rows))
-
-
-# Directions start from principal ones, and no move pays on so few rows of a stream.
-@every_kind(takes_counts_only)
-def test_another_seed_gives_another_stream(estimator, counts):
-    check_seed_matters(estimator, lambda e: e.partial_fit(counts).transform(counts))
 
 
 @every_drawing
@@ -238,25 +200,6 @@ class SumsByJob(HDP):
         return self
 
 
-class Restless(HDP):
-    """Draws from the global generator."""
-
-    def fit(self, X, y=None):
-        super().fit(X)
-        self.topic_weights_ *= np.random.random()  # noqa: NPY002
-        return self
-
-
-class Fixed(HDP):
-    """Ignores its seed."""
-
-    def fit(self, X, y=None):
-        seed, self.random_state = self.random_state, 0
-        super().fit(X)
-        self.random_state = seed
-        return self
-
-
 def _fit(X):
     return lambda estimator: learned(estimator.fit(X))
 
@@ -265,20 +208,3 @@ def test_check_fails_where_sums_depend_on_the_number_of_jobs():
     many = topic_counts(120, 30)
     with pytest.raises(AssertionError):
         check_jobs_do_not_matter(SumsByJob(4, random_state=0), _fit(many), 3)
-
-
-def test_check_fails_where_the_same_seed_gives_other_bits(counts):
-    wrong = Restless(4, max_iter=1, random_state=0)
-    with pytest.raises(AssertionError):
-        check_same_seed_same_bits(lambda: clone(wrong), _fit(counts))
-
-
-def test_check_fails_where_the_seed_is_ignored(counts):
-    with pytest.raises(AssertionError):
-        check_seed_matters(Fixed(4, max_iter=1), lambda e: e.fit(counts).components_)
-
-
-def test_check_fails_where_global_generators_are_drawn_from(counts):
-    wrong = Restless(4, max_iter=1, random_state=0)
-    with pytest.raises(AssertionError):
-        check_leaves_global_random_state(lambda: wrong.fit(counts))

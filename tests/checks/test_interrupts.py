@@ -120,10 +120,6 @@ SOUND = {
 }
 
 
-def test_check_passes_on_a_sound_interrupt():
-    check_interrupt(SOUND)
-
-
 @pytest.mark.parametrize(
     "change",
     [

@@ -152,13 +152,6 @@ def test_wrong_rules_lead_elsewhere(bug, monkeypatch):
     assert differ > 0
 
 
-def test_no_more_nodes_open_than_there_is_room(seed):
-    nodes, *given = nodes_with_rows(seed, 40, n_rows=80, n_new=2)
-    result, wanted = assign(nodes, *given), assign_by_twin(nodes, *given)
-    assert len(result[2]) <= len(PARENT) + 2
-    assert_array_equal(result[-1], wanted[-1])
-
-
 def test_many_rows_look_for_interrupts():
     given = nodes_with_rows(0, 200, n_rows=8000, n_new=40)
     ended, seen = threading.Event(), []

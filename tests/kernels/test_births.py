@@ -167,21 +167,6 @@ def test_seeds_are_drawn_by_how_far_they_are(seed, monkeypatch):
     assert len({one.gain for one in result if one is not None}) > 1
 
 
-def test_first_epochs_have_more_seeds(seed):
-    state, stats, collected = epoch_with_rows(seed, 30, 1)
-    naturals, drawn = Naturals.of(state, PRIORS).by_position(state.tree), []
-
-    def draw(n):
-        drawn.append(n)
-        return np.random.default_rng(seed).random(n)
-
-    for one in (state, state.without_past()):
-        given = one, stats, PRIORS, naturals, collected, EpochMoves()
-        propose_birth(*given, SimpleNamespace(random=draw))
-    assert drawn == [births.N_SEEDS, births.FIRST_SEEDS]
-    assert births.N_SEEDS < births.FIRST_SEEDS
-
-
 def test_the_best_seed_is_taken(seed, monkeypatch):
     state, stats, collected = epoch_with_rows(seed, 30, 1)
 
@@ -230,22 +215,6 @@ def test_nodes_have_no_less_than_no_rows(seed):
     result = propose(state, stats, collected, seed, 10)
     gain, _ = find_by_twin(near, state, collected, q, seed, 10)
     assert_allclose(result.gain, gain, rtol=3e-8, atol=5e-7)
-
-
-def test_storage_of_rows_does_not_matter(seed):
-    """Indices of 64 bits, and in any order."""
-    state, stats, collected = epoch_with_rows(seed, 30, 1)
-    X = collected.X[:, ::-1][:, ::-1]
-    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
-    one = propose(state, stats, collected, seed, 10)
-    other = propose(state, stats, replace(collected, X=X), seed, 10)
-    assert_allclose(other.gain, one.gain, rtol=1e-12)
-    assert_array_equal(other.memo.nodes, one.memo.nodes)
-
-
-def test_few_rows_bear_nothing():
-    state, stats, collected = epoch_with_rows(0, 30, 1, n_rows=LEAST_ROWS)
-    assert propose(state, stats, collected, 0, 10) is None
 
 
 def test_many_rows_look_for_interrupts():

@@ -77,10 +77,3 @@ def test_fast_iteration_is_not_worse_on(name, n_components, corpus):
     if name == "citeulike_titles":
         rows = np.append(rows, np.flatnonzero(np.diff(counts.indptr) == 0)[:5])
     check_corpus(counts[np.sort(rows)], n_components)
-
-
-def test_the_comparison_tells_a_worse_result():
-    counts = sp.csr_array(make_bars(N_DOCS, random_state=0).data.astype(float))
-    hdp = fitted(counts, 20)
-    with pytest.raises(AssertionError):
-        check_is_not_lower(*bounds(hdp, counts, 1e-3, lambda e: 1.0001 * e))

@@ -71,12 +71,6 @@ def test_work_of_one_document_looks_in_proportion_to_it():
     assert looks.number >= n_words * n_topics * n_iter // MOST >= 3
 
 
-def test_little_work_does_not_look():
-    looks = Looks()
-    in_thread(looks, infer_one)
-    assert looks.number == 0
-
-
 def test_work_of_a_thread_ends_with_its_event():
     ended = threading.Event()
     ended.set()

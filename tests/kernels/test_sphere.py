@@ -90,15 +90,6 @@ def test_best_nodes_are_those_of_the_reference(n_nodes, n_best, seed):
     check_twin(X, directions, prior, 200.0, n_best)
 
 
-@pytest.mark.parametrize("n_words", [1, 2, 4000])
-def test_short_and_long_rows(n_words, seed):
-    rng = np.random.default_rng(seed)
-    dense = unit(rng.random((5, n_words)) + 0.1).astype(np.float32)
-    dense[0] = 0.0
-    directions = random_directions(rng, 40, n_words)
-    check_twin(sp.csr_array(dense), directions, np.zeros(40), 30.0, 8)
-
-
 @pytest.mark.parametrize("fault", ["prior", "strength", "directions"])
 def test_the_twin_tells_another_score(fault):
     rng = np.random.default_rng(0)
@@ -187,11 +178,6 @@ def test_screening_has_the_same_bits_whatever_the_steps(step, seed):
     check_screening(np.random.default_rng(seed), step, 300.0)
 
 
-def test_the_check_tells_a_drift_that_is_too_small():
-    with pytest.raises(AssertionError):
-        check_screening(np.random.default_rng(0), 1.0, 300.0, lie=-1.0)
-
-
 def test_new_nodes_are_seen(seed):
     """Their tile has risen without bounds."""
     rng = np.random.default_rng(seed)
@@ -207,17 +193,6 @@ def test_new_nodes_are_seen(seed):
 
 
 # What is refused, and interrupts ------------------------------------------------------
-
-
-def test_no_rows_and_no_nodes():
-    rng = np.random.default_rng(0)
-    X, directions = random_rows(rng, 4), random_directions(rng, 3)
-    assert score(X[:0], directions, np.zeros(3), 1.0, 2)[3] == 0
-    nodes, scores, rest, n_scored = score(X, directions[:0], np.zeros(0), 1.0, 2)
-    assert n_scored == 0
-    assert (nodes == -1).all()
-    assert (scores == -np.inf).all()
-    assert (rest == -np.inf).all()
 
 
 @pytest.mark.parametrize(

@@ -46,16 +46,6 @@ def test_expected_logs_are_those_of_the_reference(n_nodes, seed):
             assert_allclose(given[2:, node], q, rtol=1e-13, atol=1e-12)
 
 
-def test_order_of_siblings_matters():
-    """A node behind another has less: where lists are reversed, weights differ."""
-    rng = np.random.default_rng(0)
-    masses = rng.gamma(2.0, size=6)
-    parent = Tree.from_parents([-1, 0, 0, 0, 0, 0]).parent
-    _, result = weights_of(parent, masses, 0.4, 0.7)
-    _, reversed_ = weights_of(parent, np.append(masses[0], masses[:0:-1]), 0.4, 0.7)
-    assert not np.allclose(result[1:], reversed_[:0:-1], atol=1e-3)
-
-
 def gains_of(tree, pairs, masses, history, stop=0.4):
     sources, targets = np.array(pairs).T
     result, work = np.empty(len(pairs)), np.empty((2, len(tree)))

@@ -74,29 +74,6 @@ def test_kernels_declare_what_they_return(name):
     assert not unannotated(source_of(name))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        ("const double[::1] norm, ", "const double[::1] norms, "),
-        ("bint plain=False", "bint plain"),
-        ("def word_sums(", "def word_sum("),
-        ("ACTIVE = 0.1", "ACTIVE = 1"),
-        ("def word_weights(", "def _word_weights("),
-    ],
-)
-def test_another_declaration_is_noticed(change):
-    source = re.sub(" +", " ", source_of("_hdp_local"))
-    assert declared(stub_of(source)) == compiled("_hdp_local")
-    assert change[0] in source
-    assert declared(stub_of(source.replace(*change))) != compiled("_hdp_local")
-
-
-def test_a_type_that_is_not_declared_is_noticed():
-    source = "def f(int x):\n    if x:\n        return 1\n\n\ndef g(x):\n    return\n"
-    assert unannotated(source) == ["f"]
-    assert not unannotated(source.replace("x):", "x) -> int:", 1))
-
-
 PYX = '''
 from skbnp.kernels._seating cimport (
     Workspace,

@@ -270,42 +270,6 @@ def summed(problem, result, ranges=((0, 11), (11, 12), (12, 30))):
 # Nasty documents ----------------------------------------------------------------------
 
 
-def test_one_table_serves_the_topics_that_fit_the_document(seed):
-    """With one table zeta is one, and phi has a closed form."""
-    problem = Problem(seed)
-    for document in documents(problem, problem.run(1), 1):
-        assert_array_equal(document.zeta, 1.0)
-        logits = problem.log_beta + document.counts @ document.logs
-        assert_allclose(document.phi[0], softmax(logits), rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("size", [1e-30, 1e-3, 0.1, 1.0, 1e5, 1e12])
-def test_documents_of_any_weight(size, seed):
-    problem = Problem(seed)
-    problem.counts *= size / 20.0
-    for document in documents(problem, problem.run()):
-        for values in (document.phi, document.zeta, document.tokens):
-            assert np.isfinite(values).all()
-        assert_allclose(document.tokens.sum(), document.counts.sum(), rtol=1e-12)
-
-
-def test_long_documents_keep_their_topics(seed):
-    """100,000 tokens: tables serve one topic each, almost surely."""
-    problem = Problem(seed)
-    problem.counts *= 5000.0
-    for document in documents(problem, problem.run()):
-        used = document.tokens > 1e4
-        assert (document.phi[used].max(axis=1) > 1.0 - 1e-6).all()
-
-
-def test_documents_of_one_word(seed):
-    problem = Problem(seed)
-    problem.counts = np.eye(30)
-    for document in documents(problem, problem.run()):
-        best = np.argmax(document.logs[0] + problem.log_beta)
-        assert document.phi[0].argmax() == best
-
-
 def test_no_documents_and_empty_ones():
     problem = Problem(0)
     problem.counts[:] = 0.0

@@ -51,18 +51,6 @@ def test_gain_of_a_merge_is_the_difference_of_two_evidences(seed, labels, outer,
     check_gains_are_differences(groups, tokens, groups.gains)
 
 
-def test_places_without_a_group_and_the_own_gain_nothing():
-    groups = groups_of(counts_of(np.random.default_rng(0)), [0, 0, 2, 3, 3, 3, 6])
-    gains = groups.gains(2)
-    assert np.flatnonzero(np.isfinite(gains)).tolist() == [0, 3, 6]
-
-
-def test_groups_that_share_no_document_can_be_compared():
-    tokens = np.kron(np.eye(3), np.full((4, 1), 2.5))
-    groups = groups_of(tokens, range(3))
-    check_gains_are_differences(groups, tokens, groups.gains)
-
-
 def test_rising_sums_are_those_of_the_twin():
     tokens, bases = np.array([1e-9, 1e-3, 0.7, 45.0, 1e5]), np.array([1e-8, 0.3, 700.0])
     sums = np.ones(3)

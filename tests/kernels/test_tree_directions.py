@@ -10,7 +10,6 @@ from skbnp.kernels._tree_directions import (
     integrate_out,
     prior_products,
     products,
-    sparse_products,
 )
 from skbnp.trees import Tree
 
@@ -43,21 +42,6 @@ def test_products_are_those_of_an_array(dimension, seed):
     result = np.full((4, len(directions)), np.nan)
     products(row[:6], directions, vectors, result)
     np.testing.assert_allclose(result[:, row[:6]], vectors @ directions[row[:6]].T)
-    assert np.isnan(np.delete(result, row[:6], axis=1)).all()
-
-
-@pytest.mark.parametrize("n_vectors", [0, 1, 4])
-def test_products_of_sparse_vectors_are_those_of_an_array(n_vectors, seed):
-    rng, directions, row, *_ = drawn(seed, 12, "first")
-    vectors = rng.standard_normal((n_vectors, 12))
-    vectors[rng.random(vectors.shape) < 0.6] = 0.0
-    vectors[1:2] = 0.0
-    given = sp.csr_array(vectors)
-    result = np.full((n_vectors, len(directions)), np.nan)
-    limits, words = given.indptr.astype(np.int32), given.indices.astype(np.int32)
-    sparse_products(row[:6], directions, limits, words, given.data, result)
-    expected = vectors @ directions[row[:6]].T
-    np.testing.assert_allclose(result[:, row[:6]], expected, atol=1e-14)
     assert np.isnan(np.delete(result, row[:6], axis=1)).all()
 
 

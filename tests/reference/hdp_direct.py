@@ -509,15 +509,6 @@ def weights_by_lbfgs(
     )
 
 
-def weights_by_lbfgs_at_fixed_theta(
-    theta: Array, alpha: float, gamma: float, start: Array, scale: float = 1.0
-) -> Array:
-    """Maximise ``fixed_theta_objective`` with L-BFGS; (K + 1,) -> (K + 1,)."""
-    return _maximise_in_logits(
-        lambda logits: fixed_theta_objective(logits, theta, alpha, gamma, scale), start
-    )
-
-
 def inverse_psi(value: float) -> float:
     """Return x > 0 with psi(x) = value, by bracketing log x."""
     log_x = brentq(lambda point: psi(np.exp(point)) - value, -700, 700, xtol=1e-14)

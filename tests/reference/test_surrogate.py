@@ -52,47 +52,15 @@ def check_evidence_by_prior_sampling(evidence, settings):
     assert abs(likelihood.mean() - exact) < 4 * error
 
 
-def evidence_of_one_table_each(*arguments):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            hdp_surrogate,
-            "tables",
-            lambda n: gammaln(max(n, 1)) + (np.arange(n + 1) == min(n, 1)),
-        )
-        return hdp_surrogate.evidence(*arguments)
-
-
-def evidence_of_another_gamma(docs, alpha, gamma, eta, n_features):
-    return hdp_surrogate.evidence(docs, alpha, 3.0 * gamma, eta, n_features)
-
-
-def evidence_of_another_alpha(docs, alpha, gamma, eta, n_features):
-    return hdp_surrogate.evidence(docs, 3.0 * alpha, gamma, eta, n_features)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_evidence_sums_to_one(settings):
     check_probabilities_sum_to_one(hdp_surrogate.evidence, settings)
 
 
-def test_sum_check_rejects_one_table_for_each_topic():
-    with pytest.raises(AssertionError):
-        check_probabilities_sum_to_one(evidence_of_one_table_each, SETTINGS[0])
-
-
 @pytest.mark.parametrize("settings", daily(1, SETTINGS))
 def test_evidence_is_expectation_over_prior(settings):
     check_evidence_by_prior_sampling(hdp_surrogate.evidence, settings)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "wrong", [evidence_of_another_gamma, evidence_of_another_alpha]
-)
-def test_prior_sampling_check_rejects_wrong_concentrations(wrong):
-    with pytest.raises(AssertionError):
-        check_evidence_by_prior_sampling(wrong, SETTINGS[0])
 
 
 # Sticks and terms ---------------------------------------------------------------------
@@ -134,16 +102,6 @@ def check_normaliser(surrogate):
 
 def test_surrogate_of_normaliser_is_below_it():
     check_normaliser(hdp_surrogate.surrogate_of_normaliser)
-
-
-@pytest.mark.parametrize("n_more", [-1, 1])
-def test_normaliser_check_rejects_another_number_of_topics(n_more):
-    def wrong(weights, alpha):
-        exact = hdp_surrogate.surrogate_of_normaliser(weights, alpha)
-        return exact + n_more * np.log(alpha)
-
-    with pytest.raises(AssertionError):
-        check_normaliser(wrong)
 
 
 def check_terms_by_sampling(surrogate_terms):
