@@ -5,11 +5,7 @@ from typing import Literal
 
 from skbnp.utils.settings import check_settings, repr_settings
 
-CHOICES = {
-    "grow": ("document", "neutral", "paper"),
-    "merge": ("elbo", "cosine"),
-    "prune": ("elbo", "mass"),
-}
+CHOICES = {"algorithm": ("default", "paper")}
 LEAST = {"max_tries": 1, "max_rounds": 1}
 
 
@@ -21,29 +17,19 @@ class TreeMoves:
 
     Parameters
     ----------
-    grow : {"document", "neutral", "paper"}
-        How new branches begin: fitted to a document, or, as in the paper, as the prior
-        that they are drawn from, below nodes that single documents draw; "paper": and
-        below one that all documents draw together, by which the bound may fall a
-        little.
-    merge : {"elbo", "cosine"}
-        Siblings merge if the collapsed bound rises, as all others move, or, as in the
-        paper, any two paths if the cosine of their documents' shares exceeds 0.95.
-    prune : {"elbo", "mass"}
-        Leaves end if the collapsed bound rises, or, as in the paper, if the sum of
-        their documents' shares is below 1e-6; no other leaf does then, but online.
+    algorithm : {"default", "paper"}
+        "paper": prune, merge and grow by the printed rules, whatever the bound, and no
+        other moves, see `paper`. `reattach` and `split` have no effect then.
     reattach, split : bool
-        Whether nodes are tried below other parents, and nodes as two; with growth for
-        documents, also branches for half of the documents of a node.
+        Whether nodes are tried below other parents, and nodes as two; with `split` also
+        branches for half of the documents of a node.
     max_tries : int
         Moves of a kind that are tried after a pass, of those that a bound judges.
     max_rounds : int
         Visits of the documents that a move touches before it is judged.
     """
 
-    grow: Literal["document", "neutral", "paper"] = "document"
-    merge: Literal["elbo", "cosine"] = "elbo"
-    prune: Literal["elbo", "mass"] = "elbo"
+    algorithm: Literal["default", "paper"] = "default"
     reattach: bool = True
     split: bool = True
     max_tries: int = 10
@@ -77,14 +63,7 @@ class TreeMoves:
            Chinese Restaurant Process", Advances in Neural Information Processing
            Systems 22, 2009.
         """
-        return cls(
-            grow="paper",
-            merge="cosine",
-            prune="mass",
-            reattach=False,
-            split=False,
-            max_rounds=1,
-        )
+        return cls(algorithm="paper", reattach=False, split=False, max_rounds=1)
 
     def __post_init__(self) -> None:
         check_settings(self, CHOICES, LEAST)

@@ -433,13 +433,11 @@ class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstim
         moves = self.structure_moves
         if not isinstance(moves, TreeMoves):
             return DEFAULT_MOVES if moves else None
-        for name in ("grow", "merge", "prune"):
-            value, only = getattr(moves, name), getattr(DEFAULT_MOVES, name)
-            if value != only:
-                raise ValueError(
-                    f"structure_moves.{name} must be {only!r} for directions, got "
-                    f"{value!r}."
-                )
+        if moves.algorithm != "default":
+            raise ValueError(
+                "structure_moves.algorithm must be 'default' for directions, got "
+                f"{moves.algorithm!r}."
+            )
         return moves
 
     def _make_model(self) -> Model:

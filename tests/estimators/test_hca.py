@@ -19,7 +19,6 @@ from sklearn.preprocessing import StandardScaler
 from checks.long import daily
 from skbnp import HierarchicalComponentAnalysis
 from skbnp.datasets import make_subspace_tree
-from skbnp.estimators import TreeMoves
 from skbnp.models.hca import local
 from skbnp.models.hca.moves import online
 from skbnp.models.hca.moves.online import RecentRows
@@ -106,14 +105,6 @@ def test_without_moves_the_path_stays(drawn):
     hca = HierarchicalComponentAnalysis(structure_moves=False).fit(drawn.data)
     assert hca.tree_.parent.tolist() == [-1, 0, 1]
     assert len(hca.lineage_) == 1
-
-
-@pytest.mark.parametrize("name", ["grow", "merge"])
-def test_moves_of_topics_are_refused(name, drawn):
-    moves = TreeMoves(**{name: {"grow": "neutral", "merge": "cosine"}[name]})
-    hca = HierarchicalComponentAnalysis(structure_moves=moves)
-    with pytest.raises(ValueError, match=rf"structure_moves\.{name}"):
-        hca.fit(drawn.data)
 
 
 def test_too_few_passes_are_told(drawn):

@@ -105,6 +105,6 @@ def test_searches_choose_between_presets(name, parameter, X):
 
 
 def test_directions_have_no_rules_of_topics():
-    hca = HierarchicalComponentAnalysis(structure_moves=TreeMoves(prune="mass"))
-    with pytest.raises(ValueError, match=r"structure_moves\.prune"):
+    hca = HierarchicalComponentAnalysis(structure_moves=TreeMoves.paper())
+    with pytest.raises(ValueError, match=r"structure_moves\.algorithm"):
         hca.fit(np.random.default_rng(0).normal(size=(20, 3)))

@@ -307,11 +307,15 @@ def test_bound_rises_with_each_move_and_stays_that_of_all_documents(
 
 @pytest.mark.long
 @pytest.mark.parametrize(("memoized", "family"), FORMS)
-def test_moves_of_the_paper_keep_the_bound_exact(memoized, family, seed):
-    """They are accepted whatever the bound says, but growth at the prior is free."""
+def test_growth_of_the_paper_keeps_the_bound(memoized, family, seed, monkeypatch):
+    """Growth at the prior is free, below the nodes that single documents draw."""
+    only(monkeypatch, "grow")
+    draw = tree_proposals._draw_growth_nodes
+    single = lambda context: draw(context)[:-1]  # noqa: E731
+    monkeypatch.setattr(tree_proposals, "_draw_growth_nodes", single)
     rng = np.random.default_rng(seed)
     X, _ = planted(rng, length=4)
-    moves = TreeMoves(grow="neutral", merge="cosine", reattach=False, split=False)
+    moves = TreeMoves.paper()
     topics = TopicTree(Tree(), np.zeros((1, X.shape[1])), np.zeros(1))
     one = learner_of(
         X, topics, memoized=memoized, family=family, moves=moves, priors=FLAT
@@ -328,7 +332,7 @@ def test_pass_that_merges_by_rule_has_not_settled(seed, monkeypatch):
     topics = topics_like(
         PLANTED.add(1), {n: [n % 7] for n in range(7)} | {7: [2]}, X.shape[1]
     )
-    one = learner_of(X, topics, moves=TreeMoves(merge="cosine"), family="factorised")
+    one = learner_of(X, topics, moves=TreeMoves.paper(), family="factorised")
     only(monkeypatch, "merge", "grow")
     quiet = []
     while "merge" not in one.moved and len(quiet) < 10:
@@ -618,8 +622,7 @@ def test_moves_that_are_not_wanted_are_not_tried(chosen):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"grow": "prior"},
-        {"merge": "never"},
+        {"algorithm": "neutral"},
         {"reattach": 1},
         {"split": "yes"},
         {"max_tries": 0},
@@ -690,7 +693,7 @@ def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch
     )
     X, _ = planted(rng, n_docs=8, length=10)
     all_kinds = kinds_of(TreeMoves())
-    all_kinds += kinds_of(TreeMoves(grow="neutral", merge="cosine"))[-1:]
+    all_kinds += kinds_of(TreeMoves.paper())[-1:]
     one = learner_of(X, random_start(rng, X), kind=Learner)
     passes(one, 1)
     start, memos, kinds = one.posterior, list(one.corpus.memos), set()

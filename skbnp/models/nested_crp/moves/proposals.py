@@ -62,16 +62,16 @@ class Context(trials.Context):
 
 def kinds_of(moves: TreeMoves) -> list[Kind]:
     """The kinds of moves of the nested CRP that settings ask for, in their order."""
-    if moves.prune == "elbo":
-        kinds = [Kind("prune", trials.list_leaves, propose_prune)]
-    else:
-        kinds = [Kind("prune", _list_empty_leaves, propose_prune, ignores_bound=True)]
-    if moves.merge == "elbo":
-        kinds.append(Kind("merge", _list_siblings, trials.propose_merge))
-    else:
-        kinds.append(
-            Kind("merge", _list_similar_leaves, _propose_path_merge, ignores_bound=True)
-        )
+    if moves.algorithm == "paper":
+        return [
+            Kind("prune", _list_empty_leaves, propose_prune, ignores_bound=True),
+            Kind("merge", _list_similar_leaves, _merge_paths, ignores_bound=True),
+            Kind("grow", _draw_growth_nodes, _propose_growth, ignores_bound=True),
+        ]
+    kinds = [
+        Kind("prune", trials.list_leaves, propose_prune),
+        Kind("merge", _list_siblings, trials.propose_merge),
+    ]
     if moves.reattach:
         kinds.append(Kind("reattach", _list_attachments, trials.propose_attachment))
     if moves.split:
@@ -79,17 +79,10 @@ def kinds_of(moves: TreeMoves) -> list[Kind]:
         kinds.append(
             Kind("split_leaf", _list_divisible_leaves, _propose_leaf_split, grows=True)
         )
-    if moves.split and moves.grow == "document":
         kinds.append(
             Kind("branch", trials.list_inner_nodes, _propose_branch, grows=True)
         )
-    if moves.grow == "document":
-        kinds.append(Kind("grow", _list_poor_fits, _propose_own_branch, grows=True))
-    else:
-        draw = _draw_growth_nodes
-        if moves.grow == "paper":
-            draw = _draw_growth_nodes_of_paper
-        kinds.append(Kind("grow", draw, _propose_growth_by_prior, ignores_bound=True))
+    kinds.append(Kind("grow", _list_poor_fits, _propose_own_branch, grows=True))
     return kinds
 
 
@@ -141,7 +134,7 @@ def _list_similar_leaves(context: Context) -> list[Ids]:
     return [tuple(tree.ids[leaves[pair]].tolist()) for pair in pairs]
 
 
-def _propose_path_merge(context: Context, target: int, source: int) -> Proposal | None:
+def _merge_paths(context: Context, target: int, source: int) -> Proposal | None:
     """Propose to merge the path of a leaf into another path of the tree."""
     tree = context.tree
     if target not in tree or source not in tree:
@@ -328,7 +321,7 @@ def _select_similar_documents(context: Context, node: int, x: sp.csr_array) -> R
 
 
 def _draw_growth_nodes(context: Context) -> list[Ids]:
-    """Candidates to grow: inner stubs, drawn by the documents that end there."""
+    """Candidates to grow: inner stubs that single documents draw, and one of all."""
     tree, n_levels = context.tree, context.n_levels
     n_docs = context.corpus.n_docs
     most = min(-(-n_docs // DOCS_PER_GROWTH), int(MOST_GROWTH * len(tree)) + 1)
@@ -341,21 +334,14 @@ def _draw_growth_nodes(context: Context) -> list[Ids]:
         place = own.indices[at]
         if tree.depth[place] < n_levels - 1:
             candidates.append((int(tree.ids[place]),))
-    return candidates
-
-
-def _draw_growth_nodes_of_paper(context: Context) -> list[Ids]:
-    """Candidates to grow: stubs that single documents draw, and one of all."""
-    tree, n_levels = context.tree, context.n_levels
-    proposals = _draw_growth_nodes(context)
     inner = np.flatnonzero((tree.depth < n_levels - 1) & (context.masses > 0.0))
     if len(inner):
         weights = context.masses[inner] / context.masses[inner].sum()
-        proposals.append((int(tree.ids[context.rng.choice(inner, p=weights)]),))
-    return proposals
+        candidates.append((int(tree.ids[context.rng.choice(inner, p=weights)]),))
+    return candidates
 
 
-def _propose_growth_by_prior(context: Context, node: int) -> Proposal:
+def _propose_growth(context: Context, node: int) -> Proposal:
     """Propose a branch of topics as the prior of the nested CRP draws it.
 
     It takes its expected share of the documents that leave the tree there, so that the

@@ -43,7 +43,7 @@ class TreeEdits(trials.EditMoves):
 
     def __init__(self, moves: TreeMoves, *, ends_idle: bool = False):
         super().__init__(moves)
-        self.ends_idle = ends_idle and moves.prune == "elbo"
+        self.ends_idle = ends_idle and moves.algorithm == "default"
 
     def end_pass(self, learner: TreeLearner, monitor: Monitor) -> bool:
         """Try moves; return whether none was accepted, so the fit may converge."""
