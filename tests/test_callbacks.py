@@ -5,12 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from joblib import parallel_config
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from skbnp import HDP, GibbsHDP, callbacks
 from skbnp.callbacks import HeldOutMonitor, TopicTermsMonitor
@@ -57,20 +52,6 @@ def test_score_is_that_of_the_model_after_the_pass(bars):
     np.testing.assert_allclose(recorded, scores, rtol=1e-9)
 
 
-def test_number_of_components_is_recorded(bars):
-    monitor = HeldOutMonitor(bars[80:])
-    fit_with(monitor, bars[:80])
-    sizes = [model(max_iter=n).fit(bars[:80]).n_components_ for n in (1, 3, 6)]
-    assert [monitor.history_["n_components"][n - 1] for n in (1, 3, 6)] == sizes
-    assert len(monitor.history_["n_components"]) == N_PASSES
-
-
-def test_seconds_rise(bars):
-    monitor = HeldOutMonitor(bars[80:])
-    fit_with(monitor, bars[:80])
-    assert (np.diff([0.0, *monitor.history_["seconds"]]) > 0).all()
-
-
 @pytest.mark.parametrize("every", [1, 2, 3, 4, 6, 7, np.int64(2)])
 def test_only_every_so_many_passes_are_scored(bars, every):
     monitor = HeldOutMonitor(bars[80:], every=every)
@@ -89,13 +70,6 @@ def test_second_fit_forgets_the_first(bars):
     assert monitor.history_["step"] == [8]
 
 
-def test_monitor_does_not_change_the_fit(bars):
-    seen = fit_with(HeldOutMonitor(bars[80:]), bars[:80])
-    unseen = model().fit(bars[:80])
-    np.testing.assert_array_equal(seen.components_, unseen.components_)
-    assert seen.n_iter_ == unseen.n_iter_
-
-
 def test_a_stream_goes_on_with_its_record(bars):
     monitor, hdp, scores = HeldOutMonitor(bars[80:]), model(), []
     hdp.set_callbacks(monitor)
@@ -106,26 +80,12 @@ def test_a_stream_goes_on_with_its_record(bars):
     assert (np.diff([0.0, *monitor.history_["seconds"]]) > 0).all()
 
 
-def test_a_stream_is_scored_every_so_many_chunks(bars):
-    monitor, hdp = HeldOutMonitor(bars[80:], every=2), model()
-    hdp.set_callbacks(monitor)
-    for _ in range(5):
-        hdp.partial_fit(bars[:40])
-    assert monitor.history_["step"] == [2, 4]
-
-
 def test_a_new_stream_forgets_the_record_of_another(bars):
     monitor = HeldOutMonitor(bars[80:])
     model().set_callbacks(monitor).partial_fit(bars[:80]).partial_fit(bars[:80])
     short = model().set_callbacks(monitor).partial_fit(bars[:40])
     assert monitor.history_["step"] == [1]
     assert monitor.history_["score"] == [short.score(bars[80:])]
-
-
-def test_a_chunk_without_tokens_is_monitored(bars):
-    monitors = HeldOutMonitor(bars[80:]), TopicTermsMonitor()
-    model().set_callbacks(*monitors).partial_fit(0 * bars[:5])
-    assert [monitor.history_["step"] for monitor in monitors] == [[0], [0]]
 
 
 # Its own time -------------------------------------------------------------------------
@@ -165,33 +125,12 @@ def test_own_time_is_not_counted(monkeypatch, every):
 # Where it can be used -----------------------------------------------------------------
 
 
-def test_clone_of_the_estimator_keeps_the_monitor(bars):
-    monitor = HeldOutMonitor(bars[80:])
-    clone(model().set_callbacks(monitor)).fit(bars[:80])
-    assert len(monitor.history_["score"]) == N_PASSES
-
-
-def test_monitor_is_pickled_before_a_fit(bars):
-    monitor = pickle.loads(pickle.dumps(HeldOutMonitor(bars[80:], every=2)))
-    fit_with(monitor, bars[:80])
-    assert monitor.history_["step"] == [4, 8, 12]
-
-
 def test_monitor_is_pickled_with_its_estimator(bars):
     monitor = HeldOutMonitor(bars[80:])
     hdp = pickle.loads(pickle.dumps(fit_with(monitor, bars[:80])))
     (copied,) = hdp._skl_callbacks
     assert copied.history_ == monitor.history_
     assert copied is not monitor
-
-
-def test_monitor_works_inside_a_pipeline(bars):
-    monitor, alone = HeldOutMonitor(bars[80:]), HeldOutMonitor(bars[80:])
-    make_pipeline(
-        FunctionTransformer(accept_sparse=True), model().set_callbacks(monitor)
-    ).fit(bars[:80])
-    fit_with(alone, bars[:80])
-    assert monitor.history_["score"] == alone.history_["score"]
 
 
 def test_monitor_works_on_the_best_model_of_a_grid_search(bars):
@@ -223,19 +162,6 @@ def test_copies_after_a_pass_share_the_tasks_of_callbacks(bars):
     assert seen == [(False, True)] * N_PASSES
 
 
-def test_monitor_works_in_a_grid_search_on_threads(bars):
-    monitor = HeldOutMonitor(bars[80:])
-    with parallel_config(backend="threading"):
-        GridSearchCV(
-            model().set_callbacks(monitor),
-            {"n_components": [1, 6]},
-            cv=2,
-            n_jobs=2,
-            error_score="raise",
-        ).fit(bars[:80])
-    assert {len(values) for values in monitor.history_.values()} == {N_PASSES}
-
-
 # Terms --------------------------------------------------------------------------------
 
 
@@ -262,12 +188,6 @@ def test_terms_are_those_of_the_model_after_the_pass(bars, every):
     same_records(monitor.history_, expected)
 
 
-def test_terms_of_a_vocabulary_smaller_than_asked_are_all_of_them(bars):
-    monitor = TopicTermsMonitor(n_terms=50)
-    fit_with(monitor, bars)
-    assert monitor.history_["terms"][0].shape == (4, 9)
-
-
 def test_ids_are_recorded_as_topics_come_and_go(bars):
     monitor = TopicTermsMonitor()
     moves = SplitMerge(criterion="bound")
@@ -287,55 +207,12 @@ def test_a_stream_is_recorded_on_demand(bars):
     np.testing.assert_array_equal(monitor.history_["terms"][-1][:, 0], top)
 
 
-def test_a_record_does_not_follow_the_estimator(bars):
-    monitor, hdp = TopicTermsMonitor(), model().partial_fit(bars[:40])
-    monitor.record(hdp)
-    before = monitor.history_["component_ids"][0].copy()
-    hdp.drop_components([0])
-    np.testing.assert_array_equal(monitor.history_["component_ids"][0], before)
-
-
-def test_a_record_of_the_same_step_replaces_the_last(bars):
-    monitor, hdp = TopicTermsMonitor(), model().partial_fit(bars)
-    monitor.record(hdp)
-    monitor.record(hdp.drop_components([0]))
-    assert monitor.history_["step"] == [3]
-    assert monitor.history_["component_ids"][0].tolist() == [3, 1, 2]
-
-
-def test_another_stream_replaces_the_first(bars):
-    monitor, hdp = TopicTermsMonitor(), model()
-    for _ in range(2):
-        monitor.record(hdp.partial_fit(bars))
-    monitor.record(model().partial_fit(bars[:40]))
-    assert monitor.history_["step"] == [1]
-
-
-def test_recording_an_unfitted_model_is_refused():
-    with pytest.raises(NotFittedError):
-        TopicTermsMonitor().record(model())
-
-
-def test_terms_are_pickled_with_their_estimator(bars):
-    monitor = TopicTermsMonitor()
-    hdp = pickle.loads(pickle.dumps(fit_with(monitor, bars)))
-    (copied,) = hdp._skl_callbacks
-    same_records(copied.history_, monitor.history_)
-
-
 # Samplers -----------------------------------------------------------------------------
 
 
 def sample(monitor, X, **settings):
     settings = {"max_iter": 12, "thin": 2, "n_chains": 2, **settings}
     return GibbsHDP(4, random_state=0, **settings).set_callbacks(monitor).fit(X)
-
-
-def test_every_sweep_is_scored(bars):
-    monitor = HeldOutMonitor(bars[80:])
-    gibbs = sample(monitor, bars[:80])
-    assert monitor.history_["step"] == list(range(1, 13))
-    assert monitor.history_["score"][-1] == gibbs.score(bars[80:])
 
 
 def test_terms_are_recorded_of_new_samples_chain_by_chain(bars):
@@ -348,26 +225,6 @@ def test_terms_are_recorded_of_new_samples_chain_by_chain(bars):
     ids = monitor.history_["component_ids"][-2:]
     for names, kept in zip(ids, gibbs.samples_[-2:], strict=True):
         np.testing.assert_array_equal(names, kept.component_ids)
-
-
-def test_terms_of_a_sample_are_its_largest_counts(bars):
-    monitor = TopicTermsMonitor(n_terms=3)
-    gibbs = sample(monitor, bars)
-    counts = gibbs.samples_[-1].topic_word_counts.toarray()
-    np.testing.assert_array_equal(
-        monitor.history_["terms"][-1], np.argsort(-counts, axis=1, kind="stable")[:, :3]
-    )
-
-
-def test_recording_a_sampler_again_replaces_the_last_record(bars):
-    monitor = TopicTermsMonitor()
-    gibbs = sample(monitor, bars, n_chains=1)
-    before = monitor.history_["step"].copy()
-    dropped = int(gibbs.component_ids_[0])
-    monitor.record(gibbs.drop_components([dropped]))
-    kept = gibbs.samples_[0].step
-    assert monitor.history_["step"] == [step for step in before if step <= kept]
-    assert dropped not in monitor.history_["component_ids"][-1]
 
 
 # Errors -------------------------------------------------------------------------------
@@ -384,8 +241,3 @@ def test_bad_interval_is_refused(bars, every):
 def test_numbers_of_terms_and_passes_are_positive(name, value):
     with pytest.raises(ValueError, match=f"{name} must be a positive integer"):
         TopicTermsMonitor(**{name: value})
-
-
-def test_validation_documents_of_another_width_are_refused(bars):
-    with pytest.raises(ValueError, match="X has 5 features"):
-        fit_with(HeldOutMonitor(bars[80:, :5]), bars[:80])

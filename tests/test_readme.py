@@ -43,11 +43,6 @@ def test_printed_account_has_the_layout_of_the_one_shown(monkeypatch, capsys):
     assert layout(printed) == layout(shown)
 
 
-def test_layout_tells_a_list_without_numbers():
-    without = re.sub(r"\n *\d+ +(\d+\.\d %)", r"\n  \1", block("text"))
-    assert layout(without) != layout(block("text"))
-
-
 @pytest.mark.parametrize("language", ["python", "text"])
 def test_lines_fit_a_terminal(language):
     assert max(map(len, block(language).splitlines())) <= 88

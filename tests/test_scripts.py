@@ -183,12 +183,6 @@ def test_long_script_runs(script, runner, tmp_path):
     run(runner, script, (LONG | PEERS | REGRESSIONS)[script], tmp_path)
 
 
-@pytest.mark.long
-def test_a_script_that_fails_is_found(runner, tmp_path):
-    with pytest.raises(AssertionError, match="unrecognized arguments"):
-        run(runner, "benchmarks/kernels.py", ["--unknown"], tmp_path)
-
-
 def test_run_of_a_sampler_is_the_fit_sweep_by_sweep(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from common import GibbsRun

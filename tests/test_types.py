@@ -19,8 +19,6 @@ KINDS = {
     for name in module.__all__
     if hasattr(getattr(module, name), "fit")
 }
-#: From scikit-learn, or of no use to readers of types.
-INHERITED = {"get_metadata_routing", "get_params", "set_params", "set_output"}
 
 
 def undeclared_attributes(kind):
@@ -101,31 +99,3 @@ def test_a_public_function_says_what_it_returns(module):
             assert not untyped_methods(value), name
         else:
             assert "return" in inspect.unwrap(value).__annotations__, name
-
-
-# -- negative controls -----------------------------------------------------------------
-
-
-class Untyped(skbnp.HDP):
-    """A model.
-
-    Attributes
-    ----------
-    found_ : int
-        What is found.
-    """
-
-    __module__ = "skbnp.none"
-    _parameter_constraints = {"share": ["boolean", Real], "size": [Integral]}
-
-    def __init__(self, share=True, size=3):
-        pass
-
-    def apply(self, X):
-        return X
-
-
-def test_what_is_not_declared_is_found():
-    assert undeclared_attributes(Untyped) == {"found_"}
-    assert untyped_methods(Untyped) == {"apply"}
-    assert misread_parameters(Untyped) == {"share"}

@@ -1,6 +1,5 @@
 """Trees learned on workers: bits, faults, checkpoints, lazy evaluation."""
 
-import inspect
 import pickle
 
 import dask.array as da
@@ -81,18 +80,6 @@ def assert_same_fit(one, other):
 
 
 # Parity -------------------------------------------------------------------------------
-
-MORE = "client", "checkpoint_dir", "resume", "shards_per_round", "timeout"
-
-
-def test_parameters_are_those_of_the_local_estimator():
-    local, ours = skbnp.DependentTrees().get_params(), DependentTrees().get_params()
-    assert set(ours) == {*local, *MORE}
-    assert {name: ours[name] for name in local} == local
-    assert list(inspect.signature(DependentTrees).parameters) == [
-        *inspect.signature(skbnp.DependentTrees).parameters,
-        *MORE,
-    ]
 
 
 @pytest.mark.long
@@ -294,30 +281,6 @@ def test_evaluation_of_blocks_is_lazy(undisturbed):
     wanted = trees.decision_path(data, epochs=epochs).toarray()
     result = np.vstack([part.compute().toarray() for part in paths])
     assert_array_equal(result, wanted)
-
-
-def test_sparse_shares_of_blocks(undisturbed):
-    trees = clone(undisturbed).set_params(sparse_output=True).fit(X, epochs=EPOCHS)
-    parts = [part.compute() for part in trees.transform(X).to_delayed().ravel()]
-    assert all(sp.issparse(part) for part in parts)
-    wanted = trees.transform(CORPUS.data).toarray()
-    assert_allclose(sp.vstack(parts).toarray(), wanted)
-
-
-def test_rows_of_unknown_number_are_evaluated(undisturbed):
-    used = X[da.from_array(CORPUS.data[:, 0] > 0.0, chunks=(CHUNKS,))]
-    assert np.isnan(used.shape[0])
-    wanted = undisturbed.apply(CORPUS.data[CORPUS.data[:, 0] > 0.0])
-    assert_array_equal(undisturbed.apply(used).compute(), wanted)
-    score = undisturbed.score(used)
-    assert_allclose(
-        float(score), undisturbed.score(CORPUS.data[CORPUS.data[:, 0] > 0.0])
-    )
-
-
-def test_weights_of_blocks_are_refused(undisturbed):
-    with pytest.raises(ValueError, match="in memory"):
-        undisturbed.score(X, sample_weight=np.ones(120))
 
 
 # Habits of scikit-learn ---------------------------------------------------------------

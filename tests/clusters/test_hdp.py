@@ -1,6 +1,5 @@
 """HDPs learned on workers: bits, faults, checkpoints, lazy evaluation."""
 
-import inspect
 import pickle
 import warnings
 from itertools import count, cycle, pairwise
@@ -29,7 +28,6 @@ from skbnp.dask import HDP
 from skbnp.dask._checkpoints import Checkpoints
 from skbnp.datasets import make_bars
 from skbnp.estimators._hdp import SplitMerge
-from skbnp.models.hdp.shard_tasks import ShardStats
 
 BARS = make_bars(120, n_words=16, random_state=0).data
 EMPTY = [3, 70]
@@ -94,18 +92,6 @@ def assert_same_fit(one, other):
 
 # Parity -------------------------------------------------------------------------------
 
-MORE = "client", "checkpoint_dir", "resume", "shards_per_round", "timeout"
-
-
-def test_parameters_are_those_of_the_local_estimator():
-    local, ours = skbnp.HDP().get_params(), HDP().get_params()
-    assert set(ours) == {*local, *MORE}
-    assert {name: ours[name] for name in local} == local
-    assert list(inspect.signature(HDP).parameters) == [
-        *inspect.signature(skbnp.HDP).parameters,
-        *MORE,
-    ]
-
 
 def test_fitted_attributes_are_those_of_the_local_estimator(
     undisturbed, family, counts
@@ -132,14 +118,6 @@ def test_bits_do_not_depend_on_workers(n_workers, settings, fit, family):
         assert_same_fit(fit(**settings | family, client=client), alone)
     assert pool.is_closed
     assert {entry.kind for entry in alone.lineage_} > {"init"}
-
-
-@pytest.mark.long
-def test_batches_have_the_same_bits_too(fit, family):
-    alone = fit(learning_method="batch", **family)
-    with scripted_workers(ScriptedPool(2)) as client:
-        result = fit(learning_method="batch", **family, client=client)
-    assert_same_fit(result, alone)
 
 
 @pytest.mark.long
@@ -246,14 +224,6 @@ def test_a_warm_start_goes_on(counts, family):
         hdp.fit(counts[:, :9])
 
 
-def test_documents_without_tokens_tell_nothing():
-    with pytest.warns(UserWarning, match="no token"):
-        hdp = HDP(n_components=2, max_iter=1).fit(sp.csr_array((4, 5)))
-    assert hdp.n_components_ == 2
-    with pytest.warns(UserWarning, match="tf-idf"):
-        HDP(n_components=2, max_iter=1).fit(0.5 * BARS)
-
-
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -267,13 +237,6 @@ def test_blocks_warn_as_one_matrix_does(rows, message):
     X = da.from_array(rows(BARS.toarray()), chunks=(30, -1))
     with pytest.warns(UserWarning, match=message):
         HDP(**SETTINGS).fit(X)
-
-
-def test_blocks_of_ordinary_documents_do_not_warn():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", "max_iter=")
-        HDP(**SETTINGS).fit(da.from_array(BARS.toarray(), chunks=(30, -1)))
 
 
 def test_a_frame_is_learned_from_by_its_partitions():
@@ -323,16 +286,6 @@ def test_a_fault_at_any_call_changes_no_bit(fault, shards_per_round, fit, family
         if pool.script:
             break
     assert number > 50
-
-
-def test_what_is_not_there_is_no_sum():
-    class Stats:
-        def plus(self, other):
-            return self
-
-    assert ShardStats(Stats()).plus(ShardStats(Stats())).stats is not None
-    assert ShardStats(Stats()).plus(ShardStats(None)).stats is None
-    assert ShardStats(None).plus(ShardStats(Stats())).stats is None
 
 
 def test_errors_of_the_data_are_raised_at_once():
@@ -390,15 +343,6 @@ def test_a_fit_goes_on_from_any_checkpoint(tmp_path, family, method, fit):
                 result = fit(**settings, resume=True, client=client)
         assert_same_fit(result, alone)
     assert number > alone.n_iter_ >= 8
-
-
-def test_a_fit_of_any_seed_goes_on(tmp_path, fit):
-    """Its entropy is in the checkpoint, not drawn anew."""
-    settings = {"checkpoint_dir": tmp_path, "random_state": None}
-    assert stopped_after(5, fit, **settings)
-    first, second = fit(**settings, resume=True), fit(**settings, resume=True)
-    assert_same_fit(first, second)
-    assert len(first.history_["step"]) > 5
 
 
 def test_checkpoints_of_other_fits_are_refused(tmp_path, fit, counts):

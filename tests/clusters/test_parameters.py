@@ -9,7 +9,6 @@ from numpydoc.validate import validate
 import skbnp
 import skbnp.dask
 from skbnp.dask._base import ShardedMixin
-from skbnp.dask._parameters import merged_docs
 from test_docstrings import CHECKED
 
 #: What differs on a cluster, and has entries of its own.
@@ -54,16 +53,3 @@ def test_entries_are_those_of_the_local_estimator_and_of_clusters(name):
 def test_docstring_on_a_cluster_is_complete(name):
     errors = validate(f"skbnp.dask.{name}")["errors"]
     assert not [error for error in errors if error[0] in CHECKED]
-
-
-def test_the_last_docstring_counts():
-    text = "One.\n\nParameters\n----------\n{}\n\nReferences\n----------\n.. [1] A.\n"
-    first = text.format("a : int\n    First.\nb : int\n    Of both.")
-    last = "Two.\n\nParameters\n----------\na : float\n    Last.\nc : int\n    More."
-    expected = text.format(
-        "a : float\n    Last.\nb : int\n    Of both.\nc : int\n    More."
-    )
-    assert merged_docs(first, last) == expected.replace("One.", "Two.")
-    assert merged_docs(first, last, without=["b"]) == expected.replace(
-        "One.", "Two."
-    ).replace("b : int\n    Of both.\n", "")

@@ -105,13 +105,6 @@ def test_lifetimes_must_be_those_of_a_tree(lifetimes):
         make_dependent_trees(5, n_epochs=2, branching=(2,), lifetimes=lifetimes)
 
 
-def test_parents_live_as_long_as_their_children():
-    with pytest.raises(ValueError, match="parents as long"):
-        make_dependent_trees(
-            5, n_epochs=2, branching=(1, 1), lifetimes=[[0, 1], [0, 0], [0, 1]]
-        )
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -127,10 +120,3 @@ def test_parents_live_as_long_as_their_children():
 def test_parameter_outside_its_domain_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=name):
         make_dependent_trees(**{name: value})
-
-
-def test_a_tree_without_concentration_is_uniform():
-    corpus = make_dependent_trees(
-        3, concentration=0.0, prior_concentration=0.0, random_state=0
-    )
-    assert np.isfinite(corpus.data).all()

@@ -2,8 +2,6 @@ import gzip
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from sklearn import config_context
 
 from skbnp.datasets import load_ldac
 
@@ -37,34 +35,10 @@ def test_written_counts_are_read_back(corpus_file, name, kind):
     np.testing.assert_array_equal(data.toarray(), counts)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["2 0:3 2:1\n0\n", "2 0:3 2:1\r\n0\r\n", "2 2:1 0:3\n0", " 2  0:3\t2:1 \n0\n"],
-)
-def test_layout_of_lines_does_not_matter(corpus_file, text):
-    data = load_ldac(corpus_file(text)).data
-    np.testing.assert_array_equal(data.toarray(), [[3, 0, 1], [0, 0, 0]])
-
-
 def test_counts_are_canonical_int64(corpus_file):
     data = load_ldac(corpus_file("2 2:1 0:3\n")).data
     assert data.dtype == np.int64
     assert data.has_canonical_format
-
-
-@pytest.mark.parametrize(
-    ("interface", "family"), [("sparray", sp.csr_array), ("spmatrix", sp.csr_matrix)]
-)
-def test_sparse_family_follows_the_configuration(corpus_file, interface, family):
-    with config_context(sparse_interface=interface):
-        data = load_ldac(corpus_file("1 0:3\n")).data
-    assert type(data) is family
-
-
-def test_width_is_that_of_the_vocabulary(corpus_file):
-    corpus = load_ldac(corpus_file("1 0:3\n"), vocabulary=["a", "b", "c"])
-    assert corpus.data.shape == (1, 3)
-    assert corpus.feature_names == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "vocab.txt.gz"])
@@ -72,14 +46,6 @@ def test_vocabulary_is_read_from_a_file(corpus_file, name):
     vocabulary = corpus_file("naïve\r\nbayes\n\n", name)
     corpus = load_ldac(corpus_file("1 0:3\n"), vocabulary=vocabulary)
     assert corpus.feature_names == ["naïve", "bayes", ""]
-
-
-def test_without_vocabulary_there_are_no_feature_names(corpus_file):
-    assert load_ldac(corpus_file("1 0:3\n")).feature_names is None
-
-
-def test_empty_file_is_a_corpus_without_documents(corpus_file):
-    assert load_ldac(corpus_file("")).data.shape == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -117,16 +83,6 @@ def test_line_that_is_not_text_is_named(tmp_path):
     path.write_bytes(b"1 0:1\n1 \xff:1\n")
     with pytest.raises(ValueError, match="line 2: expected term:count"):
         load_ldac(path)
-
-
-def test_vocabulary_of_another_length_is_refused(corpus_file):
-    with pytest.raises(ValueError, match="vocabulary has 2 terms, n_features is 3"):
-        load_ldac(corpus_file("1 0:1\n"), vocabulary=["a", "b"], n_features=3)
-
-
-def test_missing_file_is_an_os_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        load_ldac(tmp_path / "none.dat")
 
 
 @pytest.mark.parametrize(("name", "value"), [("path", 3), ("n_features", 0)])

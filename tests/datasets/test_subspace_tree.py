@@ -49,28 +49,10 @@ def test_coordinates_are_standard_normal(drawn):
     assert abs(drawn.coordinates.std() - 1.0) < 5 / np.sqrt(2 * n)
 
 
-def test_directions_have_the_given_size():
-    result = make_subspace_tree(1, n_features=5000, loading_std=2.0, random_state=0)
-    n = result.components.size
-    assert abs(result.components.std() - 2.0) < 5 * 2.0 / np.sqrt(2 * n)
-
-
 def test_first_rows_do_not_depend_on_how_many_follow():
     one, other = (make_subspace_tree(n, random_state=3) for n in (5, 9))
     assert_array_equal(one.data, other.data[:5])
     assert_array_equal(one.data, make_subspace_tree(5, random_state=3).data)
-
-
-def test_a_tree_of_one_node_is_one_direction():
-    drawn = make_subspace_tree(10, branching=(), random_state=0)
-    assert drawn.tree.n_nodes == 1
-    assert (drawn.path == 0).all()
-
-
-@pytest.mark.parametrize("branching", [(0,), (2, -1), (1.5,)])
-def test_branching_must_hold_positive_integers(branching):
-    with pytest.raises(ValueError, match="branching must hold"):
-        make_subspace_tree(3, branching=branching)
 
 
 @pytest.mark.parametrize(

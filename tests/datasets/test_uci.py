@@ -24,12 +24,6 @@ def test_file_is_read_as_counts(tmp_path, name):
     assert corpus.feature_names is None
 
 
-def test_order_of_pairs_does_not_matter(tmp_path):
-    path = write(tmp_path / "docword.txt", "3\n3\n3\n3 2 2\n1 3 1\n1 1 3\n")
-    data = load_uci_bag_of_words(path).data
-    np.testing.assert_array_equal(data.toarray(), [[3, 0, 1], [0, 0, 0], [0, 2, 0]])
-
-
 def test_corpus_without_pairs_has_empty_documents(tmp_path):
     path = write(tmp_path / "docword.txt", "2\n3\n0\n")
     assert load_uci_bag_of_words(path).data.toarray().tolist() == [[0] * 3] * 2
@@ -40,12 +34,6 @@ def test_vocabulary_names_the_columns(tmp_path):
     vocabulary = write(tmp_path / "vocab.txt", "tree\nleaf\npath\n")
     corpus = load_uci_bag_of_words(path, vocabulary=vocabulary)
     assert corpus.feature_names == ["tree", "leaf", "path"]
-
-
-def test_vocabulary_of_another_length_is_refused(tmp_path):
-    path = write(tmp_path / "docword.txt", f"3\n3\n3\n{TRIPLES}")
-    with pytest.raises(ValueError, match="vocabulary has 1 terms, n_features is 3"):
-        load_uci_bag_of_words(path, vocabulary=["tree"])
 
 
 @pytest.mark.parametrize(

@@ -25,12 +25,6 @@ def test_expectations_are_those_of_draws(expected, of):
     assert (np.abs(expected(b, a) - values.mean(axis=0)) > 5.0 * error).any()
 
 
-def test_one_piece_is_the_whole():
-    nothing = np.zeros((4, 0))
-    assert_allclose(mean_weights(nothing, nothing), np.ones((4, 1)))
-    assert_allclose(log_weights(nothing, nothing), np.zeros((4, 1)))
-
-
 def test_rows_are_sticks_of_their_own(seed):
     a, b = np.random.default_rng(seed).gamma(2.0, size=(2, 5, 3))
     for function in (mean_weights, log_weights):

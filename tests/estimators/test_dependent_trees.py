@@ -1,8 +1,6 @@
 """Dependent trees: what they learn epoch by epoch, and what they say of rows."""
 
 import copy
-import pickle
-import re
 from datetime import date
 
 import numpy as np
@@ -11,14 +9,14 @@ import scipy.sparse as sp
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from checks.long import daily
-from checks.states import TIMES, assert_same, learned, snapshot
+from checks.states import assert_same, snapshot
 from skbnp import DependentTrees
 from skbnp.datasets import make_dependent_trees
 from skbnp.estimators import EpochMoves
@@ -151,13 +149,6 @@ def test_partial_fit_epoch_by_epoch_is_fit(fitted, drawn):
 
 
 @pytest.mark.long
-def test_order_of_epochs_among_rows_does_not_matter(fitted, drawn):
-    turns = np.arange(1200).reshape(4, 300).T.ravel()  # epochs take turns
-    trees = clone(fitted).fit(drawn.data[turns], epochs=drawn.epochs[turns])
-    assert_array_equal(trees.components_, fitted.components_)
-
-
-@pytest.mark.long
 def test_chunks_of_an_epoch_add_up(drawn):
     rows = drawn.data[drawn.epochs == 0]
     trees = DependentTrees(random_state=0)
@@ -203,29 +194,10 @@ def test_past_weight_is_learned(weight):
     assert given.past_weight_ == 2.0
 
 
-@pytest.mark.long
-def test_without_moves_the_clusters_stay(drawn):
-    X, epochs = small(drawn)
-    trees = DependentTrees(structure_moves=False, random_state=0).fit(X, epochs=epochs)
-    assert len(trees.lineage_) == 1
-    assert trees.tree_.max_depth == 1
-    lax = DependentTrees(structure_moves=EpochMoves(merge="lax"), random_state=0)
-    assert lax.fit(X, epochs=epochs).n_components_ < trees.n_components_
-
-
 def test_too_few_passes_are_told(drawn):
     X, epochs = small(drawn)
     with pytest.warns(ConvergenceWarning, match=r"2 epochs \(0, 1\).*max_iter"):
         DependentTrees(max_iter=2).fit(X[epochs < 2], epochs=epochs[epochs < 2])
-
-
-def test_messages_speak_of_nodes_and_rows(drawn, capsys):
-    X, epochs = small(drawn)
-    DependentTrees(verbose=1, max_iter=2, tol=0.0).fit(X, epochs=epochs)
-    text = capsys.readouterr().out
-    assert "learns from 240 rows of 40 features in 4 epochs" in text
-    assert re.search(r"pass 2: \d+ nodes, -?\d+\.\d+ nats per row, ", text)
-    assert "topics" not in text
 
 
 @pytest.mark.long
@@ -313,24 +285,6 @@ def test_nodes_paths_and_proportions_agree(fitted, drawn):
     assert_array_equal(sparse.toarray(), result)
 
 
-def test_length_of_rows_does_not_matter(fitted, drawn):
-    X = drawn.data[:20]
-    scale = np.logspace(-200, 200, 20)[:, None]
-    assert_allclose(fitted.score_samples(X * scale), fitted.score_samples(X), rtol=1e-5)
-    assert_allclose(fitted.transform(sp.csr_array(X)), fitted.transform(X))
-    assert fitted.transform(X.astype(np.float32)).dtype == np.float32
-
-
-def test_evaluation_changes_nothing(fitted, drawn):
-    X, epochs = drawn.data[:50], drawn.epochs[:50]
-    before = snapshot(fitted)
-    for method in ("transform", "apply", "decision_path", "score", "score_samples"):
-        getattr(fitted, method)(X, epochs=epochs)
-    fitted.elbo(X)
-    plug_in_gain(fitted, X)
-    assert_same(before, vars(fitted), ignore=())
-
-
 # Awkward data -------------------------------------------------------------------------
 
 
@@ -349,26 +303,6 @@ def test_rows_without_words(drawn):
     assert some.score(empty) == 0.0
     assert some.apply(empty[:1]) == 0
     assert some.score(np.vstack([X, empty])) == some.score(X)
-
-
-@pytest.mark.long
-def test_rows_around_one_direction_are_one_node(seed):
-    """Its prior follows the rows, as it does: its concentration is not learned."""
-    X = 1.0 + 0.3 * np.random.default_rng(seed).normal(size=(300, 20))
-    trees = DependentTrees(random_state=seed).fit(X)
-    assert trees.n_components_ == 1
-    assert trees.converged_
-    assert trees.prior_concentration_ < 1e5
-    before = trees.prior_concentration_
-    assert trees.partial_fit(X).prior_concentration_ == before
-
-
-def test_rows_of_one_word_and_epochs_of_one_row():
-    X = np.eye(6)[[0, 1, 0, 2, 5, 5, 3]]
-    trees = DependentTrees(random_state=0).fit(X, epochs=[0, 0, 0, 1, 2, 2, 2])
-    assert trees.epochs_[1].n_samples == 1
-    assert np.isfinite(trees.score_samples(X)).all()
-    assert np.isfinite(trees.components_).all()
 
 
 @pytest.mark.long
@@ -446,15 +380,6 @@ def test_epochs_that_lie_behind_are_refused(fitted, drawn):
     assert_same(before, vars(fitted), ignore=())
 
 
-def test_what_is_no_direction_is_refused(drawn):
-    with pytest.raises(ValueError, match="1 feature"):
-        DependentTrees().fit(np.ones((5, 1)))
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
-        DependentTrees().fit(np.array([[1.0, np.inf], [1.0, 2.0]]))
-    with pytest.raises(NotFittedError):
-        DependentTrees().score(drawn.data)
-
-
 # The same bits, copies, failures ------------------------------------------------------
 
 
@@ -470,23 +395,6 @@ def test_jobs_do_not_change_the_bits(drawn):
     assert_array_equal(*scores)
     other = clone(one).set_params(random_state=1).fit(X, epochs=epochs)
     assert other.history_["elbo"] != one.history_["elbo"]
-
-
-def test_copies_say_and_learn_the_same(fitted, drawn):
-    X, epochs = small(drawn)
-    for other in (copy.copy(fitted), pickle.loads(pickle.dumps(fitted))):
-        assert_array_equal(
-            other.score_samples(X, epochs=epochs),
-            fitted.score_samples(X, epochs=epochs),
-        )
-        one, two = copy.deepcopy(fitted), copy.deepcopy(other)
-        for trees in (one, two):
-            trees.set_params(max_iter=2)
-        one.partial_fit(X, epochs=4)
-        two.partial_fit(X, epochs=4)
-        assert_same(learned(one), learned(two), ignore=TIMES)
-        assert 4 not in fitted.epochs_
-        assert 4 not in other.epochs_
 
 
 def test_damaged_states_are_refused(fitted):
@@ -568,17 +476,6 @@ def test_epochs_are_routed(drawn):
         assert set(search.best_estimator_.epochs_) == {0, 1, 2, 3}
         result = clone(trees).fit_transform(X, epochs=epochs)
         assert_array_equal(result, direct.transform(X, epochs=epochs))
-
-
-def test_a_first_epoch_without_rows_changes_nothing(drawn):
-    """What begins late begins as a first epoch does."""
-    X = drawn.data[drawn.epochs == 0]
-    plain = DependentTrees(max_iter=3, random_state=0).fit(X, epochs=1)
-    none = np.zeros((2, X.shape[1]))
-    labels = np.repeat([0, 1], [2, len(X)])
-    late = DependentTrees(max_iter=3, random_state=0)
-    late.fit(np.vstack([none, X]), epochs=labels)
-    assert_array_equal(late.components_, plain.components_)
 
 
 def test_an_epoch_ends_when_moves_gain_little(drawn, monkeypatch):

@@ -16,7 +16,6 @@ from checks.estimators import OTHER_ORDER
 from checks.states import assert_same, learned
 from skbnp import DependentTrees, GibbsDependentTrees
 from skbnp.datasets import make_dependent_trees
-from skbnp.metrics import plug_in_gain
 from skbnp.models.dependent_slices import chain
 from skbnp.models.dependent_trees import assignments
 from skbnp.models.dependent_trees.local import log_gain
@@ -143,24 +142,6 @@ def test_directions_whose_children_have_a_past_are_drawn_anew():
     check_directions_are_drawn_anew()
 
 
-@pytest.mark.long
-def test_directions_at_their_modes_are_found(monkeypatch):
-    monkeypatch.setattr(chain, "draw_all", lambda broadcast, rng: broadcast)
-    with pytest.raises(AssertionError):
-        check_directions_are_drawn_anew()
-
-
-def test_lineage_names_all_nodes_that_ever_were(fitted):
-    begun, ended = set(), set()
-    for entry in fitted.lineage_:
-        new = set(entry.children)
-        assert not new & begun
-        begun |= new
-        assert set(entry.parents) <= begun - ended
-        ended |= set(entry.parents)
-    assert begun - ended == set(fitted.component_ids_.tolist())
-
-
 # -- samples ---------------------------------------------------------------------------
 
 
@@ -191,11 +172,6 @@ def test_densities_are_averaged_over_the_samples_of_an_epoch(fitted, drawn):
     np.testing.assert_allclose(later, fitted.score_samples(X, epochs=2))
 
 
-def test_plug_in_gain_reads_the_best_tree(fitted, drawn):
-    X = one_epoch(drawn, 2)
-    assert plug_in_gain(fitted, X) > 0.9 * fitted.score(X)
-
-
 def test_densities_at_a_node_are_a_distribution(fitted):
     # In two dimensions, on a grid of the circle.
     rng = np.random.default_rng(0)
@@ -223,25 +199,6 @@ def test_start_is_that_of_dependent_trees(drawn, monkeypatch):
     assert trees.lineage_[0] == other.lineage_[0]
     few = GibbsDependentTrees(4, max_iter=1, random_state=0).fit(X)
     assert few.lineage_[0].children == (0, 1, 2, 3, 4)
-
-
-@pytest.mark.long
-def test_a_chain_goes_on_in_the_newest_epoch(drawn):
-    def make(sweeps):
-        return GibbsDependentTrees(
-            max_iter=sweeps, burn_in=1, thin=1, random_state=0, warm_start=True
-        )
-
-    X = one_epoch(drawn)
-    whole = make(9).fit(X)
-    parts = make(4).fit(X).set_params(max_iter=5).fit(X)
-    ignored = {"max_iter", "n_iter_", "seconds"}
-    assert_same(learned(whole), learned(parts), ignore=ignored)
-    more = quiet(make(3), drawn)
-    before = [sample.step for sample in more._kept]
-    quiet(more.set_params(max_iter=2), drawn)
-    assert more.history_["epoch"][-2:] == [2, 2]
-    assert [s.step for s in more._kept] == [*before, 10, 11]
 
 
 def test_jobs_do_not_change_bits(drawn):
@@ -290,14 +247,6 @@ def test_rows_that_are_gone_keep_their_nodes(drawn):
     assert all(after[name] >= n for name, n in masses.items() if n)
 
 
-def test_given_concentrations_stay(drawn):
-    trees = GibbsDependentTrees(
-        vmf_concentration=90.0, prior_concentration=50.0, max_iter=3, random_state=0
-    ).fit(one_epoch(drawn))
-    assert (trees.vmf_concentration_, trees.prior_concentration_) == (90.0, 50.0)
-    assert set(trees.history_["prior_concentration"]) == {50.0}
-
-
 def test_past_weight_is_learned():
     """From one in the second epoch; a number that is given stays."""
     corpus = make_dependent_trees(
@@ -342,10 +291,3 @@ def test_an_interrupt_after_an_epoch_without_rows_leaves_the_last_sweep(
     np.testing.assert_array_equal(
         result.directions.gathered(), last.directions.gathered()
     )
-
-
-def test_an_epoch_without_rows_is_passed_over(drawn):
-    X, epochs = with_an_empty_epoch(drawn)
-    trees = GibbsDependentTrees(max_iter=3, random_state=0).fit(X, epochs=epochs)
-    assert list(trees.epochs_) == [0, 1, 2]
-    assert [r.n_samples for r in trees.epochs_.values()] == [40, 0, 40]

@@ -8,19 +8,14 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import (
-    ConvergenceWarning,
     DataConversionWarning,
     NotFittedError,
 )
-from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV
 
 from checks.failures import Failure, failing_visit
 from checks.states import NOTES, TIMES, assert_same, learned
 from skbnp import HDP, GibbsHDP
-from skbnp.callbacks import HeldOutMonitor
 from skbnp.metrics import (
-    document_completion_score,
     held_out_log_likelihood,
     split_tokens,
 )
@@ -80,10 +75,6 @@ def test_predictions_of_samples_are_averaged(plain, X_test):
     assert alone.score(X_test) == pytest.approx(expected, rel=1e-5)
 
 
-def test_score_is_document_completion(model, X_test):
-    assert document_completion_score(model, X_test) == model.score(X_test)
-
-
 def test_split_merge_can_be_left_out(docs):
     plain = GibbsHDP(1, max_iter=20, split_merge=False, random_state=0).fit(docs)
     kinds = {entry.kind for entry in plain.lineage_}
@@ -91,16 +82,6 @@ def test_split_merge_can_be_left_out(docs):
     moved = GibbsHDP(1, max_iter=20, n_split_merge=20, random_state=0).fit(docs)
     assert moved.history_["n_splits"][-1] > 0
     assert {"split"} <= {entry.kind for entry in moved.lineage_}
-
-
-def test_scans_are_another_way_to_propose(docs):
-    fits = [
-        GibbsHDP(1, max_iter=20, n_split_merge=20, split_merge_scans=n, random_state=0)
-        for n in (0, 3)
-    ]
-    allocated, scanned = (hdp.fit(docs).history_ for hdp in fits)
-    assert scanned["n_splits"][-1] > 0
-    assert allocated["log_joint"] != scanned["log_joint"]
 
 
 def test_proposals_end_with_the_sweeps_that_make_them(docs):
@@ -130,11 +111,6 @@ def test_hyperparameters_are_learned_as_asked(learn, docs):
 def test_samples_are_kept_after_burn_in_and_thinned(model):
     kept = [(sample.step, sample.chain) for sample in model.samples_]
     assert kept == [(step, chain) for step in (6, 8, 10, 12) for chain in (0, 1)]
-
-
-def test_without_a_kept_sweep_the_present_states_are_the_samples(docs):
-    hdp = GibbsHDP(5, max_iter=3, thin=50, n_chains=2, random_state=0).fit(docs)
-    assert [(s.step, s.chain) for s in hdp.samples_] == [(3, 0), (3, 1)]
 
 
 def test_attributes_are_those_of_the_sample_with_the_highest_log_joint(model, docs):
@@ -238,15 +214,6 @@ def test_warm_start_continues_after_an_interrupt(error, docs):
     assert_same_but_for_names(one, two)
 
 
-def test_warm_start_on_other_documents_begins_with_the_topics_there_are(docs, X):
-    hdp = GibbsHDP(1, max_iter=40, warm_start=True, random_state=0).fit(docs)
-    score, ids = hdp.score(X), set(hdp.component_ids_.tolist())
-    hdp.set_params(max_iter=1).fit(X[120:])
-    assert hdp.history_["step"][-1] == 41
-    assert ids & set(hdp.component_ids_.tolist())
-    assert hdp.score(X) > score - 0.1  # a chain from one topic is at -4.6 after a sweep
-
-
 def test_chains_on_other_documents_burn_in_and_propose_anew(docs, X):
     hdp = GibbsHDP(1, max_iter=20, thin=5, warm_start=True, random_state=0)
     hdp.fit(docs[:2]).set_params(n_split_merge=100).fit(X[120:200])
@@ -255,22 +222,6 @@ def test_chains_on_other_documents_burn_in_and_propose_anew(docs, X):
     assert moves[-1] > 0
     counted = hdp.history_["n_components"][30:]
     assert hdp.n_components_posterior_[counted[0]] == counted.count(counted[0]) / 10
-
-
-def test_burn_in_stays_what_it_was_unless_it_is_set(docs):
-    hdp = GibbsHDP(5, max_iter=20, thin=5, warm_start=True, random_state=0).fit(docs)
-    hdp.set_params(max_iter=10).fit(docs)
-    assert [sample.step for sample in hdp.samples_] == [15, 20, 25, 30]
-    hdp.set_params(burn_in=22, max_iter=30).fit(docs)
-    steps = [sample.step for sample in hdp.samples_]
-    assert min(steps) > 22
-    assert steps[-1] == 57
-
-
-def test_warm_start_with_another_number_of_chains_is_refused(docs):
-    hdp = GibbsHDP(3, max_iter=2, warm_start=True).fit(docs)
-    with pytest.raises(ValueError, match=r"n_chains=2 with warm_start=True"):
-        hdp.set_params(n_chains=2).fit(docs)
 
 
 def test_chunks_add_up(docs, X):
@@ -285,16 +236,6 @@ def test_chunks_add_up(docs, X):
     assert hdp.history_["step"] == list(range(1, 16))
     assert hdp.n_iter_ == 3
     assert hdp.n_components_posterior_ == {hdp.n_components_: 1.0}
-
-
-def test_counts_of_earlier_chunks_stay(docs):
-    hdp = GibbsHDP(max_iter=5, random_state=0).partial_fit(docs[:60])
-    before = dict(zip(hdp.component_ids_.tolist(), hdp.components_, strict=True))
-    hdp.partial_fit(docs[60:])
-    after = dict(zip(hdp.component_ids_.tolist(), hdp.components_, strict=True))
-    assert before.keys() <= after.keys()
-    for name, counts in before.items():
-        assert (after[name] >= counts).all()
 
 
 def test_chunk_goes_on_from_the_best_sample_of_a_fit(docs, plain):
@@ -327,16 +268,6 @@ def test_start_from_a_fitted_hdp(docs, X_test):
     assert len(hdp.lineage_[0].children) <= start.n_components_
     plain = GibbsHDP(20, max_iter=2, burn_in=0, random_state=0).fit(docs)
     assert hdp.score(X_test) > plain.score(X_test) + 0.1
-
-
-def test_start_survives_a_clone_when_it_is_frozen(docs):
-    start = HDP(5, max_iter=2, random_state=0).fit(docs)
-    search = GridSearchCV(
-        GibbsHDP(init=FrozenEstimator(start), max_iter=2, random_state=0),
-        {"topic_word_prior": [0.05, 0.2]},
-        cv=2,
-    )
-    assert np.isfinite(search.fit(docs).best_score_)
 
 
 def test_start_must_be_fitted_and_of_the_same_vocabulary(docs):
@@ -396,12 +327,6 @@ def test_fractions_are_rounded_with_one_warning(docs):
         assert np.isfinite(hdp.transform(X)).all()
 
 
-def test_whole_counts_do_not_warn(docs):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        GibbsHDP(3, max_iter=2).fit(docs.astype(np.float32)).partial_fit(docs)
-
-
 def test_too_many_tokens_in_all_are_refused_by_row():
     X = np.full((23, 1), 9.9e7)
     with pytest.raises(ValueError, match=r"too many from row 21 on; GibbsHDP takes"):
@@ -419,59 +344,10 @@ def test_too_many_tokens_over_chunks_are_refused(docs):
     assert hdp.samples_[0].topic_word_counts.sum() == 2**31 - 1
 
 
-def test_counts_may_become_large_over_chunks():
-    settings = {"corpus_concentration": 1e-100, "doc_concentration": 1e-100}
-    hdp = GibbsHDP(None, max_iter=1, topic_word_prior=10.0, random_state=0)
-    hdp.set_params(learn_priors=True, **settings)
-    hdp.partial_fit([[2047] * 10]).partial_fit([[2049] * 10])
-    assert np.isfinite(hdp.log_joint_)
-
-
-def test_names_stay_where_tables_are_served_anew():
-    # Three documents of one table each: a dish of one table may be drawn anew.
-    hdp = GibbsHDP(
-        None, max_iter=100, doc_concentration=1e-9, learn_priors=False, random_state=0
-    )
-    hdp.fit(20 * np.eye(3) + 1)
-    assert hdp.component_ids_.max() < 20
-
-
-def test_refused_start_leaves_a_fitted_model(docs):
-    hdp = GibbsHDP(3, max_iter=2, random_state=0).fit(docs)
-    score = hdp.score(docs)
-    hdp.init = HDP(3, max_iter=1, random_state=0).fit(docs[:, :50])
-    with pytest.raises(ValueError, match="init has 50"):
-        hdp.fit(docs)
-    assert hdp.score(docs) == score
-
-
-@pytest.mark.parametrize("size", [1e-100, 1e-40, 1e-5, 1e5, 1e10])
-@pytest.mark.parametrize(
-    ("learn", "burstiness"), [(False, "auto"), (True, False), (True, "auto")]
-)
-def test_extreme_hyperparameters_give_finite_numbers(size, learn, burstiness, docs):
-    names = ("doc_concentration", "corpus_concentration", "topic_word_prior")
-    for name in names:
-        hdp = GibbsHDP(4, max_iter=4, learn_priors=learn, random_state=0)
-        hdp.set_params(burstiness=burstiness, **{name: size}).fit(docs[:20])
-        assert np.isfinite(hdp.history_["log_joint"]).all()
-        assert np.isfinite(hdp.transform(docs)).all()
-        n_seated = hdp.samples_[0].topic_word_counts.sum()
-        least = docs[:20].nnz if burstiness else docs[:20].sum()
-        assert least <= n_seated <= docs[:20].sum()
-
-
 def test_burn_in_must_leave_a_sweep(docs):
     for method in ("fit", "partial_fit"):
         with pytest.raises(ValueError, match="burn_in=5 must be less than max_iter=5"):
             getattr(GibbsHDP(max_iter=5, burn_in=5), method)(docs)
-
-
-def test_callback_sees_the_model_of_each_sweep(docs, X_test):
-    monitor = HeldOutMonitor(X_test, every=5)
-    hdp = GibbsHDP(5, max_iter=20, random_state=0).set_callbacks(monitor).fit(docs)
-    assert monitor.history_["step"] == [5, 10, 15, 20]
-    assert monitor.history_["score"][-1] == hdp.score(X_test)
 
 
 def test_memory_of_the_seating_is_small_in_a_pickle(docs):
@@ -482,25 +358,7 @@ def test_memory_of_the_seating_is_small_in_a_pickle(docs):
     assert len(pickle.dumps(hdp._chains)) < 4 * docs.sum()
 
 
-def test_indices_of_64_bits_give_the_same_bits(docs):
-    wide = sp.csr_array(docs)
-    wide.indices, wide.indptr = (
-        wide.indices.astype(np.int64),
-        wide.indptr.astype(np.int64),
-    )
-    one = GibbsHDP(5, max_iter=2, random_state=0).fit(docs)
-    two = GibbsHDP(5, max_iter=2, random_state=0).fit(wide)
-    assert_same(learned(one), learned(two))
-
-
 # -- agreement of chains ---------------------------------------------------------------
-
-
-def test_chains_that_disagree_are_told_of(docs):
-    """Eight sweeps from starts of one topic and noise are still on their way."""
-    hdp = GibbsHDP(1, max_iter=16, n_chains=2, split_merge=False, random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"R-hat is (\d+\.\d\d|inf) of the"):
-        hdp.fit(docs)
 
 
 @pytest.mark.parametrize(("shift", "n_warnings"), [(0.0, 0), (5.0, 1)])

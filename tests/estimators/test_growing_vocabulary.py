@@ -14,10 +14,8 @@ from sklearn.base import clone
 from checks.estimators import INSTANCES
 from skbnp import (
     HDP,
-    DependentTrees,
     GibbsHDP,
     GibbsNestedCRP,
-    HierarchicalComponentAnalysis,
     KnownTopics,
     NestedCRP,
     StickBreakingHDP,
@@ -174,15 +172,6 @@ def test_a_chunk_that_fails_midway_leaves_the_topics(monkeypatch):
         fit.partial_fit(frame)
     assert fit.n_features_in_ == 20
     assert_array_equal(fit.components_, before)
-
-
-@pytest.mark.parametrize("make", [DependentTrees, HierarchicalComponentAnalysis])
-def test_models_of_signed_rows_keep_their_columns(make):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(30, 6))).rename(columns=str)
-    fit = clone(INSTANCES[make.__name__]).partial_fit(frame)
-    with pytest.raises(ValueError, match="feature names should match"):
-        fit.partial_fit(frame.rename(columns={"5": "6"}))
 
 
 def test_other_numbers_of_topics_are_tried_on_a_grown_sample():

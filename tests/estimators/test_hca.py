@@ -85,28 +85,6 @@ def test_bound_of_the_training_data_is_that_of_the_fit(small, few):
     assert small.elbo_ <= small.elbo(few.data) < small.elbo_ + 1e-3
 
 
-def test_messages_speak_of_nodes_and_rows(drawn, capsys):
-    hca = HierarchicalComponentAnalysis(verbose=1, max_iter=2, tol=0.0)
-    hca.fit(drawn.data)
-    text = capsys.readouterr().out
-    assert "learns from 600 rows of 30 features" in text
-    assert re.search(r"pass 2: \d+ nodes, -\d+\.\d+ nats per row, ", text)
-    assert "topics" not in text
-    assert "token" not in text
-
-
-def test_limits_hold(few):
-    for limit in (1, 4):
-        hca = HierarchicalComponentAnalysis(max_components=limit, random_state=0)
-        assert hca.fit(few.data).n_components_ <= max(limit, 3)
-
-
-def test_without_moves_the_path_stays(drawn):
-    hca = HierarchicalComponentAnalysis(structure_moves=False).fit(drawn.data)
-    assert hca.tree_.parent.tolist() == [-1, 0, 1]
-    assert len(hca.lineage_) == 1
-
-
 def test_too_few_passes_are_told(drawn):
     hca = HierarchicalComponentAnalysis(max_iter=2, random_state=0)
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
@@ -165,23 +143,6 @@ def test_groups_that_differ_by_mean_are_found(name, seed):
     assert hca.score(X) > path.score(X) + 0.1
 
 
-@pytest.mark.parametrize("n_features", [2, 6])
-def test_a_cloud_is_one_group(n_features, seed):
-    """Also if it is longer in some directions than in others."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(300, n_features)) * ([5.0, 2.0] + [1.0] * (n_features - 2))
-    with pytest.warns(UserWarning, match="single path"):
-        HierarchicalComponentAnalysis(random_state=seed).fit(X)
-
-
-def test_leaves_that_rows_have_left_end(seed):
-    """A few rows in the plane are tried as groups; none of these stays empty."""
-    X = np.random.default_rng(seed + 3002).normal(size=(60, 2))
-    with pytest.warns(UserWarning, match="single path"):
-        hca = HierarchicalComponentAnalysis(random_state=3).fit(X)
-    assert len(hca.tree_.leaves) == 1
-
-
 @pytest.mark.parametrize(
     ("method", "shape"),
     [
@@ -198,15 +159,6 @@ def test_parts_of_a_long_cloud_are_no_groups_in_silence(method, shape, seed):
     with pytest.warns(UserWarning, match=r"One Gaussian cloud.*max_depth=\d+"):
         getattr(hca, method)(cloud)
     assert len(hca.tree_.leaves) > 1
-
-
-def test_a_cloud_is_one_path_of_the_levels_that_it_has(seed):
-    rng = np.random.default_rng(seed)
-    cloud = rng.normal(size=(300, 20)) * np.geomspace(5.0, 1.0, 20)
-    with pytest.warns(UserWarning, match="try max_depth=7"):
-        hca = HierarchicalComponentAnalysis(random_state=0).fit(cloud)
-    with pytest.warns(UserWarning, match="The tree is a single path"):
-        hca.set_params(max_depth=7).fit(cloud)
 
 
 def _long_groups(seed):
@@ -407,21 +359,6 @@ def test_fits_that_take_long_say_what_is_quicker(shape, max_depth, match):
                 hca.set_params(max_iter=2).fit(X)
 
 
-@pytest.mark.parametrize("X", [["a text", "another"], [["some", "words"], ["more"]]])
-def test_error_for_texts_names_what_makes_rows_of_them(X):
-    with pytest.raises(ValueError, match=r"got texts.*TruncatedSVD.*NestedCRP"):
-        HierarchicalComponentAnalysis().fit(X)
-
-
-def test_offsets_change_nothing(drawn):
-    X = drawn.data
-    hca = HierarchicalComponentAnalysis(max_components=7, random_state=0)
-    one, other = clone(hca).fit(X), clone(hca).fit(X + 1e7)
-    assert one.tree_.parent.tolist() == other.tree_.parent.tolist()
-    assert_allclose(other.mean_ - 1e7, one.mean_, atol=1e-4)
-    assert_allclose(other.score(X + 1e7), one.score(X), rtol=1e-5)
-
-
 # What goes on -------------------------------------------------------------------------
 
 
@@ -464,13 +401,6 @@ def test_an_interrupt_leaves_the_last_complete_update(n_calls, drawn, monkeypatc
     bound = hca.elbo(drawn.data)
     hca.set_params(warm_start=True, max_iter=2).fit(drawn.data)
     assert hca.elbo_ > bound - 1e-9 * abs(bound)
-
-
-def test_damaged_files_are_refused(small):
-    state = small.__getstate__()
-    state["_posterior"]["__holds__"]["ids"] = np.arange(3)
-    with pytest.raises(ValueError, match="damaged"):
-        HierarchicalComponentAnalysis().__setstate__(state)
 
 
 @pytest.mark.long
@@ -522,30 +452,6 @@ def test_paths_have_probabilities(small, few):
     assert_array_equal(np.asarray(distr.argmax(axis=1)).ravel(), small.apply(few.data))
 
 
-@pytest.mark.long
-def test_densities_of_new_rows_favour_the_right_tree(fitted, drawn):
-    new = make_subspace_tree(900, random_state=5).data[600:]
-    path = HierarchicalComponentAnalysis(structure_moves=False).fit(drawn.data)
-    assert fitted.score(new) > path.score(new) + 5.0
-    assert_allclose(fitted.score(new), fitted.score_samples(new).mean())
-    assert abs(fitted.score(new) - fitted.score(drawn.data)) < 1.5
-
-
-def test_single_precision_is_kept(small, few):
-    X = few.data.astype(np.float32)
-    coordinates = small.transform(X)
-    assert coordinates.dtype == np.float32
-    assert small.inverse_transform(coordinates).dtype == np.float32
-    assert_allclose(coordinates, small.transform(few.data), atol=1e-3)
-    assert small.transform(few.data).dtype == np.float64
-
-
-def test_sets_of_names_and_outputs(drawn):
-    hca = HierarchicalComponentAnalysis(2, structure_moves=False).fit(drawn.data)
-    names = ["hierarchicalcomponentanalysis0", "hierarchicalcomponentanalysis1"]
-    assert hca.get_feature_names_out().tolist() == names
-
-
 # What is refused ----------------------------------------------------------------------
 
 
@@ -556,17 +462,6 @@ def test_sparse_rows_are_refused_with_a_sentence(method, drawn):
         getattr(hca, method)(sp.csr_array(drawn.data))
     with pytest.raises(NotFittedError):
         hca.transform(drawn.data)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -1e101])
-@pytest.mark.parametrize("method", ["fit", "partial_fit", "transform", "score"])
-def test_values_that_are_no_numbers_are_refused(value, method, few, small):
-    X = few.data.copy()
-    X[3, 4] = value
-    hca = small if method in ("transform", "score") else HierarchicalComponentAnalysis()
-    with pytest.raises(ValueError, match=r"NaN|infinity|below 1e\+100"):
-        getattr(hca, method)(X)
-    assert hasattr(hca, "n_features_in_") == (hca is small)
 
 
 @pytest.mark.parametrize("bad", ["nan", "inf", "corrupt-csr", "timedelta"])
@@ -581,11 +476,6 @@ def test_bad_coordinates_are_refused(bad, small):
         X[3, 4] = float(bad)
     with pytest.raises((ValueError, TypeError), match=r"NaN|infinity|index 10|dates"):
         small.inverse_transform(X)
-
-
-def test_dates_are_refused():
-    with pytest.raises(TypeError, match="must hold numbers, got dates"):
-        HierarchicalComponentAnalysis().fit(np.zeros((3, 2), dtype="M8[D]"))
 
 
 # Streams ------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from checks.estimators import criterion, each_family, mean_field_hdp
 from skbnp import HDP
-from skbnp.datasets import make_bars, make_hdp
 from skbnp.metrics import held_out_log_likelihood, split_tokens
 
 METHODS = pytest.mark.parametrize("method", ["batch", "memoized", "online"])
@@ -45,15 +44,6 @@ def test_topics_hold_every_token_once(X, method, family, seed):
 
 
 @each_family
-def test_online_topics_hold_about_as_many_tokens_as_the_corpus(X, family, seed):
-    """Exactly in expectation: minibatches scale by documents, not by tokens."""
-    hdp = HDP(15, variational_family=family, batch_size=100, max_iter=4)
-    hdp.set_params(burstiness=False, random_state=seed).fit(X)
-    held = (hdp.components_ - hdp.topic_word_prior_).sum()
-    assert_allclose(held, X.sum(), rtol=1e-3)  # all bars documents have 250 words
-
-
-@each_family
 @METHODS
 def test_topic_weights_leave_room_for_new_topics(X, method, family):
     hdp = HDP(15, variational_family=family, learning_method=method, max_iter=4)
@@ -82,14 +72,6 @@ def test_bound_of_the_training_data_agrees_with_the_trace(X):
     hdp.set_params(mean_change_tol=1e-5, random_state=0)
     hdp.fit(X)
     assert_allclose(hdp.elbo(X), hdp.elbo_, atol=1e-3)
-
-
-def test_bound_is_below_the_likelihood_of_the_truth(X, bars):
-    """A lower bound per token against the entropy of the generating process."""
-    truth = np.log(np.maximum(bars.doc_topic_distr[:500] @ bars.topic_word_distr, 1e-9))
-    likelihood = X.multiply(truth).sum() / X.sum()
-    hdp = quiet_fit(mean_field_hdp(20, learning_method="batch", random_state=0), X)
-    assert hdp.elbo_ < likelihood
 
 
 # Learning ---------------------------------------------------------------------------
@@ -132,31 +114,6 @@ def test_most_bars_are_found(X, bars, family):
     )
     pairs = linear_sum_assignment(distance)
     assert (distance[pairs] < 0.3).sum() >= 15
-
-
-@each_family
-def test_superfluous_topics_fade(family, seed):
-    """Of 30 topics those are large that the data need: 5 planted ones, not 40.
-
-    1 / sum share^2 was 6 to 15 for 5 planted topics and 25 to 28 for 40, over three
-    corpora and four starts of both families.
-    """
-    hdp = HDP(30, learning_method="batch", max_iter=150, tol=1e-5, split_merge=False)
-    hdp.set_params(variational_family=family, random_state=seed)
-    n_used = []
-    for n_planted, concentration in ((5, 5.0), (40, 20.0)):
-        data = make_hdp(
-            400,
-            n_features=200,
-            n_components=n_planted,
-            corpus_concentration=concentration,
-            random_state=seed,
-        ).data
-        fit = quiet_fit(clone(hdp), data)
-        assert fit.n_components_ == 30
-        tokens = fit.components_.sum(axis=1) - 200 * fit.topic_word_prior_
-        n_used.append(tokens.sum() ** 2 / (tokens**2).sum())
-    assert n_used[0] < 20.0 < n_used[1]
 
 
 @pytest.mark.long
@@ -218,18 +175,6 @@ def test_random_start_learns_too(X, X_test, family):
 # Trace ------------------------------------------------------------------------------
 
 
-@each_family
-def test_online_history_has_an_entry_per_minibatch(X, family):
-    hdp = HDP(5, variational_family=family, batch_size=200, max_iter=2, tol=0)
-    history = hdp.set_params(random_state=0).fit(X).history_
-    assert history["step"] == [1, 2, 3, 4, 5, 6]
-    assert_array_equal(np.isfinite(history[criterion(hdp)]), [0, 0, 1, 0, 0, 1])
-    assert history["n_components"] == [5] * 6
-    assert (np.diff(history["seconds"]) > 0).all()
-    assert hdp.n_iter_ == 2
-    assert last(hdp) == history[criterion(hdp)][-1]
-
-
 @pytest.mark.long
 @each_family
 def test_fit_ends_when_the_bound_has_settled(X, family):
@@ -249,28 +194,6 @@ def test_a_batch_fit_that_has_not_settled_says_so(X, family):
     with pytest.warns(ConvergenceWarning, match=r"tol=1e-09\. Increase max_iter"):
         hdp.set_params(random_state=0).fit(X)
     assert not hdp.converged_
-
-
-def test_a_batch_fit_that_ends_with_the_warm_up_says_so(X):
-    hdp = mean_field_hdp(5, learning_method="batch", max_iter=3, split_merge=False)
-    with pytest.warns(ConvergenceWarning, match="no two passes to compare"):
-        hdp.set_params(random_state=0).fit(X)
-
-
-def test_a_collapsed_batch_fit_of_too_few_passes_says_so(X):
-    hdp = HDP(5, learning_method="batch", max_iter=1, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="number of topics may not be final"):
-        hdp.fit(X)
-    with pytest.warns(ConvergenceWarning, match="no two passes to compare"):
-        hdp.set_params(split_merge=False).fit(X)
-
-
-@each_family
-def test_a_fixed_number_of_passes_is_not_an_accident(X, family):
-    hdp = HDP(5, variational_family=family, learning_method="batch", max_iter=2, tol=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        hdp.set_params(random_state=0).fit(X)
 
 
 # Streams ----------------------------------------------------------------------------
@@ -329,16 +252,6 @@ def test_warm_up_of_a_stream_ends(X, monkeypatch):
 
 
 @each_family
-def test_fit_then_partial_fit_goes_on(X, family):
-    hdp = HDP(6, variational_family=family, batch_size=250, max_iter=2, tol=0)
-    hdp.set_params(random_state=0).fit(X)
-    steps = hdp.history_["step"][-1]
-    hdp.partial_fit(X[:10])
-    assert hdp.history_["step"][-1] == steps + 1
-    assert np.isfinite(last(hdp))
-
-
-@each_family
 def test_warm_start_goes_on_where_the_fit_ended(X, family):
     hdp = HDP(12, variational_family=family, learning_method="batch", max_iter=6)
     hdp.set_params(tol=0, random_state=0)
@@ -350,38 +263,12 @@ def test_warm_start_goes_on_where_the_fit_ended(X, family):
 
 
 @each_family
-def test_minibatches_of_a_pass_are_of_equal_size(X, family):
-    """A last minibatch of one document would stand for the whole corpus."""
-    hdp = HDP(5, variational_family=family, batch_size=100, max_iter=1)
-    hdp.set_params(random_state=0).fit(X[:401])
-    assert hdp.history_["step"] == [1, 2, 3, 4, 5]
-    held = (hdp.components_ - hdp.topic_word_prior_).sum()
-    assert_allclose(held, X[:401].sum(), rtol=1e-2)
-
-
-@each_family
 def test_a_stream_that_begins_without_tokens_can_tell_topics_apart(X, family):
     hdp = HDP(5, variational_family=family, batch_size=100, random_state=0)
     hdp.partial_fit(np.zeros((3, X.shape[1])))
     for _ in range(5):
         hdp.partial_fit(X)
     assert np.ptp(hdp.topic_word_distr_, axis=0).max() > 0.02
-
-
-def test_collapsed_learning_has_no_warm_up(X):
-    one, two = (
-        HDP(5, warm_up=passes, max_iter=3, random_state=0).fit(X) for passes in (0, 5)
-    )
-    assert_array_equal(one.components_, two.components_)
-    chunk = HDP(5, random_state=0).partial_fit(X[:10])
-    assert not is_warming_up(chunk)
-
-
-def test_a_stream_after_a_fit_is_past_its_warm_up(X):
-    hdp = mean_field_hdp(5, learning_method="batch", max_iter=3, random_state=0)
-    quiet_fit(hdp, X)
-    assert not is_warming_up(hdp)
-    assert not is_warming_up(hdp.set_params(total_samples=1e9))
 
 
 def test_warm_start_refuses_another_number_of_topics(X):
@@ -415,18 +302,6 @@ def test_transform_gives_an_empty_document_the_topic_weights(X):
     assert_allclose(got[0], hdp.topic_weights_ / hdp.topic_weights_.sum(), rtol=1e-12)
 
 
-def test_fit_transform_is_fit_then_transform(X):
-    options = {"max_iter": 2, "random_state": 0}
-    assert_array_equal(
-        HDP(6, **options).fit_transform(X), HDP(6, **options).fit(X).transform(X)
-    )
-
-
-def test_perplexity_is_that_of_the_score(X, X_test):
-    hdp = HDP(6, max_iter=2, random_state=0).fit(X)
-    assert hdp.perplexity(X_test) == np.exp(-hdp.score(X_test))
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -456,13 +331,3 @@ def test_attributes_wait_for_the_fit(name):
 )
 def test_minibatches_grow_with_the_corpus(length, n_docs, expected):
     assert HDP._batch_size_of(length * n_docs, n_docs) == expected
-
-
-def test_settings_may_be_booleans_of_numpy():
-    """As grids of parameters have them."""
-    X = make_bars(60, side=4, random_state=0).data
-    one, other = (
-        HDP(4, max_iter=20, split_merge=value, random_state=0).fit(X).components_
-        for value in (True, np.True_)
-    )
-    assert_array_equal(one, other)

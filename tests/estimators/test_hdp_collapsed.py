@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from checks.corpora import topic_counts
 from checks.long import daily
-from checks.states import assert_same, differences, learned
+from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.inference.executor import Executor
@@ -38,18 +38,6 @@ def fitted(X):
 # Learning -----------------------------------------------------------------------------
 
 
-def test_collapsed_is_the_default():
-    assert HDP().variational_family == "collapsed"
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_same_seed_gives_the_same_bits(method, X):
-    one, other = (collapsed(learning_method=method).fit(X) for _ in range(2))
-    assert_same(learned(one), learned(other))
-    another = collapsed(learning_method=method, random_state=1).fit(X)
-    assert list(differences(learned(one), learned(another)))
-
-
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("init", ["docs", "random"])
 def test_log_predictive_rises_from_the_first_pass_to_the_last(init, method, X):
@@ -60,30 +48,6 @@ def test_log_predictive_rises_from_the_first_pass_to_the_last(init, method, X):
     # 0.08 to 0.4 nats on a dozen other starts.
     assert trace[-1] > trace[0] + 0.05
     assert -np.log(40) < trace[-1] < 0.0
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_topics_and_weights_are_distributions(method, X):
-    hdp = collapsed(learning_method=method).fit(X)
-    assert_allclose(hdp.topic_word_distr_.sum(axis=1), 1.0, rtol=1e-12)
-    assert (hdp.topic_weights_ > 0.0).all()
-    assert hdp.topic_weights_.sum() < 1.0
-    assert_allclose(hdp.transform(X).sum(axis=1), 1.0, rtol=1e-12)
-
-
-def test_pickling_amid_a_stream_changes_nothing(X):
-    one, two = collapsed(), collapsed()
-    for begin in range(0, 120, 20):
-        one.partial_fit(X[begin : begin + 20])
-        two = pickle.loads(pickle.dumps(two)).partial_fit(X[begin : begin + 20])
-        assert_same(learned(one), learned(two))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_pickling_before_a_warm_start_changes_nothing(method, X):
-    one = collapsed(learning_method=method, warm_start=True).fit(X)
-    two = pickle.loads(pickle.dumps(one))
-    assert_same(learned(one.fit(X)), learned(two.fit(X)))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -122,35 +86,6 @@ def test_topics_that_nobody_uses_leave(method, X):
     assert kept.n_components_ == 70
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_history_ends_with_the_number_of_topics(method, X):
-    for n_passes in (1, 2, 5, 12):
-        hdp = collapsed(70, learning_method=method, max_iter=n_passes).fit(X)
-        assert hdp.history_["n_components"][-1] == hdp.n_components_
-
-
-def test_no_topic_is_born(X):
-    hdp = collapsed(2, max_iter=12).fit(X)
-    assert hdp.n_components_ == 2
-    assert {entry.kind for entry in hdp.lineage_} == {"init"}
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("split_merge", [False, True])
-def test_a_corpus_without_tokens_can_be_fitted(split_merge, method):
-    empty = sp.csr_array((7, 9))
-    hdp = collapsed(4, learning_method=method, split_merge=split_merge).fit(empty)
-    assert np.isfinite(hdp.topic_word_distr_).all()
-    assert hdp.log_predictive_ == 0.0
-    assert_allclose(hdp.transform(empty).sum(axis=1), 1.0)
-
-
-def test_a_stream_that_begins_without_tokens_goes_on(X):
-    hdp = collapsed().partial_fit(sp.csr_array((5, 40))).partial_fit(X)
-    assert np.isfinite(hdp.log_predictive_)
-    assert hdp.log_predictive_ < 0.0
-
-
 # Evaluation ---------------------------------------------------------------------------
 
 
@@ -163,15 +98,6 @@ def test_there_is_no_bound_of_training_data(fitted):
     mean_field.fit(topic_counts(30, 12))
     assert not hasattr(mean_field, "log_predictive_")
     assert np.isfinite(mean_field.elbo_)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_log_predictive_is_the_last_of_the_history(method, X):
-    hdp = collapsed(learning_method=method).fit(X)
-    assert hdp.log_predictive_ == hdp.history_["log_predictive"][-1]
-    posterior = hdp._posterior
-    held = posterior.global_stats.log_predictive / posterior.global_stats.n_tokens
-    assert_allclose(hdp.log_predictive_, held, rtol=1e-12)
 
 
 def test_log_predictive_of_a_stream_is_that_of_recent_documents(X):
@@ -187,14 +113,6 @@ def test_the_bound_of_documents_is_finite_and_below_what_predicts_them(fitted, X
     assert np.isfinite(bound)
     assert bound < fitted.log_predictive_
     assert_allclose(sum(fitted.elbo_terms(X).values()), bound, rtol=1e-12)
-
-
-@pytest.mark.parametrize("evaluate", ["elbo", "transform", "score"])
-def test_evaluation_changes_nothing(evaluate, X):
-    hdp = collapsed().fit(X)
-    before = pickle.loads(pickle.dumps(hdp))
-    getattr(hdp, evaluate)(X)
-    assert_same(learned(hdp), learned(before))
 
 
 @pytest.mark.long
@@ -248,12 +166,6 @@ def test_a_change_of_family_is_refused(first, method, X):
         assert_same(learned(hdp), before)
     hdp.set_params(warm_start=False).fit(X)  # a new fit may
     assert hasattr(hdp, "elbo_") == (second == "mean_field")
-
-
-@pytest.mark.parametrize("wrong", ["sampled", None, True])
-def test_other_families_are_refused(wrong, X):
-    with pytest.raises(ValueError, match="variational_family"):
-        collapsed(variational_family=wrong).fit(X)
 
 
 @pytest.mark.parametrize("n_docs", [1, 10, 30])

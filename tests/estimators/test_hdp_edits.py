@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import NotFittedError
 
 from checks.estimators import criterion, each_family
 from skbnp import HDP
@@ -44,15 +43,6 @@ def test_merge_adds_counts_and_weights_to_the_first(hdp):
     assert_allclose(prior_free(hdp)[5], counts[[5, 1, 7]].sum(axis=0), rtol=1e-9)
     assert_allclose(prior_free(hdp)[:5], counts[[0, 6, 2, 3, 4]], rtol=1e-9)
     assert_allclose(hdp.topic_weights_[5], weights[[5, 1, 7]].sum())
-
-
-def test_merge_is_recorded(hdp):
-    step = hdp.history_["step"][-1]
-    hdp.merge_components([5, 1, 7])
-    assert hdp.lineage_[1:] == [
-        (step, "merge", (5, 1), (5,)),
-        (step, "merge", (5, 7), (5,)),
-    ]
 
 
 def test_drop_forgets_counts_and_frees_weights(hdp):
@@ -117,28 +107,6 @@ def test_learning_goes_on_after_edits(hdp, X):
     assert len(hdp.lineage_) == 3
 
 
-def test_a_new_fit_starts_a_new_log(hdp, X):
-    hdp.drop_components([2]).fit(X)
-    assert_array_equal(hdp.component_ids_, np.arange(8))
-    assert len(hdp.lineage_) == 1
-
-
-def test_edits_survive_pickling(hdp, X):
-    hdp.merge_components([5, 1])
-    loaded = pickle.loads(pickle.dumps(hdp))
-    assert loaded.lineage_ == hdp.lineage_
-    assert_array_equal(loaded.transform(X), hdp.transform(X))
-
-
-def test_edits_do_not_reach_a_copy_made_before(hdp):
-    before = copy.deepcopy(hdp)
-    log, ids = hdp.lineage_, hdp.component_ids_
-    hdp.merge_components([5, 1])
-    assert before.n_components_ == 8
-    assert len(log) == 1
-    assert len(ids) == 8
-
-
 @pytest.mark.parametrize(
     ("method", "ids"),
     [
@@ -162,18 +130,6 @@ def test_ids_that_name_no_edit_are_refused_and_change_nothing(hdp, method, ids):
     with pytest.raises(ValueError, match="ids must"):
         getattr(hdp, method)(ids)
     assert pickle.dumps(hdp) == before
-
-
-def test_ids_that_have_ended_are_refused(hdp):
-    hdp.merge_components([5, 1])
-    with pytest.raises(ValueError, match=r"unknown: \[1\]"):
-        hdp.drop_components([1])
-
-
-@pytest.mark.parametrize("method", ["merge_components", "drop_components"])
-def test_edits_need_a_fitted_model(method):
-    with pytest.raises(NotFittedError):
-        getattr(HDP(), method)([0, 1])
 
 
 @each_family

@@ -284,17 +284,6 @@ def test_what_is_no_prior_is_refused_and_nothing_is_set(make, case):
         assert not hasattr(fit, "n_features_in_")
 
 
-@pytest.mark.parametrize("n_known", [1, 2, 4])
-def test_few_documents_may_have_known_topics_alone(n_known):
-    """A number of topics that is tried may be that of the known ones."""
-    X = make_bars(60, side=4, random_state=0).data
-    known = {f"seed {k}": [k, k + 4] for k in range(n_known)}
-    hdp = HDP(topic_word_prior=known, max_iter=30, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert hdp.fit(X).n_components_ >= n_known
-
-
 def test_settings_of_known_topics_are_checked():
     for wrong in ({"weight": 0.0}, {"prior": -1.0}, {"frozen": 2}, {"frozen": True}):
         with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -10,7 +10,6 @@ from sklearn.exceptions import NotFittedError
 
 from checks.long import daily
 from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP, merge_fits
-from skbnp.inspection import set_topic_names
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 FITS = {
@@ -135,14 +134,6 @@ def test_topics_that_are_unlike_stay_apart():
     separate = merge_fits(fits, min_similarity=1.0)
     assert separate.n_components_ == sum(fit.n_components_ for fit in fits)
     assert merge_fits(fits).n_components_ < separate.n_components_
-
-
-def test_names_of_topics_go_along():
-    fits = learned("HDP", 200)[0]
-    number = int(fits[0].component_ids_[1])
-    set_topic_names(fits[0], {number: "one"})
-    names = merge_fits(fits).get_feature_names_out().tolist()
-    assert names[1] == "one"
 
 
 def test_what_cannot_be_merged_is_refused():

@@ -5,13 +5,11 @@ import warnings
 import dask.array as da
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 
 import skbnp.dask
 from skbnp import DependentTrees, GibbsDependentTrees
 from skbnp.datasets import make_dependent_trees
-from skbnp.estimators._narrow_nodes import share_of_copies
 
 ESTIMATORS = [
     DependentTrees(max_iter=12, random_state=0),
@@ -72,20 +70,6 @@ def test_copies_elsewhere_are_named_by_the_concentration():
     twice = da.from_array(np.vstack([X, X]), chunks=(50, -1))
     (message,) = messages_of(skbnp.dask.DependentTrees(random_state=0), twice)
     assert "rows of X may be copies" in message
-
-
-def test_nobody_is_warned_of_a_concentration_that_is_given():
-    X = np.vstack([blocks(), blocks()])
-    assert not messages_of(DependentTrees(vmf_concentration=50.0, random_state=0), X)
-
-
-def test_copies_are_counted():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 6))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    assert share_of_copies(sp.csr_array(X)) == 0.0
-    X[30:] = X[0]
-    np.testing.assert_allclose(share_of_copies(sp.csr_array(X)), 0.25)
 
 
 def test_no_false_alarm_on_topics_of_long_rows():

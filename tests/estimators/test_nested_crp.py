@@ -20,9 +20,8 @@ from checks.long import along_diagonal, daily
 from checks.states import assert_same, learned
 from reference.ncrp_topics import conditional_step, log_predictive
 from skbnp import HDP, GibbsNestedCRP, NestedCRP
-from skbnp.callbacks import HeldOutMonitor
 from skbnp.datasets import make_tree
-from skbnp.estimators import SplitMerge, TreeMoves, _nested_crp
+from skbnp.estimators import TreeMoves, _nested_crp
 from skbnp.inference.executor import Executor
 from skbnp.metrics import document_completion_score, fold_in_score, split_tokens
 from skbnp.models.nested_crp.model import path_globals
@@ -102,24 +101,6 @@ def test_documents_of_a_planted_tree_end_with_their_like(method, corpus, docs, s
     assert adjusted_rand_score(corpus.path[:90, 1], group) > 0.3
     distance = np.abs(corpus.topic_word_distr[0] - crp.topic_word_distr_[0]).sum() / 2
     assert distance < 0.2
-
-
-@pytest.mark.long
-def test_levels_explain_documents_better_than_fewer(docs, X_test, model):
-    scores = [NestedCRP(depth, **QUICK).fit(docs).score(X_test) for depth in (1, 2)]
-    assert scores[0] < scores[1] < model.score(X_test)
-
-
-def test_larger_concentration_and_smaller_topic_priors_make_more_leaves(docs):
-    settings = {"init": "sequential", "max_iter": 1, "random_state": 0}
-    few, many = (
-        NestedCRP(structure_moves=False, level_prior=4.0, **settings)
-        .set_params(child_concentration=gamma, topic_word_prior=eta)
-        .fit(docs)
-        .n_components_
-        for gamma, eta in ((1e-3, 1.0), (1e3, 0.05))
-    )
-    assert few < many
 
 
 # -- what it publishes -----------------------------------------------------------------
@@ -281,21 +262,6 @@ def test_lineage_and_history_tell_of_every_move(method, few, X_test):
         assert history[f"n_{name}"][-1] <= kinds.count(kind)
 
 
-@pytest.mark.parametrize("method", ["batch", "memoized"])
-def test_history_counts_the_moves_of_a_fit(method, few):
-    crp = NestedCRP(learning_method=method, batch_size=40, **QUICK).fit(few)
-    check_history(crp)
-    assert np.isfinite(crp.history_["elbo"]).sum() == crp.n_iter_ == 3
-
-
-def check_history(crp):
-    kinds, history = [entry.kind for entry in crp.lineage_], crp.history_
-    assert len(kinds) > 1
-    for kind, name in (("birth", "births"), ("split", "splits"), ("merge", "merges")):
-        assert history[f"n_{name}"][-1] == kinds.count(kind)
-    assert history["n_components"][-1] == crp.n_components_
-
-
 @pytest.mark.long
 @along_diagonal(("limit", "method"), [1, 3, 6], METHODS)
 def test_tree_has_no_more_nodes_than_allowed(method, limit, few, X_test):
@@ -359,61 +325,6 @@ def test_trees_of_any_depth(max_depth, method, docs, X_test):
     check_depth(max_depth, method, docs[:40], X_test)
 
 
-@pytest.mark.long
-def test_trees_of_many_levels(docs, X_test):
-    check_depth(50, "memoized", docs[:10], X_test)
-
-
-def test_a_single_level_is_a_single_topic(few):
-    crp = NestedCRP(1, **QUICK).fit(few)
-    assert crp.tree_ == TreeView([-1], [1.0])
-    np.testing.assert_allclose(crp.components_, few.sum(axis=0)[None] + 0.1)
-    assert (crp.transform(few) == 1.0).all()
-    assert len(crp.lineage_) == 1
-
-
-@pytest.mark.long
-@along_diagonal(
-    ("init", "method"), ["auto", "agglomerative", "gibbs", "sequential"], METHODS
-)
-def test_one_document_has_a_path(init, method):
-    crp = NestedCRP(init=init, learning_method=method, max_iter=3, **PRIORS)
-    crp.fit([[30, 0, 10]])
-    assert crp.topic_weights_.sum() == pytest.approx(1.0, abs=1e-6)
-    assert crp.n_components_ <= 3
-    assert np.isfinite(crp.elbo_)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("init", ["agglomerative", "gibbs", "sequential"])
-def test_more_clusters_than_documents_and_documents_of_a_word(init):
-    X = np.eye(7, 5) * 3.0
-    crp = NestedCRP(init=init, init_n_leaves=50, max_iter=3, **PRIORS).fit(X)
-    np.testing.assert_allclose(crp.transform(X).sum(axis=1), 1.0, rtol=1e-12)
-    assert np.isfinite(crp.elbo_)
-
-
-@pytest.mark.long
-@along_diagonal(("scale", "method"), [1e-6, 1e-2], METHODS)
-def test_weights_like_those_of_tf_idf(scale, method, few, X_test):
-    norms = np.sqrt((few**2).sum(axis=1))
-    X = sp.csr_array(few / norms[:, None]) * scale
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
-        crp = NestedCRP(learning_method=method, batch_size=40, **QUICK).fit(X)
-        assert np.isfinite(crp.partial_fit(X).elbo_)
-    assert crp.score(X) <= 0.0
-    assert np.isfinite(crp.fit(X.astype(np.float32)).elbo_)
-
-
-def test_empty_documents_change_nothing(few):
-    empty = sp.csr_array((3, 80))
-    X = sp.vstack([empty, few[:20], empty, few[20:], empty], format="csr")
-    one, two = (NestedCRP(**QUICK).fit(x) for x in (few, X))
-    assert_same(learned(one), learned(two))
-    np.testing.assert_array_equal(two.transform(X)[3:23], one.transform(few)[:20])
-
-
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_a_corpus_without_tokens_has_a_root_and_a_start_comes_later(method, docs):
     crp = NestedCRP(warm_start=True, **QUICK)
@@ -424,23 +335,6 @@ def test_a_corpus_without_tokens_has_a_root_and_a_start_comes_later(method, docs
     np.testing.assert_array_equal(crp.transform(docs), np.ones((90, 1)))
     getattr(crp, method)(docs)
     assert crp.n_components_ > 3
-
-
-@pytest.mark.long
-@along_diagonal(
-    ("size", "learner"),
-    [1e-100, 1e-5, 1e10],
-    [("memoized", True), ("batch", True), ("memoized", False)],
-)
-def test_extreme_hyperparameters_give_finite_numbers(learner, size, docs):
-    method, learn = learner
-    for name in ("child_concentration", "level_prior", "topic_word_prior"):
-        crp = NestedCRP(learn_priors=learn, learning_method=method, batch_size=10)
-        crp.set_params(**(QUICK | {"max_iter": 2, name: size})).fit(docs[:12])
-        assert np.isfinite(crp.elbo_), name
-        assert np.isfinite(crp.transform(docs)).all()
-        assert np.isfinite(crp.score(docs))
-        assert np.isfinite(crp.partial_fit(docs[20:30]).elbo_)
 
 
 # -- going on --------------------------------------------------------------------------
@@ -477,19 +371,6 @@ def test_warm_start_after_an_interrupted_start_begins_anew(few, monkeypatch):
 
 def _fail(*args, **kwargs):
     raise Failure
-
-
-@pytest.mark.long
-def test_another_depth_is_refused_where_a_tree_goes_on(few):
-    crp = NestedCRP(warm_start=True, **QUICK).fit(few)
-    score = crp.score(few)
-    crp.set_params(max_depth=4)
-    for method in (crp.fit, crp.partial_fit):
-        with pytest.raises(ValueError, match=r"max_depth=4, but the fit .* 3 levels"):
-            method(few)
-    assert crp.score(few) == score
-    crp.set_params(warm_start=False, max_iter=1).fit(few)
-    assert len(crp.level_prior_) == 4
 
 
 @pytest.mark.long
@@ -568,27 +449,6 @@ def test_single_path_of_short_documents_names_the_cure():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         crp.set_params(max_depth=1).fit(drawn.data)
-
-
-def test_single_path_of_noise_is_not_kept_secret(few):
-    X = np.random.default_rng(0).poisson(1.0, size=(40, 20))
-    crp = NestedCRP(topic_word_prior=3.0, max_iter=20, random_state=0)
-    with pytest.warns(UserWarning, match=r"single path.*40 documents.*topic_word_pri"):
-        crp.fit(X)
-    assert len(crp.tree_.leaves) == 1
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=".*single path")
-        NestedCRP(**QUICK).fit(few)
-        crp.set_params(max_components=3).fit(X)
-    assert len(crp.tree_.leaves) == 1
-
-
-def test_callback_sees_the_model_of_each_pass(few, X_test):
-    monitor = HeldOutMonitor(X_test)
-    crp = NestedCRP(**QUICK).set_callbacks(monitor).fit(few)
-    assert len(monitor.history_["score"]) == 3
-    assert monitor.history_["score"][-1] == crp.score(X_test)
-    assert monitor.history_["n_components"][-1] == crp.n_components_
 
 
 # -- streams ---------------------------------------------------------------------------
@@ -684,35 +544,6 @@ def test_moves_of_a_stream_keep_its_mass_and_what_is_old(corpus):
     assert crp.score(X[old[150:]]) > still.score(X[old[150:]]) - 0.05
 
 
-@pytest.mark.parametrize("limit", [1, 4])
-def test_start_that_may_not_be_larger_holds_all_documents(limit, docs):
-    settings = QUICK | {"structure_moves": False, "learning_offset": 1e9}
-    crp = NestedCRP(max_components=limit, **settings).partial_fit(docs)
-    assert crp._posterior.global_stats.stub_masses.sum() == pytest.approx(
-        90.0, rel=1e-4
-    )
-
-
-@pytest.mark.long
-def test_documents_one_by_one_leave_the_tree_as_it_is(model, docs):
-    crp = copy_of(model).set_params(learning_decay=0.5)
-    for _ in range(40):
-        crp.partial_fit(docs[[0]])
-    assert set(crp.tree_.ids) == set(model.tree_.ids)
-    assert crp.lineage_ == model.lineage_
-    for _ in range(10):  # many tell that there is nobody else
-        crp.partial_fit(docs[np.zeros(20, dtype=int)])
-    assert crp.n_components_ < model.n_components_
-
-
-@pytest.mark.long
-def test_history_counts_the_moves_of_a_stream(docs):
-    crp = NestedCRP(**(QUICK | {"structure_moves": True, "batch_size": 30}))
-    for begin in (0, 30, 60):
-        crp.partial_fit(docs[begin : begin + 30])
-    check_history(crp)
-
-
 # -- starts ----------------------------------------------------------------------------
 
 
@@ -729,14 +560,6 @@ def test_start_from_a_sampler(frozen, docs, sampler):
     assert crp.elbo_ > plain.elbo_
     limited = NestedCRP(max_components=5, **(settings | {"init": init})).fit(docs)
     assert limited.n_components_ <= 5
-
-
-def test_start_from_a_shallower_sampler(docs):
-    start = GibbsNestedCRP(2, max_iter=20, **PRIORS).fit(docs)
-    crp = NestedCRP(**(QUICK | {"init": start, "max_iter": 1}))
-    crp.set_params(structure_moves=False).fit(docs)
-    assert crp.tree_.max_depth == 1
-    assert adjusted_rand_score(start.apply(docs), crp.apply(docs)) > 0.8
 
 
 def test_sampler_starts_from_a_tree(docs, model):
@@ -767,22 +590,6 @@ def test_start_must_be_a_fitted_sampler_of_the_same_vocabulary(few, model, sampl
         assert_same(before, learned(crp), ignore=())
     with pytest.raises(ValueError, match="max_depth=2, but the tree of init has 3"):
         NestedCRP(2, level_prior=1.0, init=sampler).fit(few)
-
-
-# -- parameters ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("value", ["yes", None, 1.5, {}, SplitMerge(), TreeMoves])
-def test_moves_must_be_a_bool_or_settings(value, few):
-    with pytest.raises(ValueError, match="structure_moves"):
-        NestedCRP(structure_moves=value).fit(few)
-
-
-def test_moves_may_be_switched_off(few):
-    crp = NestedCRP(**(QUICK | {"structure_moves": False})).fit(few)
-    assert [entry.kind for entry in crp.lineage_] == ["init"]
-    crp.partial_fit(few)
-    assert [entry.kind for entry in crp.lineage_] == ["init"]
 
 
 # -- model selection and scores --------------------------------------------------------
@@ -853,14 +660,6 @@ def test_document_completion_equals_its_transcription(observed, settled, X_test)
     assert score == pytest.approx(expected, rel=1e-6)
     if observed == 0.8:
         assert score == settled.score(X_test)
-
-
-def test_fold_in_score_is_optimistic(model, X_test):
-    assert model.score(X_test) < fold_in_score(model, X_test) < 0.0
-
-
-def test_fold_in_score_of_no_tokens_is_zero(model):
-    assert fold_in_score(model, np.zeros((3, 80))) == 0.0
 
 
 def test_fold_in_score_is_for_fitted_trees(few, model):

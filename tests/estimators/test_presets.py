@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 
 from checks.corpora import topic_counts
 from checks.estimators import mean_field_hdp
-from skbnp import DependentTrees, HierarchicalComponentAnalysis, NestedCRP
+from skbnp import DependentTrees, NestedCRP
 from skbnp.estimators import EpochMoves, SplitMerge, TreeMoves
 
 SETTINGS = {"SplitMerge": SplitMerge, "TreeMoves": TreeMoves, "EpochMoves": EpochMoves}
@@ -102,9 +102,3 @@ def test_searches_choose_between_presets(name, parameter, X):
     search = GridSearchCV(estimator, {parameter: [preset, False]}, cv=2).fit(X)
     assert search.best_params_[parameter] in (preset, False)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
-def test_directions_have_no_rules_of_topics():
-    hca = HierarchicalComponentAnalysis(structure_moves=TreeMoves.paper())
-    with pytest.raises(ValueError, match=r"structure_moves\.algorithm"):
-        hca.fit(np.random.default_rng(0).normal(size=(20, 3)))

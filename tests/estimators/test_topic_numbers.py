@@ -31,7 +31,7 @@ from skbnp.inspection import (
     topics_over_time,
     topics_to_frame,
 )
-from skbnp.utils.ordering import names_by_weight, rows_by_id
+from skbnp.utils.ordering import rows_by_id
 
 MODELS = {
     "collapsed": HDP(8, max_iter=30, random_state=0),
@@ -77,11 +77,6 @@ def crp(request, fits):
 def is_unambiguous(ids):
     rows = np.arange(len(ids))
     return (ids[np.isin(rows, ids)] == rows[np.isin(rows, ids)]).all()
-
-
-def test_the_check_of_rows_tells_a_row_with_another_topics_number():
-    assert is_unambiguous(np.array([0, 7, 2]))
-    assert not is_unambiguous(np.array([0, 2, 7]))
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 40])
@@ -261,17 +256,6 @@ def test_known_and_given_topics_keep_the_numbers_of_their_rows(X):
         cosine(a, b) for a, b in zip(given.components_, again.components_, strict=True)
     ]
     assert min(similar[:4]) > 0.8
-
-
-def test_names_by_weight_are_a_permutation_that_keeps_the_first():
-    ids, weights = np.array([9, 0, 4, 7]), np.array([1.0, 2.0, 3.0, 3.0])
-    names = names_by_weight(ids, weights, 10)
-    assert_array_equal(names[ids], [3, 2, 0, 1])
-    assert_array_equal(np.sort(names), np.arange(10))
-    names = names_by_weight(ids, weights, 10, n_fixed=2)
-    assert_array_equal(names[:2], [0, 1])
-    assert_array_equal(names[ids], [4, 0, 2, 3])
-    assert_array_equal(np.sort(names), np.arange(10))
 
 
 def cosine(a, b):

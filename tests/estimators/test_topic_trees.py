@@ -4,7 +4,6 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -16,7 +15,6 @@ from checks.states import learned
 from skbnp import GibbsNestedCRP, NestedCRP, NestedHDP
 from skbnp.datasets import make_tree
 from skbnp.inspection import TopicTreeDisplay
-from skbnp.trees import TreeView
 
 #: Each class, and a fit of a moment.
 TREES = {
@@ -42,15 +40,6 @@ def test_start_survives_a_clone_when_it_is_frozen(crp, docs):
     crp = clone(crp).set_params(init=FrozenEstimator(start(docs)))
     search = GridSearchCV(crp, {"topic_word_prior": [0.05, 0.2]}, cv=2)
     assert np.isfinite(search.fit(docs).best_score_)
-
-
-@each
-def test_names_of_terms_of_a_start_do_not_matter(crp, docs):
-    frame = pd.DataFrame(docs.toarray()).add_prefix("w")
-    crp = clone(crp).set_params(init=start(frame), warm_start=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        crp.fit(frame).fit(frame[:20])
 
 
 @each
@@ -120,12 +109,6 @@ def lines_below(text):
         above = [*above[:level], line]
         below[above[-2:-1]] += 1
     return below
-
-
-def test_lines_below_a_line_are_counted():
-    tree = TreeView([-1, 0, 1, 0], np.ones(4))
-    assert lines_below(tree.to_text(fold_chains=False)).tolist() == [2, 1, 0, 0]
-    assert lines_below(tree.to_text()).tolist() == [2, 0, 0]
 
 
 @pytest.mark.parametrize("crp", SHOWN.values(), ids=SHOWN)

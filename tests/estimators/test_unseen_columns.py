@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from checks.long import daily
-from skbnp import HDP, GibbsNestedCRP, NestedCRP, StickBreakingHDP
+from skbnp import HDP, NestedCRP, StickBreakingHDP
 from skbnp.components.word_topics import WordTopics
 from skbnp.datasets import make_bars
 from skbnp.estimators import SplitMerge, _nested_crp
@@ -193,24 +193,6 @@ def test_columns_may_appear_late_in_a_stream_of_trees():
     assert stream._posterior.state.word_counts.shape[1] == len(SHOWN)
     assert (stream.components_[:, SHOWN[half:]].max(axis=0) > 0.5).all()
     assert_allclose(np.delete(stream.components_, SHOWN, axis=1), 0.1)
-
-
-def test_a_tree_may_start_from_samples_of_other_words():
-    gibbs = GibbsNestedCRP(
-        level_prior=4.0, topic_word_prior=0.1, max_iter=5, random_state=0
-    ).fit(X_WIDE)
-    fit = clone(CRP).set_params(init=gibbs, max_iter=1).fit(X_WIDE[:, ::-1])
-    words = np.union1d(SHOWN, 2999 - SHOWN)
-    assert_array_equal(np.sort(fit._posterior.model.priors.seen.words), words)
-    assert_allclose(np.delete(fit.components_, words, axis=1), 0.1)
-
-
-def test_a_stream_starts_with_the_first_chunk_that_has_tokens():
-    nothing = sp.csr_array(X.shape)
-    late = HDP(8, random_state=0).partial_fit(nothing).partial_fit(X)
-    assert_array_equal(
-        late.components_, HDP(8, random_state=0).partial_fit(X).components_
-    )
 
 
 @pytest.mark.parametrize("fits", daily(1, ["TOPICS", "STREAM_OF_TREES", "TREES"]))

@@ -129,15 +129,6 @@ def test_later_rows_may_have_other_columns(name, monkeypatch):
     assert_same(seen, stream(), [0, 1])
 
 
-@pytest.mark.parametrize("name", FITS)
-def test_rows_that_show_all_columns_have_them_in_order(name):
-    rows = CORPUS.data[:, :20] + 0.01
-    fit = clone(FITS[name]).fit(rows if name != "dask" else da.from_array(rows))
-    assert fit._seen_columns().is_whole
-    means = fit._known_epochs()[-1].state.means
-    assert means.shape[1] == fit.n_features_in_ == 20
-
-
 def test_samples_have_columns_that_rows_show_where_most_do_not():
     fit = fitted("sampler")
     assert {s.epoch.state.means.shape[1] for s in fit.samples_} == {N_SEEN}
@@ -146,14 +137,6 @@ def test_samples_have_columns_that_rows_show_where_most_do_not():
     norms = np.linalg.norm(fit._last[0].directions.gathered(), axis=1)
     assert_allclose(norms, 1.0)
     assert_allclose(fit.transform(new_rows(), epochs=2).sum(axis=1), 1.0)
-
-
-@pytest.mark.parametrize("n_hidden", [N_SEEN, N_SEEN + 1])
-def test_samples_have_all_columns_where_rows_show_half_of_them(n_hidden):
-    rows = sp.hstack([X[:, HIDDEN[:n_hidden]], X[:, SHOWN]], format="csr")
-    fit = clone(FITS["sampler"]).set_params(max_iter=1).fit(rows)
-    n_columns = fit._last[0].directions.n_seen
-    assert n_columns == (2 * N_SEEN if n_hidden == N_SEEN else N_SEEN)
 
 
 def test_samples_predict_as_those_of_all_columns(monkeypatch):

@@ -91,38 +91,11 @@ def test_batch_words_are_the_columns_in_use(X):
 
 
 @matrices
-def test_words_are_increasing_and_all_in_use(X):
-    batch = Batch.from_counts(X)
-    assert (np.diff(batch.words) > 0).all()
-    used = np.concatenate([np.zeros(0, int), *(b.indices for b in batch.blocks)])
-    np.testing.assert_array_equal(np.unique(used), np.arange(len(batch.words)))
-    np.testing.assert_array_equal(used, batch.indices)
-
-
-@matrices
 def test_counts_are_found_word_by_word(X):
     batch = Batch.from_counts(X)
     result = batch.by_word()
     result.data = batch.counts[result.data]
     np.testing.assert_array_equal(result.toarray(), X.toarray()[:, batch.words])
-
-
-@matrices
-def test_token_numbers_are_the_row_sums(X):
-    lengths = [block.n_tokens for block in Batch.from_counts(X).blocks]
-    np.testing.assert_allclose(np.concatenate([[], *lengths]), X.sum(axis=1))
-
-
-@matrices
-def test_kernel_arrays_are_contiguous_and_typed(X):
-    for block in Batch.from_counts(X).blocks:
-        for array, dtype in [
-            (block.indptr, np.int32),
-            (block.indices, np.int32),
-            (block.counts, np.float64),
-        ]:
-            assert array.dtype == dtype
-            assert array.flags.c_contiguous
 
 
 @matrices
@@ -150,11 +123,6 @@ def test_blocks_of_little_work_are_larger(n_topics, n_blocks, monkeypatch):
     assert n_blocks <= result <= n_blocks + (n_blocks > 2)
 
 
-def test_no_rows_give_no_blocks():
-    batch = Batch.from_counts(sp.csr_array((0, 7)))
-    assert (batch.n_docs, batch.blocks, len(batch.words)) == (0, [], 0)
-
-
 def cuts(X):
     return [
         (block.rows.start, block.rows.stop) for block in Batch.from_counts(X).blocks
@@ -162,26 +130,6 @@ def cuts(X):
 
 
 @matrices
-def test_cut_does_not_depend_on_the_type_of_indices(X):
-    wide = X.copy()
-    wide.indices, wide.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
-    assert cuts(wide) == cuts(X)
-
-
-@matrices
 def test_cut_does_not_depend_on_the_number_of_jobs(X):
     with parallel_config(backend="threading", n_jobs=3):
         assert cuts(X) == cuts(X.copy())
-
-
-def test_blocks_of_a_slice_are_those_of_its_copy():
-    X = sparse_counts(300, 50)
-    assert cuts(X[50:250]) == cuts(sp.csr_array(X.toarray()[50:250]))
-
-
-def test_matrix_is_not_changed():
-    X = sparse_counts(30, 20)
-    parts = [X.data.copy(), X.indices.copy(), X.indptr.copy()]
-    Batch.from_counts(X)
-    for part, array in zip(parts, (X.data, X.indices, X.indptr), strict=True):
-        np.testing.assert_array_equal(array, part)

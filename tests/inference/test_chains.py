@@ -4,7 +4,6 @@ import threading
 from functools import partial
 
 import pytest
-from joblib import parallel_config
 
 from skbnp.inference.chains import ChainMonitor, run_chains
 from skbnp.inference.executor import Executor
@@ -66,28 +65,12 @@ def test_every_task_of_every_piece_runs_once_in_a_sweep(n_jobs):
         assert pieces[: len(tasks)] == sorted(pieces[: len(tasks)])
 
 
-def test_tasks_run_in_order_on_one_thread():
-    chains = [Parts([2, 1]), Parts([1, 2])]
-    order = []
-    for number, chain in enumerate(chains):
-        chain.order = order
-        chain.run = partial(lambda n, *place: order.append((n, *place)), number)
-    sweep(chains, 1, n_sweeps=1)
-    assert order == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (0, 1, 0), (1, 1, 0), (1, 1, 1)]
-
-
 def test_tasks_of_one_chain_run_side_by_side():
     barrier = threading.Barrier(2, timeout=30)
     chain = Parts([2])
     chain.run = lambda piece, part: barrier.wait()
     sweep([chain], 2, n_sweeps=1)
     assert not barrier.broken
-
-
-def test_tasks_run_here_where_there_are_processes():
-    chain = Parts([2, 3])
-    with parallel_config("loky", n_jobs=2):
-        assert sweep([chain], None) == [122, 244]
 
 
 def test_a_task_that_fails_rewinds_all_chains():

@@ -5,7 +5,6 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from checks.corpora import topic_counts
@@ -118,44 +117,6 @@ def test_holdings_follow_the_plain_formula(smallest, seed):
     assert (np.diff(scales) > 0).any() == (smallest < 0.9)
 
 
-def test_a_first_step_of_one_forgets_all_before():
-    document_weights = DocumentWeights(4)
-    document_weights.decay_and_add(np.arange(2), keep=1.0, gain=3.0)
-    document_weights.decay_and_add(np.array([2]), keep=0.0, gain=2.0)
-    assert document_weights.initial_local(Part(0, np.arange(4))).tolist() == [
-        0.0,
-        0.0,
-        2.0,
-        0.0,
-    ]
-
-
-@pytest.mark.parametrize("mass", [0.0, 1.0])
-def test_totals_hold_the_start_and_what_holdings_say(mass, X):
-    """Each visit sums to the tokens: mass = start prod(1 - rho) + holdings tokens."""
-    learner = online(X, mass=mass)
-    decayed = mass * X.sum()
-    for _ in range(3):
-        rounds = learner.schedule.one_pass(learner.n_passes)
-        decayed *= np.prod([1.0 - round.step for round in rounds])
-        passes(learner, 1)
-        held = learner.cache.documents.initial_local(
-            Part(0, np.arange(N_DOCS))
-        ) @ X.sum(axis=1)
-        total = learner.posterior.global_stats.topic_words.total.sum()
-        assert_allclose(total, decayed + held, rtol=ROUNDING)
-        words = learner.posterior.global_stats.topic_words.dense()
-        assert_allclose(words.sum(), total, rtol=ROUNDING)
-    assert learner.posterior.n_steps == 5 * 3
-
-
-def test_totals_hold_the_words_of_documents_as_holdings_say(X):
-    learner = passes(online(X, mass=0.0), 3)
-    held = X.T @ learner.cache.documents.initial_local(Part(0, np.arange(N_DOCS)))
-    words = learner.posterior.global_stats.topic_words.dense().sum(axis=1)
-    assert_allclose(words, held, rtol=ROUNDING, atol=1e-12)
-
-
 def test_documents_of_a_stream_are_held_by_nobody(X, monkeypatch):
     seen, prepare = [], CollapsedStep.prepare.__func__
 
@@ -200,13 +161,6 @@ def check_counts_once(learner):
     assert_allclose(global_stats.n_tokens, X.sum(), rtol=ROUNDING)
 
 
-@pytest.mark.parametrize("n_passes", [1, 2, 7])
-def test_totals_are_the_sums_of_all_batches(n_passes, X):
-    learner = passes(incremental(X), n_passes)
-    check_global_stats(learner)
-    check_counts_once(learner)
-
-
 def test_totals_are_the_sums_of_all_batches_when_topics_have_ended(X):
     """The tokens of a topic that ends are missing until the next pass."""
     moves = SplitMerge(prune_tokens=20.0)
@@ -220,18 +174,6 @@ def test_totals_are_the_sums_of_all_batches_when_topics_have_ended(X):
         assert -ROUNDING * X.sum() <= lack <= 20.0 * n_ended[-1] + ROUNDING * X.sum()
     assert sum(n_ended) > 0
     assert n_ended[-1] == 0
-    check_counts_once(learner)
-
-
-def test_totals_amid_a_pass_are_the_sums_of_all_batches(X, monkeypatch):
-    """Exchanges alone, before the totals are summed afresh."""
-    learner = passes(incremental(X), 3)
-    monkeypatch.setattr(CollapsedCache, "end_pass", lambda self, posterior: None)
-    old = list(learner.cache.memos)
-    passes(learner, 1)
-    result = learner.cache.memos
-    assert all(one is not other for one, other in zip(old, result, strict=True))
-    check_global_stats(learner)
     check_counts_once(learner)
 
 
@@ -262,48 +204,6 @@ def test_one_batch_is_batch_learning(X):
     assert list(differences(one.posterior.global_stats, parts.posterior.global_stats))
 
 
-def test_one_batch_of_the_estimator_is_batch_learning(X):
-    """Up to the order of the rows."""
-    settings = {"max_iter": 6, "tol": 0, "random_state": 0, "batch_size": N_DOCS}
-    settings |= {"learning_offset": 0.0, "split_merge": False}  # the first step is one
-    memoized, batch = (
-        HDP(6, learning_method=method, **settings).fit(X)
-        for method in ("memoized", "batch")
-    )
-    # Sums in another order, table weights are rounded to single precision.
-    assert_allclose(memoized.components_, batch.components_, rtol=1e-4, atol=1e-4)
-    assert_allclose(memoized.log_predictive_, batch.log_predictive_, rtol=1e-6)
-
-
-def test_batch_learning_predicts_better_from_pass_to_pass(X):
-    """No bound: but from a random start it rises by far."""
-    learner = passes(incremental(X, BatchSchedule(N_DOCS)), 1)
-    before = learner.posterior.global_stats.log_predictive
-    passes(learner, 10)
-    assert learner.posterior.global_stats.log_predictive > before + 0.1 * X.sum()
-
-
-@pytest.mark.parametrize("method", ["memoized", "batch", "online"])
-def test_topics_without_tokens_end(method, X):
-    """Those that no document uses; those that stay have tokens, and the log knows."""
-    settings = {"max_iter": 12, "tol": 0, "random_state": 0, "batch_size": 30}
-    hdp = HDP(60, learning_method=method, learning_offset=0.0, **settings).fit(X)
-    held = hdp._posterior.global_stats.topic_words.total
-    assert hdp.n_components_ < 60
-    assert (held >= SplitMerge().prune_tokens).all()
-    ended = [entry.parents[0] for entry in hdp.lineage_ if entry.kind == "prune"]
-    assert sorted([*ended, *hdp.component_ids_]) == list(range(60))
-    still = HDP(60, learning_method=method, split_merge=False, **settings).fit(X)
-    assert still.n_components_ == 60
-
-
-def test_the_last_topic_never_ends(X):
-    moves = SplitMerge(prune_tokens=1e9)
-    learner = passes(incremental(X, moves=moves), 3)
-    assert learner.posterior.state.n_components == 1
-    check_counts_once(learner)
-
-
 # Whoever visits -----------------------------------------------------------------------
 
 
@@ -317,77 +217,6 @@ def test_bits_do_not_depend_on_the_number_of_threads(method, X):
     for other in others:
         assert_same(one._posterior, other._posterior)
         assert_same(one.history_, other.history_)
-
-
-def small(stats):
-    """All that is not about words, as one vector."""
-    return np.hstack(
-        [
-            getattr(stats, item.name)
-            for item in fields(stats)
-            if item.name != "topic_words"
-        ]
-    )
-
-
-def check_close(one, other, n_words=N_WORDS):
-    """Two visits found the same up to the order of sums."""
-    near = {"rtol": ROUNDING, "atol": ROUNDING}
-    assert_allclose(small(one.stats), small(other.stats), **near)
-    dense = []
-    for result in (one, other):
-        rows = result.stats.topic_words
-        dense.append(np.zeros((n_words, rows.values.shape[1])))
-        dense[-1][rows.words] = rows.values.toarray()
-    assert_allclose(*dense, **near)
-
-
-@pytest.mark.parametrize("held", [None, 1.0, "each"])
-def test_order_of_rows_does_not_matter(held, X, seed):
-    rng = np.random.default_rng(seed)
-    posterior, local_step = start(X), LOCAL_STEP
-    order = rng.permutation(N_DOCS)
-    if held is not None:
-        held = rng.random(N_DOCS) if held == "each" else np.full(N_DOCS, held)
-    moved = None if held is None else held[order]
-    one = local_step.update_local(posterior, X, remembered=held)
-    other = local_step.update_local(posterior, X[order], remembered=moved)
-    check_close(one, other)
-    shuffled = other.doc_topic.toarray()
-    assert (one.doc_topic.toarray()[order] == shuffled).all()
-    if moved is not None and np.ptp(held) > 0.0:
-        wrong = local_step.update_local(posterior, X[order], remembered=held)
-        with pytest.raises(AssertionError):
-            check_close(one, wrong)
-
-
-@pytest.mark.parametrize("size", [1, 100, 300])
-def test_large_minibatches_are_visited_in_parts(size, X, monkeypatch):
-    posterior, local_step = start(X), LOCAL_STEP
-    held = np.random.default_rng(0).random(N_DOCS)
-    whole = local_step.update_local(posterior, X, remembered=held)
-    calls, sum_words = [], collapsed.sum_words
-
-    def note(part, *rest):
-        calls.append(part.n_docs)
-        return sum_words(part, *rest)
-
-    monkeypatch.setattr(collapsed, "sum_words", note)
-    monkeypatch.setattr(collapsed, "PART_SIZE", size)
-    parts = local_step.update_local(posterior, X, remembered=held)
-    assert len(calls) > 1
-    assert sum(calls) == N_DOCS
-    check_close(whole, parts)
-    assert_same(whole.doc_topic.toarray(), parts.doc_topic.toarray())
-
-
-@pytest.mark.parametrize("n_docs", [0, 3])
-def test_documents_without_tokens_are_visited(n_docs, X):
-    posterior, local_step = start(X), LOCAL_STEP
-    result = local_step.update_local(posterior, sp.csr_array((n_docs, N_WORDS)))
-    assert result.doc_topic.shape == (n_docs, 6)
-    assert not small(result.stats).any()
-    assert result.stats.topic_words.total.tolist() == [0.0] * 6
 
 
 # Failures -----------------------------------------------------------------------------
@@ -419,22 +248,3 @@ def test_an_exception_in_a_visit_changes_nothing(after, kind, where, X, monkeypa
         assert_same(learner.cache.memos, memos)
     else:
         assert_same(learner.cache.documents, held)
-
-
-def test_an_exception_amid_a_pass_leaves_the_last_complete_update(X, monkeypatch):
-    learner, n_visits = passes(incremental(X), 2), []
-    visit = DocumentLocalStep.update_local
-
-    def third(self, posterior, rows, **options):
-        n_visits.append(1)
-        if len(n_visits) == 3:
-            raise Broken
-        return visit(self, posterior, rows, **options)
-
-    n_steps = learner.posterior.n_steps
-    monkeypatch.setattr(DocumentLocalStep, "update_local", third)
-    with pytest.raises(Broken):
-        passes(learner, 1)
-    assert learner.posterior.n_steps == n_steps + 2
-    check_global_stats(learner)
-    check_counts_once(learner)

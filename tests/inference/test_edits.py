@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from checks.states import assert_same
 from skbnp.components.word_topics import WordTopics
 from skbnp.inference.posterior import Lineage, Merge, Remove, Split, apply
 from skbnp.models.hdp.model import DirectHDP, HDPState, HDPStats
@@ -160,24 +159,6 @@ def test_the_invariants_tell_a_wrong_edit(wrong):
         sweep()
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        Merge([(0, 99)]),
-        Merge([(99, 0)]),
-        Remove([99]),
-        Split(99, 100, np.ones((2, N_WORDS)), np.array([0.5, 0.5])),
-    ],
-    ids=["target", "source", "remove", "split"],
-)
-def test_an_edit_of_an_unknown_id_changes_nothing(edit, seed):
-    posterior = small_posterior(np.random.default_rng(seed))
-    before = copy.deepcopy(posterior)
-    with pytest.raises(KeyError):
-        apply(edit, posterior)
-    assert_same(before, posterior)
-
-
 def test_a_split_and_the_merge_of_its_children_return_topics_and_weights(seed):
     """Where the children hold what the parent held."""
     rng = np.random.default_rng(seed)
@@ -199,10 +180,3 @@ def test_a_split_and_the_merge_of_its_children_return_topics_and_weights(seed):
         got = posterior.objective()[name]
         assert_allclose(got, before.objective()[name], rtol=1e-10, atol=1e-12)
     assert [entry.kind for entry in posterior.lineage] == ["init", "split", "merge"]
-
-
-def test_moves_are_counted_by_their_kind():
-    posterior = small_posterior(np.random.default_rng(0))
-    kinds = ["birth", "split", "split", "merge", "prune"]
-    posterior.lineage += [Lineage(1, kind, (), ()) for kind in kinds]
-    assert posterior.n_moves == {"n_births": 1, "n_splits": 2, "n_merges": 1}

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 
@@ -45,36 +44,6 @@ def check_order(map_items):
 def test_results_come_in_the_order_of_the_items(n_jobs, method):
     with Executor(n_jobs) as executor:
         check_order(getattr(executor, method))
-
-
-def map_as_completed(function, items):
-    with ThreadPoolExecutor(3) as pool:
-        futures = [pool.submit(function, item) for item in items]
-        for future in as_completed(futures):
-            yield future.result()
-
-
-def test_order_check_rejects_results_as_they_complete():
-    with pytest.raises(AssertionError):
-        check_order(map_as_completed)
-
-
-@jobs
-def test_the_first_error_of_all_items_arrives(n_jobs):
-    with Executor(n_jobs) as executor, pytest.raises(ZeroDivisionError):
-        executor.map_all(lambda item: 1 // item, [1, 0, 2, 3])
-
-
-@jobs
-def test_no_items_give_no_results(n_jobs):
-    with Executor(n_jobs) as executor:
-        assert list(executor.map(abs, [])) == []
-
-
-@jobs
-def test_executor_serves_several_maps(n_jobs):
-    with Executor(n_jobs) as executor:
-        assert [list(executor.map(abs, [-1, -2])) for _ in range(3)] == [[1, 2]] * 3
 
 
 @threads
@@ -117,21 +86,6 @@ def test_the_calling_thread_works_while_it_waits():
     assert where[1:].count(True) == 3
 
 
-def test_no_thread_waits_where_all_items_may_be_taken():
-    """The first item lasts until all others are done, more than wait by default."""
-    gate = threading.Event()
-
-    def work(item):
-        if item == 0:
-            assert gate.wait(timeout=10)
-        elif item == 1:
-            gate.set()
-        return item
-
-    with Executor(2) as executor:
-        assert list(executor.map(work, [0, *range(20, 0, -1)], ahead=20))[-1] == 1
-
-
 # Outstanding items --------------------------------------------------------------------
 
 
@@ -153,14 +107,6 @@ def check_bounded(map_items, n_workers):
 def test_number_of_outstanding_items_is_bounded(n_jobs):
     with Executor(n_jobs) as executor:
         check_bounded(executor.map, n_jobs)
-
-
-def test_bound_check_rejects_an_eager_map():
-    def eager(function, items):
-        return iter([function(item) for item in items])
-
-    with pytest.raises(AssertionError):
-        check_bounded(eager, 2)
 
 
 # Exceptions ---------------------------------------------------------------------------
@@ -185,16 +131,6 @@ def test_exception_arrives_at_its_place_in_the_order(n_jobs):
             next(results)
 
 
-@jobs
-def test_exception_of_the_items_arrives(n_jobs):
-    def items():
-        yield 1
-        raise OddError
-
-    with Executor(n_jobs) as executor, pytest.raises(OddError):
-        list(executor.map(abs, items()))
-
-
 def test_items_that_wait_are_cancelled_after_an_exception():
     """Item 0 raises; the two workers then hold items 1 and 2; item 3 waits."""
     gate, started = threading.Event(), []
@@ -210,31 +146,6 @@ def test_items_that_wait_are_cancelled_after_an_exception():
             list(executor.map(work, range(20)))
         gate.set()
     assert set(started) <= {0, 1, 2}
-
-
-@pytest.mark.parametrize("n_jobs", [2])
-def test_items_that_wait_are_cancelled_when_the_consumer_stops(n_jobs):
-    gate, started = threading.Event(), []
-
-    def work(item):
-        started.append(item)
-        if item > 0:
-            gate.wait(timeout=10)
-
-    with Executor(n_jobs) as executor:
-        results = executor.map(work, range(20))
-        next(results)
-        results.close()
-        gate.set()
-    assert set(started) <= {0, 1, 2}
-
-
-@threads
-def test_executor_still_works_after_an_exception(n_jobs):
-    with Executor(n_jobs) as executor:
-        with pytest.raises(OddError):
-            list(executor.map(raise_at_three, range(20)))
-        assert list(executor.map(abs, [-1, -2])) == [1, 2]
 
 
 # Tasks --------------------------------------------------------------------------------
@@ -261,13 +172,6 @@ def test_tasks_run_in_order_without_threads():
     with Executor(1) as other, parallel_config("loky", n_jobs=2):
         other.run(tasks)
     assert done == 3 * list(range(5))
-
-
-@threads
-def test_tasks_run_on_as_many_threads_at_once(n_jobs):
-    barrier = threading.Barrier(n_jobs)
-    with Executor(n_jobs) as executor:
-        executor.run(n_jobs * [partial(barrier.wait, timeout=10)])
 
 
 @jobs
@@ -301,10 +205,6 @@ def test_an_error_ends_tasks_and_is_raised(n_jobs):
 def test_no_jobs_are_refused():
     with pytest.raises(ValueError, match="n_jobs"):
         Executor(0)
-
-
-def test_none_is_one_job():
-    assert Executor(None).n_workers == 1
 
 
 def test_none_is_what_joblib_was_told():

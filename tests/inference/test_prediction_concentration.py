@@ -74,14 +74,6 @@ def test_it_is_that_of_the_documents_that_are_predicted(concentration, seed):
     assert log_probability(held, posterior, 0.0) < best - 4e-3 * n_tokens
 
 
-def test_it_is_no_smaller_than_that_of_learning():
-    X, posterior = draw(0.3)
-    posterior.state = replace(posterior.state, doc_concentration=5.0)
-    suit(X, posterior)
-    assert posterior.state.prediction_concentration == 5.0
-    assert posterior.state.for_prediction.doc_concentration == 5.0
-
-
 @pytest.mark.long
 def test_short_documents_are_predicted_better_by_it():
     X = draw(2.0, n_docs=600, length=6)[0]

@@ -197,19 +197,6 @@ def test_topics_are_tried_in_turn_and_split_as_printed(long_docs, seed):
     )
 
 
-def test_the_check_tells_a_start_of_another_step(long_docs):
-    with pytest.raises(AssertionError):
-        check_split(stream(long_docs, 2, 4), long_docs[48:72], step=0.05)
-
-
-def test_splits_end_with_their_limit_and_that_of_topics(long_docs):
-    posterior = stream(long_docs, 2, 4)
-    two = replace(PAPER, max_splits=2)
-    assert learned(posterior, long_docs[48:72], two).n_moves["n_splits"] == 2
-    posterior.max_components = 3
-    assert learned(posterior, long_docs[48:72], two).n_moves["n_splits"] == 1
-
-
 # Pairs --------------------------------------------------------------------------------
 
 

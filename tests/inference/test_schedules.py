@@ -41,10 +41,6 @@ def test_step_sizes_start_at_one_and_run_on_over_passes(offset, decay):
     check_step_sizes(replace(ONLINE, offset=offset, decay=decay), n_passes=3)
 
 
-def test_step_sizes_run_on_from_earlier_steps():
-    check_step_sizes(replace(ONLINE, first_step=7), n_passes=2, first_step=7)
-
-
 def final_weights(schedule, n_passes):
     """What each minibatch counts for in the end."""
     steps = np.array([round.step for round in rounds(schedule, *range(n_passes))])
@@ -83,15 +79,6 @@ def test_a_share_of_a_pass_is_remembered(batch_size, decay):
         assert last <= largest < schedule.step_size(n_before + schedule.first_step - 1)
 
 
-def test_a_schedule_that_always_forgets_stays():
-    assert ONLINE.remembering(1.0) == ONLINE
-
-
-def test_step_check_rejects_a_count_from_zero():
-    with pytest.raises(AssertionError):
-        check_step_sizes(ONLINE, n_passes=1, first_step=-1)
-
-
 def test_step_check_rejects_a_count_that_starts_anew_in_each_pass():
     class Anew(OnlineSchedule):
         def one_pass(self, number):
@@ -100,18 +87,6 @@ def test_step_check_rejects_a_count_that_starts_anew_in_each_pass():
     wrong = Anew(23, 5, 3.0, 0.7, seed_entropy=11, total_samples=23)
     with pytest.raises(AssertionError):
         check_step_sizes(wrong, n_passes=2)
-
-
-def test_first_step_without_offset_forgets_the_start():
-    first = next(replace(ONLINE, offset=0.0).one_pass(0))
-    assert first.step == 1.0
-
-
-def test_each_minibatch_is_scaled_by_its_own_size():
-    sizes = [len(round.rows) for round in rounds(ONLINE, 0)]
-    assert sorted(sizes) == [4, 4, 5, 5, 5]
-    got = [round.scale for round in rounds(ONLINE, 0)]
-    assert got == pytest.approx([23 / size for size in sizes])
 
 
 # Order --------------------------------------------------------------------------------
@@ -132,12 +107,6 @@ def test_minibatches_are_few_and_of_equal_size(batch_size):
     assert len(sizes) == -(-23 // batch_size)
     assert max(sizes) - min(sizes) <= 1
     assert max(sizes) <= batch_size
-
-
-@pytest.mark.parametrize("schedule", [ONLINE, BatchSchedule(23, 5, n_joint=0)])
-def test_parts_are_numbered_through_a_pass(schedule):
-    numbers = [part.number for round in rounds(schedule, 0) for part in round.parts]
-    assert numbers == list(range(len(numbers)))
 
 
 def test_batches_are_joint_in_the_first_passes():
@@ -163,15 +132,7 @@ def test_order_depends_on_entropy_and_pass_alone():
     assert (rows_of(ONLINE, 2) != rows_of(replace(ONLINE, seed_entropy=12), 2)).any()
 
 
-def test_no_rows_give_no_rounds():
-    assert rounds(replace(ONLINE, n_rows=0), 0) == []
-
-
 # The form of a stream -----------------------------------------------------------------
-
-
-def test_stream_keeps_the_order_of_documents():
-    np.testing.assert_array_equal(rows_of(STREAM, 0), np.arange(23))
 
 
 def scales(schedule):
@@ -197,10 +158,6 @@ def test_batch_pass_is_one_round_of_all_rows_that_forgets_the_old_totals():
     (round,) = BatchSchedule(7).one_pass(3)
     np.testing.assert_array_equal(round.rows, np.arange(7))
     assert (round.step, round.scale) == (1.0, 1.0)
-
-
-def test_batch_pass_without_rows_has_no_round():
-    assert rounds(BatchSchedule(0), 0) == []
 
 
 def test_order_stays_where_batches_are_remembered():
@@ -234,35 +191,3 @@ def test_one_online_step_on_the_corpus_has_the_topics_of_a_batch_update(
         warm_up=warm_up, learn_priors=learn_priors, variational_family=family
     )
     np.testing.assert_allclose(online.components_, batch.components_, rtol=1e-12)
-
-
-@every_kind_of_start
-def test_one_online_step_on_the_corpus_is_a_batch_update_without_refreshed_tangents(
-    warm_up, monkeypatch
-):
-    monkeypatch.setattr("skbnp.models.hdp.memory.N_REFRESHES", 0)
-    online, batch = fit_both(warm_up=warm_up, variational_family="mean_field")
-    for name in ("topic_weights_", "doc_concentration_", "corpus_concentration_"):
-        np.testing.assert_allclose(
-            getattr(online, name), getattr(batch, name), rtol=1e-10
-        )
-
-
-@every_kind_of_start
-def test_batch_update_raises_the_bound_by_its_refreshed_tangents(warm_up):
-    """The topics are the same; batch learning then moves the weights further up."""
-    online, batch = fit_both(
-        warm_up=warm_up, learn_priors=False, variational_family="mean_field"
-    )
-    assert batch.elbo_ > online.elbo_
-    assert np.abs(online.topic_weights_ - batch.topic_weights_).max() < 0.2
-
-
-@each_family
-def test_smaller_first_step_has_other_topics(family):
-    """The control of the comparisons above: rho < 1."""
-    X = make_bars(200, side=4, n_words=40, random_state=0).data
-    settings = {"max_iter": 1, "batch_size": 200, "random_state": 0}
-    settings |= {"split_merge": False, "variational_family": family}
-    full, part = (HDP(8, learning_offset=tau, **settings).fit(X) for tau in (0, 1))
-    assert np.abs(full.components_ / part.components_ - 1).max() > 1e-3

@@ -83,13 +83,6 @@ def test_holders_of_runs_send_few_sums():
     assert len(sums) <= 2 * 10
 
 
-def test_a_missing_reply_is_seen():
-    sums = {}
-    add_up(sums, 3, {(0, 0): Sum("a"), (0, 2): Sum("c")})
-    with pytest.raises(KeyError):
-        whole_sum(sums, 3)
-
-
 def test_shards_of_a_process_make_what_they_share_once():
     cache, made = ProcessCache(), []
 

@@ -359,18 +359,6 @@ def test_updates_after_parts_and_after_all_agree_on_easy_data(seed):
     )
 
 
-def test_one_part_with_memory_is_one_update_after_all(seed):
-    rng = np.random.default_rng(seed)
-    X, _ = planted(rng, n_docs=16)
-    start = random_start(rng, X)
-    one, two = (learner_of(X, start, memoized=memoized) for memoized in (False, True))
-    passes(one, 6)
-    passes(two, 6)
-    assert_allclose(one.trace[-1], two.trace[-1], rtol=1e-10)
-    words = [each.posterior.global_stats.word_counts for each in (one, two)]
-    assert_allclose(*words, rtol=1e-6, atol=1e-9)
-
-
 @pytest.mark.long
 def test_pass_tells_whether_the_bound_can_settle(seed):
     rng = np.random.default_rng(seed)
@@ -426,24 +414,6 @@ def test_kind_waits_where_all_its_trials_are_rejected(seed, monkeypatch):
         assert [n for n, _ in tried] == turns
 
 
-def test_leaves_that_documents_left_do_not_wait(seed, monkeypatch):
-    """A rejected prune waits, unless hardly anything is there any more."""
-    rng = np.random.default_rng(seed)
-    X, _ = planted(rng)
-    tree, blocks = MENDS["prune"]
-    for wait in (False, True):
-        one = settled(X, tree, blocks, kind=Learner)
-        (place,) = one.posterior.state.tree.positions([7])
-        assert one.posterior.global_stats.stub_masses[place] < tree_edits.LEAST_MASS
-        for leaf in (2, 3, 5, 6, 7):
-            one.moves.rejections.add(("prune", leaf), 99)
-        if wait:
-            one.posterior.global_stats.stub_masses[place] = 1.0
-        only(monkeypatch, "prune")
-        one.moves.end_pass(one, Monitor(new_history()))
-        assert (7 in one.posterior.state.tree) == wait
-
-
 @pytest.mark.parametrize("tidy", [True, False])
 def test_leaves_that_hardly_anybody_visits_end_at_last(tidy, seed, monkeypatch):
     """They cost nothing, and may help a little."""
@@ -456,30 +426,6 @@ def test_leaves_that_hardly_anybody_visits_end_at_last(tidy, seed, monkeypatch):
     assert passes(one, 1) == [not tidy]
     assert (7 in one.posterior.state.tree) != tidy
     check_never_falls(*one.runs)
-
-
-def test_of_many_siblings_those_that_are_alike_may_merge(monkeypatch, seed):
-    rng = np.random.default_rng(seed)
-    words = rng.gamma(0.2, 10.0, size=(8, 30))
-    words[5] = 3.0 * words[2] + 0.01
-    every = tree_proposals._pair_similar_rows(words)
-    assert_array_equal(every, np.argwhere(np.triu(np.ones((8, 8)), 1)))
-    monkeypatch.setattr(tree_proposals, "MOST_PAIRS", 5)
-    some = tree_proposals._pair_similar_rows(words)
-    assert len(some) == 5
-    assert [2, 5] in some.tolist()
-    cosines = words @ words.T
-    lengths = np.sqrt(np.diag(cosines))
-    cosines = (cosines / lengths / lengths[:, None])[every[:, 0], every[:, 1]]
-    assert_array_equal(some, every[np.sort(np.argsort(-cosines)[:5])])
-
-
-def test_no_documents_no_update():
-    topics = TopicTree(Tree(), np.zeros((1, 4)), np.zeros(1))
-    one = learner_of(sp.csr_array((0, 4)), topics, moves=TreeMoves())
-    assert passes(one, 2) == [True, True]
-    assert one.posterior.n_steps == 0
-    assert one.trace == []
 
 
 @pytest.mark.long
@@ -610,15 +556,6 @@ def test_missing_branches_are_found_by_all_moves_together(seed):
     assert same_partition(ends_of(one), ends)
 
 
-@pytest.mark.parametrize("chosen", [(), ("reattach",), ("split",)])
-def test_moves_that_are_not_wanted_are_not_tried(chosen):
-    moves = TreeMoves(**{name: name in chosen for name in ("reattach", "split")})
-    names = {kind.name for kind in kinds_of(moves)}
-    expected = {"prune", "merge", "grow", *chosen}
-    assert names - {"split_leaf", "branch"} == expected
-    assert ("split_leaf" in names) == ("branch" in names) == ("split" in chosen)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -747,54 +684,6 @@ def learn_until_a_move(rng, **settings):
     passes(one, 8)
 
 
-SPOILED = (AssertionError, KeyError)
-
-
-def test_checks_tell_a_memo_that_is_not_replaced(seed, monkeypatch):
-    monkeypatch.setattr(PathCache, "put", lambda self, rows, memo: None)
-    with pytest.raises(SPOILED):
-        learn_until_a_move(np.random.default_rng(seed))
-
-
-def test_checks_tell_an_old_memo_that_stays_in_the_sums(seed, monkeypatch):
-    plus = PathStats.plus
-    monkeypatch.setattr(
-        PathStats,
-        "plus",
-        lambda self, other, gain=1.0: plus(self, other, gain) if gain > 0.0 else self,
-    )
-    with pytest.raises(AssertionError, match="Not equal to tolerance"):
-        learn_until_a_move(np.random.default_rng(seed), memoized=True)
-
-
-@pytest.mark.parametrize(
-    "name", ["stub_masses", "stub_variances", "word_counts", "word_variances"]
-)
-def test_checks_tell_what_a_move_loses(name, seed, monkeypatch):
-    reindex_to = PathStats.reindex_to
-
-    def forget(self, old, new, *merged_into):
-        stats = reindex_to(self, old, new, *merged_into)
-        if len(new) != len(old):
-            getattr(stats, name)[-1] = 0.0
-        return stats
-
-    monkeypatch.setattr(PathStats, "reindex_to", forget)
-    with pytest.raises(AssertionError, match="Not equal to tolerance"):
-        learn_until_a_move(np.random.default_rng(seed))
-
-
-def test_checks_tell_a_document_that_a_move_forgets(seed, monkeypatch):
-    touching = TreeCorpus.touching
-    monkeypatch.setattr(
-        TreeCorpus,
-        "touching",
-        lambda self, ids: [docs[1:] for docs in touching(self, ids)],
-    )
-    with pytest.raises(SPOILED):
-        learn_until_a_move(np.random.default_rng(seed))
-
-
 def test_checks_tell_a_move_that_lowers_the_bound(seed, monkeypatch):
     bound = NestedModel.bound
     monkeypatch.setattr(
@@ -804,30 +693,3 @@ def test_checks_tell_a_move_that_lowers_the_bound(seed, monkeypatch):
     )
     with pytest.raises(AssertionError, match="fell by"):
         learn_until_a_move(np.random.default_rng(seed))
-
-
-def test_checks_tell_a_proposal_that_writes(seed, monkeypatch):
-    prune = tree_proposals.propose_prune
-
-    def careless(context, leaf):
-        context.posterior.global_stats.stub_masses[0] += 1e-9
-        return prune(context, leaf)
-
-    monkeypatch.setattr(tree_proposals, "propose_prune", careless)
-    with pytest.raises(AssertionError, match="entries differ"):
-        learn_until_a_move(np.random.default_rng(seed))
-
-
-def test_checks_tell_a_step_after_which_the_bound_falls(seed):
-    rng = np.random.default_rng(seed)
-    X, _ = planted(rng)
-    one = learner_of(X, random_start(rng, X))
-    passes(one, 6)
-    settled = one.cache._updated
-    one.cache._updated = lambda tree, stats: settled(
-        tree, replace(stats, word_counts=stats.word_counts[:, ::-1].copy())
-    )
-    with pytest.raises(AssertionError, match="Not equal to tolerance"):
-        passes(one, 1)
-    with pytest.raises(AssertionError, match="fell by"):
-        check_never_falls([*one.trace, exact_bound(one, afresh(one))])

@@ -10,7 +10,6 @@ from skbnp.components.tree_moves import TreeMoves
 from skbnp.components.tree_sticks import LevelPriors
 from skbnp.inference.executor import Executor
 from skbnp.inference.protocols import LocalStop
-from skbnp.models.nested_crp import start as tree_starts
 from skbnp.models.nested_crp import start_choice as tree_choice
 from skbnp.models.nested_crp.memory import PathLocalStep, sum_documents
 from skbnp.models.nested_crp.model import NestedModel, TopicTree, elbo_terms
@@ -23,9 +22,7 @@ from skbnp.models.nested_crp.start import (
 )
 from skbnp.models.nested_crp.start_choice import Race, choose_start, start_posterior
 from skbnp.models.nested_crp_walks.model import NestedPriors
-from skbnp.models.nested_crp_walks.start import level_sizes
 from skbnp.trees import Tree
-from skbnp.utils.clusters import kmeans
 
 MODEL = NestedModel(LevelPriors(1.0, np.full(3, 4.0), np.full(3, 0.1)))
 BLOCK = 5
@@ -102,25 +99,6 @@ def test_clusters_stand_where_they_were_planted(seed):
     assert share[:BLOCK].sum() > 0.95
 
 
-def test_more_clusters_than_there_are_part_some_of_them(seed):
-    rng = np.random.default_rng(seed)
-    X, _, leaf = planted(rng)
-    (topics,) = by_clusters(X, kmeans(X, 15, rng), MODEL, local_step(), [3])
-    check_start(topics, X)
-    assert (topics.tree.depth == 2).sum() == 15
-    assert is_finer(ends_of(topics, X), leaf)
-
-
-def test_each_number_of_groups_gives_a_tree(seed):
-    rng = np.random.default_rng(seed)
-    X, _, leaf = planted(rng)
-    n_groups = []
-    for topics in by_clusters(X, leaf, MODEL, local_step(), [2, 3, 5, 9, 50]):
-        check_start(topics, X)
-        n_groups.append(int((topics.tree.depth == 1).sum()))
-    assert n_groups == [2, 3, 5, 6]  # no more groups than leaves, and no tree twice
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("n_levels", [1, 2, 4, 6])
 def test_clusters_make_trees_of_any_depth(n_levels, seed):
@@ -134,21 +112,6 @@ def test_clusters_make_trees_of_any_depth(n_levels, seed):
         check_start(topics, X, n_levels)
         if n_levels > 1:
             assert same_partition(ends_of(topics, X, model), leaf)
-
-
-@pytest.mark.parametrize(
-    ("n_groups", "n_leaves", "n_levels", "sizes"),
-    [
-        (3, 9, 1, [1]),
-        (3, 9, 2, [1, 9]),
-        (3, 9, 3, [1, 3, 9]),
-        (2, 32, 4, [1, 2, 8, 32]),
-        (2, 2, 5, [1, 2, 2, 2, 2]),
-        (1, 1, 3, [1, 1, 1]),
-    ],
-)
-def test_sizes_of_levels_grow_evenly(n_groups, n_leaves, n_levels, sizes):
-    assert level_sizes([1], n_groups, n_levels, n_leaves) == sizes
 
 
 def test_excess_weighs_words_by_how_much_more_frequent_they_are(seed):
@@ -184,18 +147,6 @@ def test_state_of_the_sampler_holds_all_documents(seed):
     assert is_finer(ends_of(topics, X), leaf)
 
 
-def test_sampler_takes_fractions_and_large_counts(seed, monkeypatch):
-    rng = np.random.default_rng(seed)
-    X, *_ = planted(rng)
-    X.data += 0.3
-    monkeypatch.setattr(tree_starts, "N_SWEEPS", 2)
-    topics, _ = by_gibbs(X, MODEL.priors, NOTHING, rng)
-    check_start(topics, sp.csr_array(np.ceil(X.toarray())))
-    monkeypatch.setattr(tree_starts, "MOST_TOKENS", X.sum() / 4)
-    topics, _ = by_gibbs(X, MODEL.priors, NOTHING, rng)
-    check_start(topics, sp.csr_array(np.ceil(X.toarray() / 4)))
-
-
 def test_documents_one_by_one_open_branches_for_their_like(seed):
     rng = np.random.default_rng(seed)
     X, *_ = planted(rng)
@@ -213,23 +164,6 @@ def test_one_document_opens_a_branch_and_its_twin_follows():
     check_start(topics, X)
     assert_array_equal(topics.tree.depth, [0, 1, 2])
     assert topics.stub_masses[2] == 2.0
-
-
-@pytest.mark.parametrize("n_levels", [1, 2, 5])
-def test_documents_one_by_one_make_trees_of_any_depth(n_levels, seed):
-    rng = np.random.default_rng(seed)
-    X, *_ = planted(rng, n_docs=12)
-    priors = LevelPriors(1.0, np.full(n_levels, 4.0), np.full(n_levels, 0.1))
-    topics = one_by_one(X, NestedModel(priors), local_step(), rng)
-    check_start(topics, X, n_levels)
-
-
-def test_counts_of_paths_are_taken_over_as_they_are():
-    depth = np.array([0, 1, 2, 1, 2, 2])
-    counts, docs = np.arange(12).reshape(6, 2), np.array([9, 4, 4, 5, 3, 2])
-    topics = topics_of_paths(depth, counts, docs)
-    assert_array_equal(topics.word_counts, counts)
-    assert_array_equal(topics.stub_masses, [0.0, 0.0, 4.0, 0.0, 3.0, 2.0])
 
 
 # Which is best ------------------------------------------------------------------------
@@ -355,16 +289,6 @@ def test_interrupt_leaves_the_best_so_far(n_entered, keep_best, seed, monkeypatc
     assert sum(posterior.objective().values()) == pytest.approx(bound, rel=1e-3)
 
 
-def test_start_of_a_part_stands_for_all(seed, monkeypatch):
-    monkeypatch.setattr(tree_choice, "MOST_DOCS", 20)
-    rng = np.random.default_rng(seed)
-    X, *_ = planted(rng)
-    posterior = chosen(X, "sequential")
-    check_chosen(posterior, 60)
-    # The words of 20 documents of 36 tokens, three times.
-    assert_allclose(posterior.global_stats.word_counts.sum(), 20 * 36 * 3, rtol=1e-9)
-
-
 def test_given_topics_are_taken_as_they_are(seed, monkeypatch):
     monkeypatch.setattr(tree_choice, "MOST_DOCS", 20)
     rng = np.random.default_rng(seed)
@@ -390,14 +314,6 @@ def test_lightest_leaves_go_where_there_are_too_many_nodes(init, limit, seed):
     if limit == 4 and init != "agglomerative":
         kept = topics.stub_masses[topics.tree.depth == n_levels - 1].max()
         assert kept == free.state.stub_masses.max()
-
-
-def test_more_clusters_than_documents_are_one_for_each(seed):
-    rng = np.random.default_rng(seed)
-    X, *_ = planted(rng, n_docs=5)
-    posterior = chosen(X, "agglomerative", n_leaves=100)
-    check_chosen(posterior, 5)
-    assert (posterior.state.tree.depth == 2).sum() == 5
 
 
 def test_no_documents_leave_the_root():

@@ -1,10 +1,8 @@
 """When a candidate is followed on, and when a rejected one is tried again."""
 
-from types import SimpleNamespace
-
 import pytest
 
-from skbnp.inference.trials import WAIT, Judge, Rejections, run_rounds
+from skbnp.inference.trials import WAIT, Rejections, run_rounds
 
 #: Bound without the edit, and the rise that is asked for.
 BOUND, LEAST = -100.0, 1.0
@@ -53,13 +51,3 @@ def test_rejected_proposals_wait_twice_as_long_each_time():
     assert rejections.is_over(("merge", 4, 3), 1)  # of itself alone
     rejections.forget(key)
     assert rejections.is_over(key, 1)
-
-
-@pytest.mark.parametrize("name", ["model", "state", "global_stats"])
-def test_the_bound_is_computed_once_for_the_same_globals(name):
-    bounds, judge = iter([1.0, 2.0]), Judge()
-    model = SimpleNamespace(bound=lambda *given: next(bounds))
-    posterior = SimpleNamespace(model=model, state=object(), global_stats=object())
-    assert [judge.bound(posterior), judge.bound(posterior)] == [1.0, 1.0]
-    setattr(posterior, name, SimpleNamespace(**vars(posterior.model)))
-    assert judge.bound(posterior) == 2.0

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from skbnp import HDP, HierarchicalComponentAnalysis, StickBreakingHDP
+from skbnp import HDP, HierarchicalComponentAnalysis
 from skbnp.datasets import make_hdp
 from skbnp.metrics import topic_coherence
 
@@ -75,16 +75,6 @@ def test_coherence_of_windows_is_that_of_gensim(measure, window):
     assert_allclose(result, OF_WINDOWS[measure, window], **CLOSE)
 
 
-@pytest.mark.parametrize("measure", ["npmi", "c_v"])
-def test_windows_of_repeated_words_are_counted_as_written(measure, monkeypatch):
-    monkeypatch.setattr("skbnp.metrics._coherence.MARKS_AT_ONCE", 7)  # many parts
-    windows = [
-        title[i : i + 3] for title in TITLES for i in range(max(len(title) - 2, 1))
-    ]
-    by_window = topic_coherence(TOPICS, TITLES, measure=measure, window=3)
-    assert_allclose(by_window, topic_coherence(TOPICS, windows, measure=measure))
-
-
 @pytest.mark.parametrize("measure", MEASURES)
 def test_terms_of_arrays_are_the_largest_entries(measure, counts):
     X, names = counts
@@ -121,29 +111,6 @@ def test_pipelines_and_searches_read_texts():
     assert_allclose(topic_coherence(fitted, tokens, n_terms=2), expected)
     search = GridSearchCV(pipeline, {"hdp__max_iter": [5]}, cv=2).fit(texts)
     assert np.isfinite(topic_coherence(search, texts, n_terms=2)).all()
-
-
-def test_topics_not_in_use_have_no_coherence():
-    X = make_hdp(150, n_features=40, n_components=3, random_state=0).data
-    hdp = StickBreakingHDP(
-        max_components=30, learning_method="batch", random_state=0
-    ).fit(X)
-    result = topic_coherence(hdp, X)
-    assert np.isfinite(result).sum() == hdp.n_active_components_ < 30
-
-
-def test_words_of_every_document_tell_nothing():
-    texts = [["the", "sun"], ["the", "sea"], ["the", "sun"]]
-    assert topic_coherence([["the", "sun"]], texts)[0] == pytest.approx(0.0, abs=1e-9)
-    assert topic_coherence([["the", "the"]], texts, measure="c_v").tolist() != [1.0]
-
-
-def test_documents_without_tokens_are_no_evidence(counts):
-    X, names = counts
-    more = sp.vstack([X, sp.csr_array((9, X.shape[1]))])
-    before, after = (topic_coherence(TOPICS, part, names) for part in (X, more))
-    assert_array_equal(before, after)
-    assert_array_equal(topic_coherence(TOPICS, [*TITLES, [], []]), before)
 
 
 def test_absent_terms_are_left_out_with_a_warning_if_they_are_many():

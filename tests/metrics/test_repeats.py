@@ -17,7 +17,6 @@ from skbnp.models.hdp.burstiness import (
     maximise_burstiness,
 )
 from skbnp.models.hdp.fold_in import fold_in_tables
-from skbnp.models.hdp.prediction import MixturePredictor
 
 #: Expected tables are read from a grid in single precision.
 GRID = 0.004
@@ -174,16 +173,3 @@ def test_the_search_maximises_the_probability_of_each_token_given_the_others(see
             assert value > other - 1e-4 * X.sum()
         assert value > log_probability(0.3, 30.0) + 1e-3 * X.sum()
     assert maximise_burstiness(X, tables, base, far) == far
-
-
-def test_nothing_is_learned_of_words_that_come_once():
-    X = sp.csr_array(np.eye(5))
-    assert maximise_burstiness(X, np.ones(5), np.full(5, 0.2)) is None
-
-
-@pytest.mark.parametrize("n_docs", [0, 1])
-def test_documents_without_tokens_are_not_scored(n_docs):
-    predictor = MixturePredictor.of_topics(np.ones((2, 3)), np.ones(2), repeats=True)
-    nothing = sp.csr_array((n_docs, 3))
-    with Executor(None) as executor:
-        assert predictor.log_likelihood(nothing, nothing, executor) == 0.0

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.long import along_diagonal
-from reference import hdp_collapsed, hdp_direct
+from reference import hdp_collapsed
 from reference import held_out as reference
 from skbnp.components.seen_words import SeenWords
 from skbnp.components.word_topics import WordTopics
@@ -25,9 +25,6 @@ from skbnp.models.hdp.fold_in import (
 SINGLE = 1e-4
 #: Decisions closer than this may fall otherwise in single precision.
 CLEAR = 2e-4
-#: Iterations, mean change per token, support, tokens of topics left out of iterations,
-#: and iterations with mean weights before.
-MEAN_FIELD = (100, 1e-3, 1e-9, 0.1, 5)
 
 
 def problem(seed, n_topics=7, n_words=25, n_docs=12):
@@ -78,40 +75,6 @@ def test_the_reference_tells_other_settings(other):
         check_equals_twin(topics, prior, X, partial(reference.fold_in, **other))
 
 
-def test_words_that_no_topic_has_are_left_out(seed):
-    topics, prior, X = problem(seed)
-    topics[:, [2, 9]] = 0.0
-    topics /= topics.sum(axis=1, keepdims=True)
-    X[:, [2, 9]] = 5.0
-    X[0] = 7.0 * (np.arange(X.shape[1]) == 2)
-    check_equals_twin(topics, prior, X)
-    tokens = infer(fold_in, topics, prior, X)
-    left = X.sum(axis=1) - X[:, [2, 9]].sum(axis=1)
-    assert_allclose(tokens.sum(axis=1), left, rtol=1e-12)
-
-
-def test_expected_tokens_by_mean_field_are_those_of_their_reference(seed):
-    topics, prior, X = problem(seed)
-    expected = hdp_direct.fold_in(topics, prior, X, *MEAN_FIELD)
-    result = infer(fold_in_by_mean_field, topics, prior, X)
-    # Without counts of others taken out, rounding errors do not grow.
-    assert_allclose(result, expected, rtol=0, atol=1e-5 * X.sum())
-    others = hdp_direct.fold_in(topics, prior, X, *MEAN_FIELD[:4], 0)
-    assert np.abs(result - others).max() > 1e-3
-
-
-@pytest.mark.parametrize("by", [fold_in, fold_in_by_mean_field])
-def test_mean_topics_need_not_be_an_array(by, seed):
-    _, prior, X = problem(seed)
-    counts = np.random.default_rng(seed).gamma(0.5, 20.0, (X.shape[1], len(prior)))
-    phi = reference.mean_topics(counts, 0.05)
-    with Executor(None) as executor:
-        lazy = MeanTopics.of(WordTopics(counts), 0.05)
-        result = by(lazy, prior, sp.csr_array(X), executor)
-    result = result.toarray() if sp.issparse(result) else result
-    assert_allclose(result, infer(by, phi.T, prior, X), rtol=0, atol=SINGLE * X.sum())
-
-
 @pytest.mark.parametrize("n_topics", [1, 5, 40])
 def test_mixtures_are_those_of_the_reference(n_topics, seed):
     """Under a scale of counts, with words that none has seen and priors by topic."""
@@ -146,18 +109,6 @@ def posterior_mean(topics, prior, counts):
     words, held = np.repeat(np.arange(len(counts)), counts.astype(int)), 1e9 * topics.T
     given = [words.tolist()], prior, 1e-9, len(counts), held
     return hdp_collapsed.exact_responsibilities(*given)[0].sum(axis=0)
-
-
-@pytest.mark.parametrize("number", [1, 2, 5, 9])
-def test_a_word_that_is_repeated_tells_more(number):
-    """However often, if all of its tokens were taken out it would tell as much."""
-    topics = np.array([[0.3, 0.7], [0.1, 0.9]])
-    prior, counts = np.array([0.25, 0.25]), np.array([float(number), 0.0])
-    exact = posterior_mean(topics, prior, counts)[0] / number
-    (result, _), *_ = infer(fold_in, topics, prior, counts[None]) / number
-    # The posterior of two tokens is the widest.
-    assert result == pytest.approx(exact, abs=0.06)
-    assert number == 1 or result > 0.9
 
 
 def errors_of(by, seed, prior, eta):

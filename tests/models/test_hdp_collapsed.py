@@ -6,7 +6,6 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import psi
 
-from checks.states import assert_same
 from reference import hdp_collapsed as reference
 from skbnp.components.word_topics import WordRows, WordTopics
 from skbnp.inference.executor import Executor
@@ -83,33 +82,6 @@ def test_the_twin_tells_tables_without_the_chance_of_none(seed):
         assert_allclose(statistics(state, n).tables, certain, rtol=1e-3)
 
 
-def test_a_topic_of_hardly_a_token_has_as_many_tables(seed):
-    """One token in expectation of N << 1 sits at one table: M = N."""
-    state = random_state(np.random.default_rng(seed), 3)
-    n = np.diag([1e-9, 1e-6, 1e-300])
-    assert_allclose(statistics(state, n).tables, np.diag(n), rtol=1e-5)
-
-
-@pytest.mark.parametrize("weight", [1e-8, 1e-3, 0.5])
-@pytest.mark.parametrize("alpha", [1e-100, 1e-4, 1.0, 1e10])
-def test_tables_lie_between_the_chance_of_a_token_and_the_tokens(alpha, weight):
-    state = HDPState(np.array([weight, 1.0 - weight]), alpha, 1.0, 0.05)
-    for n in 10.0 ** np.arange(-12.0, 13.0):
-        (tables,) = statistics(state, np.array([[n]])).tables
-        some = -np.expm1(-n)
-        # 1e-9: of huge priors the digammas' difference loses digits.
-        assert some * (1.0 - 1e-9) <= tables <= max(n, some) * (1.0 + 1e-5)
-
-
-def test_documents_without_tokens_add_nothing(seed):
-    rng = np.random.default_rng(seed)
-    state, n = random_state(rng, 4), random_counts(rng, 10, 4)
-    with_empty = np.vstack([np.zeros((2, 4)), n, np.zeros((3, 4))])
-    one, other = statistics(state, n), statistics(state, with_empty)
-    assert_allclose(other.tables, one.tables, **NEAR)
-    assert_allclose(other.length_slope, one.length_slope, **NEAR)
-
-
 # Update -------------------------------------------------------------------------------
 
 
@@ -134,47 +106,6 @@ def test_update_is_that_of_the_twin(scale, learn, seed):
     assert_allclose(new.doc_concentration, alpha, **NEAR)
     assert_allclose(new.corpus_concentration, gamma, **NEAR)
     assert new.topic_word_prior == state.topic_word_prior
-
-
-def test_concentrations_are_held_where_nothing_is_learned(seed):
-    rng = np.random.default_rng(seed)
-    state, n = random_state(rng, 6), random_counts(rng, 25, 6)
-    held = model(learn=False).update(state, statistics(state, n))
-    learned = model(learn=True).update(state, statistics(state, n))
-    assert held.doc_concentration == state.doc_concentration
-    assert held.corpus_concentration == state.corpus_concentration
-    assert learned.doc_concentration != state.doc_concentration
-    assert learned.corpus_concentration != state.corpus_concentration
-    assert not np.allclose(held.weights, state.weights)
-
-
-@pytest.mark.parametrize("learn", [False, True])
-def test_scale_is_as_many_documents(learn, seed):
-    rng = np.random.default_rng(seed)
-    state, n = random_state(rng, 6), random_counts(rng, 25, 6)
-    one = model(learn=learn).update(state, statistics(state, n), 4.0)
-    many = model(learn=learn).update(state, statistics(state, np.vstack([n] * 4)))
-    assert_allclose(one.weights, many.weights, **NEAR)
-    assert_allclose(one.doc_concentration, many.doc_concentration, **NEAR)
-    assert_allclose(one.corpus_concentration, many.corpus_concentration, **NEAR)
-
-
-@pytest.mark.parametrize("size", [1e-300, 1e-8, 1.0, 1e12])
-def test_weights_sum_to_one_and_none_is_zero(size, seed):
-    rng = np.random.default_rng(seed)
-    state = random_state(rng, 50)
-    n = size * random_counts(rng, 25, 50)
-    n[:, 7] = 0.0
-    new = model().update(state, statistics(state, n))
-    assert_allclose(new.weights.sum(), 1.0, rtol=1e-14)
-    assert (new.weights > 0.0).all()
-    assert np.isfinite([new.doc_concentration, new.corpus_concentration]).all()
-
-
-def test_without_documents_nothing_is_learned(seed):
-    state = random_state(np.random.default_rng(seed), 4)
-    stats = model().start(state, WordTopics(np.ones((9, 4))))
-    assert_same(model().update(state, stats), state)
 
 
 def test_the_criterion_is_what_documents_said(seed):

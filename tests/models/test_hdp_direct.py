@@ -17,7 +17,6 @@ from skbnp.components.word_topics import Weighting, WordRows, WordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import discarding
-from skbnp.inference.posterior import Lineage
 from skbnp.inference.protocols import Corpus, DocumentLocalStep, LocalStop, StepInput
 from skbnp.inference.schedules import BatchSchedule
 from skbnp.models.hdp import model as hdp_direct
@@ -31,15 +30,10 @@ from skbnp.models.hdp.model import (
     update_weights,
 )
 from skbnp.models.hdp.moves import merge as hdp_merge
-from skbnp.models.hdp.moves.held_out import merge_all
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.rows.batch import Batch
 
 EXACT = LocalStop(max_iter=50, tol=1e-9)
-
-
-def prior_of_topics(state, global_stats):
-    return update_topic_prior(global_stats.topic_words, state.topic_word_prior)
 
 
 def random_corpus(rng, n_docs=8, n_words=12, mean=1.0):
@@ -263,11 +257,6 @@ def test_the_objective_never_falls(corpus, learn, seed):
     check_never_falls(trace, abs(trace[0]))
 
 
-def test_the_check_of_ascent_tells_a_fall():
-    with pytest.raises(AssertionError, match="fell"):
-        check_never_falls([-100.0, -90.0, -90.0001, -80.0], 100.0)
-
-
 @pytest.mark.parametrize("corpus", range(25))
 def test_no_update_of_a_global_lowers_the_objective(corpus, seed):
     rng = np.random.default_rng([seed, corpus])
@@ -358,15 +347,6 @@ def random_doc_topic(rng, n_docs=40, n_topics=5):
     return counts
 
 
-@pytest.mark.long
-def test_weights_reach_the_optimum_of_the_table_form(seed):
-    rng = np.random.default_rng(seed)
-    doc_topic, state = random_doc_topic(rng), random_state(rng, 5)
-    alpha, gamma = state.doc_concentration, state.corpus_concentration
-    tables = reference.weights_by_tables(doc_topic, alpha, gamma, 2000, state.weights)
-    assert_allclose(refreshed_weights(doc_topic, state, 60), tables, atol=1e-7)
-
-
 def test_weights_reach_the_optimum_of_l_bfgs(seed):
     rng = np.random.default_rng(seed)
     doc_topic, state = random_doc_topic(rng), random_state(rng, 5)
@@ -378,39 +358,6 @@ def test_weights_reach_the_optimum_of_l_bfgs(seed):
     )
     best = reference.weights_objective(doc_topic, paper, alpha, gamma)
     assert value >= best - 1e-7 * abs(best)
-
-
-def test_one_update_of_the_weights_is_almost_the_optimum(seed):
-    """Three rounds, as in a pass, leave less than 1e-3 nats."""
-    rng = np.random.default_rng(seed)
-    doc_topic, state = random_doc_topic(rng), random_state(rng, 5)
-    alpha, gamma = state.doc_concentration, state.corpus_concentration
-
-    def value(n_rounds):
-        weights = refreshed_weights(doc_topic, state, n_rounds)
-        return reference.weights_objective(doc_topic, weights, alpha, gamma)
-
-    assert value(60) - 1e-3 <= value(3) <= value(60) + 1e-9
-
-
-def test_the_scale_of_a_minibatch_weighs_documents_and_not_the_prior(seed):
-    """Four copies of the documents, or the scale 4."""
-    rng = np.random.default_rng(seed)
-    doc_topic, state = random_doc_topic(rng), random_state(rng, 5)
-    model = DirectHDP(learn_concentrations=True, learn_topic_prior=False)
-    rows = WordRows(np.zeros(0, np.intp), sp.csr_array((0, 5)))
-
-    def updated(doc_topic, scale):
-        stats = model.statistics(
-            state, rows, np.zeros(5), sp.csr_array(doc_topic), doc_topic.sum(axis=1)
-        )
-        return model.update(state, stats, scale)
-
-    once, four = updated(doc_topic, 4.0), updated(np.tile(doc_topic, (4, 1)), 1.0)
-    assert_allclose(once.weights, four.weights, rtol=1e-9)
-    assert_allclose(once.doc_concentration, four.doc_concentration, rtol=1e-9)
-    unscaled = updated(doc_topic, 1.0)
-    assert abs(unscaled.weights[-1] / once.weights[-1] - 1) > 1e-2
 
 
 def test_the_document_concentration_reaches_its_optimum(seed):
@@ -453,29 +400,6 @@ def test_the_corpus_concentration_maximises_its_posterior(seed):
     log_density = (6 + shape - 1) * np.log(grid) + grid * np.log(state.weights[-1])
     best = grid[np.argmax(log_density - rate * grid)]
     assert_allclose(update_corpus_concentration(state, (shape, rate)), best, atol=1e-4)
-
-
-def test_without_documents_the_globals_stay():
-    model = DirectHDP(learn_concentrations=True, learn_topic_prior=True)
-    state = random_state(np.random.default_rng(0), 3)
-    global_stats = model.start(state, WordTopics(np.zeros((4, 3))))
-    _, new = model.learn_priors(model.update(state, global_stats), global_stats)
-    assert_allclose(new.weights, state.weights)
-    assert new.doc_concentration == state.doc_concentration
-    assert new.topic_word_prior == state.topic_word_prior
-
-
-def test_a_blend_of_step_one_is_the_optimum_and_of_step_zero_the_start():
-    rng = np.random.default_rng(0)
-    model = DirectHDP(learn_concentrations=True, learn_topic_prior=False)
-    old, new = random_state(rng, 3), random_state(rng, 3)
-    assert model.blend(old, new, 1.0) is new
-    assert_allclose(model.blend(old, new, 0.0).weights, old.weights)
-    half = model.blend(old, new, 0.5)
-    assert_allclose(half.weights, (old.weights + new.weights) / 2)
-    assert_allclose(
-        half.doc_concentration, np.sqrt(old.doc_concentration * new.doc_concentration)
-    )
 
 
 # Edits ------------------------------------------------------------------------------
@@ -534,21 +458,6 @@ def test_a_merge_adds_counts_and_weights(seed):
     )
 
 
-def test_disjoint_merges_are_one_edit(seed):
-    """Pairs at once, or one after another."""
-    rng = np.random.default_rng(seed)
-    posterior = random_posterior(rng, 5, 6)
-    model, other = posterior.model, posterior.copy()
-    state, global_stats = model.merge(
-        posterior.state, posterior.global_stats, [(1, 3), (4, 0)]
-    )
-    again, twice = model.merge(other.state, other.global_stats, [(4, 0)])
-    again, twice = model.merge(again, twice, [(1, 3)])
-    assert_allclose(state.weights, again.weights)
-    assert_allclose(global_stats.topic_words.dense(), twice.topic_words.dense())
-    assert_allclose(global_stats.weight_offset, twice.weight_offset)
-
-
 def test_a_removed_topic_leaves_its_weight_to_new_ones(seed):
     rng = np.random.default_rng(seed)
     posterior = random_posterior(rng, 3, 6)
@@ -602,13 +511,6 @@ def test_weights_are_a_root_whatever_the_start(seed):
         check_root(hdp_direct._root_of_shares, *random_weights_problem(rng))
 
 
-def test_the_check_of_the_root_rejects_the_start():
-    rng = np.random.default_rng(0)
-    problem = random_weights_problem(rng)
-    with pytest.raises(AssertionError):
-        check_root(lambda _, start, __: start + 0.1, *problem)
-
-
 # Word weights -----------------------------------------------------------------------
 
 
@@ -635,20 +537,6 @@ def check_table(got, expected):
     assert_allclose(got[:, : expected.shape[1]], expected, rtol=1e-5)
     assert not got[:, expected.shape[1] :].any()
     assert got.dtype == np.float32
-
-
-def test_mean_word_weights_are_expected_topics(seed):
-    rng = np.random.default_rng(seed)
-    posterior = random_posterior(rng, 4, 20)
-    words = np.arange(20)
-    got = posterior.model.word_weights(
-        posterior.state, posterior.global_stats.topic_words, words, Weighting.MEAN
-    )
-    lam = (
-        posterior.global_stats.topic_words.dense().T + posterior.state.topic_word_prior
-    )
-    expected = (lam / lam.sum(axis=1, keepdims=True)).T
-    check_table(got, expected / expected.max(axis=1, keepdims=True))
 
 
 # Topics that are known ----------------------------------------------------------------
@@ -767,15 +655,6 @@ def test_known_topics_keep_their_columns_when_others_end(seed):
     words.drop([0])  # the last takes its place
     assert_array_equal(words.known.columns, [0])
     assert_allclose(words.dense()[:, 0], third)
-
-
-@KINDS
-def test_a_merge_of_all_topics_spares_known_ones(kind, seed):
-    posterior = known_posterior(np.random.default_rng(seed), 12, kind)
-    posterior.lineage = [Lineage(0, "init", (), (0, 1, 2, 3))]
-    assert merge_all(posterior) == 1
-    assert {0, 2} < set(posterior.ids.tolist())
-    assert len(posterior.ids) == 3
 
 
 @KINDS

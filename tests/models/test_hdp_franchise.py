@@ -4,18 +4,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy import stats
 from scipy.special import gammaln
 
 from checks.geweke import check_joint_distribution
-from checks.long import along_diagonal
 from reference import hdp_franchise as reference
-from skbnp.components.hyperparameters import log_rising
 from skbnp.inference.chains import ChainState
 from skbnp.kernels._franchise import sweep
 from skbnp.kernels._seating import MEAL_PART
-from skbnp.models.hdp.prediction import FixedTopics
 from skbnp.models.hdp_franchise.model import (
     Concentrations,
     Places,
@@ -264,20 +260,6 @@ def test_geweke_with_hyperparameters(split_merge, seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("discount", [0.1, 0.8])
-def test_geweke_with_repeats_of_known_parameters(discount, seed):
-    fixed = replace(FIXED[1.3], word_discount=discount, word_concentration=1.0)
-    check_geweke(make_move(None, split_merge=True), N_FEW, seed, fixed)
-
-
-@pytest.mark.long
-@along_diagonal(("concentration", "split_merge"), [1.3, 0.3, 5.0], [True, False])
-def test_geweke_without_hyperparameters(split_merge, concentration, seed):
-    move = make_move(None, split_merge=split_merge)
-    check_geweke(move, N_FEW, seed, FIXED[concentration])
-
-
-@pytest.mark.long
 def test_geweke_with_intermediate_scans(seed):
     move = make_move(LEARN, split_merge=True, n_scans=3)
     check_geweke(move, N_FEW, seed)
@@ -415,24 +397,6 @@ def test_log_probability_of_repeats_is_that_of_the_urn(discount, concentration):
     assert result == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("x", [1e-100, 1e-3, 0.7, 50.0, 1e3, 1e6, 1e10])
-@pytest.mark.parametrize("n", [1, 2, 17, 1000])
-def test_log_rising_is_a_sum_of_logarithms(x, n):
-    expected = np.log(x + np.arange(n, dtype=np.longdouble)).sum()
-    result = log_rising(x, np.array(n))
-    assert result == pytest.approx(float(expected), rel=1e-13, abs=1e-9)
-
-
-def test_steps_are_chosen_by_the_tokens_not_by_their_seating():
-    broadcasts = [
-        SamplerState.draw(np.random.default_rng(n), FIXED[1.3]) for n in range(20)
-    ]
-    for state in broadcasts:
-        state.concentrations = replace(FIXED[1.3], topic_word_prior=1e-40)
-    assert len({seat(state).meal_part for state in broadcasts}) == 1
-    assert seat(broadcasts[0]).meal_part < MEAL_PART
-
-
 @pytest.mark.long
 def test_topic_prior_is_drawn_from_its_posterior(seed):
     """Slices of log eta against the density on a grid, by Kolmogorov and Smirnov."""
@@ -505,21 +469,6 @@ def test_sample_holds_the_counts_of_the_seating(seed):
     assert (np.diff(sample.table_counts) <= 0).all()
     assert sample.doc_prior.sum() == pytest.approx(sampler_state.concentrations.doc)
     np.testing.assert_allclose(sample.word_topic().sum(axis=0), 1.0)
-
-
-def test_fixed_topics_are_read_word_by_word():
-    distr = np.random.default_rng(0).dirichlet(np.ones(5), size=3)
-    np.testing.assert_array_equal(FixedTopics(distr, np.ones(4)).word_topic(), distr.T)
-
-
-def test_tokens_that_eat_the_same_share_a_table():
-    tokens = Tokens.from_counts(sp.csr_array(np.array([[2, 1, 0], [0, 0, 3]])))
-    tables, served = TableAssignments.one_per_dish(tokens, np.array([7, 2, 7, 2, 9, 2]))
-    assert served.tolist() == [2, 7, 9]
-    assert tables.table.tolist() == [0, 1, 0, 0, 1, 0]
-    assert tables.n_tables.tolist() == [2, 2]
-    assert tables.size.tolist() == [2, 1, 2, 1]
-    assert tables.dish.tolist() == [1, 0, 0, 2]
 
 
 def test_a_copy_of_the_tables_is_the_whole_seating(seed):

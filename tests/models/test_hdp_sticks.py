@@ -153,21 +153,6 @@ def test_the_check_of_terms_tells_a_wrong_statistic(name, seed):
         check_terms(got, expected)
 
 
-def test_bound_of_frozen_topics_is_that_of_their_divergence(seed):
-    """The bound of documents under fixed topics, against the definition."""
-    rng = np.random.default_rng(seed)
-    posterior = make_posterior(rng)
-    state, words = posterior.state, posterior.global_stats.topic_words
-    visited = Visited(posterior, make_counts(rng))
-    got = posterior.model.bound(state, words, visited.result.stats)
-    lam = state.topic_word_prior + words.dense().T
-    logs = psi(lam) - psi(lam.sum(axis=1, keepdims=True))
-    topics = reference.topic_counts(visited.counts, visited.zetas, visited.phis)
-    expected = (topics * logs).sum()
-    expected += reference.topic_terms(state.topic_word_prior, lam)
-    assert_allclose(got["words"], expected, rtol=1e-9)
-
-
 @pytest.mark.parametrize("case", range(8))
 def test_updates_never_lower_the_bound(case, seed):
     rng = np.random.default_rng([seed, case])
@@ -188,22 +173,6 @@ def test_updates_never_lower_the_bound(case, seed):
             last = now
 
 
-@pytest.mark.parametrize("case", range(4))
-@pytest.mark.parametrize("learned", [False, True])
-def test_passes_never_lower_the_bound(learned, case, seed):
-    rng = np.random.default_rng([seed, case])
-    posterior = make_posterior(rng, learned=learned)
-    X = sp.csr_array(make_counts(rng, n_docs=40))
-    with Executor(1) as executor:
-        learner = batch_learner(posterior, X, LocalStop(20, 1e-3), executor)
-        trace = []
-        for _ in range(12):
-            learner.one_pass(Monitor(new_history()))
-            trace.append(sum(posterior.objective().values()))
-    assert np.diff(trace).min() >= -1e-9
-    assert trace[-1] > trace[0]
-
-
 def test_visits_do_not_depend_on_parts_or_blocks(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     posterior, counts = make_posterior(rng), make_counts(rng, n_docs=50)
@@ -221,17 +190,6 @@ def test_visits_do_not_depend_on_parts_or_blocks(seed, monkeypatch):
 
 
 # Sticks -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_topics", [1, 2, 9])
-def test_weights_are_those_of_their_sticks(n_topics, seed):
-    rng = np.random.default_rng([seed, n_topics])
-    state = make_posterior(rng, n_topics).state
-    order = state.by_stick
-    u, v = reference.corpus_sticks(state.tables[order], state.corpus_concentration)
-    assert_allclose(state.topic_weights[order], reference.mean_weights(u, v))
-    assert_allclose(state.log_weights[order], reference.log_weights(u, v))
-    assert_allclose(state.topic_weights.sum(), 1.0)
 
 
 def value_of_order(state, order):

@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from reference import ncrp_births as reference
 from reference.ncrp_topics import cold_start, document_bound, iterate, log_beta
 from skbnp.components.tree_sticks import LevelPriors, log_geometric_sum
-from skbnp.models.nested_crp import branch_scores as ncrp_births
 from skbnp.models.nested_crp.branch_scores import N_ITERATIONS, score_branches
 from skbnp.models.nested_crp.model import PathStats, TopicTree, elbo_terms, path_globals
 from skbnp.trees import Tree
@@ -163,26 +162,6 @@ def test_bound_of_a_corpus_gains_the_score_at_least(case, seed):
         assert gain >= score - text - 1e-9
 
 
-def test_more_iterations_never_lower_a_score(monkeypatch, seed):
-    rng = np.random.default_rng(seed)
-    topics, x = random_topics(rng), document(rng)
-    trace = []
-    for n in range(1, 25):
-        monkeypatch.setattr(ncrp_births, "N_ITERATIONS", n)
-        trace.append(births_of(x, topics).scores)
-    rises = np.diff(trace, axis=0)
-    assert rises.min() >= -1e-10
-    assert rises[0].min() > 0.0
-
-
-def test_tokens_of_a_branch_are_those_of_the_document(seed):
-    rng = np.random.default_rng(seed)
-    x = document(rng, fractions=True)
-    result = births_of(x, random_topics(rng))
-    held = result.tokens.sum(axis=2)
-    assert_allclose(held, np.tile(x[x > 0], (len(held), 1)), rtol=1e-12)
-
-
 def test_branch_wins_where_no_topic_explains_a_document():
     """And only there."""
     tree = Tree([0, 1, 2], [0, 1, 2])
@@ -198,22 +177,3 @@ def test_branch_wins_where_no_topic_explains_a_document():
         phi, a = iterate(x[words], logs, alpha, start, 500, 1e-10)
         stays = given.log_prior[2] + document_bound(x[words], logs, phi, a, alpha)
         assert (births_of(x, topics).scores.max() > stays) == is_better
-
-
-def test_no_inner_stub_no_branch():
-    priors = LevelPriors(1.0, np.ones(1), np.ones(1))
-    topics = TopicTree(Tree(), np.ones((1, N_WORDS)), np.ones(1))
-    result = births_of(np.ones(N_WORDS), topics, priors)
-    assert len(result.stubs) == len(result.scores) == len(result.tokens) == 0
-
-
-@pytest.mark.parametrize("size", [1e-100, 1e-10, 1e10])
-@pytest.mark.parametrize("count", [1e-300, 1.0, 1e9])
-def test_extreme_priors_and_counts_give_finite_scores(size, count):
-    priors = LevelPriors(size, np.full(3, size), np.full(3, size))
-    topics = random_topics(np.random.default_rng(0))
-    x = np.zeros(N_WORDS)
-    x[[2, 5]] = count
-    result = births_of(x, topics, priors)
-    assert np.isfinite(result.scores).all()
-    assert_allclose(result.tokens.sum(axis=2), count, rtol=1e-9)

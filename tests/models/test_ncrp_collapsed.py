@@ -13,7 +13,7 @@ from checks.long import daily
 from reference import nested_crp as reference
 from skbnp.components.hyperparameters import draw_concentration
 from skbnp.components.tree_sticks import LevelPriors
-from skbnp.kernels._nested_crp import LEVELS, TOGETHER
+from skbnp.kernels._nested_crp import TOGETHER
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
 from skbnp.models.nested_crp_walks.sample import NestedSample
 from skbnp.rows.tokens import Tokens
@@ -345,21 +345,6 @@ def test_tidy_tells_where_nodes_have_been(gamma, n_levels, seed):
     assert n_moved > 0 or gamma > 1.0
 
 
-def test_a_corpus_without_documents_has_a_root():
-    tokens = Tokens(np.zeros(0, np.int32), np.zeros(1, np.int64), N_WORDS)
-    priors = LevelPriors(GAMMA, np.array(ALPHA), np.array(ETA))
-    rng = np.random.default_rng(0)
-    walks = Walks(tokens, priors, rng=rng)
-    move(walks, rng)
-    assert walks.tidy().tolist() == [0]
-    assert walks.log_joint() == 0.0
-    sample, nodes = nodes_of(walks)
-    assert sample.doc_counts.tolist() == [0]
-    later = random_walks(20, 3, 1.0, 0, nodes)
-    move(later, rng)
-    assert later.tidy()[0] == 0
-
-
 def test_tree_has_the_nodes_that_documents_walk(seed):
     docs = [sorted(np.random.default_rng(n).integers(0, 3, 7)) for n in range(40)]
     walks, rng = walks_of(docs, 3), np.random.default_rng(seed)
@@ -616,59 +601,3 @@ def test_geweke_finds_planted_bugs(bug):
             N_FEW,
             0,
         )
-
-
-# -- negative controls -----------------------------------------------------------------
-
-
-def forget_to_move(walks, rng):
-    walks.sweep(0, 1, rng)
-
-
-def keep_paths(walks, rng):
-    walks.sweep(0, walks.n_docs, rng, LEVELS)
-
-
-def wrong_prior(walks, rng):
-    kept, priors = walks.priors, walks.priors
-    walks.priors = LevelPriors(2 * GAMMA, priors.level_prior, priors.topic_prior)
-    walks.sweep(0, walks.n_docs, rng)
-    walks.priors = kept
-
-
-def forget_words_before(walks, rng):
-    if walks.before.counts.nnz:
-        walks.before = replace(walks.before, counts=0 * walks.before.counts)
-        walks.before.counts.eliminate_zeros()
-        walks.restore(walks.paths())
-    walks.sweep(0, walks.n_docs, rng)
-
-
-def forget_documents_before(walks, rng):
-    if (walks.before.docs > 1).any():
-        walks.before = replace(walks.before, docs=np.ones_like(walks.before.docs))
-        walks.restore(walks.paths())
-    walks.sweep(0, walks.n_docs, rng)
-
-
-@pytest.mark.parametrize("wrong", [forget_words_before, forget_documents_before])
-def test_check_finds_what_is_forgotten(wrong):
-    gone, docs, _ = LEFT["many"]
-    with pytest.raises(AssertionError):
-        check_frequencies(docs, 2, wrong, N_DRAWS, 0, gone)
-
-
-def wrong_prior_together(walks, rng):
-    kept, priors = walks.priors, walks.priors
-    walks.priors = LevelPriors(2 * GAMMA, priors.level_prior, priors.topic_prior)
-    walks.sweep(0, walks.n_docs, rng, TOGETHER)
-    walks.priors = kept
-
-
-@pytest.mark.parametrize(
-    "wrong", [forget_to_move, keep_paths, wrong_prior, wrong_prior_together]
-)
-def test_check_finds_wrong_moves(wrong):
-    docs, n_levels, _ = CORPORA["two-levels"]
-    with pytest.raises(AssertionError):
-        check_frequencies(docs, n_levels, wrong, N_DRAWS, 0)

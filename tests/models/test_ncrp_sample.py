@@ -60,12 +60,6 @@ def test_priors_of_stubs_are_those_of_a_further_document():
         assert result == pytest.approx(expected, rel=1e-9)
 
 
-def test_weights_are_sums_over_the_stubs_below():
-    _, sample = sample_of()
-    through = sample.tree.accumulate(np.exp(sample.log_stub_priors))
-    np.testing.assert_allclose(np.exp(sample.log_weights), through, rtol=1e-12)
-
-
 def test_arrays_go_by_the_tree():
     walks, sample = sample_of()
     tree = sample.tree
@@ -80,16 +74,6 @@ def test_arrays_go_by_the_tree():
         assert (np.diff(docs) <= 0).all()
     assert sample.topic_weights.sum() == pytest.approx(1.0)
     assert (sample.log_joint, sample.chain, sample.step) == (-1.5, 2, 7)
-
-
-def test_a_sample_is_a_copy():
-    walks, sample = sample_of()
-    counts, docs = sample.topic_word_counts.toarray(), sample.doc_counts.copy()
-    for _ in range(3):
-        walks.sweep(0, walks.n_docs, np.random.default_rng(1))
-    assert (walks.docs != docs.sum()).any()
-    np.testing.assert_array_equal(sample.topic_word_counts.toarray(), counts)
-    np.testing.assert_array_equal(sample.doc_counts, docs)
 
 
 def test_nodes_are_those_of_the_sample_level_by_level():

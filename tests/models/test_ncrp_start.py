@@ -13,9 +13,8 @@ from skbnp.components.tree_sticks import LevelPriors
 from skbnp.datasets import make_tree
 from skbnp.kernels._nested_crp import LEVELS
 from skbnp.models.nested_crp.start import by_gibbs
-from skbnp.models.nested_crp_walks import start
 from skbnp.models.nested_crp_walks.model import NestedPriors, Paths, Walks
-from skbnp.models.nested_crp_walks.start import Forest, find_start, start_walks
+from skbnp.models.nested_crp_walks.start import Forest, find_start
 from skbnp.rows.tokens import Tokens
 
 LEARN = NestedPriors(True, False, learn_level_prior=True)
@@ -85,13 +84,6 @@ def test_level_priors_are_learned_one_by_one(shape, seed):
     np.testing.assert_allclose(learned / learned.sum(), expected, atol=0.1)
 
 
-def test_documents_of_one_topic_have_one_path(seed):
-    rng = np.random.default_rng(seed)
-    X = rng.multinomial(60, rng.dirichlet(np.full(60, 0.5)), size=200)
-    walks, _ = find_start(tokens_of(X), priors_of(3), LEARN, rng)
-    assert len(walks.columns) == 3
-
-
 def test_score_is_the_probability_of_a_document_given_all_others(seed):
     docs, gamma, alpha, eta = [[0, 0, 1], [0, 2], [1, 1]], 0.8, (2.0, 1.0), (1.0, 0.5)
     begin = np.cumsum([0, *map(len, docs)])
@@ -134,19 +126,3 @@ def test_trees_are_nested_over_the_leaves(n_levels, seed):
         pairs = np.unique(np.column_stack([above, below]), axis=0)
         assert len(pairs) == below.max() + 1  # each node has one parent
     assert paths.level.max() < n_levels
-
-
-def test_other_documents_follow_where_some_are_compared(seed, monkeypatch):
-    corpus = make_tree(120, random_state=3)
-    monkeypatch.setattr(start, "MOST_DOCS", 60)
-    tokens, rng = tokens_of(corpus.data), np.random.default_rng(seed)
-    walks = start_walks(tokens, priors_of(3), LEARN, rng)
-    assert walks.docs[0] == 120
-    assert walks.node_tokens.sum() == len(tokens)
-    assert adjusted_rand_score(corpus.target, walks.path[:, -1]) > 0.7
-
-
-def test_no_documents_leave_the_root():
-    tokens = Tokens(np.zeros(0, np.int32), np.zeros(1, np.int64), 3)
-    walks = start_walks(tokens, priors_of(3), LEARN, np.random.default_rng(0))
-    assert len(walks.columns) == 1

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.special import logsumexp, psi
 
 from checks.long import daily
@@ -15,8 +15,6 @@ from reference import ncrp_topics as reference
 from reference import nested_crp as collapsed
 from skbnp.components.tree_sticks import (
     LevelPriors,
-    log_geometric_sum,
-    log_mean_stubs,
     log_path_evidence,
     log_stick_evidence,
     log_stub_priors,
@@ -125,25 +123,6 @@ def test_stub_priors_sum_over_all_their_paths(gamma, seed):
         assert_allclose(log_stub_priors(TREE, a, b, 1.01 * gamma, 3), expected)
 
 
-@pytest.mark.parametrize(
-    ("gamma", "value"), [(1.0, -0.5413), (0.25, -0.3313), (3.0, -0.5727)]
-)
-def test_the_geometric_series_has_known_values(gamma, value):
-    assert_allclose(log_geometric_sum(gamma), value, atol=5e-5)
-
-
-def test_mean_stubs_share_what_passes_their_node(seed):
-    a, b = np.random.default_rng(seed).gamma(2.0, 2.0, size=(2, len(TREE))) + 0.1
-    passing, stubs = np.exp(log_mean_stubs(TREE, a, b, 3))
-    assert_allclose(TREE.accumulate(stubs), passing, rtol=1e-12)
-    assert_allclose(passing[0], 1.0)
-    children = np.flatnonzero(TREE.parent == 0)
-    assert_allclose(passing[children[0]], a[children[0]] / (a + b)[children[0]])
-    one = children[1]  # of what the first child has left
-    left = 1.0 - passing[children[0]]
-    assert_allclose(passing[one], left * a[one] / (a + b)[one])
-
-
 def test_sticks_count_what_passes_by(seed):
     rng = np.random.default_rng(seed)
     masses = rng.gamma(1.0, size=len(TREE))
@@ -161,30 +140,6 @@ def test_sticks_count_what_passes_by(seed):
             if k == name[:-1] or k[: len(name)] in later
         )
         assert_allclose([a[i], b[i]], [1.0 + stays, 0.7 + leaves], rtol=1e-12)
-
-
-@pytest.mark.parametrize("node", [0, 1, 3])
-def test_growth_at_the_prior_changes_no_document(node, seed):
-    """A chain below a stub without mass only tells some of its paths apart."""
-    rng = np.random.default_rng(seed)
-    topics, counts = random_topics(rng), corpus(rng)
-    topics.stub_masses[TREE.positions(node)] = 0.0
-    tree = TREE.add(node, depth=2)
-    old = tree.positions(TREE.ids)
-    held, masses = np.zeros((len(tree), N_WORDS)), np.zeros(len(tree))
-    held[old], masses[old] = topics.word_counts, topics.stub_masses
-    grown = TopicTree(tree, held, masses)
-    before, after = (priors_of(state, PRIORS) for state in (topics, grown))
-    assert_allclose(logsumexp(after[3]), logsumexp(before[3]), rtol=1e-13)
-    steps = [local_step(state, PRIORS, counts)[1] for state in (topics, grown)]
-    bounds = [result.bounds for result in steps]
-    assert_allclose(*bounds, rtol=1e-10)
-
-
-def test_stubs_need_levels_enough():
-    assert_array_equal(stub_nodes(Tree(), 2), [[0, -1]])
-    with pytest.raises(ValueError, match="n_levels must be > 2"):
-        stub_nodes(TREE, 2)
 
 
 # Bounds -------------------------------------------------------------------------------
@@ -260,17 +215,6 @@ def test_path_evidence_is_that_of_seating_documents_one_by_one(gamma, seed):
     assert abs(wrong - expected) > 1e-3
 
 
-def test_path_evidence_of_idle_branches_is_nothing():
-    masses = np.zeros(len(TREE))
-    masses[TREE.leaves[0]] = 50.0
-    got = log_path_evidence(TREE, masses, 0.1 * masses, PRIORS)
-    alone = TREE.remove_upwards(int(TREE.ids[TREE.leaves[-1]]))
-    at = TREE.positions(alone.ids)
-    assert_allclose(
-        got, log_path_evidence(alone, masses[at], 0.1 * masses[at], PRIORS), rtol=1e-12
-    )
-
-
 def test_statistics_of_ended_nodes_go_to_heirs_or_leave_the_tree(seed):
     rng = np.random.default_rng(seed)
     stats, _ = local_step(random_topics(rng), PRIORS, corpus(rng))
@@ -291,17 +235,6 @@ def test_statistics_of_ended_nodes_go_to_heirs_or_leave_the_tree(seed):
     assert_allclose(moved.n_tokens, stats.n_tokens)
     assert moved.entropy == stats.entropy
     assert_allclose(stats.reindex_to(TREE, new, {5: 6, 6: 4}).n_tokens, stats.n_tokens)
-
-
-def test_path_evidence_of_fractions_of_documents_vanishes_with_them():
-    masses = np.zeros(len(TREE))
-    masses[TREE.leaves[0]] = 50.0
-    certain, gaps = np.zeros(len(TREE)), []
-    without = log_path_evidence(TREE, masses, certain, PRIORS)
-    for mass in (1e-1, 1e-3, 1e-6, 1e-11):
-        masses[TREE.leaves[-1]] = mass
-        gaps.append(log_path_evidence(TREE, masses, certain, PRIORS) - without)
-        assert -20.0 * mass < gaps[-1] < 0.0
 
 
 def trace(topics, priors, counts, n_rounds, *, update_topics=True, **options):
@@ -347,33 +280,6 @@ def test_elbo_does_not_decrease_under_any_update(family, options, seed):
     wrong, _ = trace(topics, PRIORS, counts, 12, update_topics=False)
     with pytest.raises(AssertionError):
         check_monotone(wrong)
-
-
-def test_sorting_siblings_is_the_best_order(seed):
-    rng = np.random.default_rng(seed)
-    tree = Tree(np.arange(6), [0, 1, 1, 1, 1, 1])
-    masses, held = rng.gamma(0.5, 5.0, size=6), np.zeros((6, 2))
-    stats = PathStats.of_topics(TopicTree(tree, held, masses), 3)
-    best, _ = update_globals(tree, stats)
-    assert (np.diff(best.stub_masses[1:]) <= 0.0).all()
-    assert_array_equal(masses[best.tree.ids], best.stub_masses)
-    bound = elbo(best, PRIORS, replace(stats, stub_masses=best.stub_masses))
-    for _ in range(30):
-        order = np.concatenate([[0], 1 + rng.permutation(5)])
-        other = TopicTree(tree, held, masses[order])
-        value = elbo(other, PRIORS, replace(stats, stub_masses=masses[order]))
-        assert value <= bound + 1e-10
-
-
-def test_conditional_paths_have_the_larger_elbo(seed):
-    """From the optimum of the factorised family, a special case."""
-    rng = np.random.default_rng(seed)
-    topics, counts = random_topics(rng), corpus(rng)
-    _, topics = trace(topics, PRIORS, counts, 8, family="factorised")
-    factorised, result = local_step(topics, PRIORS, counts, family="factorised")
-    conditional, _ = local_step(topics, PRIORS, counts, result.starts(result.stubs))
-    gain = elbo(topics, PRIORS, conditional) - elbo(topics, PRIORS, factorised)
-    assert gain >= -1e-9
 
 
 #: Documents and levels: 640 and 2916 states.

@@ -16,7 +16,6 @@ from skbnp.models.nested_hdp.model import (
     MixedTree,
     NestedHDPModel,
     NestedStats,
-    ancestors,
 )
 from skbnp.models.nested_hdp.prune import prune
 from skbnp.models.nested_hdp.start import fold_leaves, grouped_start, outline
@@ -208,19 +207,6 @@ def test_where_each_token_opens_a_table_the_step_is_that_of_tokens(depth, seed):
             assert_allclose(bursty, logs, rtol=1e-3)
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-3, 1.0, 1e12, 1e200])
-def test_tables_are_finite_whatever_is_given(size):
-    rng = np.random.default_rng(0)
-    state, model = random_state(rng, TREES["deep"]), NestedHDPModel()
-    counts = size * rng.poisson(1.5, size=(5, 30)).astype(float)
-    topic_words = rng.gamma(0.3, 5.0, size=(30, 10))
-    grid = expected_tables_grid(0.7, n_grid_rows(counts.max()))
-    result = run(state, model, counts, topic_words, 0.0, words=(grid, 0.7, 1.0))
-    for array in result:
-        assert np.isfinite(array).all()
-    assert (result[-2] <= counts[counts > 0] * (1.0 + 1e-6)).all()
-
-
 @each_tree
 def test_shares_are_ratios_of_the_evidence(depth, seed):
     rng = np.random.default_rng(seed)
@@ -262,16 +248,6 @@ def test_update_leaves_children_that_are_not_in_the_tree_their_share():
         expected = masses / (masses.sum() + gamma)
         assert_allclose(new.weights[children], expected, rtol=1e-12)
     assert (new.rest[np.unique(above[1:])] > 0.0).all()
-
-
-def test_a_state_without_tables_stays():
-    state, model = (
-        random_state(np.random.default_rng(0), TREES["deep"]),
-        NestedHDPModel(),
-    )
-    assert (
-        model.update(state, model.start(state, WordTopics(np.ones((3, 10))))) is state
-    )
 
 
 # The start ----------------------------------------------------------------------------
@@ -332,12 +308,6 @@ def test_lightest_leaves_join_the_nodes_above_them():
     assert place.tolist() == [0, 0]
 
 
-def test_ancestors_mark_paths():
-    tree = Tree(np.arange(4), [0, 1, 2, 1])
-    expected = [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 1]]
-    assert ancestors(tree).toarray().tolist() == expected
-
-
 def pruned(depth, tables, words):
     rng = np.random.default_rng(0)
     state, model = random_state(rng, depth), NestedHDPModel()
@@ -359,32 +329,3 @@ def test_leaves_that_no_document_uses_join_the_nodes_above(seed):
     assert_allclose(result[:, 2:], words[:, [2, 4, 6]])
     assert stats.tables.tolist() == [0, 9, 4, 3, 5]
     assert before.tree.ids.tolist() == [*range(7)]
-
-
-def test_nothing_is_pruned_that_a_document_uses():
-    words = np.ones((3, 4))
-    before, state, _, pairs = pruned([0, 1, 2, 2], [0, 4, 0.5, 1], words)
-    assert pairs == []
-    assert state is before
-
-
-def test_no_leaf_is_left_without_siblings():
-    words = np.arange(8.0).reshape(2, 4)
-    _, state, stats, pairs = pruned([0, 1, 2, 2], [0, 9, 9, 0.1], words)
-    assert pairs == [(3, 1), (2, 1)]
-    assert state.tree.ids.tolist() == [0, 1]
-    assert stats.topic_words.seen_counts().tolist() == [[0, 1 + 2 + 3], [4, 5 + 6 + 7]]
-    assert len(state.concentrations) == 1
-
-
-def test_unused_topics_are_no_groups(seed):
-    """Groups are those of topics in use: where these are one, there are none."""
-    rng = np.random.default_rng(seed)
-    doc_topic = rng.gamma(0.3, 5.0, size=(40, 6))
-    doc_topic[:, 4:] = 0.0
-    topics = rng.gamma(0.3, 5.0, size=(6, 20))
-    parent, place = outline(sp.csr_array(doc_topic), topics, 3, 1)
-    assert parent == [-1, *[0] * 6]
-    assert sorted(place) == [1, 2, 3, 4, 5, 6]
-    parent, _ = outline(sp.csr_array(doc_topic), topics, 3, 2)
-    assert len(parent) > 7

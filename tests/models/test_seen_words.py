@@ -74,14 +74,6 @@ def test_changes_leave_copies_alone(change, frozen):
     assert_allclose(seen.dense(), whole.dense(), rtol=1e-12)
 
 
-def test_a_split_keeps_the_words():
-    seen, whole = both(1)
-    column, words = seen.column(2), seen.seen.words
-    assert_allclose(whole.dense()[words, 2], column, rtol=1e-13)
-    seen.part(2, 0.25 * column, 0.75 * column)
-    assert_allclose(seen.dense()[:, [2, 5]].sum(axis=1), whole.dense()[:, 2])
-
-
 def test_the_row_of_unseen_words_stays_empty():
     """The negative control: what is written there would be of all unseen words."""
     seen, whole = both(2)

@@ -133,15 +133,6 @@ def test_many_decays_keep_digits_and_range():
     np.testing.assert_allclose(store.dense()[:, 0], [0.5**500, 2.0], rtol=RTOL)
 
 
-@pytest.mark.parametrize("keep", [SMALLEST_SCALE * 1.01, SMALLEST_SCALE * 0.99, 1e-300])
-def test_values_do_not_depend_on_whether_the_scale_was_folded(keep):
-    store = WordTopics(np.full((2, 1), 3.0))
-    store.decay(keep)
-    store.add(word_rows([0], np.ones((1, 1))), keep)
-    np.testing.assert_allclose(store.dense()[:, 0], [4 * keep, 3 * keep], rtol=RTOL)
-    np.testing.assert_allclose(store.total, [7 * keep], rtol=RTOL)
-
-
 def test_scale_stays_above_its_floor():
     store = WordTopics(np.ones((2, 1)))
     for _ in range(100):
@@ -149,38 +140,7 @@ def test_scale_stays_above_its_floor():
         assert store._scale >= SMALLEST_SCALE
 
 
-def test_keeping_nothing_leaves_exact_zeros():
-    store = WordTopics(np.full((2, 1), np.pi))
-    store.decay(0.3)
-    store.decay(0.0)
-    np.testing.assert_array_equal(store.dense(), 0.0)
-    np.testing.assert_array_equal(store.total, 0.0)
-
-
-def test_store_works_on_after_keeping_nothing():
-    store = WordTopics(np.full((2, 1), np.pi))
-    store.decay(0.0)
-    store.add(word_rows([1], np.full((1, 1), 5.0)), 2.0)
-    np.testing.assert_array_equal(store.dense()[:, 0], [0.0, 10.0])
-    np.testing.assert_array_equal(store.total, [10.0])
-
-
-def test_settling_changes_no_value():
-    store = WordTopics(np.arange(8.0).reshape(4, 2))
-    store.decay(0.1)
-    before = store.dense()
-    store.apply_scale()
-    np.testing.assert_array_equal(store.dense(), before)
-
-
 # Reading and copying ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("words", [np.array([3, 0, 3]), slice(1, 3), np.array([], int)])
-def test_rows_are_those_of_the_whole(words):
-    store = WordTopics(np.arange(8.0).reshape(4, 2))
-    store.decay(0.1)
-    np.testing.assert_array_equal(store.rows(words), store.dense()[words])
 
 
 @pytest.mark.parametrize("read", [WordTopics.dense, lambda store: store.rows(slice(4))])
@@ -208,34 +168,6 @@ def test_copies_are_equal_and_independent(duplicate):
     np.testing.assert_array_equal(store.total, total)
 
 
-CHANGES = [
-    lambda store: store.add(word_rows([1], np.ones((1, 2)))),
-    lambda store: store.decay(0.0),
-    lambda store: store.apply_scale(),
-    lambda store: store.merge([(0, 1)]),
-    lambda store: store.drop([0]),
-    lambda store: store.part(0, np.ones(4), np.ones(4)),
-]
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("duplicate", [WordTopics.copy, WordTopics.frozen])
-@pytest.mark.parametrize("is_first", [True, False])
-def test_a_change_of_one_of_several_changes_no_other(change, duplicate, is_first):
-    store = WordTopics(np.arange(8.0).reshape(4, 2))
-    store.decay(0.3)
-    stores = [store, duplicate(store)]
-    stores.append(duplicate(stores[1]))
-    changed = stores.pop(0 if is_first else 1)
-    before, plain = [other.dense() for other in stores], WordTopics(changed.dense())
-    change(changed)
-    change(plain)
-    np.testing.assert_allclose(changed.dense(), plain.dense(), rtol=RTOL)
-    np.testing.assert_allclose(changed.total, plain.total, rtol=RTOL)
-    for other, counts in zip(stores, before, strict=True):
-        np.testing.assert_array_equal(other.dense(), counts)
-
-
 @pytest.mark.parametrize(
     "read",
     [
@@ -258,40 +190,6 @@ def test_a_copy_says_the_same(read):
     np.testing.assert_array_equal(read(other), read(WordTopics(0.7 * store.dense())))
 
 
-def test_a_copy_has_the_bits_of_a_table_of_its_own():
-    store = WordTopics(np.random.default_rng(0).gamma(0.3, size=(50, 7)))
-    store.decay(0.3)
-    own, other = WordTopics(store.dense()), store.copy()
-    np.testing.assert_array_equal(other.total, own.total)
-    for one in (own, other):
-        one.decay(0.7)
-        one.add(word_rows([1], np.ones((1, 7))))
-    np.testing.assert_array_equal(other._values, own._values)
-    assert other.scale == own.scale
-
-
-def test_copies_share_a_table_until_one_changes():
-    store = WordTopics(np.arange(8.0).reshape(4, 2))
-    other = store.copy()
-    assert other._values is store._values
-    other.decay(0.5)
-    assert other._values is store._values
-    other.add(word_rows([1], np.ones((1, 2))))
-    assert other._values is not store._values
-
-
-@pytest.mark.parametrize("is_changed", [True, False])
-def test_who_is_left_of_several_changes_the_table_in_place(is_changed):
-    store = WordTopics(np.arange(8.0).reshape(4, 2))
-    other, table = store.copy(), store._values
-    if is_changed:
-        other.add(word_rows([1], np.ones((1, 2))))
-    else:
-        del other
-    store.add(word_rows([1], np.ones((1, 2))))
-    assert store._values is table
-
-
 def test_stores_that_share_a_table_are_apart_when_loaded():
     store = WordTopics(np.arange(8.0).reshape(4, 2))
     store.decay(0.3)
@@ -300,19 +198,6 @@ def test_stores_that_share_a_table_are_apart_when_loaded():
     np.testing.assert_array_equal(before, store.dense())
     one.add(word_rows([1], np.ones((1, 2))))
     np.testing.assert_array_equal(other.dense(), before)
-
-
-def test_adding_does_not_change_what_is_added():
-    rows = word_rows([1, 2], np.ones((2, 2)))
-    store = WordTopics(np.ones((4, 2)))
-    store.decay(0.5)
-    store.add(rows, 3.0)
-    np.testing.assert_array_equal(rows.values.toarray(), 1.0)
-
-
-def test_start_in_column_order_is_accepted():
-    values = np.asfortranarray(np.arange(8.0).reshape(4, 2))
-    np.testing.assert_array_equal(WordTopics(values).dense(), values)
 
 
 # Marginal likelihood ------------------------------------------------------------------
@@ -326,21 +211,6 @@ def by_gamma_functions(prior, counts):
 
     empty = log_beta(np.full(len(counts), float(prior)))
     return np.array([log_beta(prior + column) - empty for column in counts.T])
-
-
-def by_chain(prior, counts):
-    """Log probabilities of the tokens, each given those before it."""
-    gain = []
-    for column in counts.T.astype(int):
-        tokens = np.random.default_rng(0).permutation(
-            np.repeat(np.arange(len(column)), column)
-        )
-        seen, log_p = np.zeros(len(column)), 0.0
-        for n, word in enumerate(tokens):
-            log_p += np.log((prior + seen[word]) / (len(column) * prior + n))
-            seen[word] += 1
-        gain.append(log_p)
-    return np.array(gain)
 
 
 def by_store(prior, counts):
@@ -368,36 +238,6 @@ def check_marginal(gain, seed, prior, expected=by_gamma_functions, fractional=Tr
 @pytest.mark.parametrize("prior", [1e-3, 0.05, 1.0, 20.0])
 def test_marginal_gain_equals_brute_force(prior, seed):
     check_marginal(by_store, seed, prior)
-
-
-@pytest.mark.parametrize("prior", [1e-3, 0.05, 1.0, 20.0])
-def test_marginal_gain_is_the_chain_of_predictive_probabilities(prior, seed):
-    check_marginal(by_store, seed, prior, by_chain, fractional=False)
-
-
-def gain_with_prior_of_one_word_as_total(prior, counts):
-    return log_growth(prior, counts).sum(axis=0) - log_growth(prior, counts.sum(axis=0))
-
-
-def gain_of_words_in_use(prior, counts):
-    n_used = (counts > 0).sum(axis=0)
-    return log_growth(prior, counts).sum(axis=0) - log_growth(
-        n_used * prior + 1e-9, counts.sum(axis=0)
-    )
-
-
-@pytest.mark.parametrize(
-    "wrong", [gain_with_prior_of_one_word_as_total, gain_of_words_in_use]
-)
-@pytest.mark.parametrize("expected", [by_gamma_functions, by_chain])
-def test_marginal_check_rejects_wrong_normalisers(wrong, expected):
-    with pytest.raises(AssertionError):
-        check_marginal(wrong, 0, 0.05, expected, fractional=expected is not by_chain)
-
-
-def test_marginal_gain_of_an_empty_topic_is_exactly_zero():
-    for sums in WordTopics(np.zeros((9, 2))).growth(0.05):
-        assert sums.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("n_words", [1, 63, 64, 65, 500])
@@ -465,21 +305,6 @@ def test_absorbing_is_the_same_formula_for_every_field(seed):
     check_absorbs(stochastic_update, seed)
 
 
-def absorb_words_alone(global_stats, fresh, *, keep, gain):
-    global_stats.topic_words.decay(keep)
-    global_stats.topic_words.add(fresh.topic_words, gain)
-
-
-def absorb_without_gain(global_stats, fresh, *, keep, gain):
-    stochastic_update(global_stats, fresh, keep=keep, gain=1.0)
-
-
-@pytest.mark.parametrize("wrong", [absorb_words_alone, absorb_without_gain])
-def test_absorption_check_rejects_wrong_rules(wrong):
-    with pytest.raises(AssertionError):
-        check_absorbs(wrong, seed=0)
-
-
 # Exchanging ---------------------------------------------------------------------------
 
 
@@ -520,46 +345,6 @@ def check_exchanges(exchange_stats, seed):
 
 def test_exchanging_keeps_the_sum_of_all_batches(seed):
     check_exchanges(incremental_update, seed)
-
-
-def exchange_without_taking_away(global_stats, old, new):
-    stochastic_update(global_stats, new, keep=1.0, gain=1.0)
-
-
-def exchange_words_alone(global_stats, old, new):
-    global_stats.topic_words.incremental_update(old.topic_words, new.topic_words)
-
-
-@pytest.mark.parametrize("wrong", [exchange_without_taking_away, exchange_words_alone])
-def test_exchange_check_rejects_wrong_rules(wrong):
-    with pytest.raises(AssertionError):
-        check_exchanges(wrong, seed=0)
-
-
-def test_absorbing_leaves_the_news_unchanged():
-    rng = np.random.default_rng(0)
-    global_stats = random_stats(rng, WordTopics(np.ones((N_WORDS, N_TOPICS))))
-    fresh = random_stats(rng, random_rows(rng))
-    before = copy.deepcopy(fresh)
-    stochastic_update(global_stats, fresh, keep=0.0, gain=1.0)
-    global_stats.tables += 1.0
-    one, other = fresh.topic_words.values, before.topic_words.values
-    np.testing.assert_array_equal(one.toarray(), other.toarray())
-    np.testing.assert_array_equal(fresh.tables, before.tables)
-
-
-def test_absorbing_twice_half_equals_absorbing_once():
-    rng = np.random.default_rng(0)
-    once = random_stats(rng, WordTopics(np.ones((N_WORDS, N_TOPICS))))
-    twice = copy.deepcopy(once)
-    fresh = random_stats(rng, random_rows(rng))
-    stochastic_update(once, fresh, keep=0.5, gain=2.0)
-    stochastic_update(twice, fresh, keep=0.5, gain=1.0)
-    stochastic_update(twice, fresh, keep=1.0, gain=1.0)
-    np.testing.assert_allclose(
-        once.topic_words.dense(), twice.topic_words.dense(), rtol=RTOL
-    )
-    np.testing.assert_allclose(once.tables, twice.tables, rtol=RTOL)
 
 
 # Changes of topics --------------------------------------------------------------------
@@ -612,22 +397,6 @@ def test_topics_change_in_place(seed):
     check_changes(WordTopics, seed)
 
 
-class ForgetsScaleInPart(WordTopics):
-    def part(self, topic, first, second):
-        super().part(topic, first * self._scale, second * self._scale)
-
-
-class ForgetsToAdd(WordTopics):
-    def merge(self, pairs):
-        self.drop([source for source, _ in pairs])
-
-
-@pytest.mark.parametrize("wrong", [ForgetsScaleInPart, ForgetsToAdd])
-def test_the_check_of_changes_rejects_wrong_stores(wrong):
-    with pytest.raises(AssertionError):
-        check_changes(wrong, seed=0)
-
-
 @pytest.mark.parametrize("is_read", [False, True])
 def test_many_ends_give_memory_back(is_read):
     counts = np.random.default_rng(0).gamma(0.3, size=(50, 40))
@@ -643,15 +412,6 @@ def test_many_ends_give_memory_back(is_read):
     assert view is None or np.isfinite(view).all()
 
 
-def test_trimming_gives_all_columns_in_reserve_back():
-    counts = np.random.default_rng(0).gamma(0.3, size=(50, 40))
-    words = WordTopics(counts.copy())
-    words.drop([39])
-    words.trim()
-    assert words._values.shape == (50, 39)
-    np.testing.assert_array_equal(words.dense(), counts[:, :39])
-
-
 def test_splits_and_ends_in_turn_hardly_copy_the_table():
     words, copies = WordTopics(np.ones((3, 80))), 0
     for _ in range(40):
@@ -660,15 +420,6 @@ def test_splits_and_ends_in_turn_hardly_copy_the_table():
         words.drop([0])
         copies += words._values is not before
     assert copies <= 1
-
-
-def test_few_splits_in_many_copy_the_table():
-    words, copies = WordTopics(np.ones((3, 80))), 0
-    for _ in range(40):
-        before = words._values
-        words.part(0, np.ones(3), np.ones(3))
-        copies += words._values is not before
-    assert copies <= 5
 
 
 def test_weights_do_not_depend_on_the_parts_that_are_filled(monkeypatch):

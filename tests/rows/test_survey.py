@@ -7,8 +7,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import StandardScaler, maxabs_scale, normalize
 
 from checks.corpora import topic_counts
-from skbnp import StickBreakingHDP
-from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey, heaviest_column
+from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey
 
 #: Long documents, so that values are well above one.
 COUNTS = topic_counts(150, 20, length=400.0).toarray()
@@ -85,23 +84,11 @@ def test_scaled_logarithms_and_tf_idf_are_known_by_the_ratios_of_values(scale, f
     assert survey(scaled.toarray() if sp.issparse(scaled) else scaled).form == form
 
 
-def test_values_of_a_scaled_logarithm_warn():
-    X = 5.0 * scaled_columns(np.log1p(TEXTS))
-    with pytest.warns(UserWarning, match=r"through np.log1p\(x\) and scales of rows"):
-        StickBreakingHDP(3, max_iter=1).fit(X)
-
-
 @pytest.mark.parametrize("transform", [lambda x: x**0.6, lambda x: x**0.7])
 def test_values_that_come_again_and_again_are_made_of_counts(transform):
     X = topic_counts(300, 20, length=60.0).toarray()
     assert survey(transform(X)).form == "some transformation"
     assert survey(X * 0.7 + (X > 0) / 60.0).form == ""
-
-
-def test_values_that_hardly_vary_are_no_counts():
-    rng = np.random.default_rng(0)
-    assert survey(rng.normal(5.0, 1.0, (150, 20))).form == "flat"
-    assert survey(rng.gamma(2.0, 2.0, (150, 20))).form == ""
 
 
 def test_copies_of_a_document_count_once():
@@ -125,15 +112,6 @@ def test_columns_that_are_no_words_are_known(column):
     assert survey(X).labels == {3}
     assert survey(COUNTS).labels == frozenset()
     assert survey(X[:10]).labels is None  # too few rows to tell
-
-
-def test_a_column_with_most_tokens_is_known():
-    words = np.full(30, 10.0)
-    assert heaviest_column(words) is None
-    words[4] = 1_000.0
-    assert heaviest_column(words) == (4, 1_000.0 / words.sum())
-    assert heaviest_column(np.array([1_000.0, 10.0])) is None  # two categories
-    assert heaviest_column(np.zeros(3)) is None
 
 
 @pytest.mark.parametrize("transform", [np.asarray, np.log1p])

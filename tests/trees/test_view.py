@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skbnp.trees import Tree, TreeView
-from skbnp.utils.plain import HOLDS, IS, from_plain, to_plain
+from skbnp.utils.plain import from_plain, to_plain
 
 #: 0 above 1, 2, 3; 1 above 4, 5; 4 above 6; rows by level, ids not in order.
 PARENT = [-1, 0, 0, 0, 1, 1, 4]
@@ -40,10 +40,6 @@ def test_arrays_are_those_given(view):
     assert repr(view) == "TreeView(n_nodes=7, n_leaves=4, max_depth=3)"
 
 
-def test_ids_are_rows_if_not_given():
-    assert_array_equal(TreeView(PARENT, WEIGHT).ids, range(7))
-
-
 def test_children_and_paths(view):
     assert [view.children(i).tolist() for i in (0, 1, 4, 6)] == [
         [1, 2, 3],
@@ -55,13 +51,6 @@ def test_children_and_paths(view):
     assert view.path(6).tolist() == [0, 1, 4, 6]
 
 
-@pytest.mark.parametrize("node", [-1, 7])
-@pytest.mark.parametrize("method", ["children", "path"])
-def test_there_are_no_other_rows(view, method, node):
-    with pytest.raises(IndexError, match=r"node must be in \[0, 7\)"):
-        getattr(view, method)(node)
-
-
 @pytest.mark.parametrize("name", ["parent", "depth", "weight", "ids", "leaves"])
 @pytest.mark.parametrize(
     "twin", [lambda v: v, copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))]
@@ -69,14 +58,6 @@ def test_there_are_no_other_rows(view, method, node):
 def test_arrays_cannot_be_written_to(view, name, twin):
     with pytest.raises(ValueError, match="read-only"):
         getattr(twin(view), name)[0] = 1
-
-
-@pytest.mark.parametrize(
-    "twin", [copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))]
-)
-def test_copies_are_equal(view, twin):
-    assert twin(view) == view
-    assert twin(view) != TreeView(PARENT, WEIGHT)
 
 
 def test_a_tree_by_id_calls_its_nodes_by_their_ids_in_texts_and_copies():
@@ -91,16 +72,6 @@ def test_a_tree_by_id_calls_its_nodes_by_their_ids_in_texts_and_copies():
     assert ids == [IDS[row] for row in rows] != rows
     for made in (pickle.loads(pickle.dumps(by_id)), from_plain(to_plain(by_id))):
         assert made == by_id
-
-
-def test_files_from_before_have_trees_whose_nodes_go_by_row(view):
-    node = to_plain(view)
-    assert node[IS] == "tree-view/2"
-    fields = {name: value for name, value in node[HOLDS].items() if name != "by_id"}
-    older = node | {IS: "tree-view/1", HOLDS: fields}
-    assert from_plain(older) == view
-    with pytest.raises(ValueError, match="by_id"):
-        from_plain(node | {HOLDS: fields})
 
 
 def test_a_tree_publishes_its_rows():
@@ -149,11 +120,6 @@ def test_light_and_deep_nodes_are_left_out_and_counted(view, kwargs, nodes, n_hi
     assert hidden.tolist() == n_hidden
 
 
-def test_what_is_above_a_chosen_node_is_chosen():
-    view = TreeView([-1, 0, 1, 0], [0.1, 0.1, 0.7, 0.1])
-    assert view.select(min_weight=0.5)[0].tolist() == [0, 1, 2]
-
-
 # Text ---------------------------------------------------------------------------------
 
 
@@ -176,35 +142,6 @@ def test_a_node_and_its_only_child_share_a_line(view):
         "|   |--- 5 (5.0 %) five",
     ]
     assert chain(50).to_text() == "0 > 1 > 50 (100.0 %)"
-
-
-@pytest.mark.parametrize("most", [1, 3, 60])
-def test_the_heaviest_leaves_are_written(most):
-    weight = np.r_[1.0, np.random.default_rng(0).dirichlet(np.ones(60))]
-    view = TreeView([-1, *[0] * 60], weight)
-    nodes, n_hidden = view.select(max_leaves=most)
-    assert set(nodes[1:]) == set(1 + np.argsort(-weight[1:])[:most])
-    assert n_hidden[0] == 60 - most
-    lines = view.to_text(max_leaves=most, fold_chains=False).split("\n")
-    assert len(lines) == 1 + most + (most < 60)
-    assert len(view.to_text().split("\n")) == 52
-
-
-def test_text_counts_what_it_leaves_out(view):
-    assert view.to_text(min_weight=0.3, max_depth=2, decimals=0).split("\n") == [
-        "0 (100 %)",
-        "|--- 1 (50 %)",
-        "|   |--- 4 (35 %)",
-        "|   |   |--- ... 1 more",
-        "|   |--- ... 1 more",
-        "|--- 2 (30 %)",
-        "|--- ... 1 more",
-    ]
-
-
-def test_labels_may_be_lists_of_terms(view):
-    terms = [["a", "b"]] * 7
-    assert view.to_text(terms, max_depth=0).startswith("0 (100.0 %) a, b\n")
 
 
 @pytest.mark.parametrize("labels", [LABELS[:-1], "abcdefg"])
@@ -271,19 +208,6 @@ def test_depth_50_works():
     assert view.to_frame()["depth"].max() == 50
 
 
-def test_no_method_goes_down_by_recursion():
-    view = chain(3_000)
-    assert len(view.to_text(fold_chains=False).split("\n")) == 3_001
-    assert view.to_dict()["children"][0]["node"] == 1
-    assert pickle.loads(pickle.dumps(view)) == view
-
-
-def test_print_shows_the_tree():
-    tree = TreeView([-1, 0, 0], [1.0, 0.75, 0.25])
-    assert str(tree) == "0 (100.0 %)\n|--- 1 (75.0 %)\n|--- 2 (25.0 %)"
-    assert repr(tree) == "TreeView(n_nodes=3, n_leaves=2, max_depth=1)"
-
-
 # Nodes without tokens -----------------------------------------------------------------
 
 
@@ -299,15 +223,6 @@ def test_nodes_without_tokens_are_left_out_and_not_counted(idle):
     assert nodes.tolist() == [0, 1, 2]
     assert n_hidden.tolist() == [0, 0, 0]
     assert idle.select(max_depth=1)[1].tolist() == [1]
-
-
-def test_text_has_no_terms_where_no_tokens_are(idle):
-    text = idle.to_text(["a", "b", "c", "d", "e"], decimals=0, fold_chains=False)
-    assert text == "0 (100 %) a\n|--- 1 (60 %)\n|   |--- 2 (60 %) c"
-
-
-def test_folded_nodes_without_tokens_are_not_named(idle):
-    assert idle.to_text(["a", "b", "c", "d", "e"], decimals=0) == "0 > 2 (100 %) a > c"
 
 
 def test_what_is_in_use_survives_pickling_and_tells_trees_apart(idle):

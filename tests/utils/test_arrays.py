@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skbnp.utils import arrays
 from skbnp.utils.arrays import (
     at_columns,
     column_sums,
@@ -47,15 +46,6 @@ def test_rows_are_those_of_scipy(rows):
     assert_same(take_rows(X, rows), sp.csr_array(X[rows]))
 
 
-def test_another_layout_of_scipy_is_noticed(monkeypatch):
-    assert arrays._is_like_scipys()
-    monkeypatch.setattr(arrays, "_EMPTY", sp.csc_array((1, 1)))
-    monkeypatch.setattr(arrays._EMPTY, "more", 1, raising=False)
-    assert not arrays._is_like_scipys()
-    monkeypatch.setattr(arrays, "_IS_LIKE_SCIPYS", False)
-    assert_same(csr(X.data, X.indices, X.indptr, X.shape), X.copy())
-
-
 def test_values_stand_at_the_columns_of_their_rows():
     columns = np.array([[0, 2, -1], [-1, -1, -1], [1, -1, 0]])
     values = np.arange(9.0).reshape(3, 3) + 1.0
@@ -77,10 +67,6 @@ def test_sums_by_part_have_the_bits_of_one_sum(n_columns, size):
     values = np.random.default_rng(0).gamma(0.1, size=(999, n_columns))
     parts = (values[rows].copy() for rows in row_parts(values.shape, size))
     np.testing.assert_array_equal(column_sums(parts, n_columns), values.sum(axis=0))
-
-
-def test_nothing_sums_to_zero():
-    np.testing.assert_array_equal(column_sums([], 3), np.zeros(3))
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.3])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skbnp.utils.layout import DEEPEST, tidy
+from skbnp.utils.layout import tidy
 
 
 def random_parents(n_nodes, seed):
@@ -46,11 +46,3 @@ def test_parents_stand_amid_their_children(seed):
     for i in set(parent[1:]):
         children = place[np.array(parent) == i]
         assert place[i] == pytest.approx((children[0] + children[-1]) / 2)
-
-
-def test_one_node_stands_at_0():
-    assert tidy([-1]).tolist() == [0.0]
-
-
-def test_the_deepest_chain_is_straight():
-    assert not tidy(np.arange(-1, DEEPEST)).any()

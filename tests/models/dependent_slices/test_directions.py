@@ -6,8 +6,7 @@ import scipy.sparse as sp
 
 from skbnp.inference.executor import Executor
 from skbnp.models.dependent_slices import directions as module
-from skbnp.models.dependent_slices.directions import GROWTH, Directions
-from skbnp.models.dependent_slices.model import Rows
+from skbnp.models.dependent_slices.directions import Directions
 
 
 @pytest.mark.parametrize("n_spare", [0, 2])
@@ -25,16 +24,6 @@ def test_new_nodes_get_rows_that_no_other_has(n_spare):
     np.testing.assert_array_equal(edited.gathered(), expected)
     assert len(np.unique(edited.row)) == len(edited) == 5
     assert len(edited.drawn) <= 5 + n_spare  # rows of nodes that ended are taken
-
-
-def test_a_full_array_grows():
-    directions = Directions.of(np.eye(3))
-    every = np.array([0, 1, 2, 0])
-    edited = directions.taken(every, np.array([True, True, True, False]))
-    edited[3] = np.ones(3)
-    np.testing.assert_array_equal(edited.gathered(), [*np.eye(3), np.ones(3)])
-    np.testing.assert_array_equal(directions.gathered(), np.eye(3))
-    assert len(edited.drawn) == 3 + GROWTH
 
 
 def test_products_are_those_of_an_array(seed):
@@ -55,15 +44,6 @@ def test_threads_gather_what_one_gathers(seed, monkeypatch):
     with Executor(2) as executor:
         result = directions.gathered(executor.run)
     np.testing.assert_array_equal(result, directions.drawn[directions.row])
-
-
-def test_totals_of_rows_are_in_double_precision(seed):
-    rng = np.random.default_rng(seed)
-    X = sp.random_array((30, 8), density=0.3, rng=rng, format="csr", dtype=np.float32)
-    rows = np.flatnonzero(rng.random(30) < 0.5)
-    expected = X.toarray().astype(np.float64)[rows].sum(axis=0)
-    np.testing.assert_allclose(Rows.of(X).total(rows), expected, rtol=1e-15)
-    np.testing.assert_array_equal(Rows.of(X).total(rows[:0]), np.zeros(8))
 
 
 # -- axes in the space of columns that no row has --------------------------------------
@@ -92,23 +72,6 @@ def test_axes_are_as_few_as_directions(n_used, n_draws, n_axes, seed):
     assert (after.n_axes, after.n_used) == (n_axes, min(n_used, 5))
     assert (after.n_seen, after.dimension) == (3, before.dimension) == (3, 23)
     assert not after.gathered()[:, 3 + after.n_used :].any()
-
-
-def test_directions_that_are_not_kept_need_no_axes(seed):
-    before = along_axes(np.random.default_rng(seed), 5, 3, 20, 9)
-    kept = np.array([True, False, True, False, False])
-    after = before.with_axes_for(1, kept)
-    both = np.ix_(kept, kept)
-    np.testing.assert_allclose(gram(after)[both], gram(before)[both], atol=1e-12)
-    assert (after.n_used, after.n_axes) == (2, 3)
-    assert not after.gathered()[~kept, 3:].any()
-
-
-def test_each_draw_uses_one_axis_more():
-    directions = along_axes(np.random.default_rng(0), 2, 3, 6, 4)
-    assert [directions.next_axis() for _ in range(3)] == [(9, 7), (9, 8), (9, 9)]
-    assert directions.n_used == 6
-    assert Directions.of(np.eye(3)).next_axis() == ()
 
 
 @pytest.mark.parametrize(("n_new", "n_used"), [(4, 3), (18, 3), (20, 3), (4, 0)])

@@ -194,13 +194,6 @@ def test_log_prior_is_that_of_rows_coming_one_by_one(epoch):
     assert len(met) > 10
 
 
-def test_prior_of_two_rows_has_a_mass_near_one():
-    # Trees of more nodes have the rest.
-    states = reference.grow(2, 9, start_of("first"))
-    mass = sum(np.exp(tree_log_prior(tree, "first")) for tree in states)
-    assert 0.97 < mass < 1.0
-
-
 @pytest.mark.parametrize("epoch", MOST_NODES)
 def test_log_joint_is_near_that_of_directions_on_a_grid(epoch):
     rng, state = np.random.default_rng(0), broadcast_of(epoch)
@@ -344,18 +337,6 @@ def test_sweeps_with_unseen_columns_left_out_have_the_same_posterior():
     assert np.abs(differences(wrong, whole)).max() > 6.0
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("move", ["phases", "groups"])
-def test_parts_of_a_sweep_have_the_frequencies_alone(move, monkeypatch):
-    if move == "groups":
-        monkeypatch.setattr(phase, "NODES_PER_GROUP", 2)
-
-    def phases(state, rng):
-        return run_phase(run_phase(state, 1, rng), 0, rng)
-
-    check_sweeps("first", 800, 0, phases)
-
-
 def at_mode(natural, rng):
     return natural / np.linalg.norm(natural)
 
@@ -485,51 +466,6 @@ def test_attachments_have_the_frequencies_alone(n_proposals):
 
 def flat_normalisers(squares, dimension):
     return np.zeros(np.shape(squares))
-
-
-def certain(*arguments):
-    split_merge_allocate(*arguments)
-    return 0.0
-
-
-def one_pair(*arguments):
-    pairs, can = split_merge_pairs(*arguments)
-    return (pairs > 0.0).astype(float), can
-
-
-split_merge_allocate, split_merge_pairs = split_merge.allocate, split_merge._merge_pairs
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("where", "name", "wrong"),
-    [
-        (split_merge, "log_normaliser_gain", flat_normalisers),
-        (split_merge, "allocate", certain),
-        (split_merge, "_merge_pairs", one_pair),
-        (model, "log_prior", any_number),
-    ],
-    ids=["whatever-fits", "no-probability", "no-pairs", "any-number"],
-)
-def test_wrong_splits_have_other_frequencies(where, name, wrong, monkeypatch):
-    monkeypatch.setattr(where, name, wrong)
-    with pytest.raises(AssertionError):
-        check_splits()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("where", "name", "wrong"),
-    [
-        (attachments, "log_normaliser_gain", flat_normalisers),
-        (model, "log_prior", any_number),
-    ],
-    ids=["whatever-fits", "any-number"],
-)
-def test_wrong_attachments_have_other_frequencies(where, name, wrong, monkeypatch):
-    monkeypatch.setattr(where, name, wrong)
-    with pytest.raises(AssertionError):
-        check_attachments()
 
 
 class GivenEnds(reference.Circle):
@@ -754,15 +690,6 @@ def test_products_follow_from_what_proposals_have_changed():
     check_products_follow()
 
 
-def test_products_of_before_are_seen(monkeypatch):
-    def forget(proposals, node, parents):
-        pass
-
-    monkeypatch.setattr(attachments.Attachments, "_update_products", forget)
-    with pytest.raises(AssertionError):
-        check_products_follow()
-
-
 # -- directions whose children have a past ---------------------------------------------
 
 
@@ -788,25 +715,6 @@ def check_directions(draw, n_draws=3000):
 
 def test_directions_have_the_density_alone():
     check_directions(model.accept_direction)
-
-
-@pytest.mark.long
-def test_wrong_directions_have_another_density():
-    def forget(state, natural, past, now, rng):
-        return draw_natural(natural, rng)
-
-    def accept_all(state, natural, past, now, rng):
-        class Sure:
-            random = staticmethod(lambda: 1e-300)
-
-            def __getattr__(self, name):
-                return getattr(rng, name)
-
-        return model.accept_direction(state, natural, past, now, Sure())
-
-    for wrong in (forget, accept_all):
-        with pytest.raises(AssertionError):
-            check_directions(wrong)
 
 
 def test_a_row_alone_below_a_given_node_stays():
@@ -967,20 +875,3 @@ def test_wrong_sweeps_do_not_keep_it(wrong, n_draws, monkeypatch):
     monkeypatch.setattr(*wrong)
     with pytest.raises(AssertionError):
         check_joint("first", n_draws)
-
-
-def test_directions_that_are_proposed_get_no_new_children():
-    # These would be drawn given the direction before the proposal.
-    state, opened = broadcast_of("later"), {0: [], 1: []}
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        for parity, above in opened.items():
-            above += Phase(state, parity, lambda *name, rng=rng: rng).above.tolist()
-    assert 0 not in opened[0]
-    assert 0 in opened[1]
-
-
-def test_log_prior_of_no_rows_is_zero():
-    tree = Tree()
-    none = np.zeros(1)
-    assert log_prior(tree, none, none, np.zeros(1, dtype=bool), PRIORS) == 0.0

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skbnp.inference.executor import Executor
 from skbnp.models.hca import frame, local
-from skbnp.models.hca.frame import Frame, blocks
+from skbnp.models.hca.frame import Frame
 from skbnp.models.hca.local import Memo, coordinates, sums, update_local
 from skbnp.models.hca.model import Model
 from skbnp.models.hca.paths import paths
@@ -68,23 +68,6 @@ def say(state, X, model=MODEL, executor=SERIAL):
 # Memos --------------------------------------------------------------------------------
 
 
-def test_statistics_of_memos_equal_those_of_a_fresh_visit(state, rows):
-    """Some rows forget, and say it again: also by parts, and in another tree order."""
-    memo, stats = say(state, rows)
-    chosen = np.array([3, 4, 17, 49])
-    other = random_state(np.random.default_rng(9))
-    outdated = memo.replaced(chosen, say(other, rows[chosen])[0])
-    again = outdated.replaced(chosen, say(state, rows[chosen])[0])
-    result = sums(again, rows, TREE, MODEL.frame, SERIAL)
-    assert_stats_equal(result, stats)
-    with pytest.raises(AssertionError):
-        assert_stats_equal(sums(outdated, rows, TREE, MODEL.frame, SERIAL), stats)
-    turned = TREE.sort_siblings(-np.arange(len(TREE)))
-    assert_stats_equal(
-        sums(memo, rows, turned, MODEL.frame, SERIAL), stats.reindex_to(TREE, turned)
-    )
-
-
 def test_exchange_of_memos_keeps_totals(state, rows):
     """Totals less what rows said, and what they say now, are those of a fresh visit."""
     other = random_state(np.random.default_rng(9))
@@ -131,15 +114,6 @@ def test_stubs_that_cannot_matter_are_left_out(state, rows, monkeypatch):
 # Blocks -------------------------------------------------------------------------------
 
 
-def test_blocks_cover_rows_and_are_not_too_large():
-    for shape in ((0, 5), (1, 5), (4096, 64), (10_001, 64), (100, 1 << 21)):
-        parts = blocks(shape)
-        covered = [row for part in parts for row in range(part.start, part.stop)]
-        assert covered == list(range(shape[0]))
-        sizes = [part.stop - part.start for part in parts]
-        assert all(n * shape[1] <= frame.ENTRIES or n == 1 for n in sizes)
-
-
 def test_blocks_say_what_all_rows_say(state, rows, monkeypatch):
     _, whole = say(state, rows)
     monkeypatch.setattr(frame, "BLOCK", 7)
@@ -173,21 +147,6 @@ def test_coordinates_are_least_squares_on_the_best_path(state, rows):
         fit = np.linalg.lstsq(state.loadings[path].T, rest, rcond=None)[0]
         assert_allclose(own[: len(path)], fit, rtol=1e-7)
         assert_array_equal(own[len(path) :], 0.0)
-
-
-def test_coordinates_on_directions_of_no_length_are_zero(state, rows):
-    """Those on the others are as if these were not there."""
-    state.loadings[TREE.depth == 1] *= 1e-12
-    given = paths(MODEL, state)
-    memo, _ = say(state, rows)
-    best, result = coordinates(given, memo, rows, TREE, MODEL.frame, SERIAL)
-    for row, stub, own in zip(rows, best, result, strict=True):
-        path = TREE.positions(TREE.path_to(int(TREE.ids[stub])))
-        has_length = TREE.depth[path] != 1
-        rest = MODEL.frame.enter(row) - state.mean
-        fit = np.linalg.lstsq(state.loadings[path[has_length]].T, rest, rcond=None)[0]
-        assert_allclose(own[: len(path)][has_length], fit, rtol=1e-7)
-        assert_array_equal(own[: len(path)][~has_length], 0.0)
 
 
 # Awkward data -------------------------------------------------------------------------
@@ -292,35 +251,3 @@ def test_awkward_rows_are_learned_from(name, n_levels, seed):
     X = awkward(name, np.random.default_rng(seed))
     bounds, state = learn(X, n_levels)
     assert_sound(bounds, state)
-
-
-def test_duplicated_rows_count_as_often(seed):
-    rng = np.random.default_rng(seed)
-    X, state = rng.normal(size=(20, N_FEATURES)), random_state(rng)
-    _, once = say(state, X)
-    _, twice = say(state, np.vstack([X, X]))
-    assert_stats_equal(twice, once.times(2.0))
-
-
-def test_single_precision_is_read_as_double(state, rows):
-    single = rows.astype(np.float32)
-    _, stats = say(state, single)
-    _, expected = say(state, single.astype(np.float64))
-    assert_stats_equal(stats, expected, rtol=1e-12)
-    assert stats.products.dtype == np.float64
-
-
-def test_rows_in_fortran_order_and_read_only_are_left_alone(state, rows):
-    other = np.asfortranarray(rows)
-    other.setflags(write=False)
-    _, stats = say(state, other)
-    assert_stats_equal(stats, say(state, rows)[1])
-
-
-def test_no_rows_say_nothing(state):
-    memo, stats = say(state, np.zeros((0, N_FEATURES)))
-    assert memo.n_rows == 0
-    assert stats.n_rows == 0.0
-    new, _ = coordinate_ascent(MODEL, state, stats)
-    assert_allclose(new.loadings, 0.0)
-    assert_allclose(new.loading_variances, MODEL.loading_variance)

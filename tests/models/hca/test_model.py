@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.integrate import quad
 from scipy.linalg import subspace_angles
-from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
@@ -170,20 +168,6 @@ def test_terms_equal_their_transcriptions(seed):
     # A bound without sum q m is another one.
     wrong = replace(stats, coordinates=np.zeros_like(stats.coordinates))
     assert abs(elbo_terms(MODEL, state, wrong)["rows"] - expected["rows"]) > 0.1
-
-
-def test_noise_term_of_the_transcription_is_an_integral():
-    shape, rate, prior = 3.0, 2.0, (2.0, 1.5)
-
-    def integrand(tau):
-        log_q = reference.log_noise(tau, shape, rate)
-        return np.exp(log_q) * (reference.log_noise(tau, *prior) - log_q)
-
-    assert_allclose(
-        reference.gamma_term(shape, rate, *prior),
-        quad(integrand, 0.0, np.inf)[0],
-        rtol=1e-7,
-    )
 
 
 def test_the_bound_holds_for_statistics_of_other_globals(seed):
@@ -351,42 +335,6 @@ def test_conversion_does_not_lower_the_bound_and_needs_no_visit(seed):
             share = text.shares[entry]
             expected += share * (log_prior[stub] + value - np.log(share))
     assert_allclose(elbo_terms(MODEL, result, changed)["rows"], expected, rtol=1e-9)
-
-
-def test_expansion_frees_coordinates_of_what_is_below(seed):
-    """A settled fit has uncorrelated coordinates of variance one, mean zero above."""
-    rng = np.random.default_rng(seed)
-    model = replace(MODEL, loading_variance=1e4)
-    state = random_state(rng, Tree().add(0, depth=2))
-    X = rng.normal(size=(500, 3)) @ rng.normal(size=(3, N_FEATURES)) * 3.0
-    X += rng.normal(size=X.shape) * 0.3
-    for _ in range(200):
-        _, stats = say(model, state, X)
-        state, stats = coordinate_ascent(model, state, stats)
-        state = expand(model, state, stats)
-    left = equations(state.tree, stats).left / len(X)
-    spread = left[:3, :3] - np.outer(left[:3, 3], left[:3, 3])
-    assert_allclose(spread, np.eye(3), atol=0.01)
-    assert_allclose(left[:3, 3], state.centres, atol=1e-3)
-    assert abs(left[0, 3]) < 0.01
-
-
-def test_learned_loading_variance_is_the_maximiser(seed):
-    rng = np.random.default_rng(seed)
-    model = replace(MODEL, learn_loading_variance=True)
-    state, X = random_state(rng), data(rng, 30)
-    _, stats = say(model, state, X)
-    # Levels off the tree count: more coordinates there, as if more rows left the tree.
-    stats = replace(stats, moments=stats.moments + 0.2 * np.eye(3))
-
-    def loss(log):
-        return -replace(model, loading_variance=float(np.exp(log))).bound(state, stats)
-
-    result = minimize_scalar(
-        loss, bounds=(-9, 9), method="bounded", options={"xatol": 1e-9}
-    )
-    learned = model.learn_priors(state, stats)[0].loading_variance
-    assert_allclose(np.log(learned), result.x, atol=1e-5)
 
 
 # Evidence and limits ------------------------------------------------------------------

@@ -25,9 +25,9 @@ from skbnp.models.hca.moves.groups import propose_groups
 from skbnp.models.hca.moves.proposals import Context, kinds_of
 from skbnp.models.hca.moves.structure import ComponentEdits, stats_of_others
 from skbnp.models.hca.paths import paths
-from skbnp.models.hca.start import path_of_directions, principal_directions
+from skbnp.models.hca.start import path_of_directions
 from skbnp.models.hca.state import State, Stats
-from skbnp.utils.random import Purpose, some_rows, stream
+from skbnp.utils.random import Purpose, stream
 
 SERIAL = Executor(1)
 MOVES = TreeMoves(max_tries=5)
@@ -140,21 +140,6 @@ def test_proposals_are_trees_of_the_right_depth_and_touch_who_is_concerned(settl
             )
             assert np.isin(passing, proposal.rows).all()
     assert kinds == {"split", "prune", "merge", "reattach"}
-
-
-def test_a_node_at_the_prior_stays_there(settled):
-    """So splits that start at the prior, as for topics, are none."""
-    learner = settled
-    state, model, X = learner.posterior.state, learner.posterior.model, learner.corpus.X
-    grown = state.reindex_to(state.tree.add(0, depth=2))
-    fresh = grown.tree.positions([13, 14])
-    grown.loading_variances[fresh] = model.loading_variance
-    learner.posterior.state = grown
-    learner.posterior.global_stats = Stats.zero(15, 3, X.shape[1])
-    learner.cache.memo = None
-    run(learner, 3)
-    new = learner.posterior.state
-    assert_allclose(new.loadings[new.tree.positions([13, 14])], 0.0, atol=1e-12)
 
 
 def test_wrong_parents_are_found_first(settled, drawn):
@@ -299,14 +284,6 @@ def test_trees_stay_within_their_limit(limit, drawn):
 # Recovery -----------------------------------------------------------------------------
 
 
-def test_noise_needs_one_path(seed):
-    X = np.random.default_rng(seed).normal(size=(600, 20))
-    learner = begin(X, seed=seed)
-    _, converged = run(learner)
-    assert converged
-    assert len(learner.posterior.state.tree) == 3
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("n_levels", [1, 2, 4])
 def test_few_rows_are_learned_from(n_levels):
@@ -318,36 +295,6 @@ def test_few_rows_are_learned_from(n_levels):
 
 
 # Starts -------------------------------------------------------------------------------
-
-
-def test_directions_are_those_of_the_covariance(seed):
-    rng = np.random.default_rng(seed)
-    rest = rng.normal(size=(80, 6)) * np.arange(1, 7)
-    result = principal_directions(rest, 3)
-    values, axes = np.linalg.eigh(rest.T @ rest / len(rest))
-    assert_allclose(np.sum(result**2, axis=1), values[:-4:-1], rtol=1e-10)
-    assert_allclose(
-        np.abs(np.sum(result * axes.T[:-4:-1], axis=1)) ** 2, values[:-4:-1]
-    )
-    assert (result[np.arange(3), np.abs(result).argmax(axis=1)] > 0.0).all()
-    assert_array_equal(principal_directions(rest[:2], 4)[2:], 0.0)
-    assert_array_equal(principal_directions(rest[:0], 4), 0.0)
-
-
-def test_some_rows_are_all_or_different_ones():
-    rng = np.random.default_rng(0)
-    rows = np.arange(5, 25)
-    assert_array_equal(some_rows(rows, rng, 20), rows)
-    few = some_rows(rows, rng, 7)
-    assert len(np.unique(few)) == 7
-    assert np.isin(few, rows).all()
-
-
-def test_contexts_are_views_of_what_is_learned(settled):
-    given = context(settled)
-    assert isinstance(given, Context)
-    assert given.tree is settled.posterior.state.tree
-    assert given.memo is settled.cache.memo
 
 
 # Groups by means ----------------------------------------------------------------------
