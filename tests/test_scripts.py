@@ -1,7 +1,6 @@
 """Benchmarks and examples run, on tiny corpora and with few passes.
 
-One runs every day. The runs of all others, and of those that compare with packages
-which may not be there, are marked `long`.
+One runs every day, further examples with what takes long, benchmarks each week.
 """
 
 import json
@@ -22,7 +21,7 @@ RUNNER = Path(__file__).parent / "script_runner.py"
 SCRIPTS = {
     "examples/hdp/plot_number_of_topics.py": [],
 }
-LONG = {
+WEEKLY = {
     "benchmarks/builds.py": ["--runs", "1"],
     "benchmarks/burstiness.py burstiness": ["--corpus", "jacm", "--seed", "0"],
     "benchmarks/burstiness.py burstiness_numbers": ["--at_most", "80", "--seed", "0"],
@@ -83,6 +82,8 @@ LONG = {
         *("stream", "grid", "--seconds", "0.01", "--share", "0.02"),
     ],
     "benchmarks/papers/wang2012.py": ["--runs", "1", "--sweeps", "5"],
+}
+LONG = {
     "examples/components/plot_digit_tree.py": [],
     "examples/epochs/plot_cluster.py": [],
     "examples/epochs/plot_scipy_releases.py": [],
@@ -142,7 +143,7 @@ def test_every_script_is_known():
         for folder in ("benchmarks", "examples")
         for path in (ROOT / folder).rglob("*.py")
     }
-    listed = {*SCRIPTS, *LONG, *PEERS, *REGRESSIONS, *ELSEWHERE, *SHARED}
+    listed = {*SCRIPTS, *LONG, *WEEKLY, *PEERS, *REGRESSIONS, *ELSEWHERE, *SHARED}
     assert result == {command.split(" ")[0] for command in listed}
 
 
@@ -171,16 +172,22 @@ def test_script_runs(script, runner, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("script", LONG)
+def test_example_runs(script, runner, tmp_path):
+    run(runner, script, LONG[script], tmp_path)
+
+
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     "script",
     [
-        *LONG,
+        *WEEKLY,
         *(PEERS if HAS_PEERS else []),
         *(REGRESSIONS if HAS_STATSMODELS else []),
     ],
 )
-def test_long_script_runs(script, runner, tmp_path):
-    run(runner, script, (LONG | PEERS | REGRESSIONS)[script], tmp_path)
+def test_benchmark_runs(script, runner, tmp_path):
+    run(runner, script, (WEEKLY | PEERS | REGRESSIONS)[script], tmp_path)
 
 
 def test_run_of_a_sampler_is_the_fit_sweep_by_sweep(monkeypatch):

@@ -371,7 +371,7 @@ each_family = pytest.mark.parametrize("family", ["collapsed", "mean_field"])
 def instance(name, *values, daily=DAILY):
     """Parameters of a test of an instance of the list: it, and what is done to it."""
     label = "-".join([name, *map(str, values[1:])])
-    marks = [] if name in daily else [pytest.mark.long]
+    marks = [] if name in daily else [pytest.mark.weekly]
     return pytest.param(*values, id=label, marks=marks)
 
 
@@ -395,7 +395,7 @@ def every_kind(wanted=lambda estimator: True, indirect=True):
 each_class = pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name in DAILY else [pytest.mark.long])
+        pytest.param(name, marks=[] if name in DAILY else [pytest.mark.weekly])
         for name in OF_EACH_CLASS
     ],
 )

@@ -1,4 +1,4 @@
-"""Cases that are made every day, and those that take long: `pytest -m long`."""
+"""Cases that are made every day, and those of each week: `pytest -m weekly`."""
 
 import pytest
 
@@ -6,10 +6,12 @@ __all__ = ["along_diagonal", "daily"]
 
 
 def daily(number, values):
-    """Values of a parameter, those after the first `number` of them marked as long."""
+    """Values of a parameter, those after the first `number` of them marked weekly."""
     values = list(values)
-    long = [pytest.param(value, marks=pytest.mark.long) for value in values[number:]]
-    return values[:number] + long
+    others = [
+        pytest.param(value, marks=pytest.mark.weekly) for value in values[number:]
+    ]
+    return values[:number] + others
 
 
 def along_diagonal(names, first, second):

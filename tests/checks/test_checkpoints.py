@@ -205,7 +205,7 @@ def test_a_fit_that_is_killed_goes_on():
 
 
 @kills
-@pytest.mark.long
+@pytest.mark.weekly
 def test_fits_that_are_killed_at_twenty_moments_go_on():
     names = "HDP-online", "HDP-memoized", "HDP-batch", "GibbsHDP", "NestedCRP"
     check_survives_kills(20, *names)

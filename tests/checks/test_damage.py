@@ -44,7 +44,7 @@ DAMAGED = (
 )
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_damaged_state_neither_crashes_nor_hangs(seed):
     runner = [sys.executable, "-m", "checks.damage_runner"]
     first = seed * N_STATES

@@ -77,7 +77,7 @@ def test_interrupt_leaves_the_last_complete_update(names):
         assert seen["n_updates"] >= 1, case
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_interrupt_at_any_line_leaves_the_last_complete_update():
     result = run(
         "lines-fit:HDP-online:1",

@@ -157,7 +157,7 @@ def each_value(cases, daily=FIRST):
                 name,
                 value,
                 id=f"{label}-{name}-{str(value)[:16]}",
-                marks=[] if label in daily else [pytest.mark.long],
+                marks=[] if label in daily else [pytest.mark.weekly],
             )
             for label, e, name, value in cases
         ],

@@ -57,7 +57,7 @@ def every_copy(among, daily):
                 estimator,
                 through,
                 id=f"{name}-{way}",
-                marks=[] if name in daily else [pytest.mark.long],
+                marks=[] if name in daily else [pytest.mark.weekly],
             )
             for name, estimator in among.items()
             for way, through in COPIES.items()

@@ -134,7 +134,7 @@ def each_small(*methods):
     Fits of one of each kind are tried on all, those of the others on every sixth, in
     turn; other methods of one of each kind on every third. Few learn by them each day.
     """
-    long = pytest.mark.long
+    weekly = pytest.mark.weekly
     turns = {label: at for at, label in enumerate(INSTANCES)}
     every = {(True, True): 1, (True, False): 6, (False, True): 3}
     return pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def each_small(*methods):
                 method,
                 X,
                 id=f"{label}-{method}-{name}",
-                marks=[] if label in (DAILY if method == "fit" else FEW) else [long],
+                marks=[] if label in (DAILY if method == "fit" else FEW) else [weekly],
             )
             for label, estimator in INSTANCES.items()
             for method in methods

@@ -121,7 +121,7 @@ def test_bits_do_not_depend_on_workers(shards_per_round, n_workers):
     assert {entry.kind for entry in result.lineage_} & {"merge", "birth"}
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_rounds_of_shards_are_other_updates(undisturbed):
     assert fitted(shards_per_round=1).elbo_ != undisturbed.elbo_
     assert_same_fit(fitted(shards_per_round=4), undisturbed)
@@ -150,7 +150,7 @@ def test_faults_change_no_bit(order, undisturbed):
     assert not pool.script
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @along_diagonal(("fault", "shards_per_round"), FAULTS, [None, 1])
 def test_a_fault_at_any_call_changes_no_bit(fault, shards_per_round):
     """Every other call meets one; in `test_shards` each call meets each."""
@@ -195,7 +195,7 @@ class KilledError(BaseException):
     """The driver has died."""
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("shards_per_round", "moves", "numbers"),
     [
@@ -286,7 +286,7 @@ def test_evaluation_of_blocks_is_lazy(undisturbed):
 # Habits of scikit-learn ---------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_s_checks_pass():
     trees = DependentTrees(max_iter=2, structure_moves=False)
@@ -406,7 +406,7 @@ def test_a_fit_goes_on_from_a_folder_alone():
         fitted(resume=True)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_streams_write_no_checkpoints(tmp_path):
     fitted(checkpoint_dir=tmp_path)
     names = sorted(tmp_path.iterdir())

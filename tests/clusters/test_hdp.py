@@ -120,7 +120,7 @@ def test_bits_do_not_depend_on_workers(n_workers, settings, fit, family):
     assert {entry.kind for entry in alone.lineage_} > {"init"}
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_rounds_of_some_shards_are_other_rounds(fit, undisturbed, family):
     result = fit(shards_per_round=1, **family)
     assert len(result.history_["step"]) > len(undisturbed.history_["step"])
@@ -192,7 +192,7 @@ def test_no_topic_starts_from_a_document_that_judges(counts, fit, monkeypatch):
     assert (topics[counts.shape[1] :].sum(axis=1) > 0.0).sum() == 90
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_fits_of_both_kinds_predict_alike():
     """All bars are found, and no more. Scores of two fits differ by .003 (s.d.)."""
     settings, gains = {"random_state": 0}, []
@@ -269,7 +269,7 @@ def test_faults_change_no_bit(order, fit, collapsed):
     assert not disturbed.script
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("fault", "shards_per_round", "family"),
     zip(FAULTS, cycle([None, None, 1, 1]), cycle(FAMILIES), strict=False),
@@ -326,7 +326,7 @@ def stopped_after(n_passes, fit, **settings):
     return False
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @along_diagonal(("family", "method"), FAMILIES, ["online", "batch"])
 def test_a_fit_goes_on_from_any_checkpoint(tmp_path, family, method, fit):
     """As if nothing had stopped it, in this process or on workers."""

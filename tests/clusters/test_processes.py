@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_the_example_of_the_guide_runs(tmp_path):
     text = (ROOT / "doc" / "guide" / "cluster.rst").read_text()
     block = re.search(r"\.\. code-block:: python\n\n((?:(?:   .*)?\n)+)", text)
@@ -25,7 +25,7 @@ def test_the_example_of_the_guide_runs(tmp_path):
     assert done.stdout.count("%") == 10  # nodes
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("name", "kind", "n_drivers"), [("DependentTrees", "wake", 1), ("HDP", "kill", 0)]
 )

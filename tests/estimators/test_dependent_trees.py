@@ -411,7 +411,7 @@ class Stop(Exception):
     """Raised on purpose."""
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("number", "error"),
     [(1, Stop), (2, KeyboardInterrupt), (7, Stop), (20, KeyboardInterrupt)],
@@ -450,7 +450,7 @@ def test_failures_leave_the_last_complete_update(number, error, drawn, monkeypat
 # Routing ------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_epochs_are_routed(drawn):
     X, epochs = small(drawn)
     with sklearn.config_context(enable_metadata_routing=True):

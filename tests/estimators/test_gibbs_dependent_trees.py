@@ -47,7 +47,7 @@ def one_epoch(drawn, label=0):
     return drawn.data[drawn.epochs == label]
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_scikit_learn_checks_pass():
     trees = GibbsDependentTrees(max_iter=3, random_state=0)
     expected = dict.fromkeys(OTHER_ORDER, "copies are in another order of rows")

@@ -497,7 +497,7 @@ def test_streams_find_the_tree():
     assert hca.score(drawn.data) > batch.score(drawn.data) - 1.0
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_first_rows_of_a_long_stream_do_not_ask_for_a_tree_of_their_noise(drawn):
     """They stand for many, but are no more than they are."""
     hca = HierarchicalComponentAnalysis(total_samples=100_000, random_state=0)
@@ -517,7 +517,7 @@ TABLE_2 = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("max_depth", [2, 5])
 def test_digits_of_the_paper_are_reconstructed(max_depth, seed, data_folder):
     """Table 2 of Wang and Blei (2009), at their numbers of nodes.

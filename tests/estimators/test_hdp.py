@@ -116,7 +116,7 @@ def test_most_bars_are_found(X, bars, family):
     assert (distance[pairs] < 0.3).sum() >= 15
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_warm_up_leads_to_a_higher_bound_where_the_vocabulary_is_large(corpus):
     X = corpus("ap")
     # Larger and more steps would move cold topics, too.
@@ -127,7 +127,7 @@ def test_warm_up_leads_to_a_higher_bound_where_the_vocabulary_is_large(corpus):
     assert warm > cold + 0.1
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_held_out_score_on_news_is_above_that_of_frozen_topics(corpus):
     X = corpus("ap")
     order = np.random.default_rng(0).permutation(X.shape[0])

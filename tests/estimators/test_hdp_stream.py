@@ -158,7 +158,7 @@ def test_a_saved_stream_goes_on_as_if_it_had_not_been(family, bars):
     assert_same(learned(hdp), learned(other))
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @along_diagonal(("n_passes", "total_samples"), [1, 24, 6], [None, 100_000])
 def test_an_interrupt_during_trials_leaves_what_was_before(
     bars, n_passes, total_samples, monkeypatch

@@ -373,7 +373,7 @@ def _fail(*args, **kwargs):
     raise Failure
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_interrupted_start_goes_on_from_its_best_tree(few, monkeypatch):
     enter, runs = Race.enter, []
 
@@ -646,7 +646,7 @@ def settled(model):
     return copy_of(model).set_params(max_doc_update_iter=1000, mean_change_tol=1e-9)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_fold_in_score_equals_its_transcription(settled, X_test):
     expected = transcribed_score(settled, X_test, X_test)
     assert fold_in_score(settled, X_test) == pytest.approx(expected, rel=1e-6)

@@ -160,7 +160,7 @@ def test_scikit_learn_checks(label):
         run_check(check, KINDS[label])
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.usefixtures("all_splits")
 def test_scikit_learn_checks_of_the_defaults():
     """As users have them: all splits judge numbers of topics."""

@@ -149,7 +149,7 @@ def test_more_tables_than_topics_are_allowed(X):
     assert topics.shape == (4, 8, 3)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_warm_up_leads_to_a_higher_score_on_news(corpus):
     X = corpus("ap")
     order = np.random.default_rng(0).permutation(X.shape[0])

@@ -212,7 +212,7 @@ def test_none_is_what_joblib_was_told():
         assert Executor(None).n_workers == 3
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("backend", ["threading", "sequential", "loky"])
 def test_backends_of_joblib(backend):
     """Results in order, exceptions, and the bits of a score; loky starts slowly."""
@@ -234,7 +234,7 @@ def test_backends_of_joblib(backend):
 # Interrupts ---------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("method", ["map", "map_all", "run"])
 def test_an_interrupt_at_any_line_is_what_comes_out(method):
     runner = Path(__file__).with_name("interrupted_maps.py")

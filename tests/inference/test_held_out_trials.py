@@ -632,7 +632,7 @@ def test_bits_do_not_depend_on_threads(bars):
     assert_same(learned(one), learned(other))
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_an_error_in_any_pass_leaves_the_model_whole(bars, monkeypatch):
     X = bars.data[:200]
     whole = HDP(3, random_state=0).fit(X)

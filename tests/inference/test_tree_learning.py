@@ -619,7 +619,7 @@ def test_moves_that_nobody_can_tell_of_are_not_made(seed):
 # Edits --------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("part", range(2))
 def test_random_edits_leave_trees_and_keep_all_documents(part, seed, monkeypatch):
     """Here 200 sequences of 1 to 3 edits."""

@@ -246,7 +246,7 @@ def test_leaves_are_grouped_afresh_where_that_is_better(seed):
         assert same_partition(topics.tree.parent[ends], group)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("n_entered", "keep_best"), [(0, True), (1, True), (4, True), (4, False)]
 )

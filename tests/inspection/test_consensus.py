@@ -291,7 +291,7 @@ def test_one_topic_under_two_shapes_is_one_though_no_draw_has_both():
         assert (places >= 0).sum() == 4
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_twelve_planted_signatures_are_twelve():
     X, phi, theta = planted(0, 1500, 12, 96, (50, 300))
     hdp = GibbsHDP(n_chains=4, max_iter=200, thin=10, random_state=0).fit(X)
@@ -299,7 +299,7 @@ def test_twelve_planted_signatures_are_twelve():
     check_consensus(consensus_components(hdp, X), phi, theta)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_ten_signatures_of_few_samples_are_nine_to_eleven(seed):
     """Four flat ones that overlap, six of few types, in 250 samples."""
     rng = np.random.default_rng(seed)

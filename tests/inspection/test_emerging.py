@@ -55,14 +55,14 @@ def test_a_quiet_stream_has_no_alarm():
     assert len(alarms(0, 30, planted=False)[1]) <= 1
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_most_planted_topics_are_named_within_three_chunks():
     """Of ten, 9 are expected: 7 are two standard errors below."""
     first = [alarms(seed, START + 3, planted=True)[0] for seed in range(3, 13)]
     assert sum(place is not None for place in first) >= 7
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("seed", [1, 2])
 def test_quiet_streams_have_one_alarm_at_most(seed):
     assert len(alarms(seed, 50, planted=False)[1]) <= 1

@@ -248,7 +248,7 @@ def test_nothing_written_overlaps_in_given_axes(shape, layout):
         assert room.y0 - 2 < box.y0 < box.y1 < room.y1 + 2
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_three_levels_of_50_nodes_fill_a_page():
     display = TopicTreeDisplay.from_estimator(FakeTreeModel(length=5).fit())
     assert (display.figure_.get_size_inches() < [13.0, 12.0]).all()

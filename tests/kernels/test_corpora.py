@@ -67,7 +67,7 @@ def test_fast_iteration_is_not_worse_on_bars(n_components, seed):
     check_corpus(make_bars(N_DOCS, random_state=seed).data, n_components)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("n_components", [50, 200])
 @pytest.mark.parametrize("name", ["ap", "nips", "citeulike_titles"])
 def test_fast_iteration_is_not_worse_on(name, n_components, corpus):

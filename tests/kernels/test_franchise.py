@@ -314,7 +314,7 @@ def reference_draws(cls, docs, *settings, seed):
     return draw
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("docs", [DOCS, REPEATED], ids=["mixed", "repeated words"])
 def test_the_reference_has_the_frequencies_of_the_posterior(docs):
     draw = reference_draws(reference.Franchise, docs, *SETTINGS, seed=0)
@@ -327,7 +327,7 @@ def check_is_found(bug, n_draws):
         check_frequencies(draw, n_draws, REPEATED, *SETTINGS)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize("bug", daily(2, SUBTLE))
 def test_check_finds_each_subtle_bug(bug):
     check_is_found(bug, N_FEW)

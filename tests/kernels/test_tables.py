@@ -158,7 +158,7 @@ def test_the_check_of_stationarity_tells_a_wrong_result(name, seed):
             check_is_stationary(document)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_starts_lead_where_those_of_the_twin_do(seed):
     """Bounds of documents, summed over many: local optima may differ here and there."""
     mine = theirs = n_docs = 0

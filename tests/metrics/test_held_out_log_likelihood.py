@@ -25,7 +25,7 @@ PRIORS = {
 priors = pytest.mark.parametrize(
     "prior",
     [
-        pytest.param(prior, id=name, marks=[pytest.mark.long] * (place > 0))
+        pytest.param(prior, id=name, marks=[pytest.mark.weekly] * (place > 0))
         for place, (name, prior) in enumerate(PRIORS.items())
     ],
 )

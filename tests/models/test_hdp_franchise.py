@@ -265,7 +265,7 @@ def test_geweke_with_intermediate_scans(seed):
     check_geweke(move, N_FEW, seed)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_geweke_where_part_of_a_table_proposes_its_dish(seed):
     check_geweke(make_move(LEARN, split_merge=False, meal_part=2), N_FEW, seed)
 
@@ -324,7 +324,7 @@ class ForgetsTokens(Priors):
 NOTHING = np.zeros(0), np.zeros(0, np.intp)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     "bug",
     [

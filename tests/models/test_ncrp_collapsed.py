@@ -586,7 +586,7 @@ class SharesLevelPrior(NestedPriors):
         walks.set_priors(replace(walks.priors, level_prior=same))
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     "bug",
     [CountsLeavesAsRestaurants, SharesTopicPrior, ForgetsLevels, SharesLevelPrior],

@@ -74,7 +74,7 @@ def random_pair(seed, n_edits):
 # Against the reference ----------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_1000_random_sequences_of_edits_equal_the_tree_of_dicts():
     for seed in range(1000):
         tree, slow = random_pair(seed, 20 + seed % 20)

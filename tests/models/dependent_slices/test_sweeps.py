@@ -363,7 +363,7 @@ def with_parent_above_root(nodes, *arguments):
         log_constants(squares[:1], own[:1], series)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_wrong_sweeps_have_other_frequencies(monkeypatch):
     """Other bugs are found soon in proposals alone, and by the joint distribution."""
     monkeypatch.setattr(phase, "break_rest", without_stops)
@@ -855,7 +855,7 @@ def test_sweeps_keep_the_joint_distribution(epoch):
     check_joint(epoch, 800)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("wrong", "n_draws"),
     [

@@ -506,7 +506,7 @@ def test_epochs_after_which_a_node_comes_back_are_few():
     assert names == [[2]] * N_RETURN + [[]] * (5 - N_RETURN)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_none_emerges_in_quiet_epochs_as_nodes_come_back(monkeypatch):
     """Without, topics that were taken for others for an epoch are born again."""
     seeds = 15, 92, 100

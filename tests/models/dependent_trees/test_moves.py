@@ -659,7 +659,7 @@ def test_nodes_with_a_past_do_not_go_deeper(seed, monkeypatch):
     assert pairs(has_past) == kept
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 def test_trees_of_text_do_not_become_chains(monkeypatch):
     """Rows of three epochs are drawn alike: nothing drifts."""
     texts = load_docstrings(remove=("code", "references")).data
@@ -1098,7 +1098,7 @@ class ForgetfulShards(LocalShards):
         return super().total(*args)
 
 
-@pytest.mark.long
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     "shards_per_round", [pytest.param(1, marks=pytest.mark.long), 3]
 )
