@@ -152,16 +152,7 @@ class LooksFirst(HDP):
         return super().transform(np.asarray(X))
 
 
-class GoesRound(HDP):
-    """Converts by itself."""
-
-    def score(self, X, y=None):
-        return float(np.sum(X != 0))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "method"), [(LooksFirst, "transform"), (GoesRound, "score")]
-)
+@pytest.mark.parametrize(("wrong", "method"), [(LooksFirst, "transform")])
 def test_check_fails_on_a_method_that_does_not_ask_first(wrong, method, counts):
     estimator = wrong(4, max_iter=1, random_state=0).fit(counts)
     check_asks_first(estimator, "fit")

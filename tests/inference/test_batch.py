@@ -64,14 +64,7 @@ def cut_with_all_columns_for_words(X):
     return replace(batch, blocks=blocks)
 
 
-def cut_without_the_last_block(X):
-    batch = Batch.from_counts(X)
-    return replace(batch, blocks=batch.blocks[:-1])
-
-
-@pytest.mark.parametrize(
-    "wrong", [cut_with_all_columns_for_words, cut_without_the_last_block]
-)
+@pytest.mark.parametrize("wrong", [cut_with_all_columns_for_words])
 def test_rebuild_check_rejects_wrong_cuts(wrong):
     with pytest.raises(AssertionError):
         check_rebuilds(wrong, MATRICES["fewer rows than blocks"])

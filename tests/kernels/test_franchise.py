@@ -1,7 +1,5 @@
 """The sampler over tables and dishes against enumeration, which finds planted bugs."""
 
-from math import lgamma, log
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -228,29 +226,9 @@ def test_proposals_go_as_often_as_back(n_scans, seed):
 # -- planted bugs ----------------------------------------------------------------------
 
 
-class CountsPriorTwice(reference.Franchise):
-    def word_mass(self, held, seen):
-        return held + seen + 2 * self.eta
-
-
 class ForgetsRepeatedWords(reference.Franchise):
     def word_mass(self, held, seen):
         return held + self.eta
-
-
-class IgnoresTables(reference.Franchise):
-    """Dishes weigh alike, however many tables serve them."""
-
-    def dish_masses(self, words):
-        masses = {k: self.predictive(k, words) for k in self.m}
-        return {**masses, None: self.gamma * self.new_probability(words)}
-
-
-class NewDishWithoutWords(reference.Franchise):
-    """A new dish predicts 1 for a whole table, not (1/V) ... ."""
-
-    def new_probability(self, words):
-        return 1.0 / self.n_words
 
 
 class DropsHastings(reference.Franchise):
@@ -258,47 +236,15 @@ class DropsHastings(reference.Franchise):
         return 0.0
 
 
-class TurnsHastings(reference.Franchise):
-    def log_allocation(self, log_forward):
-        return -log_forward
-
-
 class Scans(reference.Franchise):
     n_scans = 2
-
-
-class LeavesTablesIn(Scans):
-    """Tables choose with their own words in."""
-
-    def taken_out(self, group, words):
-        return group
 
 
 class ScansWithoutHastings(DropsHastings, Scans):
     pass
 
 
-class SplitsWithoutConcentration(reference.Franchise):
-    def log_prior_of_split(self, m1, m2):
-        return super().log_prior_of_split(m1, m2) - log(self.gamma)
-
-
-class SplitsWithWrongFactorials(reference.Franchise):
-    def log_prior_of_split(self, m1, m2):
-        more = log(self.gamma) - lgamma(m1 + m2 + 1)
-        return more + lgamma(m1 + 1) + lgamma(m2 + 1)
-
-
-SUBTLE = [
-    IgnoresTables,
-    NewDishWithoutWords,
-    DropsHastings,
-    CountsPriorTwice,
-    TurnsHastings,
-    ForgetsRepeatedWords,
-    SplitsWithoutConcentration,
-    SplitsWithWrongFactorials,
-]
+SUBTLE = [DropsHastings, ForgetsRepeatedWords]
 
 
 def reference_draws(cls, docs, *settings, seed):
@@ -328,12 +274,12 @@ def check_is_found(bug, n_draws):
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("bug", daily(2, SUBTLE))
+@pytest.mark.parametrize("bug", daily(1, SUBTLE))
 def test_check_finds_each_subtle_bug(bug):
     check_is_found(bug, N_FEW)
 
 
-@pytest.mark.parametrize("bug", [LeavesTablesIn, ScansWithoutHastings])
+@pytest.mark.parametrize("bug", [ScansWithoutHastings])
 def test_balance_tells_wrong_proposals(bug):
     with pytest.raises(AssertionError):
         check_balance(reference_proposal(bug), N_FEW, 0)

@@ -139,23 +139,6 @@ def test_frequencies_are_those_of_the_posterior(split_merge, settings, seed):
 # -- planted bugs ----------------------------------------------------------------------
 
 
-class ForgetsDiscount(reference.RepeatingFranchise):
-    def seated_word_mass(self, table):
-        return len(table[1])
-
-
-class ForgetsTables(reference.RepeatingFranchise):
-    """A new table of a word weighs c alone."""
-
-    def opening_mass(self, doc):
-        return self.concentration
-
-
-class IgnoresTopics(reference.RepeatingFranchise):
-    def word_probability(self, doc, word):
-        return 1.0 / self.n_words
-
-
 class ForgetsTheNorm(reference.RepeatingFranchise):
     def word_probability(self, doc, word):
         n_seated = sum(len(table[1]) for table in self.tables[doc])
@@ -171,13 +154,7 @@ class LeavesOpenersOut(reference.RepeatingFranchise):
         super().draw_word(doc, token)
 
 
-BUGS = [
-    ForgetsDiscount,
-    ForgetsTables,
-    IgnoresTopics,
-    ForgetsTheNorm,
-    LeavesOpenersOut,
-]
+BUGS = [ForgetsTheNorm, LeavesOpenersOut]
 
 
 def reference_draws(cls, settings, seed):

