@@ -344,12 +344,6 @@ def test_too_many_tokens_over_chunks_are_refused(docs):
     assert hdp.samples_[0].topic_word_counts.sum() == 2**31 - 1
 
 
-def test_burn_in_must_leave_a_sweep(docs):
-    for method in ("fit", "partial_fit"):
-        with pytest.raises(ValueError, match="burn_in=5 must be less than max_iter=5"):
-            getattr(GibbsHDP(max_iter=5, burn_in=5), method)(docs)
-
-
 def test_memory_of_the_seating_is_small_in_a_pickle(docs):
     hdp = GibbsHDP(5, max_iter=2, random_state=0).fit(docs)
     # Tables of tokens take a byte each here; the rest are some tables and counts.

@@ -1,7 +1,6 @@
 """Hierarchical component analysis: what it learns, and what it says of rows."""
 
 import copy
-import pickle
 import re
 import warnings
 
@@ -63,21 +62,6 @@ def test_the_tree_is_found(fitted, drawn):
     assert (fitted.components_[rows, largest] > 0.0).all()
 
 
-@pytest.mark.long
-def test_the_trace_tells_what_happened(fitted):
-    history = fitted.history_
-    assert len({len(values) for values in history.values()}) == 1
-    assert history["n_components"][-1] == fitted.n_components_
-    kinds = [entry.kind for entry in fitted.lineage_]
-    assert kinds[0] == "init"
-    assert history["n_splits"][-1] == kinds.count("split")
-    assert history["n_merges"][-1] == kinds.count("merge")
-    bounds = np.array(history["elbo"])
-    bounds = bounds[np.isfinite(bounds)]
-    assert np.diff(bounds).min() > -1e-9 * abs(bounds[-1])
-    assert fitted.elbo_ == bounds[-1]
-
-
 def test_bound_of_the_training_data_is_that_of_the_fit(small, few):
     """The last update follows the last visit: it may only be higher."""
     terms = small.elbo_terms(few.data)
@@ -103,15 +87,6 @@ def test_one_path_without_noise_is_pca(seed):
     theirs = pca.inverse_transform(pca.transform(X))
     assert_allclose(((X - ours) ** 2).sum(), ((X - theirs) ** 2).sum(), rtol=1e-4)
     assert_allclose(hca.score(X), pca.score(X), rtol=1e-3)
-
-
-@pytest.mark.long
-def test_scale_of_loadings_can_be_learned(drawn):
-    hca = HierarchicalComponentAnalysis(loading_variance="auto", random_state=0)
-    hca.fit(drawn.data)
-    assert hca.n_components_ == 13
-    learned = hca.loading_variance_ * hca.scale_**2
-    assert 4.0 < learned < 14.0  # directions were drawn with variance 9
 
 
 CENTRES = np.array([[0, 0], [10, 0], [0, 10], [10, 10], [5, -8]])
@@ -184,20 +159,6 @@ def test_groups_are_not_taken_for_parts_of_a_cloud(name, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         HierarchicalComponentAnalysis(random_state=0).fit(NO_CLOUD[name](seed))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("size", [40, 10])
-def test_groups_of_a_stream_are_found_whatever_the_chunks(size, seed):
-    """Also of rows that a first trial takes for fewer groups."""
-    X, y = make_blobs(160, centers=CENTRES, random_state=seed)
-    hca = HierarchicalComponentAnalysis(random_state=seed)
-    for begin in range(0, len(X), size):
-        hca.partial_fit(X[begin : begin + size])
-        assert len(hca._recent.rows) == begin + size
-    assert adjusted_rand_score(y, hca.apply(X)) > 0.99
-    again = pickle.loads(pickle.dumps(hca)).partial_fit(X[:5])
-    assert_array_equal(again.components_, hca.partial_fit(X[:5]).components_)
 
 
 def test_rows_that_a_stream_keeps_are_few_and_its_own(monkeypatch):

@@ -165,13 +165,6 @@ def test_first_online_step_of_rate_one_is_the_batch_step(X, monkeypatch):
     assert_allclose(online.doc_concentration_, batch.doc_concentration_, rtol=1e-9)
 
 
-@pytest.mark.long
-@each_family
-def test_random_start_learns_too(X, X_test, family):
-    hdp = HDP(20, variational_family=family, init="random", random_state=0).fit(X)
-    assert hdp.score(X_test) > -3.9
-
-
 # Trace ------------------------------------------------------------------------------
 
 
@@ -260,15 +253,6 @@ def test_warm_start_goes_on_where_the_fit_ended(X, family):
     assert last(hdp) >= first - 1e-9
     assert hdp.n_iter_ == 3
     assert hdp.history_["step"] == list(range(1, 10))
-
-
-@each_family
-def test_a_stream_that_begins_without_tokens_can_tell_topics_apart(X, family):
-    hdp = HDP(5, variational_family=family, batch_size=100, random_state=0)
-    hdp.partial_fit(np.zeros((3, X.shape[1])))
-    for _ in range(5):
-        hdp.partial_fit(X)
-    assert np.ptp(hdp.topic_word_distr_, axis=0).max() > 0.02
 
 
 def test_warm_start_refuses_another_number_of_topics(X):

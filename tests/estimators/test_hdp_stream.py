@@ -16,10 +16,8 @@ from checks.states import assert_same, learned
 from skbnp import HDP
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.estimators import SplitMerge
-from skbnp.estimators._variational import VariationalTopicModel
 from skbnp.inference.schedules import OnlineSchedule
 from skbnp.models.hdp import held_out_trials, reservoir
-from skbnp.models.hdp.held_out import HeldOut
 from skbnp.models.hdp.stream_trials import PausedTrials
 
 
@@ -58,16 +56,6 @@ def test_planted_topics_are_found():
     made = make_hdp(2000, n_components=15, random_state=0)
     hdp = learn(HDP(2, random_state=0), made.data)
     assert abs(hdp.n_components_ - 15) <= 2
-
-
-@pytest.mark.long
-def test_a_wrong_judge_does_not_find_them(bars, monkeypatch):
-    """What is checked above depends on the judge."""
-    monkeypatch.setattr(
-        HeldOut, "log_probability", lambda self, result: -self.n_tokens * 1e3
-    )
-    hdp = learn(HDP(5, random_state=0), bars.data)
-    assert abs(hdp.n_components_ - 20) > 5
 
 
 def test_one_topic_is_found_where_there_is_one():
@@ -117,12 +105,6 @@ def test_without_moves_topics_stay_and_nothing_is_kept(bars):
     hdp = learn(HDP(8, split_merge=False, random_state=0), bars.data)
     assert hdp.component_ids_.tolist() == list(range(8))
     assert hdp._posterior.reservoir is None
-
-
-def test_without_births_topics_only_end(bars):
-    moves = SplitMerge(births=False)
-    hdp = learn(HDP(8, split_merge=moves, random_state=0), bars.data)
-    assert not any(entry.kind == "birth" for entry in hdp.lineage_)
 
 
 @pytest.mark.long
@@ -213,31 +195,12 @@ def test_no_topic_knows_a_document_that_judges(size, n_docs, bars):
     assert (global_stats.dense()[others].sum(axis=1) > 0.0).all()
 
 
-def test_the_check_of_starts_tells_topics_of_judges(bars, monkeypatch):
-    monkeypatch.setattr(HDP, "_start_stream", VariationalTopicModel._start)
-    with pytest.raises(AssertionError):
-        test_no_topic_knows_a_document_that_judges(500, 500, bars)
-
-
 @pytest.mark.parametrize("moves", [False, SplitMerge(reservoir_tokens=0)])
 def test_a_stream_without_trials_starts_from_all_documents(moves, bars):
     X = with_own_words(bars.data[:100])
     hdp = HDP(100, split_merge=moves, random_state=0)
     posterior = hdp._start_stream(hdp._make_model(), X, 0, X.shape[0])
     assert (posterior.global_stats.topic_words.dense().sum(axis=1) > 0.0).all()
-
-
-def test_nothing_is_kept_if_nothing_is_asked_for(bars):
-    moves = SplitMerge(reservoir_tokens=0)
-    hdp = learn(HDP(4, split_merge=moves, random_state=0), bars.data)
-    assert hdp._posterior.reservoir is None
-    assert hdp.n_components_ <= 4
-
-
-def test_a_fit_forgets_what_was_held_out(bars):
-    hdp = learn(HDP(4, warm_start=True, max_iter=2, random_state=0), bars.data[:300])
-    hdp.fit(bars.data[:300])
-    assert hdp._posterior.reservoir is None
 
 
 def test_trials_back_off_where_none_is_accepted(bars, monkeypatch):

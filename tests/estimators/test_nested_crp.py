@@ -209,24 +209,6 @@ def test_bound_of_the_training_data_is_that_of_the_fit(method, docs, model):
     assert set(crp.elbo_terms(docs)) == {"topics", "sticks", "documents"}
 
 
-def test_bound_has_the_priors_of_what_is_learned(few):
-    crp = NestedCRP(**(QUICK | {"learn_priors": True})).fit(few)
-    terms = crp.elbo_terms(few)
-    assert set(terms) == {
-        "topics",
-        "sticks",
-        "documents",
-        "child_concentration",
-        "topic_word_prior",
-    }
-    # Gamma(1, 1): log density -x.
-    expected = -crp.child_concentration_ / few.sum()
-    assert terms["child_concentration"] == pytest.approx(expected)
-    assert terms["topic_word_prior"] == pytest.approx(
-        -np.sum(crp.topic_word_prior_) / few.sum()
-    )
-
-
 def check_lineage(lineage, ids):
     """Raise unless the log ends in these ids, and no ended one returns."""
     alive, ended = set(), set()
@@ -262,20 +244,6 @@ def test_lineage_and_history_tell_of_every_move(method, few, X_test):
         assert history[f"n_{name}"][-1] <= kinds.count(kind)
 
 
-@pytest.mark.long
-@along_diagonal(("limit", "method"), [1, 3, 6], METHODS)
-def test_tree_has_no_more_nodes_than_allowed(method, limit, few, X_test):
-    crp = NestedCRP(
-        max_components=limit, learning_method=method, batch_size=40, **QUICK
-    ).fit(few)
-    assert crp.n_components_ <= limit
-    assert max(crp.history_["n_components"]) <= limit
-    assert crp.partial_fit(X_test).n_components_ <= limit
-    crp.set_params(max_components=2, warm_start=True).fit(few)
-    # A tree that is larger than allowed may shrink, but does not grow.
-    assert crp.n_components_ <= limit
-
-
 @along_diagonal(("learn", "method"), [False, "concentrations", True], METHODS)
 def test_hyperparameters_are_learned_as_asked(learn, method, few):
     crp = NestedCRP(learning_method=method, **(QUICK | {"learn_priors": learn}))
@@ -287,19 +255,6 @@ def test_hyperparameters_are_learned_as_asked(learn, method, few):
     # What is learned goes on; what is not takes the value that is set.
     crp.set_params(warm_start=True, child_concentration=7.0, max_iter=1).fit(few)
     assert (crp.child_concentration_ == 7.0) == (learn is False)
-
-
-@pytest.mark.long
-def test_priors_by_level_are_those_of_their_level(few):
-    eta = (1.0, 0.5, 0.25)
-    crp = NestedCRP(**QUICK).set_params(topic_word_prior=eta).fit(few)
-    np.testing.assert_array_equal(crp.topic_word_prior_, eta)
-    smallest = crp.components_.min(axis=1)
-    assert (smallest >= np.array(eta)[crp.tree_.depth] * (1.0 - 1e-12)).all()
-    same = NestedCRP(**QUICK).set_params(topic_word_prior=[0.5] * 3)
-    one = NestedCRP(**QUICK).set_params(topic_word_prior=0.5)
-    assert_same(learned(same.fit(few)), learned(one.fit(few)))
-    assert same.topic_word_prior_ == 0.5
 
 
 # -- shapes of trees and corpora -------------------------------------------------------
@@ -507,21 +462,6 @@ def test_stream_grows_branches_for_what_is_new():
 
 
 @pytest.mark.long
-def test_stream_in_small_chunks_keeps_what_was_learned(corpus, sampler):
-    """A few documents do not outweigh all that were seen before."""
-    size = 25
-    X, leaf = sp.csr_array(corpus.data), corpus.target
-    crp = NestedCRP(init=sampler, **PRIORS).fit(X[:90])
-    still = copy_of(crp).set_params(structure_moves=False)
-    for begin in range(90, 190, size):
-        for one in (crp, still):
-            one.partial_fit(X[begin : begin + size])
-    assert crp.score(X[190:]) > still.score(X[190:]) - 0.005
-    result = [adjusted_rand_score(leaf, one.apply(X)) for one in (crp, still)]
-    assert result[0] > result[1] - 0.03
-
-
-@pytest.mark.long
 def test_moves_of_a_stream_keep_its_mass_and_what_is_old(corpus):
     """A chunk of a new leaf weighs as much as its step says, whatever moves."""
     offset = 500.0
@@ -568,28 +508,6 @@ def test_sampler_starts_from_a_tree(docs, model):
     plain = GibbsNestedCRP(init="sequential", **settings).fit(docs)
     assert crp.history_["log_joint"][0] > plain.history_["log_joint"][0] + 0.1
     assert adjusted_rand_score(model.apply(docs), crp.apply(docs)) > 0.5
-
-
-def test_start_must_be_a_fitted_sampler_of_the_same_vocabulary(few, model, sampler):
-    crp = NestedCRP(**QUICK).fit(few)
-    before = learned(crp)
-    for init, error, says in [
-        (GibbsNestedCRP(), NotFittedError, "not fitted"),
-        (model, ValueError, "init must be a fitted GibbsNestedCRP; it has no samples_"),
-        (FrozenEstimator(model), ValueError, "init must be a fitted GibbsNestedCRP"),
-        (GibbsNestedCRP(max_iter=1).fit(few[:, :50]), ValueError, "but init has 50"),
-        (HDP(3, max_iter=1).fit(few), ValueError, "init"),
-        (few, ValueError, "init"),
-    ]:
-        for method in ("fit", "partial_fit"):
-            with pytest.raises(error, match=says):
-                getattr(NestedCRP(init=init), method)(few)
-        crp.init = init
-        with pytest.raises(error, match=says):
-            crp.fit(few)
-        assert_same(before, learned(crp), ignore=())
-    with pytest.raises(ValueError, match="max_depth=2, but the tree of init has 3"):
-        NestedCRP(2, level_prior=1.0, init=sampler).fit(few)
 
 
 # -- model selection and scores --------------------------------------------------------

@@ -16,7 +16,6 @@ from checks.lineages import check_lineage
 from checks.states import assert_same
 from skbnp import HDP, NestedHDP, StickBreakingHDP
 from skbnp.estimators import _nested_hdp as module
-from skbnp.inspection import summary, top_terms
 
 pytestmark = pytest.mark.usefixtures("one_split")
 
@@ -109,19 +108,6 @@ def test_it_starts_from_a_flat_fit_that_is_given(fit):
         NestedHDP(init=flat).fit(X[:, :5])
     with pytest.raises(ValueError, match="init must be a fitted HDP, got StickBreak"):
         NestedHDP(init=StickBreakingHDP(4, 3, max_iter=1).fit(X)).fit(X)
-
-
-@pytest.mark.parametrize("most", [1, 2, 5])
-def test_there_are_no_more_nodes_than_asked_for(fit, most):
-    _, X, _, _ = fit
-    nested = NestedHDP(max_components=most, max_iter=1, random_state=0).fit(X[:100])
-    assert nested.tree_.n_nodes <= most
-
-
-def test_themes_are_as_many_as_asked_for(fit):
-    _, X, _, _ = fit
-    nested = NestedHDP(max_depth=3, n_themes=2, random_state=0).fit(X)
-    assert len(nested.tree_.children(0)) == 2
 
 
 def test_failure_in_the_start_of_a_stream_leaves_the_estimator_unfitted(fit):
@@ -253,13 +239,6 @@ def test_a_long_stream_keeps_no_documents(bursty):
     assert stream._posterior.documents is None
 
 
-def test_a_fit_keeps_no_documents(bursty):
-    nested, X, _, _ = bursty
-    assert nested._posterior.documents is None
-    stream = in_chunks(X, [100]).set_params(warm_start=True)
-    assert stream.fit(X[:100])._posterior.documents is None
-
-
 def test_failure_in_a_further_fit_of_a_stream_leaves_the_tree(bursty):
     _, X, _, _ = bursty
     stream = in_chunks(X, [100])
@@ -384,13 +363,6 @@ def test_kept_documents_are_bounded_by_stored_counts_too(bursty):
     with mock.patch.object(module, "MOST_KEPT", np.count_nonzero(some) - 1):
         stream = NestedHDP(random_state=0).partial_fit(some)
     assert stream._posterior.documents is None
-
-
-def test_outlines_read_it(fit):
-    nested, _, _, _ = fit
-    terms = top_terms(nested, n=3)
-    assert len(terms) == nested.n_components_
-    assert "NestedHDP" in str(summary(nested))
 
 
 def test_a_fit_leaves_no_topic_that_no_document_has(fit):

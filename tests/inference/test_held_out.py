@@ -85,19 +85,6 @@ def test_parts_sum_to_the_counts(X, held):
         assert_allclose(both, np.tile(counts, (rows.sum(), 1)), rtol=1e-12)
 
 
-def test_parts_are_of_equal_size(X, held):
-    n_tokens, n_judges = held.held_out.sum(), N_DOCS - len(held.rows)
-    parts = np.asarray(held.held_out.sum(axis=1)).ravel()
-    assert abs(parts.mean() - n_tokens / n_judges / 5) < 0.5
-    assert (held.held_out.data == np.round(held.held_out.data)).all()
-    assert (held.observed.sum(axis=1) > 0).all()
-
-
-def test_documents_of_one_token_leave_nothing_to_judge_by():
-    short = sp.csr_array(np.eye(N_WORDS))
-    assert hold_out(short, np.random.default_rng(0)) is None
-
-
 @pytest.mark.parametrize(
     ("n_docs", "length", "expected"),
     [
@@ -120,14 +107,6 @@ def test_so_many_documents_are_held_out(n_docs, length, expected):
         return
     assert len(np.unique(parts.docs)) == expected
     assert parts.train.n_docs == n_docs - expected
-
-
-def test_of_long_documents_no_more_than_hold_enough_tokens(X, monkeypatch):
-    monkeypatch.setattr(held_out, "N_TOKENS", 300)
-    monkeypatch.setattr(held_out, "FEWEST_DOCS", 1)
-    monkeypatch.setattr(held_out, "SHARE", 0.5)
-    few = hold_out(X, np.random.default_rng(0))
-    assert 200 < few.held_out.sum() <= 300
 
 
 def test_fractional_counts_are_split_into_equal_units():
@@ -360,13 +339,6 @@ def test_steps_lead_to_the_prior_that_predicts_best(start, X, folds):
     assert 0.8 < others[np.argmax(logs)] / eta < 1.25
 
 
-def test_a_step_is_limited(X, folds):
-    posterior = make_posterior(X)
-    posterior.state = replace(posterior.state, topic_word_prior=1e-3)
-    assert_allclose(suited(folds, posterior), 3e-3, rtol=1e-12)
-    assert suited(folds, posterior, highest=2e-3) == 2e-3
-
-
 def test_a_prior_is_learned_from_topics_alone(X, folds):
     """Nothing else of the posterior changes."""
     posterior, untouched = make_posterior(X), make_posterior(X)
@@ -376,14 +348,6 @@ def test_a_prior_is_learned_from_topics_alone(X, folds):
     state = replace(posterior.state, topic_word_prior=ETA)
     assert_array_equal(state.weights, untouched.state.weights)
     assert state.doc_prior.sum() == untouched.state.doc_prior.sum()
-
-
-def test_a_prior_stays_finite_where_each_document_has_one_word():
-    """Nothing is predicted from nothing."""
-    X = sp.csr_array(np.diag(np.full(N_WORDS, 4.0)))
-    posterior = make_posterior(X)
-    folds = held_out_priors.fold_words(hold_out(X, np.random.default_rng(0)))
-    assert 0.0 < suited(folds, posterior, n_steps=30) <= 1e4
 
 
 def drawn_topics(n_words, n_topics, eta, rng):
@@ -488,39 +452,6 @@ def test_losses_are_those_of_the_reference(seed, X, held):
     assert losses == sorted(losses)
 
 
-def test_check_of_losses_fails_on_another_topic_prior(X, held):
-    posterior = make_posterior(X)
-    result, reductions = all_reductions(X, held, posterior)
-    merge = next(r for r in reductions if r.target is not None)
-    wrong = expected_loss(merge, posterior, held, result, eta=2 * ETA)
-    assert abs(merge.loss - wrong) > 1e-6
-
-
-def test_twins_cost_nothing(X, held):
-    posterior = make_posterior(X)
-    words = posterior.global_stats.topic_words.dense()
-    twins = np.column_stack([words[:, :1] / 2, words[:, :1] / 2, words[:, 1:]])
-    posterior.global_stats = posterior.model.start(posterior.state, WordTopics(twins))
-    weights = np.insert(posterior.state.weights, 0, posterior.state.weights[0])
-    # Under any other prior halves of a topic are smoothed more than the whole.
-    posterior.state = HDPState(weights / weights.sum(), 1.5, 1.0, 1e-3)
-    posterior.ids = np.arange(N_TOPICS + 1)
-    _, reductions = all_reductions(X, held, posterior)
-    losses = {frozenset(r[1:]): r.loss for r in reductions if r.target is not None}
-    assert abs(losses.pop(frozenset((0, 1)))) < 1e-3
-    assert min(map(abs, losses.values())) > 1e-3
-
-
-def test_a_topic_that_no_held_out_token_speaks_of_is_not_judged(X, held):
-    posterior = make_posterior(X)
-    result = predict(held, posterior)
-    speaks = np.arange(N_TOPICS) != 2
-    silent = sp.csr_array(result.tokens * speaks)
-    result = result._replace(tokens=silent, prior=result.prior * speaks)
-    for reduction in moves.reductions(posterior, held, result):
-        assert 2 not in (reduction.source, reduction.target)
-
-
 def test_reductions_are_disjoint_and_within_the_budget(X):
     posterior = make_posterior(X)
     result = [
@@ -535,23 +466,6 @@ def test_reductions_are_disjoint_and_within_the_budget(X):
     at = posterior.ids.tolist().index(1)
     merged = posterior.global_stats.topic_words.column(at)
     assert_allclose(merged, before[:, 0] + before[:, 1], rtol=1e-12)
-
-
-@pytest.mark.parametrize("least", [0, 1])
-def test_the_cheapest_reduction_may_cost_more_than_the_budget(least, X):
-    posterior = make_posterior(X)
-    result = [moves.Reduction(0.1, 0, 1), moves.Reduction(0.1, 2, None)]
-    assert moves.reduce(posterior, result, 0.05, least=least) == least
-    assert posterior.state.n_components == N_TOPICS - least
-    assert moves.reduce(posterior, result[1:], 0.05, limit=0, least=least) == 0
-
-
-def test_some_topic_is_left(X):
-    posterior = make_posterior(X, n_topics=2)
-    result = [moves.Reduction(-1.0, 0, None), moves.Reduction(-1.0, 1, None)]
-    assert moves.reduce(posterior, result, 0.0) == 1
-    assert posterior.state.n_components == 1
-    assert moves.reduce(posterior, result, 0.0) == 0
 
 
 # Births -------------------------------------------------------------------------------

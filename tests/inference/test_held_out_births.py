@@ -7,7 +7,6 @@ import scipy.sparse as sp
 from checks.states import assert_same
 from skbnp import HDP
 from skbnp.datasets import make_bars
-from skbnp.estimators import SplitMerge
 from skbnp.inference.executor import Executor
 from skbnp.models.hdp import held_out, held_out_trials
 from skbnp.models.hdp.held_out import compare
@@ -57,18 +56,6 @@ def test_documents_whose_topics_no_other_has_give_births(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("more", [-20, 0, 5])
-def test_the_limit_of_topics_holds(more, monkeypatch):
-    def begin(posterior, *others):
-        posterior.max_components = posterior.state.n_components + more
-        return held_out_moves.add_document_births(posterior, *others)
-
-    _, before, after, n_births, _ = births_of_fit(twins(), monkeypatch, begin)
-    assert n_births == max(more, 0)
-    assert after.state.n_components == before.state.n_components + n_births
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("case", ["bars", "mean_field", "gain"])
 def test_no_births(case, monkeypatch):
     X, begin = twins(), held_out_moves.add_document_births
@@ -83,13 +70,6 @@ def test_no_births(case, monkeypatch):
     _, before, after, n_births, _ = births_of_fit(X, monkeypatch, begin, **given)
     assert n_births == 0
     assert_same(before.state, after.state)
-
-
-def test_no_births_where_births_are_off(monkeypatch):
-    begun = []
-    monkeypatch.setattr(held_out_trials, "add_document_births", begun.append)
-    HDP(split_merge=SplitMerge(births=False), random_state=0).fit(twins())
-    assert not begun
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from checks.estimators import FIRST, each_class, fresh, rows_of
 from checks.long import daily
-from skbnp import HDP, GibbsHDP, KnownTopics, NestedCRP
+from skbnp import HDP, GibbsHDP, KnownTopics
 from skbnp.datasets import make_bars, make_hdp
 from skbnp.inspection import (
     TopicTermsDisplay,
@@ -74,16 +74,6 @@ def test_consensus_of_chains_is_what_was_planted(chains, of_chains):
     assert (of_chains.doc_topic_distr_.sum(axis=1) <= 1.0 + 1e-9).all()
     assert np.abs(of_chains.doc_topic_distr_.sum(axis=1) - 1.0).mean() < 0.02
     assert (np.diff(of_chains.topic_weights_) <= 0.0).all()
-
-
-def test_the_check_fails_without_recurrence_and_on_narrow_intervals(chains, of_chains):
-    hdp, X, phi, theta = chains
-    every = consensus_components(hdp, X[:20], min_recurrence=0.0)
-    with pytest.raises(AssertionError):
-        check_consensus(every, phi, theta[:20])
-    narrow = consensus_components(hdp, X[:100], confidence=0.5)
-    with pytest.raises(AssertionError):
-        check_consensus(narrow, phi, theta[:100])
 
 
 def test_intervals_of_terms_cover_the_planted_ones(chains, of_chains):
@@ -205,13 +195,6 @@ def test_vocabularies_are_matched_by_name():
 def test_what_has_no_consensus_is_named(estimators, X, error, says):
     with pytest.raises(error, match=says):
         consensus_components(estimators, X)
-
-
-def test_trees_have_no_intervals_of_documents():
-    X = make_hdp(80, n_features=24, n_components=4, random_state=0).data
-    tree = NestedCRP(max_iter=1, init="sequential", random_state=0).fit(X)
-    with pytest.raises(TypeError, match="X must be None for NestedCRP"):
-        consensus_components([tree, tree], X)
 
 
 def test_fits_that_do_not_agree_are_named():

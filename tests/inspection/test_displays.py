@@ -6,9 +6,7 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
 
 from checks.estimators import mean_field_hdp
@@ -85,15 +83,6 @@ def test_titles_tell_topic_and_weight_those_that_tell_most_first(model):
     assert titles == ["topic 2 – 25.0 %", "topic 1 – 50.0 %"]
 
 
-def test_each_panel_is_filled_by_its_longest_bar_and_the_axis_is_named(model):
-    display = TopicTermsDisplay.from_estimator(model)
-    for panel in display.axes_:
-        longest = max(bar.get_width() for bar in panel.patches)
-        assert longest > 0.95 * panel.get_xlim()[1]
-        assert any(tick.get_text() for tick in panel.get_xticklabels())
-    assert display.axes_[-1].get_xlabel() == "of its tokens; line: of all"
-
-
 def test_marks_are_at_the_probability_in_all_and_relations_say_what_is_shared(model):
     display = TopicTermsDisplay.from_estimator(model)
     distr, weights = model.topic_word_distr_, model.topic_weights_
@@ -142,41 +131,10 @@ def test_nothing_written_overlaps_in_given_axes(n_topics, layout):
     assert not any(overlaps(a, b) for a, b in combinations(boxes, 2))
 
 
-def test_overlaps_are_seen():
-    display = many_topics(2, 14).plot()
-    for panel in display.axes_:
-        panel.set_axes_locator(None)
-    assert any(overlaps(a, b) for a, b in combinations(texts_of(display), 2))
-
-
-@pytest.mark.long
-def test_labels_keep_their_room_when_the_figure_grows():
-    display = many_topics(8, 14).plot()
-    display.figure_.set_size_inches(16, 9)
-    boxes = texts_of(display)
-    assert not any(overlaps(a, b) for a, b in combinations(boxes, 2))
-
-
-def test_panels_stay_inside_given_axes(model):
-    _, axes = plt.subplots(1, 2)
-    display = TopicTermsDisplay.from_estimator(model, ax=axes[0])
-    display.figure_.draw_without_rendering()
-    host = axes[0].get_window_extent()
-    for panel in display.axes_:
-        box = panel.get_window_extent()
-        assert host.x0 <= box.x0 < box.x1 <= host.x1 + 1e-6
-        assert host.y0 <= box.y0 < box.y1 <= host.y1 + 1e-6
-
-
 def test_dollar_signs_are_terms_too(model):
     display = TopicTermsDisplay.from_estimator(model, ["$a$", "$", "$^$", "b_c", "\\d"])
     display.figure_.draw_without_rendering()
     assert display.axes_[2].get_yticklabels()[0].get_text() == "$a$"
-
-
-def test_bars_take_keywords_of_matplotlib(model):
-    display = TopicTermsDisplay.from_estimator(model, color="black")
-    assert display.axes_[0].patches[0].get_facecolor() == (0.0, 0.0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("name", ["n_components", "n_terms"])
@@ -220,38 +178,12 @@ def test_number_of_topics_is_drawn_at_every_step(model):
     assert_array_equal(line.get_xydata(), np.c_[[1, 2, 3, 4], [2, 2, 4, 3]])
 
 
-def test_a_constant_number_of_topics_is_not_drawn(model):
-    model.history_["n_components"] = [3] * 4
-    assert HistoryDisplay.from_estimator(model).twin_ax_ is None
-
-
-def test_axes_name_their_units(model):
-    display = HistoryDisplay.from_estimator(model, x="seconds")
-    labels = display.ax_.get_xlabel(), display.ax_.get_ylabel()
-    assert labels == ("seconds", "bound (nats per token)")
-
-
-@pytest.mark.parametrize("keywords", [{"color": "k"}, {"c": "k", "ms": 2, "lw": 3}])
-def test_line_takes_keywords_of_matplotlib(model, keywords):
-    line = HistoryDisplay.from_estimator(model, **keywords).line_
-    assert line.get_color() == "k"
-
-
 def test_log_probability_is_drawn_where_there_is_no_bound(model):
     model.history_["log_predictive"] = model.history_.pop("elbo")
     display = HistoryDisplay.from_estimator(model)
     assert_array_equal(display.line_.get_xydata(), [[2, -2.5], [4, -2.0]])
     label = "log probability of training tokens (nats per token)"
     assert display.ax_.get_ylabel() == label
-
-
-def test_a_bound_never_evaluated_leaves_the_topics(model):
-    model.history_["elbo"] = [np.nan] * 4
-    display = HistoryDisplay.from_estimator(model)
-    assert len(display.line_.get_xdata()) == 0
-    assert display.twin_ax_ is display.ax_
-    assert display.ax_.get_ylabel() == "topics"
-    assert len(display.figure_.axes) == 1  # none is left without a line
 
 
 def recorded_scores():
@@ -291,13 +223,6 @@ def test_a_pair_of_axes_takes_several_fits(model, x):
     assert axes[1].get_ylabel() == "topics"
 
 
-def test_a_constant_number_of_topics_is_drawn_in_axes_of_its_own(model):
-    model.history_["n_components"] = [3] * 4
-    _, axes = plt.subplots(2)
-    display = HistoryDisplay.from_estimator(model, ax=axes)
-    assert_array_equal(display.twin_ax_.lines[0].get_ydata(), [3] * 4)
-
-
 @pytest.mark.parametrize("x", ["step", "seconds"])
 def test_log_joint_has_a_line_for_each_chain(sampler, x):
     display = HistoryDisplay.from_estimator(sampler, x=x)
@@ -309,45 +234,9 @@ def test_log_joint_has_a_line_for_each_chain(sampler, x):
     assert display.ax_.get_ylabel() == "log joint (nats per token)"
 
 
-@pytest.mark.parametrize("is_pair", [False, True])
-def test_number_of_topics_has_a_line_for_each_chain(sampler, is_pair):
-    ax = plt.subplots(2)[1] if is_pair else None
-    display = HistoryDisplay.from_estimator(sampler, ax=ax)
-    assert len(display.twin_ax_.lines) == 2
-    for number, line in enumerate(display.twin_ax_.lines):
-        expected = sampler.history_["n_components"][number::2]
-        assert_array_equal(line.get_ydata(), expected)
-
-
-def test_chains_have_shades_of_one_colour(sampler):
-    display = HistoryDisplay.from_estimator(sampler, color="black")
-    first, second = (to_rgb(line.get_color()) for line in display.lines_)
-    assert first == (0.0, 0.0, 0.0)
-    assert_allclose(second, 0.6)
-
-
-def test_chains_of_one_fit_have_one_label(sampler):
-    _, axes = plt.subplots(2)
-    for label in ("one", "two"):
-        HistoryDisplay.from_estimator(sampler, ax=axes, label=label)
-    for panel in axes:
-        assert panel.get_legend_handles_labels()[1] == ["one", "two"]
-
-
-def test_a_sampler_without_a_sweep_has_an_empty_history(sampler):
-    sampler.history_ = {name: [] for name in sampler.history_}
-    assert len(HistoryDisplay.from_estimator(sampler).line_.get_xdata()) == 0
-
-
 def test_x_is_step_or_seconds(model):
     with pytest.raises(ValueError, match="'x' parameter of HistoryDisplay"):
         HistoryDisplay.from_estimator(model, x="epoch")
-
-
-def test_a_model_without_history_is_named():
-    lda = LatentDirichletAllocation(2, max_iter=1).fit([[1, 2], [3, 4]])
-    with pytest.raises(TypeError, match=r"history_.*LatentDirichletAllocation"):
-        HistoryDisplay.from_estimator(lda)
 
 
 # -- both ------------------------------------------------------------------------------
@@ -359,14 +248,6 @@ def test_given_axes_are_used(display, model):
     drawn = display.from_estimator(model, ax=ax)
     assert (drawn.ax_, drawn.figure_) == (ax, figure)
     assert plt.get_fignums() == [figure.number]
-
-
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_plotting_again_makes_another_figure(display, model):
-    drawn = display.from_estimator(model)
-    first = drawn.figure_
-    assert drawn.plot() is drawn
-    assert drawn.figure_ is not first
 
 
 @pytest.mark.parametrize("model", [HDP, mean_field_hdp, GibbsHDP])

@@ -98,12 +98,6 @@ def test_report_finds_the_topic_that_was_born(trees, drawn):
         emerging_topics(trees, drawn.data[:, :5], drawn.epochs + 1990)
 
 
-@pytest.mark.long
-def test_report_of_one_epoch_is_empty(drawn):
-    trees = DependentTrees(random_state=0).fit(drawn.data[:100])
-    assert len(emerging_topics(trees, drawn.data[:100], np.zeros(100))) == 0
-
-
 def test_figure_has_a_line_for_each_topic(trees):
     display = EpochTreeDisplay.from_estimator(trees)
     ids = set().union(*(set(r.component_ids.tolist()) for r in trees.epochs_.values()))
@@ -128,16 +122,6 @@ def test_figure_has_a_line_for_each_topic(trees):
     # Texts end before the first disc.
     ends = [text.get_window_extent().x1 for text in display.ax_.get_yticklabels()]
     assert max(ends) <= display.ax_.transData.transform((-0.5, 0))[0]
-
-
-def test_figure_leaves_small_topics_out(trees):
-    all_of, few = (
-        EpochTreeDisplay.from_estimator(trees, min_share=share).topics_
-        for share in (0.0, 0.15)
-    )
-    assert 1 <= len(few) < len(all_of)
-    _, ax = plt.subplots()
-    assert EpochTreeDisplay.from_estimator(trees, ax=ax).ax_ is ax
 
 
 def test_figure_of_a_topic(trees):
@@ -205,13 +189,6 @@ def test_any_topic_model_has_topics_over_time(model, rising):
     for terms, documents in zip(report["terms"], report["documents"], strict=True):
         assert set(terms[:4]) == {"w8", "w9", "w10", "w11"}
         assert_array_equal(kinds[documents], 2)
-
-
-def test_topics_that_are_always_there_do_not_emerge(rising):
-    X, years, _ = rising
-    hdp = HDP(n_components=3, random_state=0).fit(X)
-    turns = np.random.default_rng(0).permutation(len(years))
-    assert emerging_topics(hdp, X, years[turns]).empty
 
 
 def test_shares_in_given_rows_are_those_of_dependent_trees(trees, drawn):
@@ -298,26 +275,6 @@ def many():
             masses=masses,
         )
     return SimpleNamespace(epochs_=epochs, components_=base, get_params=dict)
-
-
-def drawn_shares(display):
-    """Sum of the areas of the discs of each epoch, without rings."""
-    result = np.zeros(len(display.epochs))
-    for discs in display.ax_.collections[::2]:
-        np.add.at(result, discs.get_offsets()[:, 0].astype(int), discs.get_sizes())
-    return result
-
-
-@pytest.mark.parametrize("n_lines", [2, 9, 20])
-def test_small_topics_count_as_those_above(many, n_lines):
-    display = display_of(many).plot(n_lines=n_lines)
-    assert len(display.topics_) == n_lines
-    assert_allclose(drawn_shares(display) / drawn_shares(display)[0], 1.0, rtol=0.05)
-
-
-def test_lines_are_twenty_by_default_and_no_more_than_topics(many):
-    assert len(display_of(many).plot().topics_) == 20
-    assert len(display_of(many).plot(n_lines=100).topics_) == 40
 
 
 def display_of(model):

@@ -2,8 +2,6 @@ import re
 
 """Groups of topics: what is read of models and arrays, and what is shown."""
 
-import pickle
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,9 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.cluster.hierarchy import dendrogram, fcluster
 from sklearn.base import clone
 from sklearn.decomposition import NMF, PCA, LatentDirichletAllocation
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import adjusted_rand_score
-from sklearn.pipeline import make_pipeline
 
 from skbnp import HDP, GibbsHDP, StickBreakingHDP
 from skbnp.inspection import TopicGroupsDisplay, summary, topic_groups
@@ -138,10 +134,6 @@ def test_few_documents_are_in_one_group_and_as_many_as_asked(corpus):
     assert "no evidence for these 3 groups" in groups.message
 
 
-def test_groups_with_evidence_need_no_sentence(corpus):
-    assert not topic_groups(corpus.topics, doc_topic=corpus.doc_topic).message
-
-
 @pytest.mark.parametrize("n_groups", [1, 2, 5, 9, 20])
 def test_there_are_as_many_groups_as_asked(corpus, n_groups):
     groups = topic_groups(corpus.topics, None, n_groups, doc_topic=corpus.doc_topic)
@@ -164,16 +156,6 @@ def test_groups_are_ordered_by_weight_and_add_up(hdp, corpus):
         assert_allclose(groups.components[g], mean / mean.sum(), atol=1e-12)
 
 
-def test_topics_without_tokens_have_no_group(corpus):
-    doc_topic = corpus.doc_topic.copy()
-    doc_topic[:, [2, 11]] = 0
-    groups = topic_groups(corpus.topics, doc_topic=doc_topic)
-    assert_array_equal(np.flatnonzero(groups.labels < 0), [2, 11])
-    assert "2 topics have no tokens" in groups.message
-    assert_array_equal(np.sort(groups.linkage[-2:, :2].ravel())[:2], [2, 11])
-    check_subjects(groups, corpus.topics)
-
-
 def test_linkage_is_that_of_scipy(hdp, corpus):
     groups = topic_groups(hdp, corpus.X)
     assert len(dendrogram(groups.linkage, no_plot=True)["leaves"]) == 20
@@ -190,23 +172,6 @@ def test_jobs_and_copies_change_no_bit(hdp, corpus):
     assert_array_equal(one.labels, other.labels)
     assert_array_equal(one.linkage, other.linkage)
     assert one.gain == other.gain
-
-
-def test_estimator_is_not_changed(hdp, corpus):
-    before = pickle.dumps(hdp)
-    topic_groups(hdp, corpus.X)
-    assert pickle.dumps(hdp) == before
-
-
-def test_pipelines_take_texts(corpus):
-    words = np.array(corpus.names, dtype=object)
-    texts = [" ".join(np.repeat(words, row)) for row in corpus.X]
-    pipeline = make_pipeline(
-        CountVectorizer(), HDP(20, split_merge=False, random_state=0)
-    ).fit(texts)
-    groups = topic_groups(pipeline, texts)
-    assert groups.n_groups >= 4
-    assert {term[0] for terms in groups.terms for term in terms} == {"t"}
 
 
 @pytest.mark.parametrize(
@@ -256,12 +221,6 @@ def test_summary_prints_topics_below_their_groups(hdp, corpus):
     assert "group 0" not in summary(hdp, corpus.names)
 
 
-def test_summary_of_topics_without_groups_is_a_list():
-    corpus = Corpus(1, is_grouped=False)
-    hdp = HDP(random_state=0).fit(corpus.X)
-    assert "group 0" not in summary(hdp, corpus.names, X=corpus.X)
-
-
 @pytest.mark.parametrize("made", [True, False])
 def test_figure_shows_the_outline(hdp, corpus, made):
     import matplotlib.pyplot as plt
@@ -280,28 +239,3 @@ def test_figure_shows_the_outline(hdp, corpus, made):
         assert box.x1 <= frame.x1 + 1.0
         assert frame.y0 - 1.0 <= box.y0
         assert box.y1 <= frame.y1 + 1.0
-
-
-def test_lines_of_the_figure_do_not_overlap(hdp, corpus):
-    display = TopicGroupsDisplay.from_estimator(hdp, corpus.names, X=corpus.X)
-    display.figure_.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in display.texts_]
-    for above, below in pairwise(boxes):
-        assert below.y1 <= above.y0 + 1.0
-
-
-def test_terms_with_dollars_are_drawn_as_they_are(corpus):
-    groups = topic_groups(
-        corpus.topics, doc_topic=corpus.doc_topic, feature_names=["$a_$"] * 200
-    )
-    TopicGroupsDisplay(groups=groups).plot().figure_.draw_without_rendering()
-
-
-# -- negative control ------------------------------------------------------------------
-
-
-def test_the_check_of_subjects_tells_other_groups(corpus):
-    shuffled = np.random.default_rng(0).permutation(corpus.topics)
-    groups = topic_groups(corpus.topics, doc_topic=corpus.doc_topic)
-    with pytest.raises(AssertionError):
-        check_subjects(groups, shuffled)

@@ -58,12 +58,6 @@ def test_the_seed_names_the_sets():
     assert word_intrusion(phi, random_state=3) != word_intrusion(phi, random_state=4)
 
 
-def test_one_topic_has_no_intruder():
-    with pytest.raises(ValueError, match="two topics in use or more"):
-        word_intrusion([[1.0, 2.0, 0.0]])
-    assert word_intrusion(np.ones((2, 5)), n_terms=5) == []
-
-
 def test_components_with_signs_have_no_intruders():
     rows = np.random.default_rng(0).normal(size=(60, 5))
     analysis = HierarchicalComponentAnalysis(random_state=0, max_iter=3).fit(rows)
@@ -89,15 +83,6 @@ def test_terms_are_ranked_by_relevance(relevance):
     for terms, row in zip(result, expected, strict=True):
         columns = [int(term.removeprefix("column ")) for term in terms]
         assert_array_equal(columns, np.argsort(-row, kind="stable")[:6])
-
-
-def test_relevance_prefers_terms_of_the_topic_to_those_of_all():
-    counts = [[60, 40, 10, 0], [60, 0, 10, 40]]
-    assert top_terms(counts, list("abcd"), n=2) == [["a", "b"], ["a", "d"]]
-    relevant = top_terms(counts, list("abcd"), n=2, relevance=0.3)
-    assert relevant == [["b", "a"], ["d", "a"]]
-    # A term without probability is none of the topic.
-    assert top_terms(counts, list("abcd"), relevance=0.3)[0] == ["b", "a", "c"]
 
 
 def test_rows_of_an_array_are_weighed_by_their_sums():

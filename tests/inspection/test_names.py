@@ -93,15 +93,6 @@ def test_names_stand_in_trees_over_epochs():
     assert ax == 0 or ax.get_title() == "root of all"
 
 
-def test_long_names_are_cut_in_figures(hdp):
-    set_topic_names(
-        hdp, {number_of(hdp): "a name that is longer than any title may be"}
-    )
-    display = TopicTermsDisplay.from_estimator(hdp)
-    titles = [panel.get_title(loc="left") for panel in display.axes_]
-    assert any(title.startswith("a name that is lo… – ") for title in titles)
-
-
 # -- how long they last ----------------------------------------------------------------
 
 

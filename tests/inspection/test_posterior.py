@@ -1,12 +1,8 @@
 """Figures of a sampler: the posterior of the number of topics, and shares by sweep."""
 
-import sys
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -45,10 +41,6 @@ def test_each_number_of_topics_has_a_bar_as_high_as_its_share(sampler):
     assert_allclose(height, [0.5, 0.25, 0.2, 0.05])
 
 
-def test_numbers_between_that_never_came_have_bars_of_no_height():
-    assert_allclose(bars_of(posterior([3, 6]))[:, 2], [0.5, 0, 0, 0.5])
-
-
 @pytest.mark.parametrize("low", [1, 17, 1290])
 @pytest.mark.parametrize("span", [1, 2, 29, 30, 31, 60, 300, 5000])
 def test_bins_hold_every_share_once(low, span):
@@ -62,45 +54,12 @@ def test_bins_hold_every_share_once(low, span):
     assert len(total) <= max(MOST_BARS, MOST_BINS)
 
 
-def test_bars_of_bins_stand_over_the_numbers_they_hold():
-    left, right, _ = bars_of(posterior(np.arange(1000, 1100))).T
-    assert_allclose(left % 5, 4.5)
-    assert_allclose(right - left, 5)
-
-
 @pytest.mark.parametrize(
     ("span", "width"),
     [(0, 1), (29, 1), (30, 2), (49, 2), (50, 5), (500, 50), (1200, 50), (1300, 100)],
 )
 def test_bins_are_round_and_few(span, width):
     assert bin_width(0, span) == width
-
-
-@pytest.mark.parametrize("numbers", [[7], [5, 6], np.arange(20, 49), [3, 900]])
-def test_ticks_are_whole_numbers(numbers):
-    display = posterior(numbers)
-    ticks = display.ax_.get_xticks()
-    assert_array_equal(ticks, np.round(ticks))
-    assert len(set(ticks)) > 1
-
-
-def test_one_number_is_a_bar_and_not_a_wall():
-    display = posterior([7])
-    low, high = display.ax_.get_xlim()
-    assert low < 5 < 9 < high
-    assert_allclose(bars_of(display), [[6.6, 7.4, 1.0]])
-
-
-def test_axes_of_the_posterior_are_named(sampler):
-    ax = ComponentsPosteriorDisplay.from_estimator(sampler).ax_
-    labels = ax.get_xlabel(), ax.get_ylabel()
-    assert labels == ("Number of topics", "Share of sweeps")
-
-
-def test_bars_take_keywords_of_matplotlib(sampler):
-    display = ComponentsPosteriorDisplay.from_estimator(sampler, color="k", width=0.5)
-    assert display.bars_[0][0].get_facecolor() == (0.0, 0.0, 0.0, 1.0)
-    assert_allclose(np.diff(bars_of(display)[:, :2]), 0.5)
 
 
 # -- trace -----------------------------------------------------------------------------
@@ -127,11 +86,6 @@ def test_lines_add_up_the_tokens_of_the_largest_topics(sampler):
     assert_allclose(heights(display), np.repeat([[0.6, 0.9, 1.0]], 2, 0).T)
 
 
-def test_lines_of_topics_that_are_not_there_are_at_one():
-    display = trace([1.0], [0.7, 0.3], [0.5, 0.3, 0.2])
-    assert_allclose(heights(display), [[1, 0.7, 0.5], [1, 1, 0.8], [1, 1, 1]])
-
-
 def test_the_chain_is_that_of_the_best_sample(sampler):
     display = TopicTraceDisplay.from_estimator(sampler)
     assert display.chain == 1
@@ -149,34 +103,6 @@ def test_a_single_chain_is_not_numbered(sampler):
 def test_only_the_largest_topics_have_lines(n_components):
     display = trace(*[np.full(1000, 0.001)] * 2, n_components=n_components)
     assert_allclose(heights(display)[:, 0], 0.001 * np.arange(1, n_components + 1))
-
-
-def test_twenty_lines_are_drawn_unasked():
-    assert len(trace(*[np.full(1000, 0.001)] * 2).lines_) == 20
-
-
-@pytest.mark.parametrize(("n_topics", "n_notes"), [(1000, 1), (20, 0), (21, 0)])
-def test_what_has_no_lines_is_named_where_there_is_room(n_topics, n_notes):
-    display = trace(*[np.full(n_topics, 1 / n_topics)] * 2)
-    notes = [text.get_text() for text in display.ax_.texts]
-    assert notes.count("all other topics") == n_notes
-
-
-@pytest.mark.parametrize(("n_samples", "marker"), [(1, "o"), (39, "o"), (40, "")])
-def test_few_samples_are_dots(n_samples, marker):
-    display = trace(*[np.full(2, 0.5)] * n_samples)
-    assert display.lines_[0].get_marker() == marker
-
-
-@pytest.mark.parametrize("keywords", [{"color": "k"}, {"c": "k", "lw": 3}])
-def test_lines_take_keywords_of_matplotlib(sampler, keywords):
-    display = TopicTraceDisplay.from_estimator(sampler, **keywords)
-    assert {line.get_color() for line in display.lines_} == {"k"}
-
-
-def test_a_chain_that_was_not_run_is_named(sampler):
-    with pytest.raises(ValueError, match=r"chain must be one of \[0, 1\], got 2"):
-        TopicTraceDisplay.from_estimator(sampler, chain=2)
 
 
 @pytest.mark.parametrize("settings", [{"chain": "0"}, {"n_components": 0}])
@@ -210,28 +136,6 @@ def test_shares_of_a_fitted_sampler_are_those_of_its_samples(gibbs):
     assert_allclose(display.lines_[0].get_ydata(), largest)
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_given_axes_are_used(display, sampler):
-    figure, ax = plt.subplots()
-    drawn = display.from_estimator(sampler, ax=ax)
-    assert (drawn.ax_, drawn.figure_) == (ax, figure)
-    assert plt.get_fignums() == [figure.number]
-
-
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_plotting_again_makes_another_figure(display, sampler):
-    drawn = display.from_estimator(sampler)
-    first = drawn.figure_
-    assert drawn.plot() is drawn
-    assert drawn.figure_ is not first
-
-
-def pixels(display):
-    """What is seen of a figure."""
-    display.figure_.canvas.draw()
-    return np.asarray(display.figure_.canvas.buffer_rgba())
-
-
 def test_bands_have_numbers_and_terms_of_the_last_sample(sampler, words):
     display = TopicTraceDisplay.from_estimator(sampler, words, n_terms=2)
     last = [s for s in sampler.samples_ if s.chain == best_chain(sampler)][-1]
@@ -249,21 +153,6 @@ def best_chain(sampler):
     return max(sampler.samples_, key=lambda sample: sample.log_joint).chain
 
 
-@pytest.mark.parametrize("display", DISPLAYS[:1])
-def test_feature_names_are_taken_and_not_used(display, sampler, words):
-    with_names = pixels(display.from_estimator(sampler, words))
-    without = display.from_estimator(sampler)
-    assert_array_equal(with_names, pixels(without))
-    without.ax_.set_title(words[0])
-    assert (with_names != pixels(without)).any()
-
-
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_unfitted_samplers_are_not_drawn(display):
-    with pytest.raises(NotFittedError):
-        display.from_estimator(GibbsHDP())
-
-
 @pytest.mark.parametrize(
     ("display", "name"),
     [
@@ -275,13 +164,6 @@ def test_a_model_that_does_not_sample_is_named(display, name):
     hdp = HDP(2, max_iter=1).fit([[1, 2], [3, 4]])
     with pytest.raises(TypeError, match=f"{name}.*HDP has not"):
         display.from_estimator(hdp)
-
-
-@pytest.mark.parametrize("display", DISPLAYS)
-def test_missing_matplotlib_says_what_to_install(display, sampler, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pip install skbnp\[plot\]"):
-        display.from_estimator(sampler)
 
 
 def test_trace_numbers_the_topics_beside_their_shares():

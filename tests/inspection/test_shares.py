@@ -12,8 +12,6 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln, polygamma, xlogy
 from sklearn.decomposition import LatentDirichletAllocation
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.pipeline import make_pipeline
 
 from checks.corpora import topic_counts
 from checks.estimators import FIRST, each_class, fresh, gives_proportions, rows_of
@@ -415,23 +413,6 @@ def test_groups_have_the_order_of_their_labels(labels, has_slope, two_groups):
     plt.close("all")
 
 
-def test_slopes_over_periods_are_per_year(two_groups):
-    X, groups = two_groups
-    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
-    periods = pd.PeriodIndex(["2001", "2003"], freq="Y")[groups % 2]
-    dates = np.array(["2001-01-01", "2003-01-01"], "datetime64[D]")[groups % 2]
-    of_dates = topic_shares(hdp, X, dates)
-    assert_allclose(topic_shares(hdp, X, periods).slope, of_dates.slope)
-
-
-def test_pipelines_of_texts(two_groups):
-    texts = ["sun rain sun", "coal oil coal", "rain sun wind"] * 40
-    hdp = HDP(n_components=2, split_merge=False, random_state=0)
-    model = make_pipeline(CountVectorizer(), hdp).fit(texts)
-    shares = topic_shares(model, texts, np.arange(120) % 3)
-    assert_allclose(np.sort(shares.mean, axis=1), [[0.0, 1.0]] * 3, atol=0.02)
-
-
 @pytest.mark.parametrize("by", ["groups", "numbers", "dates"])
 def test_figure_has_the_shares(by, two_groups):
     X, groups = two_groups
@@ -475,20 +456,6 @@ def test_days_are_drawn_by_month_or_year(two_groups):
         assert_allclose(display.shares.mean, expected.mean)
     few = TopicSharesDisplay.from_estimator(hdp, X, start + days % 5)
     assert len(few.shares.groups) == 5
-    plt.close("all")
-
-
-@pytest.mark.parametrize("size", [(3.4, 2.6), (8.0, 4.0)])
-def test_names_stay_inside_axes_that_are_given(size, two_groups):
-    X, _groups = two_groups
-    hdp = HDP(n_components=2, split_merge=False, random_state=0).fit(X)
-    figure, ax = plt.subplots(figsize=size, layout="constrained")
-    TopicSharesDisplay.from_estimator(hdp, X, np.arange(160) % 10, ax=ax)
-    figure.draw_without_rendering()
-    box, room = ax.get_legend().get_window_extent(), ax.get_window_extent()
-    assert room.x0 <= box.x0 < box.x1 <= room.x1
-    highest = max(line.get_ydata().max() for line in ax.lines)
-    assert ax.transData.transform((0.0, highest))[1] <= box.y0
     plt.close("all")
 
 

@@ -155,16 +155,6 @@ def test_areas_are_weights_down_to_a_least_dot(model):
     assert (weight[~large] < 1.01 * area.min() / area[0]).all()
 
 
-def test_the_key_tells_weights_by_areas(model):
-    display = TopicTreeDisplay.from_estimator(model, fold_chains=False)
-    legend = display.ax_.get_legend()
-    assert [t.get_text() for t in legend.get_texts()] == ["weight 100 %", "10 %", "1 %"]
-    sizes = [handle.get_markersize() for handle in legend.legend_handles]
-    scale = display.figure_.dpi / 72
-    assert sizes[0] * scale / 2 == pytest.approx(discs_of(display)[0, 2])
-    assert sizes[1] ** 2 == pytest.approx(sizes[0] ** 2 / 10)
-
-
 @pytest.mark.parametrize("kwargs", [{"min_weight": 0.02}, {"max_depth": 1}])
 def test_nodes_left_out_are_counted(model, kwargs):
     display = TopicTreeDisplay.from_estimator(model, **kwargs, fold_chains=False)
@@ -264,23 +254,6 @@ def test_overlaps_are_seen(model):
 
 
 # As a display -------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_plotting_again_makes_another_figure(model):
-    display = TopicTreeDisplay.from_estimator(model)
-    first = display.figure_
-    assert display.plot(max_depth=1) is display
-    assert display.figure_ is not first
-    assert len(display.texts_) == 10
-
-
-@pytest.mark.long
-def test_given_axes_are_used(model):
-    figure, ax = plt.subplots()
-    display = TopicTreeDisplay.from_estimator(model, ax=ax)
-    assert (display.ax_, display.figure_) == (ax, figure)
-    assert plt.get_fignums() == [figure.number]
 
 
 def test_a_tree_without_weight_is_drawn():

@@ -30,7 +30,7 @@ from skbnp.models.hdp.moves.held_out import EndUnused
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.models.hdp.shard_corpus import BlockDocumentWeights, ShardCorpus, Survey
-from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule, n_blocks
+from skbnp.models.hdp.shard_schedules import BlockSchedule, WholeSchedule
 from skbnp.models.hdp.shard_tasks import ChangedWords
 from skbnp.utils.plain import from_plain, to_plain
 
@@ -128,37 +128,6 @@ def test_steps_are_those_of_minibatches(X):
     assert many.remembering(1.0) != many
 
 
-def test_passes_differ_but_not_from_call_to_call(X):
-    schedule = schedule_of(corpus_of(X, 6))
-    first, again = list(schedule.one_pass(0)), list(schedule.one_pass(0))
-    assert first == again
-    assert first[0].parts != next(schedule.one_pass(1)).parts
-
-
-def test_the_whole_corpus_is_one_round(X):
-    corpus = corpus_of(X, 3)
-    (round,) = WholeSchedule(corpus.sizes).one_pass(0)
-    rows = np.concatenate(rows_of(corpus, round.parts))
-    assert_array_equal(np.sort(rows), np.arange(N_DOCS - 2))
-    assert (round.step, round.scale) == (1.0, 1.0)
-
-
-def test_a_fit_without_documents_has_no_rounds():
-    corpus = corpus_of(sp.csr_array((90, N_WORDS)))
-    assert list(schedule_of(corpus).one_pass(0)) == []
-    assert list(WholeSchedule(corpus.sizes).one_pass(0)) == []
-    assert corpus.hold_out(0) is None
-
-
-@pytest.mark.parametrize(
-    ("n_docs", "batch_size", "n_groups", "expected"),
-    [(10_000, None, 1, 32), (1000, None, 1, 8), (1000, 10, 1, 100), (1000, 10, 7, 15)],
-)
-def test_number_of_blocks(n_docs, batch_size, n_groups, expected):
-    assert n_blocks(n_docs, batch_size, 128, n_groups) == expected
-    assert n_blocks(0, batch_size, 128, n_groups) == 1
-
-
 # Visits -------------------------------------------------------------------------------
 
 
@@ -226,13 +195,6 @@ def test_bits_do_not_depend_on_threads(X, model, step):
             )
             result.append(local_stats.stats.topic_words.values.toarray())
     assert_array_equal(*result)
-
-
-def test_moves_that_look_at_documents_are_refused(X):
-    with pytest.raises(ValueError, match="in shards"):
-        corpus_of(X).update_local(
-            None, None, None, weighting=Weighting.MEAN, remembered=[], block_hook=len
-        )
 
 
 def test_rows_of_words_add_up():
@@ -329,27 +291,6 @@ def test_held_out_documents_are_not_learned_from(X):
     assert any(
         len(np.setdiff1d(*rows)) for rows in zip(held.rows, other.rows, strict=True)
     )
-
-
-def test_held_out_documents_are_few_however_long_shards_are(monkeypatch):
-    """Each shard offers no more documents than could be needed."""
-    monkeypatch.setattr(held_out, "N_TOKENS", 300)
-    monkeypatch.setattr(held_out, "FEWEST_DOCS", 20)
-    X = sp.csr_array(np.tile(np.eye(4, N_WORDS), (500, 1)) * 10.0)
-    corpus = corpus_of(X, limits=(0, 700, 1200, 2000))
-    travelled = []
-    whole = corpus.shards.map
-
-    def counting(*call):
-        replies = whole(*call)
-        travelled.extend(replies)
-        return replies
-
-    monkeypatch.setattr(corpus.shards, "map", counting)
-    held = corpus.hold_out(0)
-    assert len(held.n_tokens) == 30
-    assert sum(len(reply[0]) for reply in travelled if len(reply) == 3) == 90
-    assert sum(reply[0].shape[0] for reply in travelled if len(reply) == 2) == 30
 
 
 # Trials, stopped and resumed ----------------------------------------------------------
@@ -553,27 +494,3 @@ def made_unchecked(self, name, held):
     held.add(self.rows, self.gain)
     held.drop(self.gone)
     return held
-
-
-def test_changes_are_small_beside_all_words():
-    used = topic_counts(60, 200)
-    X = sp.csr_array((used.data, used.indices, used.indptr), (60, 3000))
-    shards = Processes([X[:30], X[30:]], 3000, 2)
-    with Executor(1) as executor:
-        corpus = ShardCorpus.of(Survey.of(shards), ENTROPY, 5)
-        words = np.random.default_rng(0).random((3000, N_TOPICS)) / 300.0
-        model = CollapsedHDP(learn_concentrations=True, learn_topic_prior=False)
-        state = HDPState(np.full(N_TOPICS + 1, 1 / (N_TOPICS + 1)), 1.5, 1.0, 0.1)
-        global_stats = model.start(state, WordTopics(words))
-        ids = np.arange(N_TOPICS)
-        log = [Lineage(0, "init", (), tuple(ids.tolist()))]
-        posterior = HDPPosterior(
-            model, state, global_stats, ids, log, seed_entropy=ENTROPY
-        )
-        local_step = DocumentLocalStep(STOP, executor, CollapsedStep)
-        learner = learner_of(posterior, corpus, local_step, BlockDocumentWeights(10))
-        shards.n_bytes.clear()
-        learner.one_pass(discarding())
-    whole, *changes = shards.n_bytes
-    assert len(changes) == 4
-    assert max(changes) < whole / 4

@@ -87,13 +87,6 @@ def test_statistics_are_those_of_rows_at_their_nodes(seed):
     assert result.others.masses.sum() == pytest.approx(50.0)
 
 
-@pytest.mark.parametrize("limit", [4, 6])
-def test_no_more_nodes_than_are_allowed(limit):
-    _, X = grouped(0)
-    _, result = assigned(X, 3, 0, limit=limit)
-    assert len(result.state.tree) == limit
-
-
 def test_many_nodes_open_up_to_the_square_root_of_rows(monkeypatch):
     monkeypatch.setattr(assignments, "MOST_NODES", 0.7)  # times the root of 150
     _, X = grouped(0)
@@ -133,13 +126,6 @@ def test_new_nodes_of_later_epochs_need_evidence(seed, monkeypatch):
         after = assign_rows(*given).state.tree
         counts.append(len(np.setdiff1d(after.ids, state.tree.ids)))
     assert counts[0] > counts[1] == 0
-
-
-def test_nodes_of_a_first_epoch_need_none(seed, monkeypatch):
-    _, X = grouped(seed)
-    monkeypatch.setattr(epoch, "LEAST_EVIDENCE", np.inf)
-    _, result = assigned(X, 3, seed)
-    assert len(result.state.tree) > 6
 
 
 def test_bits_do_not_depend_on_threads(monkeypatch):

@@ -19,7 +19,6 @@ from skbnp.inference.executor import Executor
 from skbnp.kernels._sphere import TILE
 from skbnp.models.dependent_trees import assignments, local, updates
 from skbnp.models.dependent_trees.bound import (
-    inner_products,
     lengths_and_spreads,
     objective,
     prior_concentrations,
@@ -27,7 +26,6 @@ from skbnp.models.dependent_trees.bound import (
 from skbnp.models.dependent_trees.epoch import EpochModel
 from skbnp.models.dependent_trees.gains import merge_gain, merged
 from skbnp.models.dependent_trees.local import (
-    Memo,
     log_gain,
     sum_rows,
     update_local,
@@ -42,9 +40,7 @@ from skbnp.models.dependent_trees.state import (
     sort_siblings,
     windowed,
 )
-from skbnp.models.dependent_trees.sticks import Sticks, behind
 from skbnp.models.dependent_trees.updates import (
-    best_prior_concentration,
     learn_concentration,
     learn_past_weight,
     learn_prior_concentration,
@@ -255,15 +251,6 @@ def printed_pull(state, priors, places):
     return np.where(state.past[places] >= 0, k0 * a, 0.0)
 
 
-def without_descendants(tree, masses, stop, child):
-    """Eq. (4) of the main text: later siblings without what is below them."""
-    through = tree.accumulate(masses)
-    return Sticks(
-        (1.0 + masses, stop + (through - masses)),
-        (1.0 + through, child + behind(tree, masses)),
-    )
-
-
 def test_threads_update_means_to_the_bits_of_one(seed, monkeypatch):
     monkeypatch.setattr(updates, "ENTRIES_OF_TASK", 1)
     rng = np.random.default_rng(seed)
@@ -326,27 +313,6 @@ def test_printed_pull_of_the_past_lowers_the_bound(monkeypatch):
     epochs(np.random.default_rng(0), 1)  # there is no past in the first
     with pytest.raises(AssertionError, match="means"):
         epochs(np.random.default_rng(0), 4)
-
-
-def test_printed_sticks_lower_the_bound():
-    rng = np.random.default_rng(0)
-    state = random_state(rng, past=False)
-    stats = random_stats(rng, state)
-    state = update_sticks(state, stats)
-    given = (TREE, stats.masses, PRIORS.stop_concentration, PRIORS.child_concentration)
-    none = Sticks.given(TREE, np.zeros(len(TREE)), PRIORS)
-    sticks = Sticks.given(TREE, stats.masses, PRIORS)
-
-    def bound(some):
-        return stats.masses @ some.log_weights(TREE) - some.divergence(none)
-
-    best = bound(sticks)
-    assert best > bound(without_descendants(*given)) + 0.1
-    for _ in range(20):
-        noise = np.exp(0.1 * rng.standard_normal((4, len(TREE))))
-        (a, b), (c, d) = sticks.stop, sticks.child
-        other = Sticks((a * noise[0], b * noise[1]), (c * noise[2], d * noise[3]))
-        assert bound(other) < best
 
 
 def test_means_of_a_level_are_at_their_maximum(seed):
@@ -439,46 +405,6 @@ def test_past_weight_is_at_its_maximum(seed):
         assert value(state, stats, other) < best
 
 
-def test_a_past_that_says_nothing_has_the_least_weight():
-    state, _ = drifted_state(np.random.default_rng(0))
-    state = replace(state, previous=-state.previous)
-    weight = learn_past_weight(state, PRIORS).past_weight
-    assert_allclose(weight * state.prior_concentration, 0.01 * DIMENSION)
-    assert learn_past_weight(state.without_past(), PRIORS) == PRIORS
-
-
-def test_priors_are_learned_from_wherever_the_search_begins(seed):
-    """From what is known, zero too, and by products that are made already."""
-    rng = np.random.default_rng(seed)
-    state, _ = drifted_state(rng)
-    noise = unit(rng.standard_normal(state.previous.shape))
-    past = state.past.copy()
-    past[1] = -1
-    state = replace(state, previous=unit(state.previous + 0.8 * noise), past=past)
-    inner = inner_products(state, np.arange(len(TREE)))
-    learned = learn_past_weight(state, PRIORS).past_weight
-    for known in (0.0, 0.5, 50.0):
-        priors = replace(PRIORS, past_weight=known)
-        result = learn_past_weight(state, priors, inner).past_weight
-        assert_allclose(result, learned, rtol=1e-9)
-    lengths, products = rng.uniform(1.0, 2.0, size=(2, 9))
-    given = lengths, 0.5 * products, DIMENSION
-    wanted = best_prior_concentration(*given)
-    assert 0.01 * DIMENSION < wanted < 1e3
-    for near in (1e-6, wanted, 1e6, 1e12):
-        result = best_prior_concentration(*given, near=near)
-        assert_allclose(result, wanted, rtol=1e-9)
-
-
-@pytest.mark.parametrize("near", [1.0, 1e9, np.inf])
-def test_priors_end_where_their_range_does(near):
-    """Where the slope has one sign."""
-    lengths = np.ones(3)
-    for products, wanted in ((lengths, 1e9), (-lengths, 0.01 * DIMENSION)):
-        result = best_prior_concentration(lengths, products, DIMENSION, near=near)
-        assert_allclose(result, wanted)
-
-
 @pytest.mark.parametrize(("sign", "weight"), [(1.0, 0.8), (-1.0, 0.01)])
 @pytest.mark.parametrize("learns_prior_concentration", [True, False])
 def test_bound_rises_as_priors_are_learned(
@@ -499,14 +425,6 @@ def test_bound_rises_as_priors_are_learned(
         assert bound >= before - 1e-9 * abs(bound)
         before = bound
     assert (state.prior_concentration != given) == learns_prior_concentration
-
-
-def test_nothing_is_learned_of_a_past_that_is_not_there():
-    rng = np.random.default_rng(0)
-    X = random_rows(rng)
-    state, stats = check_ascent(fresh_state(rng, X), X, 2)
-    epoch = EpochModel(PRIORS, learns_prior_concentration=False)
-    assert epoch.learn_priors(state, stats) == (epoch, state)
 
 
 def test_prior_concentration_of_a_first_epoch_has_the_mean_product(seed):
@@ -568,17 +486,6 @@ def same_stats(one, other):
     assert_array_equal(one.masses, other.masses)
     assert_array_equal(one.entropies, other.entropies)
     assert_array_equal(one.sums.toarray(), other.sums.toarray())
-
-
-def test_memo_recalls_what_the_visit_summed(seed):
-    rng = np.random.default_rng(seed)
-    state, X = random_state(rng), random_rows(rng)
-    memo, stats = update_local(NodeTable.of(state, PRIORS), X)
-    same_stats(sum_rows(TREE, memo, X), stats)
-    # After an edit that moves positions the same rows are at the same nodes.
-    tree = TREE.sort_siblings(np.arange(7)[::-1])
-    places = TREE.positions(tree.ids)
-    same_stats(sum_rows(tree, memo, X), stats.taken(places))
 
 
 def test_memoized_parts_add_up_to_a_fresh_visit(seed):
@@ -660,15 +567,6 @@ def test_drift_bounds_the_rise_of_scores(seed):
     assert np.isinf(rises).sum() == 1
 
 
-def test_no_rows_leave_nothing():
-    state = random_state(np.random.default_rng(0))
-    X = sp.csr_array((0, DIMENSION), dtype=np.float32)
-    memo, stats = update_local(NodeTable.of(state, PRIORS), X)
-    assert isinstance(memo, Memo)
-    assert memo.nodes.shape == (0, local.N_BEST)
-    assert stats.masses.sum() == 0.0
-
-
 # Predictive density -------------------------------------------------------------------
 
 
@@ -728,27 +626,6 @@ def test_predictive_density_is_that_of_draws(seed):
     assert (np.abs(result - total) < 5.0 * np.sqrt(error)).all()
 
 
-def test_mean_weights_are_those_of_draws(seed):
-    rng = np.random.default_rng(seed)
-    state = random_state(rng)
-    sticks = state.sticks(PRIORS)
-    n = 100_000
-    stop, child = (rng.beta(*pair, size=(n, 7)) for pair in (sticks.stop, sticks.child))
-    reach, passed = np.ones((n, 7)), np.ones((n, 7))
-    for place in range(1, 7):
-        above = TREE.parent[place]
-        reach[:, place] = reach[:, above] * (1 - stop[:, above]) * passed[:, above]
-        reach[:, place] *= child[:, place]
-        passed[:, above] *= 1 - child[:, place]
-    drawn = reach * stop
-    for result, values in (
-        (sticks.mean_weights(TREE), drawn),
-        (sticks.log_weights(TREE), np.log(drawn)),
-    ):
-        error = values.std(axis=0) / np.sqrt(n)
-        assert (np.abs(result - values.mean(axis=0)) < 5.0 * error).all()
-
-
 # Epochs -------------------------------------------------------------------------------
 
 
@@ -764,15 +641,6 @@ def test_next_epoch_remembers_directions_and_masses(seed):
     for parent in range(7):
         own = through[new.tree.parent == parent]
         assert (np.diff(own) <= 0.0).all()
-
-
-def test_window_sums_epochs_by_id():
-    tree = TREE.remove(4)
-    past = [(np.array([0, 4, 3]), np.array([1.0, 2.0, 4.0])), (tree.ids, np.ones(6))]
-    global_stats = windowed(tree, past)
-    assert global_stats[tree.positions(0)] == 2.0
-    assert global_stats[tree.positions(3)] == 5.0
-    assert global_stats.sum() == 11.0
 
 
 # Merges -------------------------------------------------------------------------------

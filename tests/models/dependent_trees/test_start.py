@@ -16,8 +16,6 @@ from skbnp.models.dependent_trees.gains import merge_gain, merged
 from skbnp.models.dependent_trees.local import update_local
 from skbnp.models.dependent_trees.node_table import NodeTable
 from skbnp.models.dependent_trees.start import (
-    _draw_centres,
-    nearest_centres,
     spherical_kmeans,
     start_tree,
 )
@@ -48,29 +46,6 @@ def test_clusters_are_those_that_were_planted(seed):
     ]
     assert max(scores) > 0.99
     assert adjusted_rand_score(target, rng.permutation(target)) < 0.5
-
-
-def test_more_rounds_raise_the_sum_of_cosines(seed):
-    rng = np.random.default_rng(seed)
-    X, _ = planted(rng, strength=20.0)
-    sums = []
-    for max_iter in range(6):
-        labels = spherical_kmeans(X, 8, np.random.default_rng(seed), max_iter)
-        global_stats = [X[labels == k].sum(axis=0) for k in range(labels.max() + 1)]
-        sums.append(sum(np.linalg.norm(total) for total in global_stats))
-    assert (np.diff(sums) >= -1e-6).all()
-    assert sums[-1] > sums[0]
-
-
-def test_centres_are_rows_far_from_each_other(seed):
-    rng = np.random.default_rng(seed)
-    X, _ = planted(rng, strength=1e6)
-    centres = _draw_centres(X, 6, rng)
-    cosines = centres @ centres.T - np.eye(6)
-    assert cosines.max() < 0.1
-    assert_array_equal(
-        nearest_centres(X, X.toarray()[:40].astype(float))[:40], np.arange(40)
-    )
 
 
 def test_threads_find_the_bits_of_one(seed, monkeypatch):
