@@ -168,7 +168,6 @@ def test_kernel_leaves_out_topics_like_its_twin(n_topics, max_iter, seed):
 @pytest.mark.parametrize(
     "spoil",
     [lambda n, s, h: (n, s, h * 1.001)],
-    ids=["expected counts", "swapped topics", "entropy"],
 )
 def test_the_twin_tells_a_wrong_result(spoil):
     rng = np.random.default_rng(0)

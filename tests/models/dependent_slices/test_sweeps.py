@@ -606,14 +606,6 @@ def test_intermediate_nodes_are_accepted_as_densities_say(epoch, monkeypatch):
 @pytest.mark.parametrize(
     ("where", "name", "wrong"),
     [(intermediates, "log_normaliser_gain", flat_normalisers)],
-    ids=[
-        "whatever-fits",
-        "without-products",
-        "without-ways",
-        "another-head",
-        "all-gathered",
-        "any-number",
-    ],
 )
 def test_wrong_ratios_of_intermediate_nodes_are_seen(where, name, wrong, monkeypatch):
     monkeypatch.setattr(where, name, wrong)
@@ -810,12 +802,6 @@ def test_sweeps_keep_the_joint_distribution(epoch):
 @pytest.mark.parametrize(
     ("wrong", "n_draws"),
     [((attachments, "draw_natural", at_mode), 800)],
-    ids=[
-        "directions-at-their-mode",
-        "attached-at-the-mode",
-        "nodes-of-any-number",
-        "root-with-a-parent",
-    ],
 )
 def test_wrong_sweeps_do_not_keep_it(wrong, n_draws, monkeypatch):
     monkeypatch.setattr(*wrong)
