@@ -80,6 +80,7 @@ MOVING = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", daily(1, MOVING))
 def test_moves_and_trials_go_on(name, tmp_path, request):
     if name == "all splits":
@@ -93,6 +94,7 @@ def test_moves_and_trials_go_on(name, tmp_path, request):
         path.unlink()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "place",
     daily(1, ["document-weights/_values", "held-out-trial/logs", "learner/n_passes"]),
@@ -199,6 +201,7 @@ def check_survives_kills(n_kills, *names):
 kills = pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be forked")
 
 
+@pytest.mark.long
 @kills
 def test_a_fit_that_is_killed_goes_on():
     check_survives_kills(3, "HDP-online")

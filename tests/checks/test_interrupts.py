@@ -58,6 +58,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", daily(1, [TWO, OTHERS]))
 def test_interrupt_leaves_the_last_complete_update(names):
     """Once passes are made, and before the first is complete."""

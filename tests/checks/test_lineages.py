@@ -92,6 +92,7 @@ def test_the_log_of_topics_that_come_back_leads_to_the_nodes_of_each_epoch():
     assert "revive" in {record.kind for record in trees.lineage_}
 
 
+@pytest.mark.long
 def test_the_log_of_epochs_on_shards_leads_to_their_nodes():
     trees = skbnp.dask.DependentTrees(max_iter=5, tol=0.0, random_state=0)
     check_lineage(trees.fit(DRAWN.data, epochs=DRAWN.epochs))
@@ -103,6 +104,7 @@ def test_the_log_of_chains_leads_to_the_nodes_of_each_epoch():
     assert [len(record.component_ids) for record in trees.epochs_.values()] != [1] * 8
 
 
+@pytest.mark.long
 def test_the_log_of_epochs_that_come_one_by_one_leads_to_their_nodes():
     trees = DependentTrees(max_iter=5, tol=0.0, random_state=0)
     for epoch in range(4):

@@ -114,6 +114,7 @@ def test_means_do_not_depend_on_the_order_of_rows(rich, rows, seed):
         assert evaluate(rows) == pytest.approx(evaluate(rows[order]), rel=SUMS)
 
 
+@pytest.mark.long
 @every_estimator(has_bound)
 def test_document_terms_of_the_bound_do_not_change_when_all_documents_are_repeated(
     rich, rows

@@ -213,6 +213,7 @@ def test_draws_in_place_are_around_the_means_of_their_rows(dimension, seed):
         assert not np.allclose(naturals[row], c * mean - np.sqrt(1 - c**2) * across)
 
 
+@pytest.mark.long
 def test_draws_along_few_axes_have_the_products_of_those_along_all(seed):
     """Two draws around one mean, and a third around what they sum to."""
     rng, n, dimension = np.random.default_rng(seed), 4000, 12

@@ -176,6 +176,7 @@ def test_limits_and_fixed_values_hold(drawn):
     assert trees.prior_concentration_ == 30.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("weight", daily(1, [4.0, 1.0]))
 def test_past_weight_is_learned(weight):
     """From one in the second epoch; a number that is given stays."""
@@ -478,6 +479,7 @@ def test_epochs_are_routed(drawn):
         assert_array_equal(result, direct.transform(X, epochs=epochs))
 
 
+@pytest.mark.long
 def test_an_epoch_ends_when_moves_gain_little(drawn, monkeypatch):
     X = drawn.data[drawn.epochs == 0]
     trees = DependentTrees(max_iter=15, random_state=0)

@@ -247,6 +247,7 @@ def test_rows_that_are_gone_keep_their_nodes(drawn):
     assert all(after[name] >= n for name, n in masses.items() if n)
 
 
+@pytest.mark.long
 def test_past_weight_is_learned():
     """From one in the second epoch; a number that is given stays."""
     corpus = make_dependent_trees(
