@@ -190,7 +190,9 @@ class HDP(ShardedMixin, LocalHDP):
             self._known_topics(session.n_features, names, may_come=False)
         self._check_features(session, X, reset=reset)
         survey = Survey.of(_shards(session, map))
-        self._warn_of(survey.counts, survey.words, in_fit=True)
+        self._warn_of(
+            survey.counts, survey.scales, survey.words, in_fit=True, is_mended=False
+        )
         return Documents(session, survey, self._checkpoints(session, may_resume=reset))
 
     def _corpus(self, rows: Documents, seed_entropy: int) -> ShardCorpus:

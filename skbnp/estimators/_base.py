@@ -22,6 +22,7 @@ from sklearn.base import (
 from skbnp.estimators._cautions import (
     warn_if_few_documents,
     warn_of_columns,
+    warn_of_scales,
     warn_of_values,
 )
 from skbnp.estimators._known_topics import KnownTopics
@@ -30,7 +31,8 @@ from skbnp.inference.interrupts import commit
 from skbnp.inference.posterior import Lineage
 from skbnp.inference.prediction import Predictor
 from skbnp.metrics._held_out import score_completion
-from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey
+from skbnp.rows.scales import Scales, scaled, thinned
+from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey, WordUses
 from skbnp.utils.archive import FitFile
 from skbnp.utils.fitted import topic_numbers
 from skbnp.utils.plain import from_plain, to_plain
@@ -280,18 +282,28 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
     ) -> sp.csr_array:
         """Check documents to learn from, as `check_documents`; keep those with tokens.
 
-        Documents are repeated by their weights. Warns in `fit`, and in the first call
-        of a stream, of documents with little information on topics and of values other
-        than counts.
+        Rows are divided by the value of one token, and outlying ones are thinned, see
+        `skbnp.rows.scales`; documents are repeated by their weights. Warns of that in
+        every call, and in `fit` and in the first call of a stream of documents with
+        little information on topics and of values other than counts.
         """
         given: list[sp.csr_array] = []  # before samplers round them
+        measured: list[tuple[Scales, WordUses]] = []
+        is_first = reset or method == "fit"
+        n_before = 0.0 if is_first else self._n_docs_before
 
         def keep(counts: sp.csr_array) -> sp.csr_array:
-            """Repeat documents by their weights, and drop empty ones."""
+            """Scale documents, and repeat them by their weights."""
+            copies = None
             if sample_weight is not None:
-                counts = counts[check_copies(sample_weight, counts)]
-            given.append(counts)
-            return accept(counts)
+                copies = check_copies(sample_weight, counts)
+            given.append(counts if copies is None else counts[copies])
+            counts, scales = scaled(counts)
+            outlying = scales.outlying(n_before)
+            if outlying is not None:
+                counts = thinned(counts, outlying)
+            measured.append((scales, WordUses.of(counts)))
+            return accept(counts if copies is None else counts[copies])
 
         counts, _ = check_documents(
             self,
@@ -301,19 +313,40 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
             accept=keep,
             vocabulary=self._extended(X) if method == "partial_fit" else None,
         )
-        if reset or method == "fit":
-            words = np.asarray(given[0].sum(axis=0)).ravel()
-            self._warn_of(CountSurvey.of(given[0]), words, in_fit=method == "fit")
+        scales, words = measured[0]
+        if is_first:
+            survey = CountSurvey.of(given[0])
+            self._warn_of(survey, scales, words, in_fit=method == "fit")
+        else:
+            warn_of_scales(scales, n_before)
         return drop_empty(counts)
+
+    @property
+    def _n_docs_before(self) -> float:
+        """Number of documents of a stream so far."""
+        posterior = getattr(self, "_posterior", None)
+        return float(getattr(posterior, "n_seen", getattr(self, "_n_seen", 0)))
 
     def _extended(self, X: MatrixLike) -> Vocabulary | None:
         return vocabulary_of(self, X) if self.__sklearn_is_fitted__() else None
 
-    def _warn_of(self, survey: CountSurvey, words: np.ndarray, *, in_fit: bool) -> None:
-        """Warn of documents to learn from; a chunk of a stream may be small."""
+    def _warn_of(
+        self,
+        survey: CountSurvey,
+        scales: Scales,
+        words: WordUses,
+        *,
+        in_fit: bool,
+        is_mended: bool = True,
+    ) -> None:
+        """Warn of documents to learn from; a chunk of a stream may be small.
+
+        `is_mended` is whether rows are learned in their scales.
+        """
         if in_fit:
             warn_if_few_documents(survey, self._n_enough_docs)
         warn_of_values(survey, are_rounded=self._rounds_counts)
+        warn_of_scales(scales, is_mended=is_mended)
         warn_of_columns(survey, words, getattr(self, "feature_names_in_", None))
 
     # Fitted

@@ -2,11 +2,16 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from skbnp.rows.survey import ENOUGH_DOCS, CountSurvey, heaviest_column
+from skbnp.rows.scales import Scales
+from skbnp.rows.survey import (
+    ENOUGH_DOCS,
+    FEWEST_ROWS,
+    CountSurvey,
+    WordUses,
+    heaviest_column,
+)
 from skbnp.utils.warnings import warn_caller
 
 #: Topics for each document. Of 100 to 300 documents, planted topics are at most a
@@ -17,6 +22,9 @@ MOST_SPREAD = 2.0
 #: Tokens of a document, on average, that say enough however small each weight is:
 #: half of what percentages sum to.
 SHORT = 50.0
+#: Share of tokens that may connect no two documents: of 300 titles with all their words
+#: it is .36, of 2,000 .17, of 300 paragraphs .14.
+MOST_ALONE = 0.5
 
 
 def warn_if_few_documents(survey: CountSurvey, n_enough: int) -> None:
@@ -96,26 +104,82 @@ def warn_of_values(survey: CountSurvey, *, are_rounded: bool) -> None:
         )
 
 
+def warn_of_scales(
+    scales: Scales, n_before: float = 0.0, *, is_mended: bool = True
+) -> None:
+    """Warn of rows in which tokens count several times, and of outlying rows.
+
+    `n_before` documents of a stream came before; `is_mended` is whether such rows are
+    divided and thinned.
+    """
+    unit = scales.unit or 1.0
+    if unit > 1.0:
+        learned = (
+            "Rows were divided by what one token counts for in them, as topics would "
+            "come out too many; score and transform take values as they are."
+            if is_mended
+            else "Topics may come out too many."
+        )
+        warn_caller(
+            f"The values in X are multiples of counts: one token counts {unit:.3g} "
+            "times in the median row, as where rows are scaled to counts per million. "
+            f"{learned} Give the counts themselves."
+        )
+    elif scales.row_sum:
+        warn_caller(
+            f"All rows of X sum to {scales.row_sum:.4g}, and values are no multiples "
+            "of whole numbers: each row counts as so many tokens, on whatever scale "
+            "it was measured, so that topics may come out too many. Give the counts "
+            "themselves, or percentages: 100 * X / X.sum(axis=1, keepdims=True)."
+        )
+    outlying = scales.outlying(n_before)
+    if outlying is not None:
+        row, share = int(outlying.rows[0]), outlying.shares[0]
+        more = len(outlying.rows) - 1
+        others = f" ({more} more rows are as long)" if more else ""
+        learned = (
+            f"In learning each counts as {outlying.length:.0f} tokens, twice the mean "
+            "of the others, as their own words would be divided among many topics."
+            if is_mended
+            else "Their own words may be divided among many topics."
+        )
+        warn_caller(
+            f"Row {row} of X holds {share:.1%} of all tokens{others}, so that one "
+            f"document would decide what topics there are. {learned} Thin long rows or "
+            "divide them into parts, or leave them out of fit and transform them then."
+        )
+
+
 def warn_of_columns(
-    survey: CountSurvey, words: NDArray[np.float64], names: Sequence[str] | None
+    survey: CountSurvey, words: WordUses, names: Sequence[str] | None
 ) -> None:
     """Warn of columns that are not words: row numbers, totals, nearly all tokens.
 
-    `words` are the tokens of each column, (n_features,).
+    And of columns that connect no two documents.
     """
+    counts = words.counts
     for column in sorted(survey.labels or ()):
-        share = words[column] / words.sum()
+        share = counts[column] / counts.sum()
         warn_caller(
             f"{_name(column, names)} of X numbers the rows, or holds their totals, and "
             f"counts as {share:.0%} of all tokens. Leave it out."
         )
-    heavy = None if survey.labels else heaviest_column(words)
+    heavy = None if survey.labels else heaviest_column(counts)
     if heavy is not None and survey.n_docs > 1:
         column, share = heavy
         warn_caller(
             f"{_name(column, names)} of X holds {share:.0%} of all tokens: topics are "
             "of this column. Leave it out if it is a number of the row or a total, or "
             "a word that all rows have."
+        )
+    share = words.share_alone
+    if share > MOST_ALONE and survey.n_docs >= FEWEST_ROWS:
+        warn_caller(
+            f"{share:.0%} of the tokens in X connect no two documents: their columns "
+            "occur in one document alone, or are all that the document has, so that "
+            "topics cannot be learned from them. Divide texts into words "
+            '(CountVectorizer\'s tokenizer; analyzer="char", ngram_range=(2, 3) for '
+            "texts without spaces), leave out identifiers, and rare words by min_df=2."
         )
 
 

@@ -102,6 +102,37 @@ class CountSurvey(NamedTuple):
         )
 
 
+class WordUses(NamedTuple):
+    """Uses of each word, additive over documents."""
+
+    counts: NDArray[np.float64]  # (n_features,) tokens
+    n_docs: NDArray[np.float64]  # (n_features,) documents that have the word
+    linked: NDArray[np.float64]  # (n_features,) tokens in documents of several words
+
+    @classmethod
+    def of(cls, counts: sp.csr_array) -> "WordUses":
+        """Uses of the words of some documents."""
+        n_words, sizes = counts.shape[1], np.diff(counts.indptr)
+        has_others = np.repeat(sizes > 1, sizes)
+
+        def sums(values: NDArray | None) -> NDArray[np.float64]:
+            return np.bincount(counts.indices, values, n_words).astype(np.float64)
+
+        return cls(sums(counts.data), sums(None), sums(counts.data * has_others))
+
+    def plus(self, other: "WordUses") -> "WordUses":
+        """Add the uses of words in other documents."""
+        return WordUses(*(one + more for one, more in zip(self, other, strict=True)))
+
+    @property
+    def share_alone(self) -> float:
+        """Share of the tokens that connect no two documents.
+
+        They are of words of one document, or of documents of one word.
+        """
+        return 1.0 - self.linked[self.n_docs > 1].sum() / max(self.counts.sum(), 1e-300)
+
+
 def heaviest_column(words: NDArray[np.float64]) -> tuple[int, float] | None:
     """Return a column with most of the tokens, and its share; None if there is none.
 

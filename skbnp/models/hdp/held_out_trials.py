@@ -26,7 +26,10 @@ from skbnp.inference.protocols import Corpus, DocumentLocalStep
 from skbnp.models.hdp import held_out_priors as priors
 from skbnp.models.hdp.held_out import OTHERS, Gain, HeldOut, Prediction, compare
 from skbnp.models.hdp.moves import held_out as held_out_moves
-from skbnp.models.hdp.moves.held_out import add_document_births
+from skbnp.models.hdp.moves.held_out import (
+    add_document_births,
+    join_topics_of_one_document,
+)
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.random import Purpose, stream
@@ -409,6 +412,9 @@ class HeldOutTrials(PassLearner[HDPPosterior]):
         self.final = self.model.learner
         if self.finish is not None:
             posterior = self.final.posterior.copy()
+            if isinstance(self.held_out.train, Corpus):
+                train, executor = self.held_out.train, self.run.executor
+                join_topics_of_one_document(posterior, train, executor)
             if self.moves.births:
                 add_document_births(posterior, self.held_out, ALIKE, self.run.executor)
             posterior.step_origin = posterior.n_steps  # steps as from a start

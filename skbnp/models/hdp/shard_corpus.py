@@ -17,7 +17,8 @@ from skbnp.inference.shards import Broadcast, Shards
 from skbnp.models.hdp import shard_tasks as tasks
 from skbnp.models.hdp.held_out import HeldOut, deal, n_held_out
 from skbnp.models.hdp.shard_schedules import Block
-from skbnp.rows.survey import CountSurvey
+from skbnp.rows.scales import Scales
+from skbnp.rows.survey import CountSurvey, WordUses
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Array, Ints
 
@@ -29,19 +30,24 @@ class Survey:
     shards: Shards
     n_docs: Ints  # (n_shards,) with tokens
     counts: CountSurvey  # of all shards
-    words: Array  # (n_features,) counts
+    scales: Scales  # rows are numbered as if all shards were stacked
+    words: WordUses
 
     @classmethod
     def of(cls, shards: Shards) -> "Survey":
         """Survey the documents of all shards."""
-        numbers, words = range(len(shards.n_rows)), np.zeros(shards.n_features)
-        surveys = shards.map(tasks.measure, numbers)
+        numbers = range(len(shards.n_rows))
+        nothing = sp.csr_array((0, shards.n_features))
+        results = shards.map(tasks.measure, numbers)
+        surveys = [survey for survey, _ in results]
+        words = WordUses.of(nothing)
         if surveys:
-            words = shards.total(tasks.count_words, numbers).counts
+            words = shards.total(tasks.count_words, numbers)
         return cls(
             shards,
             np.array([survey.n_docs for survey in surveys], dtype=np.intp),
-            reduce(CountSurvey.plus, surveys, CountSurvey.of(sp.csr_array((0, 1)))),
+            reduce(CountSurvey.plus, surveys, CountSurvey.of(nothing)),
+            reduce(Scales.plus, (scales for _, scales in results), Scales.of(nothing)),
             words,
         )
 
@@ -53,7 +59,7 @@ class Survey:
     @property
     def shape(self) -> tuple[int, int]:
         """Documents with tokens, and words of the vocabulary."""
-        return int(self.n_docs.sum()), len(self.words)
+        return int(self.n_docs.sum()), len(self.words.counts)
 
 
 class LastBroadcast(NamedTuple):
@@ -115,7 +121,7 @@ class ShardCorpus:
             results.shards,
             cut,
             np.array(sizes, dtype=np.intp).reshape(-1, cut.n_blocks),
-            results.words,
+            results.words.counts,
             results.n_tokens,
             tuple(nothing for _ in sizes),
         )

@@ -20,7 +20,8 @@ from skbnp.inference.shards import Broadcast, Shard
 from skbnp.models.hdp.held_out import n_judges
 from skbnp.models.hdp.model import HDPModel, HDPState
 from skbnp.rows.batch import Batch, densest
-from skbnp.rows.survey import CountSurvey
+from skbnp.rows.scales import Scales
+from skbnp.rows.survey import CountSurvey, WordUses
 from skbnp.utils.random import Purpose, stream
 from skbnp.utils.typing import Array, Ints
 
@@ -40,16 +41,6 @@ class Cut:
         """Documents of a shard in the random order of its blocks."""
         rng = stream(self.seed_entropy, Purpose.BLOCKS, shard)
         return rng.permutation(n_docs)
-
-
-class WordCounts(NamedTuple):
-    """Reply: counts of tokens by word, additive over shards."""
-
-    counts: Array  # (n_features,)
-
-    def plus(self, other: "WordCounts") -> "WordCounts":
-        """Add the counts of two shards."""
-        return WordCounts(self.counts + other.counts)
 
 
 class Candidates(NamedTuple):
@@ -84,14 +75,16 @@ def order_of(shard: Shard, cut: Cut) -> Ints:
     return order
 
 
-def measure(shard: Shard, broadcast: None, argument: None) -> CountSurvey:
+def measure(
+    shard: Shard, broadcast: None, argument: None
+) -> tuple[CountSurvey, Scales]:
     """Task: survey the documents of a shard."""
-    return CountSurvey.of(documents(shard))
+    return CountSurvey.of(documents(shard)), Scales.of(documents(shard))
 
 
-def count_words(shard: Shard, broadcast: None, argument: None) -> WordCounts:
-    """Task: count the tokens of a shard by word."""
-    return WordCounts(np.asarray(shard.X.sum(axis=0), dtype=np.float64).ravel())
+def count_words(shard: Shard, broadcast: None, argument: None) -> WordUses:
+    """Task: sum the uses of words in a shard."""
+    return WordUses.of(documents(shard))
 
 
 def find_candidates(

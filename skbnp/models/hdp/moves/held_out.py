@@ -21,7 +21,7 @@ from skbnp.inference.posterior import Birth, Merge, Remove, apply, sparing
 from skbnp.inference.protocols import Collected, Corpus, Moves
 from skbnp.inference.schedules import Round
 from skbnp.kernels._reductions import add_losses
-from skbnp.models.hdp.fold_in import MeanTopics
+from skbnp.models.hdp.fold_in import MeanTopics, fold_in
 from skbnp.models.hdp.held_out import HeldOut, Prediction, compare
 from skbnp.models.hdp.moves.merge import best_disjoint
 from skbnp.models.hdp.moves.settings import SplitMerge
@@ -54,6 +54,8 @@ ELSEWHERE = 0.01
 #: Held-out tokens that must speak of a topic, or such a share where there are few; or
 #: it is not judged.
 FEWEST_TOKENS, FEWEST_SHARE = 2.0, 0.01
+#: Share of a topic's tokens from which it is of one document.
+OF_ONE = 0.5
 #: Numbers that are looked at together: of held-out entries by topics or by pairs of
 #: these, and of words by topics.
 PART_SIZE, WORDS_PART_SIZE = 1 << 17, 1 << 19
@@ -324,6 +326,33 @@ def reduce(
     if ends:
         apply(Remove(ends), posterior)
     return len(chosen)
+
+
+def join_topics_of_one_document(
+    posterior: HDPPosterior, train: Corpus, executor: Executor
+) -> int:
+    """Merge topics in place that are mostly of the same document; return how many.
+
+    The words that one document alone has remain divided among those topics that began
+    with them: no held-out document uses these, so that no reduction joins them.
+    """
+    words, state = posterior.global_stats.topic_words, posterior.state.for_prediction
+    topics = MeanTopics.of(words, state.topic_word_prior)
+    tokens = fold_in(topics, state.doc_prior, train.X, executor).tocsc()
+    names, joined = posterior.ids.tolist(), dict[int, list[int]]()
+    for column in np.flatnonzero(~words.is_known & (np.diff(tokens.indptr) > 0)):
+        part = slice(tokens.indptr[column], tokens.indptr[column + 1])
+        of_docs = tokens.data[part]
+        if of_docs.max() > OF_ONE * of_docs.sum():
+            doc = int(tokens.indices[part][of_docs.argmax()])
+            joined.setdefault(doc, []).append(int(column))
+    merges = list[tuple[int, int]]()
+    for columns in joined.values():
+        target = max(columns, key=lambda column: words.total[column])
+        merges += [(names[n], names[target]) for n in columns if n != target]
+    for merge in merges:
+        apply(Merge([merge]), posterior)
+    return len(merges)
 
 
 def merge_all(posterior: HDPPosterior) -> int:
