@@ -347,7 +347,8 @@ class TopicModelMixin(ComponentModelMixin, TransformerMixin):
             warn_if_few_documents(survey, self._n_enough_docs)
         warn_of_values(survey, are_rounded=self._rounds_counts)
         warn_of_scales(scales, is_mended=is_mended)
-        warn_of_columns(survey, words, getattr(self, "feature_names_in_", None))
+        names = getattr(self, "feature_names_in_", None)
+        warn_of_columns(survey, words, names, in_fit=in_fit)
 
     # Fitted
     topic_weights_: np.ndarray

@@ -24,7 +24,8 @@ MOST_SPREAD = 2.0
 SHORT = 50.0
 #: Share of tokens that may connect no two documents: of 300 titles with all their words
 #: it is .36, of 2,000 .17, of 300 paragraphs .14.
-MOST_ALONE = 0.5
+#: Of the first 20 documents of a stream it may be half.
+MOST_ALONE, MOST_ALONE_IN_CHUNK = 0.5, 0.9
 
 
 def warn_if_few_documents(survey: CountSurvey, n_enough: int) -> None:
@@ -151,7 +152,7 @@ def warn_of_scales(
 
 
 def warn_of_columns(
-    survey: CountSurvey, words: WordUses, names: Sequence[str] | None
+    survey: CountSurvey, words: WordUses, names: Sequence[str] | None, *, in_fit: bool
 ) -> None:
     """Warn of columns that are not words: row numbers, totals, nearly all tokens.
 
@@ -173,7 +174,8 @@ def warn_of_columns(
             "a word that all rows have."
         )
     share = words.share_alone
-    if share > MOST_ALONE and survey.n_docs >= FEWEST_ROWS:
+    most = MOST_ALONE if in_fit else MOST_ALONE_IN_CHUNK
+    if share > most and survey.n_docs >= FEWEST_ROWS:
         warn_caller(
             f"{share:.0%} of the tokens in X connect no two documents: their columns "
             "occur in one document alone, or are all that the document has, so that "

@@ -590,9 +590,9 @@ def test_trials_go_on_in_a_warm_start(bars):
 
 def test_documents_of_one_token_have_nothing_to_judge_by():
     words = np.random.default_rng(0).integers(0, 150, 400)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with pytest.warns(UserWarning, match="connect no two documents") as caught:
         hdp = HDP(20, random_state=0).fit(np.eye(150)[words])
+    assert len(caught) == 1
     assert hdp.converged_
 
 
