@@ -19,6 +19,7 @@ from typing import Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, psi
 
 from skbnp.components.seen_words import SeenWords
@@ -32,6 +33,9 @@ Ints = NDArray[np.intp]
 EXACT = 1e12
 #: Smallest Dirichlet parameter of a given prior, in units of eta.
 SMALLEST_SHARE = 1e-9
+#: Of a known topic that another topic has at least to become it, see `best_columns`: a
+#: tenth of the tokens of its words, which are e times as probable there.
+LEAST_PART = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,34 +241,28 @@ class KnownWordTopics(WordTopics):
             (gammaln(both) + gammaln(eta) - gammaln(first) - gammaln(second)).sum()
         )
 
-    def merge_candidates(self) -> tuple[list[tuple[int, int]], list[float]]:
-        """Pairs of a known topic, not fixed, and another that has taken its words.
-
-        The other topic has more than twice its tokens, each word counted alike, and
-        gives the words a higher mean log probability than the corpus does, and than the
-        documents of the known topic do; the second list has the excess. Means over
-        words are weighted by the boost per token.
-        """
-        known, free = self.known, ~self.is_known
-        pairs, gains = list[tuple[int, int]](), list[float]()
-        counts = self.seen_counts()[self.seen.rows_of(known.words)]
+    def best_columns(self) -> Ints:
+        """Columns of the topics that documents gave the words of known ones, (G,)."""
+        known = self.known
+        counts = self.rows(known.words)
         counts[:, known.columns] -= known.boosts
-        counts = np.maximum(counts, 0.0)
-        totals = np.maximum(counts.sum(axis=1), 1.0)[:, None]
-        tokens, eta = self.tokens, known.eta
-        probability = (counts + eta) / (tokens + self.shape[0] * eta)
-        lift = np.log(probability * (max(tokens.sum(), 1.0) / totals))
-        weights = np.maximum(known.boosts, 0.0) / totals
-        weights /= np.maximum(weights.sum(axis=0), 1e-300)
-        shares, lifts = weights.T @ (counts / totals), weights.T @ lift  # (G, n_topics)
-        for place in np.flatnonzero(~known.is_fixed).tolist():
-            topic = int(known.columns[place])
-            more = free & (shares[place] > 2.0 * shares[place, topic])
-            gain = lifts[place] - max(lifts[place, topic], 0.0)
-            others = np.flatnonzero(more & (gain > 0.0)).tolist()
-            pairs += [(topic, other) for other in others]
-            gains += gain[others].tolist()
-        return pairs, gains
+        smoothing = self.shape[0] * known.eta
+        return best_columns(known, counts, self.tokens, smoothing)
+
+    def give_priors(self, columns: Ints) -> None:
+        """Make other columns, (G,), those of the known topics, in place.
+
+        Documents keep their columns.
+        """
+        self._own()
+        known, boosts = self.known, self.known.boosts
+        moved = columns != known.columns
+        more = np.where(moved, boosts, 0.0)
+        rows = self.seen.rows_of(known.words)[:, None]
+        for sign, at in ((-1.0, known.columns[moved]), (1.0, columns[moved])):
+            self._values[rows, at] += sign * more[:, moved] / self._scale
+            self.total[at] += sign * more[:, moved].sum(axis=0)
+        self.known = replace(known, columns=columns)
 
     # -- changes of counts ------------------------------------------------------------
 
@@ -390,3 +388,37 @@ class KnownWordTopics(WordTopics):
         other = super().frozen()
         other.known = self.known  # replaced, never changed
         return other
+
+
+def best_columns(
+    known: TopicPriors,
+    counts: Array,
+    tokens: Array,
+    smoothing: float,
+    n_kept: int = 0,
+) -> Ints:
+    """Columns of the topics that documents gave the words of known topics, (G,).
+
+    `counts` are of the words that have priors, (n, K), and `tokens` of all, (K,), both
+    without priors. A topic has so much of a known one: the mean over its words, each
+    counted alike, of the share of the word's tokens that are in the topic, times log
+    p(word | topic) / p(word), nats. A known topic that is not fixed goes to the topic,
+    not known, that has most, if that is twice what it has itself, and `LEAST_PART`; it
+    has nothing while documents gave it fewer tokens than its prior has. Probabilities
+    are smoothed by so many tokens of the corpus. The first `n_kept` topics stay.
+    """
+    counts = np.maximum(counts, 0.0)
+    totals = np.maximum(counts.sum(axis=1), 1.0)[:, None]
+    frequency = totals / max(tokens.sum(), 1.0)
+    lift = np.log((counts / frequency + smoothing) / (tokens + smoothing))
+    boosts = np.maximum(known.boosts, 0.0)
+    weights = boosts / totals
+    weights /= np.maximum(weights.sum(axis=0), 1e-300)
+    parts = weights.T @ (counts / totals * lift)  # (G, K)
+    own = parts[np.arange(len(known.columns)), known.columns]
+    own = np.where(tokens[known.columns] > boosts.sum(axis=0), own, 0.0)
+    parts[known.is_fixed], parts[:, known.columns], parts[:, :n_kept] = 0.0, 0.0, 0.0
+    may_be = parts > np.maximum(2.0 * own, LEAST_PART)[:, None]
+    gains = np.where(may_be, parts, 0.0)
+    places, columns = linear_sum_assignment(gains, maximize=True)
+    return np.where(gains[places, columns] > 0.0, columns, known.columns)

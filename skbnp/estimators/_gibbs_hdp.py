@@ -310,11 +310,14 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
                 'repeat words. Go on with burstiness="auto", or fit anew.'
             )
         is_prior = before is None
-        if is_prior:
-            known, n_words = self._note_known(data), data.counts.shape[1]
-            if known is not None:
-                counts, prior = self._whole(known, n_words), start.concentrations
+        known = self._note_known(data) if is_prior else self._known
+        if known is not None:
+            counts = self._whole(known, data.counts.shape[1])
+            if is_prior:
+                prior = start.concentrations
                 before = FranchiseSample.of_prior(counts, known.columns, prior)
+            values = counts[:, known.words].T.toarray().astype(np.float64)
+            known = replace(known, values=values, is_whole=False)
         repeats_from = min(PLAIN_SWEEPS, (burn_in or 0) // 2) if may_repeat else None
         sweeps = self.split_merge_sweeps
         moves = self.split_merge and burn_in is not None
@@ -329,6 +332,7 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
             n_scans=self.split_merge_scans,
             before=before,
             before_is_prior=is_prior,
+            known=known,
             repeats_from=repeats_from,
         )
 
@@ -357,7 +361,7 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
             self._forget("_known")
             if known is not None:
                 counts = np.asarray(data.counts.sum(axis=0)).ravel()
-                self._known = known.known(counts)
+                self._known = replace(known.known(counts), columns=known.order)
         return self._known
 
     def _whole(self, known: TopicPriors, n_words: int) -> sp.csr_array:
@@ -387,8 +391,9 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
             return sample, features
         words = np.asarray(data.counts.sum(axis=0)).ravel()
         known = known.widened(n_before, data.counts.shape[1])
-        boosts = new_boosts(self.topic_word_prior, vocabulary.names, n_before, words)
-        if boosts is not None and boosts[1].shape[1] == len(known.columns):
+        given = self.topic_word_prior, known.columns
+        boosts = new_boosts(*given, vocabulary.names, n_before, words)
+        if boosts is not None:
             known = known.boosted(*boosts)
             more = self._whole(known, data.counts.shape[1])
             more.data[more.indices < n_before] = 0
@@ -462,8 +467,10 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
                 yield replace(start, tables=tables, ids=ids, lineage=log)
             else:
                 if known is not None:
-                    names = np.arange(int(dish.max(initial=-1)) + 1)
-                    names += 0 if topics is None else len(known.columns)
+                    n_known = len(known.columns)
+                    names = np.arange(n_known, n_known + dish.max(initial=-1) + 1)
+                    if topics is None:
+                        names[:n_known] = known.columns[: len(names)]
                     tables, _ = _known_first(tables, served, known, names)
                 yield replace(start, tables=tables)
 
@@ -564,9 +571,8 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
             boosts = self._whole(known, self.n_features_in_).sum(axis=1)
             place = {name: row for row, name in enumerate(self.component_ids_.tolist())}
             rows = [place[name] for name in known.columns.tolist()]
-            warn_of_heavy_priors(
-                self.topic_word_prior, boosts, self._topic_tokens[rows]
-            )
+            given = self.topic_word_prior, known.columns
+            warn_of_heavy_priors(*given, boosts, self._topic_tokens[rows])
 
     def _check_saved(self) -> None:
         super()._check_saved()

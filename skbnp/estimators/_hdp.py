@@ -430,6 +430,12 @@ class HDP(VariationalTopicModel):
         drawn = drawn_documents(corpus, words, n_components, rng)
         return blur(drawn, DOC_SHARE, whole[words], rng)
 
+    def _behind_known(self, topics, whole, rng):
+        """Return start topics beside known ones; collapsed ones are mixed already."""
+        if self._plan.is_collapsed:
+            return topics
+        return super()._behind_known(topics, whole, rng)
+
     def _mix_with_corpus(self, documents, whole, rng):
         """Mix the words of documents with the corpus."""
         if not self._plan.is_collapsed or whole.sum() <= 0.0:

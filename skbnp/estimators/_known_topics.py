@@ -19,6 +19,8 @@ SMALLEST, LARGEST = 1e-100, 1e10
 DEFAULT_PRIOR = 0.05
 #: A prior of so many times the tokens of documents leaves these no say in a topic.
 OUTWEIGHS = 2.0
+#: The form of seed words.
+SEEDS = 'Seed words are a dict, with a name for each topic: {"cars": ["engine", ...]}.'
 #: Documents that a topic of seed words starts from.
 N_DENSEST = 3
 
@@ -54,9 +56,10 @@ class KnownTopics:
     Notes
     -----
     With boosts b_kw of known topics, zero for all others, phi_k ~ Dir(prior + b_k).
-    Known topics are the first: their `component_ids_` are 0, 1, ... They never end,
-    split or join another; others may join them, but no frozen one: in `HDP` those that
-    have twice as many of their words, if these are more probable there. A learned topic
+    Known topics are the first: their `component_ids_` are 0, 1, ..., and their order
+    changes nothing else. They never end, split or join another; others may join them,
+    but no frozen one. A topic to which documents have given their words, at least twice
+    as much of these as they have themselves, becomes the known topic. A learned topic
     prior follows from topics that are not known: prior + b_k moves with it for seed
     words, and stays for arrays.
 
@@ -169,10 +172,13 @@ def seed_columns(
 
 
 def new_boosts(
-    prior: Any, names: NDArray, n_before: int, counts: Array
+    prior: Any, ids: NDArray[np.intp], names: NDArray, n_before: int, counts: Array
 ) -> tuple[NDArray[np.intp], Array] | None:
-    """Boosts of seed words among new columns, (n, G), for their tokens, (V,)."""
-    if not names_of(prior):
+    """Boosts of seed words among new columns, (n, G), for their tokens, (V,).
+
+    None if known topics `ids` are not all, or have no seed words.
+    """
+    if len(names_of(prior)) != len(ids):
         return None
     known = _as_known(prior)
     result, _ = seed_columns(known, names, range(n_before, len(names)))
@@ -183,7 +189,7 @@ def new_boosts(
     for topic, columns in enumerate(result):
         at = np.searchsorted(words, columns)
         values[at, topic] = np.maximum(known.weight * counts[columns], 1.0)
-    return words, values
+    return words, values[:, ids]
 
 
 #: What `topic_word_prior` takes: a number is of all topics alike.
@@ -196,6 +202,7 @@ class Resolved:
 
     words: NDArray[np.intp]
     values: Array  # (n, G) boosts in units of tokens of words, or Dirichlet parameters
+    order: NDArray[np.intp]  # (G,) place of each topic among those given
     is_fixed: bool
     is_whole: bool
     eta: float
@@ -299,8 +306,10 @@ def resolve(
         values = _as_rows(known, n_features, names).T
         _check_size(values.shape[1], n_components)
         words, is_fixed, is_whole = np.arange(n_features), known.frozen, True
+    # The order of a dict changes names alone.
+    order = np.lexsort(values[::-1]) if len(values) else np.arange(values.shape[1])
     eta, weight = float(known.prior), float(known.weight)
-    return Resolved(words, values, is_fixed, is_whole, eta, weight)
+    return Resolved(words, values[:, order], order, is_fixed, is_whole, eta, weight)
 
 
 def _check_size(n_known: int, n_components: int | None) -> None:
@@ -339,8 +348,10 @@ def _refuse_missing(
         )
 
 
-def warn_of_heavy_priors(prior: Any, boosts: Array, tokens: Array) -> None:
-    """Warn if priors of seed words outweigh the documents of their topics.
+def warn_of_heavy_priors(
+    prior: Any, ids: NDArray[np.intp], boosts: Array, tokens: Array
+) -> None:
+    """Warn if priors of seed words outweigh the documents of their topics `ids`.
 
     `boosts` and `tokens` are the tokens of the priors, and of documents, (n_known,).
     The strength of arrays is taken as intended.
@@ -350,7 +361,8 @@ def warn_of_heavy_priors(prior: Any, boosts: Array, tokens: Array) -> None:
     if len(names) != len(boosts) or len(heavy) == 0:
         return
     shown = ", ".join(
-        f"{names[k]!r} ({boosts[k]:.0f} of the prior, {tokens[k]:.0f} of documents)"
+        f"{names[ids[k]]!r} ({boosts[k]:.0f} of the prior, {tokens[k]:.0f} of "
+        "documents)"
         for k in heavy[:3]
     )
     more = f" and {len(heavy) - 3} more" if len(heavy) > 3 else ""
@@ -367,7 +379,10 @@ def warn_of_heavy_priors(prior: Any, boosts: Array, tokens: Array) -> None:
 def _as_rows(known: KnownTopics, n_features: int, names: Sequence | None) -> Array:
     """Return topics given as an array, (G, V)."""
     columns = getattr(known.topics, "columns", None)
-    given = np.array(known.topics, dtype=np.float64)
+    try:
+        given = np.array(known.topics, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"topic_word_prior is no array of numbers. {SEEDS}") from None
     if given.ndim != 2:
         raise ValueError(
             "topic_word_prior must be a number, seed words by topic, or an array of "
@@ -385,7 +400,7 @@ def _as_rows(known: KnownTopics, n_features: int, names: Sequence | None) -> Arr
     if given.shape[1] != n_features:
         raise ValueError(
             f"topic_word_prior has {given.shape[1]} columns, X has {n_features} "
-            "features."
+            f"features. {SEEDS}"
         )
     least = 0.0 if known.frozen else SMALLEST
     wrong = ~(np.isfinite(given) & (given >= least) & (given <= 1e100))

@@ -113,7 +113,8 @@ class Learner(
         self.n_passes += 1
         self.cache.end_pass(self.posterior)
         n_logged = len(self.posterior.lineage)
-        has_stayed = self.moves.end_pass(self, monitor)
+        has_stayed = not self.posterior.give_known_priors()
+        has_stayed &= self.moves.end_pass(self, monitor)
         monitor.recount(self.posterior, n_logged)
         return is_exact and has_stayed
 

@@ -135,6 +135,28 @@ class Posterior(Generic[ModelT, StateT, StatsT]):
         if isinstance(words, KnownWordTopics):
             words.rebase(state.topic_word_prior)
 
+    @commit()  # words change in place
+    def give_known_priors(self) -> bool:
+        """Give priors of known topics to the topics of their words, in place.
+
+        Known topics keep their ids. Returns whether any was given.
+        """
+        words = getattr(self.global_stats, "topic_words", None)
+        if not isinstance(words, KnownWordTopics):
+            return False
+        old, new = words.known.columns, words.best_columns()
+        if (old == new).all():
+            return False
+        words.give_priors(new)
+        ids = self.ids.copy()
+        ids[new] = self.ids[old]
+        ids[np.setdiff1d(old, new)] = self.ids[np.setdiff1d(new, old)]
+        changed = tuple(self.ids[np.flatnonzero(ids != self.ids)].tolist())
+        self.ids = ids
+        entry = Lineage(self.n_steps, "exchange", changed, changed)
+        self.lineage = [*self.lineage, entry]
+        return True
+
     def rename(self, names: NDArray[np.intp]) -> None:
         """Replace each id n by `names[n]`, in the lineage too, in place."""
         self.ids, self.lineage = names[self.ids], renamed(self.lineage, names)

@@ -14,12 +14,14 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from checks.long import daily
 from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP
-from skbnp.components.known_topics import KnownWordTopics
+from skbnp.components.known_topics import KnownWordTopics, TopicPriors
+from skbnp.components.seen_words import SeenWords
 from skbnp.datasets import load_docstrings, make_bars
 from skbnp.estimators import SplitMerge
 from skbnp.inspection import to_lda, top_terms
 
 N_WORDS, N_PLANTED, N_GIVEN = 100, 12, 8
+ZERO = np.zeros((2, 1))
 
 
 def hdp(family, method, **changes):
@@ -159,9 +161,60 @@ def test_seed_words_find_the_whole_topic(random_state, monkeypatch):
         assert hdp.topic_weights_[topic] > 0.5 / hdp.n_components_
     # Negative control: seeds that weigh more, and nothing joins their topics.
     heavy = KnownTopics(seeds, weight=1.0)
-    monkeypatch.setattr(KnownWordTopics, "merge_candidates", lambda self: ([], []))
+    own = lambda words: words.known.columns  # noqa: E731
+    monkeypatch.setattr(KnownWordTopics, "best_columns", own)
     hdp = HDP(20, topic_word_prior=heavy, random_state=random_state).fit(X)
     assert hdp.topic_weights_[0] < 0.5 / hdp.n_components_
+
+
+SEEDED = {
+    "HDP": HDP(),
+    "StickBreakingHDP": StickBreakingHDP(),
+    "GibbsHDP": GibbsHDP(max_iter=100),
+    "HDP-mean-field": HDP(variational_family="mean_field", learning_method="memoized"),
+}
+
+
+@pytest.mark.parametrize("in_chunks", daily(1, [False, True]))
+@pytest.mark.parametrize("name", daily(3, SEEDED))
+def test_seeded_topics_have_their_documents_whatever_their_order(name, in_chunks):
+    """Four words of six topics of 15, rare ones among them."""
+    rng = np.random.default_rng(0)
+    topics = np.full((6, 90), 0.001)
+    for k in range(6):
+        topics[k, 15 * k : 15 * k + 15] = rng.dirichlet(np.ones(15))
+    topics /= topics.sum(axis=1, keepdims=True)
+    shares = rng.dirichlet(np.full(6, 0.15), 300)
+    X = np.array([rng.multinomial(50, share @ topics) for share in shares])
+    seeds = {f"t{k}": list(range(15 * k, 15 * k + 4)) for k in range(6)}
+    turned, fits = dict(reversed(list(seeds.items()))), []
+    for given in (seeds, turned):
+        fit = clone(SEEDED[name]).set_params(topic_word_prior=given, random_state=0)
+        for chunk in np.split(X, 3) if in_chunks else [X]:
+            (fit.partial_fit if in_chunks else fit.fit)(chunk)
+        fits.append(fit.components_[np.argsort(fit.get_feature_names_out()[:6])])
+    assert_array_equal(*fits)
+    best = fit.transform(X)[:, 5::-1].argmax(axis=1)
+    assert (best == shares.argmax(axis=1)).mean() > 0.85
+
+
+def test_a_topic_that_has_some_words_of_another_one_leaves_it_alone():
+    """A known topic of a river, and a larger one of money that has "bank" too."""
+    river, money = np.repeat([1.0, 0.0], [6, 6]), np.repeat([0.0, 1.0], [5, 7])
+    counts = np.array([200.0 * river, 2000.0 * money]).T
+    words = [0, 1, 5]
+    boosts = 0.1 * counts[words].sum(axis=1)[:, None]
+    known = TopicPriors(
+        np.array([0]), np.array(words), boosts, np.array([False]), False, 0.1, ZERO
+    )
+    table = KnownWordTopics(counts, SeenWords.all(12), known)
+    assert_array_equal(table.best_columns(), [0])
+    table = KnownWordTopics(counts[:, ::-1], SeenWords.all(12), known)
+    assert_array_equal(table.best_columns(), [1])
+    before = table.tokens.copy()
+    table.give_priors(np.array([1]))
+    assert_allclose(table.tokens, before)
+    assert_allclose(table.column(1)[words], counts[words, 0] + boosts[:, 0])
 
 
 @pytest.mark.parametrize("name", ["HDP-online", "StickBreakingHDP", "GibbsHDP"])
@@ -261,6 +314,9 @@ BAD = {
     "zero": (np.zeros((2, N_WORDS)), r"\[0, 0\] must be in"),
     "nan": (np.full((2, N_WORDS), np.nan), r"\[0, 0\] must be in"),
     "line": (np.ones(N_WORDS), "1 dimension"),
+    "lists": ([["engine", "wheel"], ["oven", "flour"]], "a name for each topic"),
+    "ragged": ([["engine", "wheel"], ["oven"]], "a name for each topic"),
+    "numbers": ([[0, 1], [2, 3]], "2 columns, X has 100.* a name for each topic"),
     "empty": (
         KnownTopics(np.eye(3, N_WORDS)[[0, 1, 1]] * [[1], [0], [1]], frozen=True),
         r"\[1\] is zero everywhere",

@@ -115,6 +115,13 @@ class HDPPosterior(Posterior[HDPModel, HDPState, Totals]):
             lineage=[*self.lineage, *log],
         )
 
+    def give_known_priors(self) -> bool:
+        """Give priors of known topics to the topics of their words, in place."""
+        is_given = Posterior.give_known_priors(self)  # slots hide `super`
+        if is_given:
+            self.move_records.forget(set(self.lineage[-1].parents))
+        return is_given
+
     def rename(self, names: Ints) -> None:
         """Replace each id `n` by `names[n]`, in the records of moves too."""
         Posterior.rename(self, names)  # slots hide `super`

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from skbnp.components.known_topics import TopicPriors, best_columns
 from skbnp.inference import chains
 from skbnp.inference.executor import RunTasks, run_in_turn
 from skbnp.inference.posterior import Lineage
@@ -65,7 +66,9 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
     each, of `n_scans` restricted Gibbs scans (0: sequential allocation). `before` are
     counts of documents that are gone, or of the prior of known topics; its topics are
     the first dishes of the start, if it has dishes. Documents may repeat words after
-    `repeats_from` sweeps, or from the start; None: never.
+    `repeats_from` sweeps, or from the start; None: never. After each sweep
+    priors of `known` topics, whose columns are ids, go to the topics that have taken
+    their words, see `best_columns`.
     """
 
     def __init__(
@@ -81,12 +84,14 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
         n_scans: int = 0,
         before: FranchiseSample | None = None,
         before_is_prior: bool = False,
+        known: TopicPriors | None = None,
         repeats_from: int | None = None,
     ):
         """Restore a saved state, or seat the tokens of a start, and name the dishes."""
         self.priors, self.seed_entropy = priors, seed_entropy
         self.n_proposals, self.proposal_sweeps = n_proposals, proposal_sweeps
         self.n_scans = n_scans
+        self.known = known
         self.repeats_from = repeats_from
         places = None
         if before is not None:
@@ -170,6 +175,8 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
         step = state.step + 1
         ids, next_id, log = chains.rename(state.ids, self._names(), state.next_id, step)
         n_splits, n_merges = state.n_splits, state.n_merges
+        if self.known is not None:
+            ids = self._give_known_priors(self.known, ids, step, log)
         if step - state.begin <= self.proposal_sweeps and self.n_proposals > 0:
             moves = propose_moves(seating, self.n_proposals, rng, self.n_scans)
             for is_split, stays, comes in moves:
@@ -199,6 +206,40 @@ class FranchiseChain(chains.GibbsChain[FranchiseState]):
             log_joint=self._log_joint(),
         )
         return ended, log
+
+    def _give_known_priors(
+        self, known: TopicPriors, ids: Ints, step: int, log: list[Lineage]
+    ) -> Ints:
+        """Exchange tables of known dishes and those of their words; return the ids."""
+        seating, before = self.seating, self.seating.before
+        assert before is not None
+        place = {name: dish for dish, name in enumerate(ids.tolist())}
+        known = replace(known, columns=np.array([place[n] for n in known.columns]))
+        counts, old = seating.dish_counts(), known.columns
+        words = counts[:, known.words].T.toarray().astype(np.float64)
+        tokens = np.asarray(counts.sum(axis=1), np.float64).ravel()
+        words[:, old] -= known.values
+        tokens[old] -= known.values.sum(axis=0)
+        smoothing = counts.shape[1] * seating.topic_word_prior
+        new = best_columns(known, words, tokens, smoothing, len(before.tables))
+        onto = np.arange(len(ids))
+        onto[old], onto[new] = new, old
+        if (old == new).all():
+            return ids
+        tables = seating.tables()
+        dish = onto[tables.dish].astype(np.int32)
+        lives = np.bincount(dish, minlength=len(ids)) > 0
+        lives[: len(before.tables)] = True
+        for one, other in zip(old[old != new], new[old != new], strict=True):
+            both = int(ids[one]), int(ids[other])
+            left = both if lives[other] else both[:1]
+            log.append(
+                Lineage(step, "exchange" if lives[other] else "merge", both, left)
+            )
+        dish = (np.cumsum(lives) - 1)[dish].astype(np.int32)
+        seating.restore(replace(tables, dish=dish))
+        seating.tidy()
+        return ids[lives]
 
     def _names(self) -> Ints:
         """Ids of the dishes after a sweep, in their new order; -1 for new ones."""

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from skbnp.components.known_topics import KnownWordTopics
 from skbnp.inference.engine import Learner
 from skbnp.inference.executor import Executor
 from skbnp.inference.monitor import Monitor
@@ -23,7 +22,6 @@ from skbnp.inference.schedules import Round
 from skbnp.kernels._reductions import add_losses
 from skbnp.models.hdp.fold_in import MeanTopics, fold_in
 from skbnp.models.hdp.held_out import HeldOut, Prediction, compare
-from skbnp.models.hdp.moves.merge import best_disjoint
 from skbnp.models.hdp.moves.settings import SplitMerge
 from skbnp.models.hdp.posterior import HDPPosterior
 from skbnp.utils.arrays import column_sums, row_parts, rows_of
@@ -372,8 +370,7 @@ def merge_all(posterior: HDPPosterior) -> int:
 class EndUnused(Moves):
     """Moves that only end topics without tokens; trials choose the number of others.
 
-    Online after each round, with a cache after each pass. Online, topics that have
-    taken the words of a known topic join it after each pass.
+    Online after each round, with a cache after each pass.
     """
 
     moves: SplitMerge
@@ -390,24 +387,13 @@ class EndUnused(Moves):
             prune(learner, tokens < self.moves.prune_tokens)
 
     def end_pass(self, learner: Learner, monitor: Monitor) -> bool:
-        """End topics with hardly a token, by sums of the corpus, or join known ones.
-
-        The prior of a known topic goes to the topic to which documents have assigned
-        its words, see `KnownWordTopics.merge_candidates`.
-        """
+        """End topics with hardly a token, by sums of the corpus."""
         cache, posterior = learner.cache, learner.posterior
-        words = posterior.global_stats.topic_words
         if cache.holds_corpus:
+            words = posterior.global_stats.topic_words
             ending = words.tokens < self.moves.prune_tokens
             if cache.is_complete and prune(learner, ending):
                 cache.refresh(posterior)
-        elif isinstance(words, KnownWordTopics):
-            pairs, gains = words.merge_candidates()
-            ids = posterior.ids.tolist()
-            chosen = [pairs[index] for index in best_disjoint(pairs, gains)]
-            if chosen:
-                merges = [(ids[other], ids[one]) for one, other in chosen]
-                apply(Merge(merges), posterior)
         return True
 
 
