@@ -75,6 +75,21 @@ def warn_if_unsure(numbers: tuple[int, int] | None, n_docs: float) -> None:
         )
 
 
+def warn_if_empty_topics(n_empty: int, n_topics: int) -> None:
+    """Warn of a number of topics, chosen by the user, that documents do not fill.
+
+    Topics of less than a token are the prior of words: all alike.
+    """
+    if n_empty > 1:
+        warn_caller(
+            f"{n_empty} of {n_topics} topics have less than one token and are equal: "
+            f"the documents fill {n_topics - n_empty}. Fit with "
+            f"n_components={max(n_topics - n_empty, 1)}, or with split_merge=True, "
+            "which finds the number.",
+            ConvergenceWarning,
+        )
+
+
 def warn_of_values(survey: CountSurvey, *, are_rounded: bool) -> None:
     """Warn of values other than counts, which change the topics.
 

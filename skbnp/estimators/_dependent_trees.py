@@ -200,6 +200,7 @@ class DependentTrees(EpochTreeMixin, BoundMixin, VariationalEstimator):
         One entry per update: `step`, `seconds`, `n_components`, `elbo` (nats per row,
         evaluated once per pass, nan in between), `n_births`, `n_splits` (always 0),
         `n_merges` (accepted so far).
+        Streams keep 10,000 entries at most, fewer of the older half.
     n_iter_ : int
         Passes made by the last `fit`, of all epochs; calls of `partial_fit` add one.
     n_features_in_ : int

@@ -163,6 +163,7 @@ class GibbsHDP(TopicSampler, _base.ComponentEditsMixin):
         One entry per sweep and chain, burn-in included: `step`, `chain`, `seconds`
         (elapsed wall time), `n_components`, `n_tables`, `log_joint` (nats per token),
         `n_splits` and `n_merges` accepted so far, and the hyperparameters.
+        Streams keep 10,000 entries at most, fewer of the older half.
     n_iter_ : int
         Sweeps made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int

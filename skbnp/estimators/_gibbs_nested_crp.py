@@ -145,6 +145,7 @@ class GibbsNestedCRP(TopicTreeMixin, TopicSampler):
         One entry per sweep and chain, burn-in included: `step`, `chain`, `seconds`
         (elapsed wall time), `n_components`, `n_leaves`, `log_joint` (nats per token),
         `child_concentration`, `topic_word_prior` (a tuple, by level).
+        Streams keep 10,000 entries at most, fewer of the older half.
     n_iter_ : int
         Sweeps made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int

@@ -187,6 +187,7 @@ class HierarchicalComponentAnalysis(BoundMixin, MinibatchMixin, VariationalEstim
         `seconds`, `n_components`, `elbo` (nats per row; evaluated once per pass of
         `fit`, nan in between and in `partial_fit`), `n_births` (always 0), `n_splits`,
         `n_merges` (accepted so far).
+        Streams keep 10,000 entries at most, fewer of the older half.
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int

@@ -14,7 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from skbnp.components.known_topics import KnownWordTopics
 from skbnp.components.seen_words import SeenWords
 from skbnp.estimators._base import NUMBER
-from skbnp.estimators._cautions import warn_if_many_topics, warn_if_unsure
+from skbnp.estimators._cautions import (
+    warn_if_empty_topics,
+    warn_if_many_topics,
+    warn_if_unsure,
+)
 from skbnp.estimators._given_topics import n_given
 from skbnp.estimators._known_topics import TopicPriorLike, base_prior
 from skbnp.estimators._saved import (
@@ -218,6 +222,7 @@ class HDP(VariationalTopicModel):
     history_ : dict of lists
         Per update: `step`, `seconds`, `n_components`, `n_births`, `n_splits`,
         `n_merges`, and once per pass `elbo` or `log_predictive`, else nan.
+        Streams keep 10,000 entries at most, fewer of the older half.
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int
@@ -595,8 +600,15 @@ class HDP(VariationalTopicModel):
         return self._plan.held_out_moves is not None and not posterior.trials_ended
 
     def _warn_if_not_converged(self, monitor) -> None:
-        """Warn of trials cut short, of uncertain numbers, or of no convergence."""
+        """Warn of trials cut short, of uncertain numbers, or of no convergence.
+
+        Of a given number of topics, warn if documents do not fill these.
+        """
         plan, has_ended = self._plan, self._posterior.trials_ended
+        if plan.moves is None:
+            words = self._posterior.global_stats.topic_words
+            is_empty = (words.tokens < 1.0) & ~words.is_known
+            warn_if_empty_topics(int(is_empty.sum()), self.n_components_)
         if plan.has_time_for_trials and has_ended:
             warn_if_many_topics(self.n_components_, self._posterior.n_seen)
             if self._posterior.is_cross_fitted:

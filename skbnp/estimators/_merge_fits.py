@@ -70,6 +70,8 @@ def merge_fits(
     merged : HDP or GibbsHDP
         A new estimator with the parameters of the first; the fits stay as they are. Its
         topics are those of the first, then those that the others add, numbered from 0.
+        A topic with two names has both, "cars / traffic"; a name that two topics have
+        gets a number in the second, "cars (2)".
 
     Raises
     ------
@@ -113,14 +115,30 @@ def merge_fits(
     merge = _merge_samples if isinstance(merged, GibbsHDP) else _merge_posteriors
     result, places = merge(merged, estimators, columns, min_similarity)
     vars(merged).update(result | vocabulary)
-    names: dict[int, str] = {}
-    for estimator, place in zip(estimators, places, strict=True):
-        for topic, name in getattr(estimator, "topic_names_", {}).items():
-            if topic in place and name not in names.values():
-                names.setdefault(place[topic], name)
+    names = _joint_names(estimators, places)
     if names:
         merged.topic_names_ = names
     return merged
+
+
+def _joint_names(estimators: Sequence[Any], places: list[dict]) -> dict[int, str]:
+    """Return the names of the joint topics: all that the fits gave, each once."""
+    parts: dict[int, dict[str, None]] = {}
+    for estimator, place in zip(estimators, places, strict=True):
+        for topic, name in getattr(estimator, "topic_names_", {}).items():
+            if topic in place:
+                parts.setdefault(place[topic], {})[name] = None
+    result: dict[int, str] = {}
+    for topic, names in sorted(parts.items()):
+        name = joint = " / ".join(names)
+        number = 1
+        while (
+            joint in result.values()
+        ):  # columns of `transform` need names of their own
+            number += 1
+            joint = f"{name} ({number})"
+        result[topic] = joint
+    return result
 
 
 def _check_kinds(estimators: Sequence[Any]) -> None:

@@ -158,6 +158,7 @@ class NestedCRP(_trees.TopicTreeMixin, BoundMixin, CountModel):
         One entry per update and per round of moves that changed the tree: `step`,
         `seconds` (elapsed), `n_components`, `elbo` (nats per token; nan between passes
         and in `partial_fit`), `n_births`, `n_splits`, `n_merges` (accepted so far).
+        Streams keep 10,000 entries at most, fewer of the older half.
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int

@@ -182,6 +182,7 @@ class NestedHDP(CountModel):
         One entry per update: `step`, `seconds` (elapsed wall time, start included),
         `n_components`, `log_predictive` (nats per token; evaluated once per pass of
         `fit`, nan in between and in `partial_fit`), `n_births`, `n_splits`, `n_merges`.
+        Streams keep 10,000 entries at most, fewer of the older half.
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int

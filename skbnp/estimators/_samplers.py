@@ -33,7 +33,7 @@ from skbnp.inference.chains import (
     run_chains,
 )
 from skbnp.inference.executor import Executor
-from skbnp.inference.monitor import shown
+from skbnp.inference.monitor import shown, thin
 from skbnp.rows.tokens import Tokens
 from skbnp.utils.mixing import has_mixed, mixing
 from skbnp.utils.random import draw_seed_entropy
@@ -278,6 +278,7 @@ class Sampler(
         if before is not None:
             number = before.chain
             history = self.history_
+            thin(history)
             seed_entropy = self._seed_entropy
         else:
             number, history = 0, {name: [] for name in self._columns}

@@ -154,6 +154,7 @@ class StickBreakingHDP(VariationalTopicModel):
         One entry per update (minibatch or batch pass): `step`, `seconds` (elapsed wall
         time), `n_components`, `elbo` (nats per token; evaluated once per pass of `fit`,
         nan in between and in `partial_fit`), and counts of moves: none but your edits.
+        Streams keep 10,000 entries at most, fewer of the older half.
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int

@@ -39,7 +39,7 @@ from skbnp.inference.engine import StreamLearner, learn
 from skbnp.inference.executor import Executor
 from skbnp.inference.interrupts import commit
 from skbnp.inference.memory import RunningAverage
-from skbnp.inference.monitor import Monitor, new_history, shown
+from skbnp.inference.monitor import Monitor, new_history, shown, thin
 from skbnp.inference.posterior import (
     Lineage,
     Merge,
@@ -305,6 +305,7 @@ class VariationalEstimator(
             if vocabulary is not None and vocabulary.size > self.n_features_in_:
                 posterior = self._widened(posterior, rows, vocabulary)
             history, n_iter = self.history_, self.n_iter_
+            thin(history)
         else:
             total = self.total_samples or rows.shape[0]
             seed_entropy = draw_seed_entropy(self.random_state)

@@ -19,6 +19,7 @@ from functools import partial
 from threading import Event
 from typing import Any, TypeVar
 
+import numpy as np
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 from sklearn.utils.parallel import Parallel, delayed
@@ -56,6 +57,7 @@ class Executor:
     """
 
     _pool: ThreadPoolExecutor | None = None
+    _errors: np.errstate
 
     def __init__(self, n_jobs: int | None):
         """Read the number of jobs and the backend of joblib."""
@@ -67,7 +69,13 @@ class Executor:
         self._has_ended = Event()
 
     def __enter__(self) -> "Executor":
-        """Start the pool of threads, if there are several jobs."""
+        """Start the pool of threads, if there are several jobs.
+
+        Until the end, numbers too small for a float are zero, also where a user's code
+        makes NumPy raise (threads have NumPy's defaults).
+        """
+        self._errors = np.errstate(under="ignore")
+        self._errors.__enter__()
         if self.n_workers > 1 and self._runs_threads:
             self._has_ended.clear()
             self._pool = ThreadPoolExecutor(
@@ -77,6 +85,7 @@ class Executor:
 
     def __exit__(self, *error: object) -> None:
         """Stop the pool of threads."""
+        self._errors.__exit__()
         if self._pool is not None:
             self._has_ended.set()
             with commit():  # the items in work end first

@@ -25,6 +25,22 @@ def new_history(criterion: str = "elbo") -> History:
     return {name: [] for name in names + moves}
 
 
+#: Entries of the history of a stream, at most: those of a year of calls each hour.
+MOST_ENTRIES = 10_000
+
+
+def thin(history: History) -> None:
+    """Drop every second step of the older half of the history of a long stream."""
+    n = len(history["step"])
+    if n <= MOST_ENTRIES:
+        return
+    steps = history["step"][: n // 2]
+    dropped = set(sorted(set(steps))[1::2])
+    kept = [i for i, step in enumerate(steps) if step not in dropped]
+    for values in history.values():
+        values[: n // 2] = [values[i] for i in kept]
+
+
 class Reporter:
     """Messages of a fit, shown if it is verbose.
 

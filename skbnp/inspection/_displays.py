@@ -36,7 +36,14 @@ def axes_of(ax, **style):
 def legend(ax, handles, loc, anchor, size, **style):
     """Draw a legend without a frame, one of its corners at a point of the axes."""
     style |= {"bbox_to_anchor": anchor, "fontsize": size, "frameon": False}
-    return ax.legend(handles=handles, loc=loc, **style)
+    return as_written(ax.legend(handles=handles, loc=loc, **style))
+
+
+def as_written(key):
+    """Draw dollar signs of a legend as such, not as the ends of a formula."""
+    for text in key.get_texts():
+        text.set_parse_math(False)
+    return key
 
 
 def shortened(text, most=LONGEST_NAME):

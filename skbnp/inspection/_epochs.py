@@ -249,7 +249,8 @@ class EpochTreeDisplay(EpochLines, Display):
             if n_leading_terms:
                 self._write_terms(line, node, row * unit, n_leading_terms)
         ax.set_yticks(range(n_lines), texts, fontsize=font, parse_math=False)
-        ax.set_xticks(range(n_epochs), [str(label) for label in self.epochs])
+        labels = [str(label) for label in self.epochs]
+        ax.set_xticks(range(n_epochs), labels, parse_math=False)
         ax.set_xlabel("epoch", fontsize=font, color=GREY)
         ax.tick_params(axis="x", labelsize=font, rotation=90 if n_epochs > 8 else 0)
         ax.tick_params(length=0)
@@ -357,14 +358,13 @@ class EpochTreeDisplay(EpochLines, Display):
             ax.set_xlim(0, len(self.epochs) - 1)
         handles = [Patch(color=c, label=t) for c, t in zip(colors, texts, strict=True)]
         style = {"handlelength": 1.0, "borderpad": 0.0}
-        key = legend(ax, handles[::-1], "upper left", (0.0, -0.12), FONT, **style)
-        for text in key.get_texts():
-            text.set_parse_math(False)
+        legend(ax, handles[::-1], "upper left", (0.0, -0.12), FONT, **style)
         ax.set_ylim(0.0, max(float(np.sum(rows, axis=0).max()), 1e-300))
         n_epochs = len(self.epochs)
         step = max(-(-n_epochs // 8), 1)
         labels = [str(label) for label in self.epochs]
-        ax.set_xticks(range(0, n_epochs, step), labels[::step], fontsize=FONT)
+        style = {"fontsize": FONT, "parse_math": False}
+        ax.set_xticks(range(0, n_epochs, step), labels[::step], **style)
         ax.yaxis.set_major_formatter(lambda y, _: f"{100 * y:.0f} %")
         ax.tick_params(axis="y", labelsize=FONT)
         ax.set_ylabel("share of rows", fontsize=FONT)
@@ -403,7 +403,7 @@ class EpochTreeDisplay(EpochLines, Display):
             "\n".join([str(label), *(next(words) if np.isfinite(share) else [])])
             for label, share in zip(self.epochs, row, strict=True)
         ]
-        ax.set_xticks(range(len(row)), labels, fontsize=FONT)
+        ax.set_xticks(range(len(row)), labels, fontsize=FONT, parse_math=False)
         ax.set_xlim(-0.5, len(row) - 0.5)
         ax.set_ylim(0.0, 1.1 * max(np.nanmax(row), 1e-300))
         ax.yaxis.set_major_formatter(lambda y, _: f"{100 * y:g} %")
@@ -422,6 +422,7 @@ class EpochTreeDisplay(EpochLines, Display):
                 style: dict[str, Any] = {
                     "xytext": offset,
                     "textcoords": "offset points",
+                    "parse_math": False,
                 }
                 style |= {"ha": "center", "va": "bottom", "size": SMALL, "color": GREY}
                 self.ax_.annotate(", ".join(words[:n_terms]), (epoch, line), **style)

@@ -9,9 +9,10 @@ from sklearn.base import BaseEstimator
 from sklearn.decomposition import LatentDirichletAllocation
 
 from skbnp.utils import fitted as read
-from skbnp.utils.validation import check_counts
+from skbnp.utils.validation import check_counts, validate_params
 
 
+@validate_params({})
 def to_pyldavis(
     estimator: BaseEstimator, X: Any, feature_names: ArrayLike | None = None
 ) -> dict[str, Any]:
@@ -44,7 +45,8 @@ def to_pyldavis(
     TypeError
         If components are directions, not words of documents.
     ValueError
-        If `X` has no tokens, or `feature_names` does not name every column.
+        If `X` has no tokens, `feature_names` does not name every column, or one topic
+        is in use, which pyLDAvis cannot show.
 
     See Also
     --------
@@ -71,6 +73,11 @@ def to_pyldavis(
     ((2, 3), [9, 8, 8, 15])
     """
     model, used = _words_of(estimator), read.in_use(estimator)
+    if used.sum() < 2:
+        raise ValueError(
+            f"estimator must have two topics in use or more, got {used.sum()}: "
+            "pyLDAvis places topics by distances. Use top_terms or TopicTermsDisplay."
+        )
     distr = read.distributions(estimator)
     names = read.column_names(estimator, distr.shape[1], feature_names)
     counts = check_counts(read.model_rows(estimator, X), whom="to_pyldavis")
@@ -108,6 +115,7 @@ def _whole(values):
     return values.astype(np.int64) if is_whole else values
 
 
+@validate_params({})
 def to_lda(estimator: BaseEstimator) -> LatentDirichletAllocation:
     """Return the topics as a fitted LatentDirichletAllocation of scikit-learn.
 

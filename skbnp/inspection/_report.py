@@ -20,7 +20,7 @@ from skbnp.inspection._outline import counted
 from skbnp.inspection._ranking import rank_topics
 from skbnp.inspection._report_page import bar, cell, page, paragraph, section, table
 from skbnp.inspection._shares import topic_shares
-from skbnp.inspection._summary import MAX_TOPICS, sections_of
+from skbnp.inspection._summary import MAX_TOPICS, n_rows_of, sections_of, texts_of
 from skbnp.inspection._summary_facts import facts_of
 from skbnp.inspection._terms import (
     leading,
@@ -120,15 +120,9 @@ def report(
     ...     "Methods" in path.read_text(encoding="utf-8")
     True
     """
-    X = X if hasattr(X, "shape") else list(X)
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    texts = X if n_rows and isinstance(X, list) and isinstance(X[0], str) else None
-    shown_as = texts if documents is None else [str(one) for one in documents]
-    if shown_as is not None and len(shown_as) != n_rows:
-        raise ValueError(
-            f"documents must have an entry for each of {n_rows} rows of X, got "
-            f"{len(shown_as)}."
-        )
+    X, shown_as = texts_of(X, documents)
+    n_rows = n_rows_of(X)
+    texts = shown_as if documents is None else None
     account = _Account(estimator, X, feature_names, n_components, epochs)
     model, noun = account.model, account.noun
     heading = title or f"Topics of {type(model).__name__}"

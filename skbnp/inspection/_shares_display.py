@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skbnp.inspection._displays import GREY, Display, legend, shortened
+from skbnp.inspection._displays import GREY, Display, as_written, legend, shortened
 from skbnp.inspection._shares import TopicShares, topic_shares
 from skbnp.utils.fitted import fitted_model, noun_of
 from skbnp.utils.labels import check_labels
@@ -170,7 +170,8 @@ class TopicSharesDisplay(Display):
             labels = [str(label) for label in shares.groups]
             turn = sum(map(len, labels)) > LONG
             size = 9.0 if len(labels) <= MANY else max(5.0, 90.0 / len(labels))
-            ax.set_xticks(places, labels, rotation=90 if turn else 0, fontsize=size)
+            style = {"rotation": 90 if turn else 0, "fontsize": size}
+            ax.set_xticks(places, labels, parse_math=False, **style)
         elif shares.groups.dtype.kind in "iu" and len(places) < MANY:
             ax.set_xticks(places)
         ax.set_ylim(bottom=0.0)
@@ -187,7 +188,7 @@ class TopicSharesDisplay(Display):
         if is_made:
             legend(self.ax_, None, "upper left", (1.0, 1.0), "small")
             return
-        key = ax.legend(loc="upper left", frameon=False, fontsize="x-small")
+        key = as_written(ax.legend(loc="upper left", frameon=False, fontsize="x-small"))
         self.figure_.draw_without_rendering()
         height = key.get_window_extent().height / ax.get_window_extent().height
         ax.set_ylim(top=ax.get_ylim()[1] / (1.0 - min(height, HIGHEST)))

@@ -20,6 +20,7 @@ from skbnp.inspection._summary_facts import (
 )
 from skbnp.inspection._terms import relevant_terms
 from skbnp.utils import fitted as read
+from skbnp.utils.containers import texts_in
 from skbnp.utils.ordering import largest
 from skbnp.utils.validation import POSITIVE, check_counts, validate_params
 
@@ -144,7 +145,7 @@ def summary(
     noun = read.noun_of(model)
     _, distr = read.topics(estimator)
     names = read.column_names(estimator, distr.shape[1], feature_names)
-    X, texts = _texts_of(X, documents)
+    X, texts = texts_of(X, documents)
     n_active = int(getattr(model, "n_active_components_", len(distr)))
     facts = facts_of(estimator, len(distr), len(names), X)
     is_here = X is not None and not hasattr(model, "_row_totals")
@@ -183,19 +184,23 @@ def summary(
     return "\n".join(lines)
 
 
-def _texts_of(X, documents):
+def n_rows_of(X) -> int:
+    """Return the number of rows of a matrix or an iterable; 0 of None."""
+    return 0 if X is None else X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def texts_of(X, documents):
     """Return rows, and what to show of them: texts, titles or None."""
-    if X is None or hasattr(X, "shape"):
-        texts = None
-    else:
-        X = list(X)
-        texts = X if X and isinstance(X[0], str) else None
-    if documents is not None:
-        texts = [str(document) for document in documents]
-        if X is None or len(texts) != (X.shape[0] if hasattr(X, "shape") else len(X)):
-            raise ValueError(
-                f"documents must have an entry for each row of X, got {len(texts)}."
-            )
+    X = X if X is None or hasattr(X, "shape") or hasattr(X, "__len__") else list(X)
+    if documents is None:
+        return X, texts_in(X)
+    texts = [str(document) for document in documents]
+    n_rows = n_rows_of(X)
+    if X is None or len(texts) != n_rows:
+        raise ValueError(
+            f"documents must have an entry for each of {n_rows} rows of X, got "
+            f"{len(texts)}."
+        )
     return X, texts
 
 
@@ -204,15 +209,15 @@ def _example(row, texts):
     if texts is None:
         return f"{' ' * 16}document {row}"
     text = " ".join(texts[row].split())
-    return f"{' ' * 16}\u201c{_cut(text, WIDTH - 18)}\u201d"
+    return f'{" " * 16}"{_cut(text, WIDTH - 18)}"'
 
 
 def _cut(text, n_letters):
-    """Shorten a text between words."""
+    """Shorten a text between words; the marks are those that all terminals have."""
     if len(text) <= n_letters:
         return text
-    kept = text[: n_letters - 1]
-    return (kept.rsplit(" ", 1)[0] if " " in kept else kept) + "\u2026"
+    kept = text[: n_letters - 3]
+    return (kept.rsplit(" ", 1)[0] if " " in kept else kept) + "..."
 
 
 def sections_of(estimator, X, names, ranking, shown):

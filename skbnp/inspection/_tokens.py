@@ -12,7 +12,7 @@ from skbnp.inspection._over_time import _pandas
 from skbnp.inspection._terms import check_shares, doc_counts, doc_prior, transformed
 from skbnp.utils import fitted as read
 from skbnp.utils.arrays import rows_of
-from skbnp.utils.validation import check_counts
+from skbnp.utils.validation import check_counts, validate_params
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -135,6 +135,7 @@ def row_of(numbers: Ints, topic: int) -> int:
     return int(row[0])
 
 
+@validate_params({})
 def token_topics(
     estimator: BaseEstimator, X: Any, feature_names: ArrayLike | None = None
 ) -> TokenTopics:

@@ -74,6 +74,14 @@ def are_texts(X: MatrixLike) -> bool:
     return isinstance(first, str)
 
 
+def texts_in(X: Any) -> list[str] | None:
+    """Return the texts of a list, an array or a column; None of other rows."""
+    if sp.issparse(X) or getattr(X, "ndim", 1) != 1 or not hasattr(X, "__iter__"):
+        return None
+    is_text = isinstance(next(iter(X), None), str)
+    return [str(text) for text in X] if is_text else None
+
+
 def check_structure(X: MatrixLike, name: str) -> None:
     """Raise for other containers, and sparse matrices with indices out of range."""
     check_container(X, name)

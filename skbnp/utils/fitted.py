@@ -71,9 +71,17 @@ def is_array(value: object) -> bool:
 
 
 def in_memory(values):
-    """Return an ndarray of a lazy, sparse or tabular matrix."""
+    """Return an ndarray of a lazy, sparse or tabular matrix.
+
+    That of a frame is a copy: pandas may give memory that cannot be written to, and
+    sums over rows of other orders are rounded otherwise.
+    """
     values = values.compute() if hasattr(values, "compute") else values
-    return values.toarray() if sp.issparse(values) else np.asarray(values)
+    if sp.issparse(values):
+        return values.toarray()
+    if isinstance(values, np.ndarray):
+        return np.asarray(values)
+    return np.array(values, order="C")
 
 
 def unwrap(estimator):

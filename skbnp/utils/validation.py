@@ -6,7 +6,7 @@ may move; they are imported here and nowhere else.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import wraps
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,9 +42,25 @@ else:
     from sklearn.base import _fit_context as fit_context
     from sklearn.utils import _param_validation
 
-    validate_params = partial(
-        _param_validation.validate_params, prefer_skip_nested_validation=False
-    )
+    def validate_params(constraints, **how):
+        """Return scikit-learn's decorator that checks parameters of functions.
+
+        In the function, numbers too small for a float are zero, also where a user's
+        code makes NumPy raise (of fits and predictions the executor sees to that).
+        """
+        how = {"prefer_skip_nested_validation": False} | how
+        check = _param_validation.validate_params(constraints, **how)
+
+        def decorate(function):
+            @wraps(function)
+            def run(*args, **kwargs):
+                with np.errstate(under="ignore"):
+                    return function(*args, **kwargs)
+
+            return check(run)
+
+        return decorate
+
 
 __all__ = [
     "POSITIVE",

@@ -1,5 +1,6 @@
 """Fits of several corpora that become one, without their documents."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -134,6 +135,19 @@ def test_topics_that_are_unlike_stay_apart():
     separate = merge_fits(fits, min_similarity=1.0)
     assert separate.n_components_ == sum(fit.n_components_ for fit in fits)
     assert merge_fits(fits).n_components_ < separate.n_components_
+
+
+def test_no_name_of_a_topic_is_lost():
+    fits = learned("HDP", 200)[0]
+    fits = [copy.deepcopy(fits[0]), copy.deepcopy(fits[0])]
+    first, second = fits[0].component_ids_[:2].tolist()
+    set_topic_names(fits[0], {first: "cars"})
+    set_topic_names(fits[1], {first: "traffic", second: "cars"})
+    merged = merge_fits(fits)
+    assert set(merged.topic_names_.values()) == {"cars / traffic", "cars"}
+    set_topic_names(fits[1], {first: "", second: "cars"})
+    merged = merge_fits(fits)
+    assert set(merged.topic_names_.values()) == {"cars", "cars (2)"}
 
 
 def test_what_cannot_be_merged_is_refused():

@@ -2,11 +2,13 @@
 
 import copy
 import re
+import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from checks.lineages import replay
 from skbnp import (
@@ -260,3 +262,16 @@ def test_known_and_given_topics_keep_the_numbers_of_their_rows(X):
 
 def cosine(a, b):
     return a @ b / np.sqrt((a @ a) * (b @ b))
+
+
+def test_a_number_of_topics_that_documents_do_not_fill_is_told():
+    X = make_bars(100, random_state=0).data[:, :50]
+    with pytest.warns(
+        ConvergenceWarning, match="topics have less than one token"
+    ) as got:
+        HDP(100, split_merge=False, max_iter=20, random_state=0).fit(X)
+    n = int(re.search(r"n_components=(\d+)", str(got[-1].message))[1])
+    assert 2 <= n < 100
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HDP(5, split_merge=False, max_iter=20, tol=0, random_state=0).fit(X)

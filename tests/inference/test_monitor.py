@@ -206,3 +206,28 @@ def test_long_work_says_how_far_it_is(work, caplog, monkeypatch):
         model.set_params(verbose=1, random_state=0).fit(X)
     assert any(text in message for message in caplog.messages)
     assert "12 documents" in caplog.messages[0]
+
+
+# Streams ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [HDP, GibbsHDP])
+def test_the_history_of_a_stream_has_a_limit(kind, monkeypatch):
+    monkeypatch.setattr(module, "MOST_ENTRIES", 20)
+    X = make_bars(8, random_state=0).data
+    model = kind(max_iter=1) if kind is GibbsHDP else kind()
+    for _ in range(60):
+        model.partial_fit(X)
+    steps = model.history_["step"]
+    assert len(steps) <= 21
+    assert {len(values) for values in model.history_.values()} == {len(steps)}
+    assert steps == sorted(steps)
+    assert steps[0] == 1
+    assert steps[-10:] == list(range(steps[-1] - 9, steps[-1] + 1))
+
+
+def test_a_long_history_keeps_all_chains():
+    history = {"step": sorted([*range(8000)] * 2), "chain": [0, 1] * 8000}
+    module.thin(history)
+    assert len(history["step"]) == 12000
+    assert history["chain"] == [0, 1] * 6000

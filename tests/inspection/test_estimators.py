@@ -21,7 +21,13 @@ from checks.estimators import (
     takes_counts_only,
 )
 from checks.long import daily
-from skbnp import HDP, DependentTrees, inspection
+from skbnp import (
+    HDP,
+    DependentTrees,
+    GibbsHDP,
+    HierarchicalComponentAnalysis,
+    inspection,
+)
 from skbnp.datasets import make_dependent_trees
 from skbnp.inspection import (
     HistoryDisplay,
@@ -370,3 +376,60 @@ def test_account_counts_documents_with_tokens(models):
     text = summary(model, X=with_empty_rows(X, [1, 2]))
     assert "58 documents, " in text
     assert "; 2 documents without" in text
+
+
+SIGNS = "$", "$$", "\\frac$x^{", "$a_$b"
+
+
+def test_dollar_signs_are_drawn_as_such(tmp_path):
+    X, n = topic_counts(90, 12), 90
+    terms = [f"{SIGNS[j % 4]}{j}" for j in range(12)]
+    groups = np.array(SIGNS)[np.arange(n) % 3]
+    flat = HDP(4, split_merge=False, max_iter=10, random_state=0).fit(X)
+    names = {int(k): f"{i}{SIGNS[i]}" for i, k in enumerate(flat.component_ids_)}
+    inspection.set_topic_names(flat, names)
+    trees = DependentTrees(random_state=0, max_iter=3).fit(X, epochs=groups)
+    epochs = inspection.EpochTreeDisplay.from_estimator
+    chain = GibbsHDP(max_iter=20, random_state=0).fit(X)
+    given = inspection.TopicSharesDisplay.from_estimator(flat, X, groups, terms)
+    displays = [
+        given,
+        inspection.TopicSharesDisplay(shares=given.shares).plot(plt.subplots()[1]),
+        TopicTermsDisplay.from_estimator(flat, terms),
+        inspection.TopicGroupsDisplay.from_estimator(flat, terms, X=X),
+        inspection.LineageDisplay.from_estimator(flat, terms),
+        HistoryDisplay.from_estimator(flat),
+        TopicTraceDisplay.from_estimator(chain),
+        epochs(trees, terms, n_leading_terms=2),
+        epochs(trees, terms, kind="shares"),
+        inspection.EpochTreeDisplay.from_topic(trees, trees.component_ids_[0], terms),
+        inspection.TopicTreeDisplay.from_estimator(trees, terms),
+    ]
+    for display in displays:
+        display.figure_.savefig(tmp_path / "figure.png", dpi=30)
+        for text in display.figure_.findobj(plt.Text):
+            assert "$" not in text.get_text() or not text.get_parse_math()
+
+
+OF_ERRORS = {
+    "HDP": HDP(random_state=0),
+    "GibbsHDP": GibbsHDP(max_iter=20, random_state=0),
+    "DependentTrees": DependentTrees(max_iter=5, random_state=0),
+    "HCA": HierarchicalComponentAnalysis(max_iter=5, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", OF_ERRORS)
+def test_small_numbers_are_zero_whatever_numpy_is_set_to(name):
+    rng = np.random.default_rng(0)
+    model = fresh(OF_ERRORS[name])
+    X = rng.normal(size=(60, 3)) @ (40 * rng.normal(size=(3, 20)))
+    X = 1e3 * X if name == "HCA" else X
+    X = topic_counts(90, 12) if name.endswith("HDP") else X
+    with np.errstate(all="raise"):
+        model.fit(X).score(X)
+        model.transform(X)
+        summary(model, X=X)
+        if name.endswith("HDP"):
+            inspection.consensus_components([model, model], X)
+            inspection.token_topics(model, X)

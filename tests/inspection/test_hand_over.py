@@ -101,6 +101,12 @@ def test_rows_without_tokens_cannot_be_shown(hdp):
         to_pyldavis(hdp, np.zeros((3, 40)))
 
 
+def test_one_topic_cannot_be_placed_by_distances():
+    model = HDP(1, split_merge=False, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="two topics in use or more, got 1"):
+        to_pyldavis(model, X)
+
+
 def test_directions_are_no_topics_of_words():
     trees = DependentTrees(random_state=0, max_iter=3).fit(X.toarray())
     for function in (to_lda, lambda model: to_pyldavis(model, X)):

@@ -385,16 +385,14 @@ def test_each_topic_has_a_document_that_is_about_it(with_boilerplate):
     sums = X[:, 10:].reshape(len(X), 6, 10).sum(axis=2)
     titles = [f"about {np.flatnonzero(row)}" for row in sums]
     text = summary(hdp, names, X=X, documents=titles)
-    entries = re.findall(
-        r"%  of \d: (w[1-6]\d.*)\n *\u201cabout \[(\d) (\d)\]\u201d", text
-    )
+    entries = re.findall(r"%  of \d: (w[1-6]\d.*)\n *\"about \[(\d) (\d)\]\"", text)
     assert len(entries) == 6
     for terms, *topics in entries:
         (topic,) = {str(int(word[1:]) // 10 - 1) for word in terms.split(", ")}
         assert topic in topics
-    assert text.count("\u201cabout") == 7
+    assert text.count('"about') == 7
     assert "document " in summary(hdp, names, X=X)
-    with pytest.raises(ValueError, match="documents must have an entry for each row"):
+    with pytest.raises(ValueError, match="documents must have an entry for each of"):
         summary(hdp, names, X=X, documents=titles[:-1])
 
 
@@ -402,7 +400,22 @@ def test_texts_stand_for_themselves():
     texts = ["sun sun rain rain sun", "oil coal oil coal coal"] * 5
     pipeline = make_pipeline(CountVectorizer(), HDP(2, max_iter=3, random_state=0))
     text = summary(pipeline.fit(texts), X=texts)
-    assert "\u201csun sun rain rain sun\u201d" in text
+    assert '"sun sun rain rain sun"' in text
+    for column in (
+        np.array(texts),
+        pd.Series(texts, index=range(10, 20)),
+        tuple(texts),
+    ):
+        assert summary(pipeline, X=column) == text
+
+
+def test_marks_of_a_summary_are_those_of_all_terminals():
+    texts = ["sun rain " * 20, "oil coal " * 20] * 5
+    pipeline = make_pipeline(CountVectorizer(), HDP(2, max_iter=3, random_state=0))
+    text = summary(pipeline.fit(texts), X=texts)
+    assert '..."' in text
+    assert text.isascii()
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_what_to_do_next_follows_from_what_is_missing(model, chains):

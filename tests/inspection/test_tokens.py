@@ -1,9 +1,11 @@
 """Words of documents are shared out among topics; texts have the colours of these."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
@@ -11,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from checks.corpora import topic_counts
 from checks.estimators import FIRST, fresh, is_tree, takes_counts_only
 from skbnp import HDP, DependentTrees, GibbsHDP
-from skbnp.inspection import TopicText, token_topics
+from skbnp.inspection import TopicText, token_topics, topics_to_frame
 
 KINDS = {name: e for name, e in FIRST.items() if takes_counts_only(e)}
 KINDS["repeats-HDP"] = HDP(burstiness="auto", random_state=0)
@@ -184,3 +186,17 @@ def test_text_without_a_vectorizer_is_read_by_names_of_columns(pipeline):
     assert [text.text[b:e] for b, e in text.spans] == ["Sun", "oil"]
     assert TopicText.from_estimator(hdp, "", names).to_html().count("<span") == 0
     assert len(TopicText.from_estimator(pipeline, "nothing").spans) == 0
+
+
+@pytest.mark.parametrize("output", ["pandas", "polars"])
+def test_frames_of_transform_change_nothing(X, output):
+    pytest.importorskip(output)
+    model = HDP(4, split_merge=False, max_iter=10, random_state=0).fit(X)
+    expected = token_topics(model, X)
+    frames = pd.option_context("mode.copy_on_write", True)  # memory is read-only then
+    with frames, config_context(transform_output=output):
+        entries = token_topics(model, X)
+        weights = topics_to_frame(model, X=X)["weight"]
+    assert_array_equal(entries.shares, expected.shares)
+    assert_array_equal(entries.prior, expected.prior)
+    assert_array_equal(weights, topics_to_frame(model, X=X)["weight"])
