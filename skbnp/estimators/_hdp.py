@@ -222,7 +222,6 @@ class HDP(VariationalTopicModel):
     history_ : dict of lists
         Per update: `step`, `seconds`, `n_components`, `n_births`, `n_splits`,
         `n_merges`, and once per pass `elbo` or `log_predictive`, else nan.
-        Streams keep 10,000 entries at most, fewer of the older half.
     n_iter_ : int
         Passes made by the last `fit`; calls of `partial_fit` add one.
     n_features_in_ : int
