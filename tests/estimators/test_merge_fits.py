@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from checks.long import daily
 from skbnp import HDP, GibbsHDP, KnownTopics, StickBreakingHDP, merge_fits
+from skbnp.inspection import set_topic_names
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 FITS = {
